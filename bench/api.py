@@ -198,6 +198,8 @@ class Scheduler(Protocol):
     - ``left_out: ClassVar[Mapping[Objective, str]]`` gives the reason for each objective that is left out on purpose.
     - ``no_services: ClassVar[str]`` says why it does not plan language-model services: such a scheduler computes
       latencies or rates itself, without the latency budget.
+    - ``write_model(self, instance, file) -> None`` writes the model of an instance that the scheduler solves, for other
+      solvers; ``model_formats: ClassVar[frozenset[str]]`` has the endings of such files, such as ``.mps``.
     - ``work_unit: ClassVar[str]``, such as ``"rounds"``, names the unit of work of a scheduler that stops at
       ``run.work_limit``. With a work limit, its result does not depend on the load of the machine. A scheduler without
       a unit ends by itself and ignores the limit.

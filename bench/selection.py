@@ -1,4 +1,4 @@
-"""Selection of instances by name: suites, scenario sets, instances, files, file patterns and folders."""
+"""Selection of instances by name: suites, scenario sets, instances, the library, files, patterns and folders."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -9,6 +9,7 @@ from pathlib import Path
 from instances import InputError, Instance, Plan, ScenarioSet
 from instances.errors import unknown_name
 from instances.files import read_instance, read_plan
+from instances.library import LIBRARY, MARK
 from instances.suites import SCENARIO_SUITES, SUITES
 
 SCENARIO_MARK = "#"
@@ -96,9 +97,14 @@ def named_instances(name: str) -> list[Instance]:
     """Return the built-in instance called ``name``, or all instances of the suite called ``name``.
 
     An instance takes precedence over a suite. A scenario of a set is an instance; the set itself is not.
+    ``library/NAME`` is an instance of the library, ``library/PATTERN`` all whose names match; plans name it ``NAME``.
     """
+    if name.startswith(MARK):
+        return [LIBRARY.instance(each) for each in LIBRARY.names(name.removeprefix(MARK))]
     if (instance := _by_name().get(name)) is not None:
         return [instance]
+    if LIBRARY.has(name):
+        return [LIBRARY.instance(name)]
     of, mark, position = name.rpartition(SCENARIO_MARK)
     if mark and of in SCENARIO_SUITES and position.isdecimal():
         scenarios = SCENARIO_SUITES[of].build()

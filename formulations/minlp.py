@@ -20,6 +20,7 @@ confirms it. No plan is taken from column generation.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
@@ -49,6 +50,8 @@ class Minlp:
     name: ClassVar[str] = "minlp"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
     work_unit: ClassVar[str] = "SCIP nodes"
+
+    model_formats: ClassVar[frozenset[str]] = frozenset({".nl"})
 
     continuous_shares: bool = False
     as_printed: bool = False
@@ -95,6 +98,17 @@ class Minlp:
         if not answer.finished:
             return search.outcome(bound, "" if search.plan is not None else "out of time", trusted=False)
         return _confirmed(search, bound, answer.infeasible)
+
+    def write_model(self, instance: Instance, file: Path) -> None:
+        """Write the nonlinear model of an instance; see ``bench.api.Scheduler``."""
+        from formulations.compact import export
+
+        model = export.whole_model(instance, self.continuous_shares)
+        if self.as_printed:
+            model.state_exactly()
+        else:
+            model.state_with_room()
+        export.write(model, file)
 
 
 def _confirmed(search: Search, bound: Bound | None, infeasible: bool) -> Outcome:

@@ -27,6 +27,7 @@ The search starts from first fit (or the given start plan) and accepts only bett
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from bench.api import Outcome, Run
@@ -57,6 +58,8 @@ class Pwl:
     left_out: ClassVar[Mapping[Objective, str]] = {
         Objective.CAPACITY: "its objective would be an interpolated throughput, whose error the search would maximise"
     }
+
+    model_formats: ClassVar[frozenset[str]] = frozenset({".lp", ".mps"})
 
     pieces: int = 3
     certified: bool = False
@@ -102,6 +105,14 @@ class Pwl:
             if answer.solved:
                 reason = "the plan of the linearised model is not feasible and could not be repaired"
         return search.outcome(bound, reason, trusted=self.certified, infeasible=answer.infeasible and self.certified)
+
+    def write_model(self, instance: Instance, file: Path) -> None:
+        """Write the piecewise-linear model of an instance; see ``bench.api.Scheduler``."""
+        from formulations.compact import export, piecewise
+
+        model = export.whole_model(instance)
+        piecewise.linearise(model, self.pieces, self.certified)
+        export.write(model, file)
 
     @staticmethod
     def _take(search: Search, groups: list[Group]) -> None:

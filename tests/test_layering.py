@@ -18,7 +18,7 @@ BENCH = (
     ("ledger", "plan_simulation", "schedulers"),
     ("holding",),
     ("evaluation", "formatting", "scenarios", "selection"),
-    ("task", "online"),
+    ("task", "online", "library"),
     ("max_rate",),
     ("runner",),
     ("planning",),

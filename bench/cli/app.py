@@ -39,6 +39,8 @@ COMMANDS = {
     "generate": Subcommand("generate", "generate_instance", "Generate a random instance."),
     "prove": Subcommand("prove", "prove", "Write the certificate of a run's bound."),
     "check": Subcommand("check", "check_certificate", "Check a certificate."),
+    "library": Subcommand("library", "app", "List the library, submit to it, or solve its open entries."),
+    "model": Subcommand("model", "write_model", "Write the model of an instance for other solvers."),
     "figures": Subcommand("figures", "draw_figures", "Draw the papers' figures."),
     "report": Subcommand("report", "report", "Write a ledger as a web page."),
     "stats": Subcommand("stats", "stats", "Compare all schedulers of a ledger with statistics."),

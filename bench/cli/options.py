@@ -22,6 +22,10 @@ class Format(StrEnum):
 
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 LedgerOption = Annotated[Path, typer.Option("--ledger", metavar="FILE", help="SQLite file with all runs.")]
+LibraryOption = Annotated[
+    Path | None,
+    typer.Option("--library", metavar="DIR", help="Folder of the entries. Default: the library of this checkout."),
+]
 TimeLimitOption = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds per run for the scheduler.")]
 WorkLimitOption = Annotated[
     int | None,

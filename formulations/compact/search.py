@@ -130,9 +130,11 @@ class Search:
         step = max(BETTER, BETTER * abs(self.value))
         return self.value - step if self.minimised else self.value + step
 
-    def gpus(self) -> list[int]:
-        """Return the number of GPUs of each offer that a better plan can use."""
+    def gpus(self, ties: bool = False) -> list[int]:
+        """Return the number of GPUs of each offer that a better plan can use, or with ``ties`` an equal one."""
         most = self.better_than
+        if ties and most is not None:
+            most = self.value * (1.0 + BETTER)
         if not self.minimised or most is None:
             return [offer.count for offer in self.problem.offers]
         prices = [offer.view.gpu.price_per_hour for offer in self.problem.offers]

@@ -14,12 +14,13 @@ from bench.certificate.search import Progress
 
 def check_with_progress(data: object, where: str) -> Verdict:
     """Return the verdict on a certificate, as parsed from JSON; ``where`` names it in errors."""
-    with _progress() as progress:
+    with checking_progress() as progress:
         return check(data, where, progress)
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def checking_progress() -> Iterator[Progress]:
+    """Show a progress bar on a terminal; yield the function that a check tells its progress."""
     columns = (
         TextColumn("searching contents"),
         BarColumn(),

@@ -1,0 +1,65 @@
+"""``bench library``: the library of frozen instances, best-known plans and proven bounds."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.lazy import Subcommand, lazy_group
+from bench.cli.options import Format, FormatOption, LibraryOption, examples
+from bench.cli.terminal import print_json, say
+
+COMMANDS = {
+    "submit": Subcommand("library.submit", "submit", "Judge a plan or check a certificate for the library."),
+    "solve": Subcommand("library.solve", "solve", "Run schedulers on open entries."),
+}
+
+EXAMPLES = (
+    "bench library --open",
+    "bench library --instance cost-t4-24 -o cost-t4-24.json",
+    "bench run --instances library/cost-t4-24 --schedulers colgen",
+    "bench library submit plan.json --by 'A. Author'",
+)
+
+app = typer.Typer(cls=lazy_group(COMMANDS), rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True, epilog=examples(EXAMPLES))
+def library(
+    context: typer.Context,
+    only_open: Annotated[bool, typer.Option("--open", help="Only entries whose plan is not proven best.")] = False,
+    instance: Annotated[str | None, typer.Option("--instance", metavar="NAME", help="Show one entry in full.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the instance of --instance to a file.")
+    ] = None,
+    folder: LibraryOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """List the library: best-known value and proven bound of every entry.
+
+    Bounds are accepted with certificates alone, which `bench check` checks. docs/library.md has the rules.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from bench.cli.views import library as views  # `bench library --help` needs no tables
+    from instances import InputError
+
+    found = views.opened(folder)
+    if instance is not None:
+        entry = found.entry(instance)
+        if output is not None:
+            from instances.files import instance_to_json, write_json
+
+            write_json(output, instance_to_json(entry.instance, frozen=True))
+            say(f"wrote {output}")
+        views.show_entry(entry, form)
+        return
+    if output is not None:
+        raise InputError("-o", "writes the instance of --instance NAME; name one")
+    lines = [line for line in found.summaries() if not (only_open and line.closed)]
+    if form is Format.JSON:
+        print_json([asdict(line) for line in lines])
+    else:
+        views.show_lines(lines, sys.stdout)

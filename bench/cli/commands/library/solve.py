@@ -1,0 +1,57 @@
+"""``bench library solve``: schedulers on the open entries of the library."""
+
+from typing import Annotated
+
+import typer
+
+from bench.cli.completion import complete_scheduler
+from bench.cli.options import INTERRUPTED, LibraryOption, TimeLimitOption
+from bench.cli.terminal import say
+from bench.cli.views.library import opened
+from bench.cli.views.tables import show
+from bench.library.solving import solve as solved
+from bench.schedulers.registry import entries, load, parse_spec
+
+EXAMPLES = (
+    "bench library solve --time-limit 60",
+    "bench library solve 'cost-*' --schedulers local-search,colgen --largest 300",
+)
+
+
+def solve(
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Entries, such as 'cost-*'.")] = "*",
+    time_limit: TimeLimitOption = 10.0,
+    check_limit: Annotated[
+        float, typer.Option("--check-limit", metavar="S", help="Seconds of computing for the check of a certificate.")
+    ] = 120.0,
+    schedulers: Annotated[
+        str,
+        typer.Option("--schedulers", metavar="A,B,...", autocompletion=complete_scheduler, help="In this order."),
+    ] = "local-search,colgen",
+    largest: Annotated[int | None, typer.Option("--largest", metavar="N", help="Only up to N workloads.")] = None,
+    untried: Annotated[bool, typer.Option("--untried", help="Only entries without a plan.")] = False,
+    folder: LibraryOption = None,
+) -> None:
+    """Run schedulers on open entries, the smallest first; keep the best plan and every proven bound.
+
+    Each scheduler starts from the best-known plan. Certificates are checked before they are written. Ctrl-C loses
+    nothing; the command goes on where entries are open.
+    """
+    library = opened(folder, written=True)
+    names = set(library.names(pattern))
+    lines = [line for line in library.summaries() if line.name in names and not line.closed]
+    chosen = [parse_spec(name, entries())[0] for name in schedulers.split(",")]
+    made = [(entry.name, load(entry.target)()) for entry in chosen]
+    left = [
+        line
+        for line in sorted(lines, key=lambda line: line.workloads)
+        if (largest is None or line.workloads <= largest) and not (untried and line.value is not None)
+    ]
+    try:
+        for position, line in enumerate(left, start=1):
+            for name, scheduler in made:
+                if not library.entry(line.name).closed:
+                    solved(library, line.name, scheduler, name, time_limit, check_limit, lambda f: show(f.sentence))
+            say(f"{position} of {len(left)}: {line.name}")
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,49 @@
+"""``bench library submit``: a plan or a certificate for an entry of the library."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.options import Format, FormatOption, LibraryOption
+from bench.cli.terminal import print_json
+from bench.cli.views.checking import checking_progress
+from bench.cli.views.library import opened
+from bench.cli.views.tables import show
+from bench.library.submission import submit as submitted
+from instances.files import read_json
+
+EXAMPLES = (
+    "bench library submit plan.json --by 'A. Author'",
+    "bench library submit proof.json.gz --by 'A. Author'   # a certificate that bench prove wrote",
+)
+
+
+def submit(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Plan, or certificate that `bench prove` wrote.")],
+    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Name that the entry credits.")],
+    folder: LibraryOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Judge a plan or check a certificate, and write the entry if it is a new best or a new bound.
+
+    The changed files are those of a pull request. Nothing is sent anywhere.
+
+    Exit codes: 0 the entry is improved, 1 it is not, 2 wrong input.
+    """
+    library = opened(folder, written=True)
+    with checking_progress() as progress:
+        found = submitted(library, read_json(file), str(file), by, progress)
+    if form is Format.JSON:
+        print_json(
+            {
+                "instance": found.name,
+                "new_best": found.new_best,
+                "new_bound": found.new_bound,
+                "sentence": found.sentence,
+            }
+        )
+    else:
+        show(found.sentence)
+    if not (found.new_best or found.new_bound):
+        raise typer.Exit(1)

@@ -1,0 +1,87 @@
+"""Entries of the library on a terminal."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TextIO
+
+from bench.cli.options import Format
+from bench.cli.terminal import print_json
+from bench.cli.views.tables import Fitted, mark, show
+from bench.formatting import percent, worth
+from instances import InputError
+from instances.files import plan_to_json
+from instances.library import LIBRARY, Credit, Library, LibraryEntry, LibraryLine
+from instances.library.entry import NONE
+
+
+def opened(folder: Path | None, *, written: bool = False) -> Library:
+    """Return the library in a folder, by default the one of the checkout.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is to be written and cannot be.
+    """
+    library = LIBRARY if folder is None else Library(folder)
+    if not (library.folder / "index.json").is_file():
+        raise InputError("--library", f'"{library.folder}" is no library: it has no index.json')
+    if written and not os.access(library.folder, os.W_OK):
+        raise InputError("--library", f'"{library.folder}" cannot be written; use a clone of the repository, or a copy')
+    return library
+
+
+def show_lines(lines: Sequence[LibraryLine], stream: TextIO) -> None:
+    """Print a table of entries."""
+    closed = sum(line.closed for line in lines)
+    columns = ["name", "objective", ">size", "GPUs", ">best", ">bound", ">gap", "found by", "bound by", "proven"]
+    rows = [
+        [
+            line.name,
+            line.objective,
+            line.workloads,
+            ", ".join(f"{'' if count is None else f'{count} '}{gpu}" for gpu, count in line.gpus.items()),
+            worth(line.value, line.objective).partition(" ")[0],
+            _bound(line.bound, line.objective),
+            percent(line.gap),
+            line.plan_by,
+            line.proof_by,
+            mark(line.closed),
+        ]
+        for line in lines
+    ]
+    show(Fitted(columns, rows, None, ("GPUs", "objective", "bound by", "found by", "bound")), stream=stream)
+    show(f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open")
+
+
+def show_entry(entry: LibraryEntry, form: Format) -> None:
+    """Print one entry."""
+    line = entry.summary()
+    if form is Format.JSON:
+        plan = None if entry.plan is None else plan_to_json(entry.plan)
+        credited = {
+            "plan_credit": None if entry.plan_credit is None else asdict(entry.plan_credit),
+            "proof_credit": None if entry.proof_credit is None else asdict(entry.proof_credit),
+        }
+        print_json(asdict(line) | credited | {"claim": entry.claim, "plan": plan})
+        return
+    instance = entry.instance
+    show(
+        f"{line.name}: {'proven best' if entry.closed else 'open'}",
+        f"  {line.objective} of {line.workloads} workloads; {line.slo_rule}, {line.performance_model}",
+        "  GPUs: " + ", ".join(f"{'any number of' if n is None else n} {gpu}" for gpu, n in line.gpus.items()),
+        f"  best: {worth(line.value, line.objective)}{_credited(entry.plan_credit)}",
+        f"  bound: {_bound(line.bound, line.objective)}{_credited(entry.proof_credit)}"
+        + ("" if line.proof is None else f", proof: {line.proof}"),
+        f"  gap: {percent(line.gap)}",
+        f"  origin: {instance.provenance}",
+    )
+
+
+def _credited(credit: Credit | None) -> str:
+    return "" if credit is None else f", found by {credit.by} (version {credit.version}, {credit.date})"
+
+
+def _bound(bound: str | None, objective: str) -> str:
+    return str(bound or "-") if bound in (None, NONE) else worth(float(bound), objective).partition(" ")[0]

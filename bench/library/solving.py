@@ -1,0 +1,98 @@
+"""Schedulers on open entries: the best plan and the best bound of each run go into the library."""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from math import isfinite
+
+from bench.api import Bound, Duals, Outcome, Run, Scheduler, refusal
+from bench.certificate.checking import check
+from bench.certificate.exhaustive import MOST_WORKLOADS
+from bench.certificate.proving import certificate
+from bench.certificate.statement import NotProvenError
+from bench.library.submission import Submission, with_bound, with_plan
+from instances import Objective, Plan
+from instances.library import Library, LibraryEntry
+
+
+class CheckTooLongError(Exception):
+    """A certificate whose check takes longer than the time limit."""
+
+
+def solve(
+    library: Library,
+    name: str,
+    scheduler: Scheduler,
+    by: str,
+    time_limit_s: float,
+    check_limit_s: float,
+    tell: Callable[[Submission], None],
+) -> None:
+    """Run a scheduler on an entry, starting from its plan; write and tell each improvement.
+
+    The entry is written after the run and again after the check; an interruption keeps the plans of the run.
+
+    Parameters
+    ----------
+    library, name
+        The library and the entry.
+    scheduler, by
+        The scheduler, and the name that the entry credits.
+    time_limit_s, check_limit_s
+        Limits of the scheduler's run, and of the check of its certificate in seconds of computing.
+    tell
+        Function that receives each improvement.
+    """
+    entry = library.entry(name)
+    if refusal(scheduler, entry.instance) is not None:
+        return
+    plans: list[Plan] = []
+
+    def keep(plan: Plan | None, bound: Bound | None) -> None:
+        if plan is not None:
+            plans.append(plan)
+
+    try:
+        run = Run(time.monotonic() + time_limit_s, start=entry.plan, listener=keep)
+        outcome = scheduler.schedule(entry.instance, run)
+        keep(outcome.plan, None)
+    finally:  # after Ctrl-C, too
+        for plan in reversed(plans):
+            found, entry = with_plan(entry, plan, by)
+            if found.new_best:
+                library.write(entry)
+                tell(found)
+                break
+    with suppress(NotProvenError, CheckTooLongError):
+        proven = _proved(entry, outcome, by, check_limit_s)
+        if proven is not None and proven[0].new_bound:
+            library.write(proven[1])
+            tell(proven[0])
+
+
+def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> tuple[Submission, LibraryEntry] | None:
+    """Return the entry with the bound of a run, whose certificate is checked first; ``None`` without one."""
+    duals = [node for node in outcome.proof if isinstance(node, Duals)]
+    if not all(isfinite(x) for node in duals for x in (*node.workloads, *node.gpus)):
+        return None
+    bound = outcome.bound
+    small = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
+    if (not outcome.proof and not small) or (bound is None and entry.instance.objective is Objective.SCALE):
+        return None
+    deadline = time.process_time() + limit_s
+
+    def in_time(_: float) -> None:
+        if time.process_time() > deadline:
+            raise CheckTooLongError
+
+    nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
+    parts = None if bound is None else bound.part_steps
+    plan_class = "spatial" if bound is None else str(bound.plan_class)
+    data = certificate(entry.instance, entry.plan, nodes, plan_class, parts, None if bound is None else bound.value)
+    verdict = check(data, entry.instance.name, in_time)
+    if not verdict.proven:
+        raise NotProvenError(verdict.sentence)
+    prover = "exhaustive search" if len(entry.instance.workloads) <= MOST_WORKLOADS else by
+    return with_bound(entry, data, verdict, prover)

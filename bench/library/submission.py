@@ -1,0 +1,129 @@
+"""Submissions to the library: a plan that the judge accepts, or a certificate that the checker proves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from bench.certificate.checking import Verdict, check
+from bench.certificate.search import Progress, ignore
+from bench.judging.judge import check_belongs, judge
+from bench.provenance import distribution_version
+from instances import InputError, Plan, PlanClass
+from instances.files import instance_from_json, plan_from_json
+from instances.library import Credit, Library, LibraryEntry
+from instances.library.entry import NONE, better
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Result of a submission.
+
+    Attributes
+    ----------
+    name
+        Name of the entry.
+    new_best, new_bound
+        Whether it improves the entry's plan, and its bound.
+    sentence
+        The result in words.
+    """
+
+    name: str
+    new_best: bool
+    new_bound: bool
+    sentence: str
+
+
+def submit(library: Library, data: object, where: str, by: str, progress: Progress = ignore) -> Submission:
+    """Judge a plan or check a certificate, and write the entry that it improves.
+
+    Parameters
+    ----------
+    library
+        The library.
+    data, where
+        Content of the file, as parsed from JSON, and the place that errors name.
+    by
+        Name that the entry credits.
+    progress
+        As of ``bench.certificate.checking.check``.
+
+    Raises
+    ------
+    InputError
+        If the data is neither, belongs to no entry, or the library cannot be written.
+    """
+    if isinstance(data, dict) and "claim" in data:
+        return _submit_certificate(library, data, where, by, progress)
+    plan = plan_from_json(data, where)
+    entry = library.entry(plan.instance)
+    found, entry = with_plan(entry, plan, by, where)
+    if found.new_best:
+        library.write(entry)
+    return found
+
+
+def with_plan(entry: LibraryEntry, plan: Plan, by: str, where: str = "plan") -> tuple[Submission, LibraryEntry]:
+    """Return the entry with a plan if that is better than its own, and the result of the comparison."""
+    instance = entry.instance
+    name = instance.name
+    check_belongs(plan, instance, where)
+    if not PlanClass.SPATIAL.contains(plan.plan_class):
+        why = "entries have plans with one slot per gpulet and each workload on one GPU"
+        return Submission(name, False, False, f"{name}: refused: the plan is {plan.plan_class}; {why}"), entry
+    verdict = judge(plan, instance)
+    if not verdict.feasible or verdict.value is None:
+        reason = verdict.violations[0].message if verdict.violations else "it has no value"
+        return Submission(name, False, False, f"{name}: refused: the plan is infeasible: {reason}"), entry
+    if entry.value is not None and not better(verdict.value, entry.value, instance.objective):
+        relation = "is worse than" if better(entry.value, verdict.value, instance.objective) else "ties with"
+        told = f"{name}: no new best: {verdict.value:.10g} {relation} {entry.value:.10g}"
+        return Submission(name, False, False, told), entry
+    before = "" if entry.value is None else f" (before: {entry.value:.10g})"
+    found = replace(entry, plan=plan, value=verdict.value, plan_credit=credit(by))
+    closed = ", which the bound proves best" if found.closed else ""
+    return Submission(name, True, False, f"{name}: new best: {verdict.value:.10g}{before}{closed}"), found
+
+
+def _submit_certificate(
+    library: Library, data: Mapping[str, Any], where: str, by: str, progress: Progress
+) -> Submission:
+    instance = instance_from_json(data.get("instance"), f"{where}: instance")
+    entry = library.entry(instance.name)
+    if instance.fingerprint != entry.instance.fingerprint:
+        raise InputError(f"{where}: instance", f'differs from the instance "{instance.name}" of the library')
+    verdict = check(data, where, progress)
+    if not verdict.proven:
+        return Submission(instance.name, False, False, f"{instance.name}: refused: {verdict.sentence}")
+    found, entry = with_bound(entry, data, verdict, by)
+    if data.get("plan") is not None:
+        plan, entry = with_plan(entry, plan_from_json(data["plan"], f"{where}: plan"), by, f"{where}: plan")
+        sentence = f"{plan.sentence}; {found.sentence}"
+        found = Submission(found.name, plan.new_best, found.new_bound, sentence)
+    if found.new_best or found.new_bound:
+        library.write(entry)
+    return found
+
+
+def with_bound(
+    entry: LibraryEntry, data: Mapping[str, Any], verdict: Verdict, by: str
+) -> tuple[Submission, LibraryEntry]:
+    """Return the entry with the bound of a proven certificate if that is stronger than its own.
+
+    Bounds on split plans hold for spatial ones, too.
+    """
+    name, objective = entry.instance.name, entry.instance.objective
+    assert verdict.proven
+    new, own = str(data["claim"]["bound"]), entry.bound
+    if own is not None and (own == NONE or (new != NONE and not better(float(own), float(new), objective))):
+        return Submission(name, False, False, f"{name}: no new bound: {new}, the entry has {own}"), entry
+    before = "" if own is None else f" (before: {own})"
+    found = replace(entry, claim=data["claim"], proof=data["proof"], proof_credit=credit(by))
+    closed = "; the entry is closed" if found.closed else ""
+    return Submission(name, False, True, f"{name}: new bound: {new}{before}{closed}"), found
+
+
+def credit(by: str) -> Credit:
+    """Return the credit for a finding of today with this version of the suite."""
+    return Credit(by, distribution_version("gpushare-bench") or "", datetime.now(UTC).date().isoformat())

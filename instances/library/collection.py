@@ -1,0 +1,153 @@
+"""Folder of the library: an index, a file of GPU types, and a compressed file for each entry."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from instances.errors import InputError, unknown_name
+from instances.instance import Instance
+from instances.library.entry import Credit, LibraryEntry, LibraryLine
+
+MARK = "library/"
+"""Begin of the names by which commands select entries: ``library/NAME`` or a pattern such as ``library/*``."""
+
+VERSION = 1
+"""Version of the entries' format."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """The library in a folder.
+
+    ``index.json`` has a line for each entry and ``types.json.gz`` the coefficients of each GPU type by their digest.
+    ``NAME.json.gz`` is an entry: its instance names its types by digest, so that later figures of a type do not change
+    it.
+    """
+
+    folder: Path
+
+    def summaries(self) -> list[LibraryLine]:
+        """Return the lines of the index, in its order."""
+        file = self.folder / "index.json"
+        if not file.is_file():
+            return []
+        return [LibraryLine(**line) for line in json.loads(file.read_text(encoding="utf-8"))]
+
+    def names(self, pattern: str = "*") -> list[str]:
+        """Return the names of the entries that match a pattern of the shell, in the order of the index."""
+        return [line.name for line in self.summaries() if fnmatchcase(line.name, pattern)]
+
+    def has(self, name: str) -> bool:
+        """Return whether there is an entry called ``name``."""
+        return name.isprintable() and "/" not in name and self._file(name).is_file()
+
+    def instance(self, name: str) -> Instance:
+        """Return the instance of an entry.
+
+        Raises
+        ------
+        InputError
+            If there is no such entry, or its file is damaged.
+        """
+        from instances.files import instance_from_json  # loads pydantic, which a list of the entries does not need
+
+        return instance_from_json(self._frozen(self._read(name)), self._where(name))
+
+    def entry(self, name: str) -> LibraryEntry:
+        """Return an entry; errors are those of ``instance``."""
+        from instances.files import plan_from_json
+
+        data, where = self._read(name), self._where(name)
+        best, bound = data["best"] or {}, data["bound"] or {}
+        return LibraryEntry(
+            instance=self.instance(name),
+            plan=plan_from_json(best["plan"], where) if best else None,
+            value=best.get("value"),
+            plan_credit=Credit(**best["credit"]) if best else None,
+            claim=bound.get("claim"),
+            proof=bound.get("proof"),
+            proof_credit=Credit(**bound["credit"]) if bound else None,
+        )
+
+    def certificate(self, name: str) -> dict[str, Any] | None:
+        """Return the certificate of an entry with its instance and plan, as ``bench check`` reads it."""
+        data = self._read(name)
+        if data["bound"] is None:
+            return None
+        return {
+            "version": 1,
+            "instance": self._frozen(data),
+            "plan": None if data["best"] is None else data["best"]["plan"],
+            "claim": data["bound"]["claim"],
+            "proof": data["bound"]["proof"],
+        }
+
+    def write(self, entry: LibraryEntry) -> None:
+        """Write an entry, its GPU types and its line of the index, each file at once.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written.
+        """
+        from instances.files import instance_to_json, plan_to_json, write_bytes, write_json
+
+        frozen = instance_to_json(entry.instance, frozen=True)
+        catalogue: Any = frozen.pop("catalogue")
+        digests = {name: _digest(coefficients) for name, coefficients in catalogue.items()}
+        new = {digests[name]: coefficients for name, coefficients in catalogue.items()}
+        if not new.keys() <= self._types.keys():
+            write_json(self.folder / "types.json.gz", dict(self._types) | new)
+            del self.__dict__["_types"]
+        best = bound = None
+        if entry.plan is not None and entry.plan_credit is not None:
+            best = {"value": entry.value, "credit": asdict(entry.plan_credit), "plan": plan_to_json(entry.plan)}
+        if entry.proof_credit is not None:
+            bound = {"credit": asdict(entry.proof_credit), "claim": entry.claim, "proof": entry.proof}
+        data = {"version": VERSION, "types": digests, "instance": frozen, "best": best, "bound": bound}
+        write_json(self._file(entry.instance.name), data)
+        lines = {line.name: line for line in self.summaries()} | {entry.instance.name: entry.summary()}
+        index = ",\n".join(json.dumps(asdict(line)) for _, line in sorted(lines.items()))
+        write_bytes(self.folder / "index.json", f"[\n{index}\n]\n".encode())
+
+    @cached_property
+    def _types(self) -> Mapping[str, Any]:
+        from instances.files import read_json
+
+        file = self.folder / "types.json.gz"
+        found: Any = read_json(file) if file.is_file() else {}
+        return found
+
+    def _frozen(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the instance of an entry's file with the coefficients of its types."""
+        return {**data["instance"], "catalogue": {name: self._types[digest] for name, digest in data["types"].items()}}
+
+    def _read(self, name: str) -> Any:
+        from instances.files import read_json
+
+        file = self._file(name)
+        if not self.has(name):
+            raise unknown_name("library", "instance of the library", name, self.names())
+        data: Any = read_json(file)
+        if data.get("version") != VERSION:
+            raise InputError(self._where(name), f"is of version {data.get('version')}; this suite reads {VERSION}")
+        return data
+
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{name}.json.gz"
+
+    def _where(self, name: str) -> str:
+        return f"{MARK}{name}"
+
+
+def _digest(coefficients: object) -> str:
+    return sha256(json.dumps(coefficients, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+LIBRARY = Library(Path(__file__).parent / "entries")
+"""The library that comes with the suite."""

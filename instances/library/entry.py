@@ -1,0 +1,117 @@
+"""LibraryEntry of the library: an instance, the best-known plan, and the best proven bound with its certificate."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from instances.instance import Instance, Objective
+from instances.plan import Plan
+
+TIE = 1e-7
+"""Relative difference below which two values, or a value and a bound, count as equal."""
+
+SCALE_TIE = 0.005
+"""Step of the scales: values closer than this count as equal, and a plan this close to the bound is optimal."""
+
+NONE = "none"
+"""Bound of an instance that no plan of the class serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """Who found a plan or a bound: a scheduler or a person, the version of the suite, and the day (ISO 8601)."""
+
+    by: str
+    version: str
+    date: str
+
+
+@dataclass(frozen=True)
+class LibraryEntry:
+    """One instance of the library and what is known of it.
+
+    Attributes
+    ----------
+    instance
+        The frozen instance.
+    plan, value, plan_credit
+        Best-known spatial plan, its value and its finder; ``None`` if no plan is known.
+    claim, proof, proof_credit
+        Claim and proof of the certificate with the best bound, and its finder; ``None`` if none is known.
+    """
+
+    instance: Instance
+    plan: Plan | None = None
+    value: float | None = None
+    plan_credit: Credit | None = None
+    claim: Mapping[str, Any] | None = None
+    proof: Mapping[str, Any] | None = None
+    proof_credit: Credit | None = None
+
+    @property
+    def bound(self) -> str | None:
+        """The proven bound as the certificate writes it, ``none`` if no plan exists; ``None`` if there is no proof."""
+        return None if self.claim is None else str(self.claim["bound"])
+
+    @property
+    def closed(self) -> bool:
+        """Whether the certificate proves that no spatial plan is better than the best-known one, or exists."""
+        return self.bound == NONE or (
+            self.value is not None
+            and self.bound is not None
+            and not better(float(self.bound), self.value, self.instance.objective)
+        )
+
+    @property
+    def gap(self) -> float | None:
+        """Relative gap of the value to the bound; 0 if the entry is closed, ``None`` if either is missing."""
+        if self.closed:
+            return 0.0
+        if self.value is None or self.bound is None:
+            return None
+        bound = float(self.bound)
+        return abs(self.value - bound) / max(abs(self.value), abs(bound))
+
+    def summary(self) -> "LibraryLine":
+        """Return the entry's line of the index."""
+        instance = self.instance
+        return LibraryLine(
+            name=instance.name,
+            objective=str(instance.objective),
+            slo_rule=str(instance.slo_rule),
+            performance_model=instance.performance_model,
+            workloads=len(instance.workloads),
+            gpus={pool.type.name: pool.count for pool in instance.gpus},
+            value=self.value,
+            bound=self.bound,
+            gap=self.gap,
+            closed=self.closed,
+            plan_by=None if self.plan_credit is None else self.plan_credit.by,
+            proof_by=None if self.proof_credit is None else self.proof_credit.by,
+            proof=None if self.proof is None else str(self.proof["kind"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryLine:
+    """Line of the index: an entry without its workloads, plan and proof; fields as of ``LibraryEntry`` and ``Instance``."""
+
+    name: str
+    objective: str
+    slo_rule: str
+    performance_model: str
+    workloads: int
+    gpus: Mapping[str, int | None]
+    value: float | None
+    bound: str | None
+    gap: float | None
+    closed: bool
+    plan_by: str | None
+    proof_by: str | None
+    proof: str | None
+
+
+def better(value: float, other: float, objective: Objective) -> bool:
+    """Return whether a value is better than another by more than a tie."""
+    room = SCALE_TIE * (1.0 + 1e-6) if objective is Objective.SCALE else TIE * max(abs(value), abs(other))
+    return value < other - room if objective.minimised else value > other + room

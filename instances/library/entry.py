@@ -94,7 +94,7 @@ class LibraryEntry:
 
 @dataclass(frozen=True, slots=True)
 class LibraryLine:
-    """Line of the index: an entry without its workloads, plan and proof; fields as of ``LibraryEntry`` and ``Instance``."""
+    """Line of the index: an entry without its workloads, plan and proof; fields as of ``LibraryEntry``."""
 
     name: str
     objective: str

@@ -29,9 +29,9 @@ def write_model(
 ) -> None:
     """Write the optimisation model of an instance for a solver of your own.
 
-    The models are those of the schedulers `pwl` (.mps, .lp: mixed-integer linear) and `minlp` (.nl: nonlinear). They use
-    no more GPUs than a plan as good as first fit. Variable v(o,t,k) places option o (a workload on a GPU type) on GPU
-    k of type t; b(o) is its batch and r(o) its share.
+    The models are those of the schedulers `pwl` (.mps, .lp: mixed-integer linear) and `minlp` (.nl: nonlinear). They
+    use no more GPUs than a plan as good as first fit. Variable v(o,t,k) places option o (a workload on a GPU type) on
+    GPU k of type t; b(o) is its batch and r(o) its share.
     """
     known = entries()
     schedulers: list[Any] = [load(known[each].target)() for each in _SCHEDULERS]

@@ -1,0 +1,73 @@
+"""The library: its index, its entries, and that its instances are those that the generator draws."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from instances import InputError, Objective
+from instances.library import LIBRARY, Library, LibraryEntry
+from instances.library.drawing import add_missing, draw, drawn
+from instances.library.entry import SCALE_TIE, better
+
+LINES = LIBRARY.summaries()
+MOST_BYTES = 30 * 2**20
+
+
+def test_the_library_is_large_and_varied() -> None:
+    assert len(LINES) >= 200
+    assert {line.objective for line in LINES} == {"cost", "capacity", "goodput", "scale"}
+    assert {line.slo_rule for line in LINES} == {"half-slo", "assembly", "duty-cycle", "attainment"}
+    assert {line.performance_model for line in LINES} >= {"igniter", "inss", "gpulet", "hybrid", "table"}
+    assert {len(line.gpus) for line in LINES} == {1, 2, 3, 4}
+    assert {4, 10_000} <= {line.workloads for line in LINES}
+    assert all(set(line.gpus) != {"v100"} for line in LINES)
+    assert sum(file.stat().st_size for file in LIBRARY.folder.iterdir()) < MOST_BYTES
+
+
+def test_every_entry_has_its_line_of_the_index() -> None:
+    assert len({line.name for line in LINES}) == len(LINES)
+    files = {file.name.removesuffix(".json.gz") for file in LIBRARY.folder.glob("*.json.gz")} - {"types"}
+    assert files == {line.name for line in LINES}
+    wrong = [line.name for line in LINES if line.workloads <= 300 and LIBRARY.entry(line.name).summary() != line]
+    assert wrong == []
+
+
+def test_the_generator_draws_the_instances_of_the_library() -> None:
+    small = [instance for instance in drawn() if len(instance.workloads) <= 300]
+    for instance in small[:: len(small) // 20]:
+        assert LIBRARY.instance(instance.name).fingerprint == instance.fingerprint
+
+
+def test_missing_instances_are_added_and_none_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [draw("t4", Objective.COST, 4), draw("four", Objective.GOODPUT, 7)]
+    monkeypatch.setattr("instances.library.drawing.drawn", lambda: iter(few))
+    library = Library(tmp_path)
+    assert add_missing(library) == [one.name for one in few]
+    assert add_missing(library) == []
+    assert [library.instance(one.name) for one in few] == few
+
+
+def test_an_instance_keeps_its_coefficients_when_the_catalogue_changes(tmp_path: Path) -> None:
+    instance = draw("t4", Objective.COST, 4)
+    (pool,) = instance.gpus
+    dearer = replace(instance, gpus=(replace(pool, type=replace(pool.type, price_per_hour=99.0)),), name="dearer")
+    library = Library(tmp_path)
+    library.write(LibraryEntry(instance))
+    library.write(LibraryEntry(dearer))
+    assert library.instance("dearer") == dearer
+    assert library.instance(instance.name) == instance
+
+
+def test_unknown_names_are_told() -> None:
+    with pytest.raises(InputError, match="did you mean"):
+        LIBRARY.instance("cost-t4-5")
+    assert not LIBRARY.has("../entries/cost-t4-4")
+
+
+def test_values_tie_within_the_tolerance() -> None:
+    assert better(1.0, 1.1, Objective.COST)
+    assert not better(1.0, 1.0 + 1e-8, Objective.COST)
+    assert better(1.0 + 1e-6, 1.0, Objective.GOODPUT)
+    assert not better(1.0 + SCALE_TIE, 1.0, Objective.SCALE)
+    assert better(1.0 + 2 * SCALE_TIE, 1.0, Objective.SCALE)

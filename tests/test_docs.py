@@ -73,7 +73,7 @@ def test_commands_are_right(block: Block, tmp_path: Path, monkeypatch: pytest.Mo
         command: Any = typer.main.get_command(app)
         rest = arguments[: arguments.index(">")] if ">" in arguments else arguments
         rest = [part for part in rest if part != "examples/experiment.toml"]
-        while hasattr(command, "commands") and rest:
+        while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
             command = command.commands[rest.pop(0)]
         command.make_context("bench", rest)
 

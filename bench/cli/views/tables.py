@@ -105,13 +105,13 @@ def table(
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for position, column in enumerate(columns):
         whole = column.startswith(tuple(_MARKS))
-        widest = max((len(row[position]) for row in cells), default=0)
+        widest = max([len(column.lstrip(_MARKS)), *(len(row[position]) for row in cells)])
         made.add_column(
             column.lstrip(_MARKS),
             justify="right" if column.startswith(">") else "left",
             no_wrap=whole,
             overflow="fold",
-            min_width=max(widest, len(column) - 1) if whole else min(widest, least_width),
+            min_width=widest if whole else min(widest, least_width),
         )
     for position, row in enumerate(cells):
         last = groups is not None and position + 1 < len(cells) and groups[position] != groups[position + 1]

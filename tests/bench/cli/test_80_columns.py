@@ -15,6 +15,7 @@ import pytest
 
 from bench.cli.app import main
 from bench.cli.completion import complete_figure, complete_gpu, complete_instance, complete_scheduler
+from bench.cli.views.tables import Fitted, show
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances.suites import suite
@@ -111,6 +112,19 @@ def test_seeds_share_a_line_with_their_spread(screen: Callable[[str], list[str]]
     assert len(random) == len(INSTANCES)
     assert all("1,183.60–1,283.60 $/h" in line and "3 of 3 late" not in line for line in random)
     assert all(line.count("1,183.60 $/h") == 1 for line in shown if line.strip().startswith("igniter"))
+
+
+@pytest.mark.parametrize("width", [60, 66, *range(70, 100), 120, 200])
+def test_keys_are_whole_at_any_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    stdout = Terminal()
+    rows = [
+        ["igniter-mix-6-s1", name, "6.12 $/h", "- ", "0 on paper", "3 of 3 late", f"b8b8267{n}"]
+        for n, name in enumerate(("igniter", "random", "ffd+"))
+    ]
+    columns = ["instance", "scheduler", ">value", ">gap", ">judged", "=holds", "=run"]
+    show(Fitted(columns, rows, ["one"] * 3, ("judged",)), stream=stdout)
+    assert re.findall(r"\bb8b8267\d\b", stdout.getvalue()) == ["b8b82670", "b8b82671", "b8b82672"]
 
 
 def test_a_long_list_is_cut_on_a_terminal_alone(

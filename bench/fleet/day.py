@@ -7,14 +7,13 @@ from itertools import pairwise
 
 from bench.fleet.solving import Solve, plan_of, solved
 from bench.judging.judge import judge
-from bench.ledger.row import Row
 from bench.online.plan_switch import aligned
 from bench.runner.runner import Listener
 from bench.simulation.exchange import identity
 from instances import InputError, Instance, Plan
 from instances.costs import next_cost
 
-ENOUGH, LONGER = 0.05, 3.0
+ENOUGH, LONGER = 0.05, 2.0
 """Gap above which a window is solved once more, and the factor on its time limit."""
 
 START_S = 60.0
@@ -92,22 +91,11 @@ def planned_day(
         If a window has no plan.
     """
     distinct = {each.workloads: each for each in instances}
-    found = solved([Solve(each, time_limit_s=time_limit_s) for each in distinct.values()], None, listener)
-    by_rates = dict(zip(distinct, found, strict=True))
-    open_ = {rates: each for rates, each in distinct.items() if _gap(by_rates[rates], each) > ENOUGH}
-    more = solved([Solve(each, time_limit_s=LONGER * time_limit_s) for each in open_.values()], None, listener)
-    for (rates, instance), row in zip(open_.items(), more, strict=True):
-        if _gap(row, instance) < _gap(by_rates[rates], instance):
-            by_rates[rates] = row
-    rows = [by_rates[each.workloads] for each in instances]
-    plans, costs, bounds = [], [], []
-    for position, (row, instance) in enumerate(zip(rows, instances, strict=True)):
-        plan = plan_of(row)
-        if plan is None or not row.feasible or row.cost_per_hour is None:
-            raise InputError(f"window {position}", f"no plan was found: {row.reason or row.termination}")
-        plans.append(replace(plan, instance=instance.name))
-        costs.append(row.cost_per_hour)
-        bounds.append(_least_cost(row, instance))
+    best = _least(list(distinct.values()), time_limit_s, listener)
+    by_rates = dict(zip(distinct, best, strict=True))
+    plans = [replace(by_rates[each.workloads].plan, instance=each.name) for each in instances]
+    costs = [by_rates[each.workloads].cost for each in instances]
+    bounds = [by_rates[each.workloads].bound for each in instances]
     hours = window_s / 3600.0
     usable = [_usable(instance, plans, costs) for instance in instances]
     path = _cheapest_path(usable, instances[0], hours)
@@ -128,14 +116,50 @@ def planned_day(
     )
 
 
-def _least_cost(row: Row, instance: Instance) -> float:
-    """Return the certified least cost per hour that a run proved, at most its plan's."""
-    certified = row.bound if row.bound is not None and row.bound_certified else 0.0
-    return min(next_cost(certified, instance), row.cost_per_hour or math.inf)
+@dataclass(frozen=True, slots=True)
+class _Least:
+    """The cheapest known plan of a window, its cost per hour, and the certified least cost."""
+
+    plan: Plan
+    cost: float
+    bound: float
 
 
-def _gap(row: Row, instance: Instance) -> float:
-    return 1.0 if not row.cost_per_hour else 1.0 - _least_cost(row, instance) / row.cost_per_hour
+def _least(instances: Sequence[Instance], time_limit_s: float, listener: Listener | None) -> list[_Least]:
+    """Return the cheapest plan of every instance.
+
+    If the gap stays open on a pool of one GPU type, CP-SAT searches for a plan on the least number of GPUs that is not
+    excluded.
+    """
+    found = []
+    rows = solved([Solve(each, time_limit_s=time_limit_s) for each in instances], None, listener)
+    for row, instance in zip(rows, instances, strict=True):
+        plan = plan_of(row)
+        if plan is None or not row.feasible or row.cost_per_hour is None:
+            raise InputError(instance.name, f"no plan was found: {row.reason or row.termination}")
+        certified = row.bound if row.bound is not None and row.bound_certified else 0.0
+        bound = min(next_cost(certified, instance), row.cost_per_hour)
+        found.append(_Least(plan, row.cost_per_hour, bound))
+    open_ = [
+        (position, max(1, round(each.bound / instance.gpus[0].type.price_per_hour)))
+        for position, (each, instance) in enumerate(zip(found, instances, strict=True))
+        if each.bound < (1.0 - ENOUGH) * each.cost and len(instance.gpus) == 1
+    ]
+    few = [_with_count(instances[position], count) for position, count in open_]
+    tried = solved([Solve(each, "cpsat", LONGER * time_limit_s) for each in few], None, listener)
+    for (position, count), row in zip(open_, tried, strict=True):
+        plan, known = plan_of(row), found[position]
+        price = instances[position].gpus[0].type.price_per_hour
+        if plan is not None and row.feasible and row.cost_per_hour is not None and row.cost_per_hour < known.cost:
+            found[position] = _Least(plan, row.cost_per_hour, min(known.bound, row.cost_per_hour))
+        elif row.status == "infeasible":
+            found[position] = replace(known, bound=min(price * (count + 1), known.cost))
+    return found
+
+
+def _with_count(instance: Instance, count: int) -> Instance:
+    (pool,) = instance.gpus
+    return replace(instance, gpus=(replace(pool, count=count),))
 
 
 def _usable(instance: Instance, plans: Sequence[Plan], costs: Sequence[float]) -> dict[int, Plan]:

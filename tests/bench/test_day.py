@@ -2,6 +2,7 @@
 
 import gzip
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from numpy.typing import ArrayLike
 
 from bench.cli.views.day import day_view
 from bench.fleet.day import planned_day
+from bench.fleet.solving import BEST, Solve, solved
 from bench.fleet.trace import STEP, read_trace, window_instances
 from bench.judging.judge import judge
+from bench.ledger.row import Row
 from instances import InputError, Instance
 from instances.arrays import Floats
 from instances.generate import generate
@@ -99,3 +102,24 @@ def test_the_day_costs_no_less_than_its_bound_and_no_more_than_its_peak(mix: Ins
     assert day.cost == pytest.approx(serving + day.switching)
     assert day.switching > 0.0 or all(each.started == 0 for each in day.windows)
     assert len(day_view(day, 3600.0)) == 5
+
+
+def test_an_open_gap_is_closed_by_a_search_on_fewer_gpus(mix: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose plan is too dear and whose bound is right, then CP-SAT on the GPUs that the bound leaves."""
+    light = mix.scaled(0.3)
+    assert planned_day([light], 3600.0, 60.0).windows[0].cost_per_hour == pytest.approx(3.06)
+    asked: list[str] = []
+
+    def dear(solves: Sequence[Solve], ledger: None, listener: None) -> list[Row]:
+        asked.extend(solve.scheduler for solve in solves)
+        if solves and solves[0].scheduler == "cpsat":
+            assert solves[0].instance.gpus[0].count == 1
+            return solved(solves, ledger, listener)
+        (row,) = solved([Solve(light, "whole-gpu", 30.0)], None, None)
+        return [replace(row, bound=3.0, bound_certified=True)]
+
+    monkeypatch.setattr("bench.fleet.day.solved", dear)
+    (window,) = planned_day([light], 3600.0, 60.0).windows
+    assert asked == [BEST, "cpsat"]
+    assert (window.cost_per_hour, window.bound_per_hour) == pytest.approx((3.06, 3.06))
+    assert judge(window.best, light).feasible

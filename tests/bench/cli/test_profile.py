@@ -86,7 +86,7 @@ WRONG = [
     ("profile fit .", "--gpu: is missing; expected the name of the GPU type"),
     (
         "profile fit . --gpu mine",
-        "--share-units: --share-units, --memory-mib, --price-per-hour and --pcie-bytes-per-ms are missing",
+        "--share-units: is missing, and so are --memory-mib, --price-per-hour, --pcie-bytes-per-ms; neither",
     ),
     (f"profile fit empty {FACTS}", "solo.csv: cannot be read"),
     ("profile validate", "PAIRS: is missing"),

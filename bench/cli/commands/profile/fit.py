@@ -159,8 +159,8 @@ def _all_given(values: Mapping[str, float | None]) -> dict[str, float]:
     """
     options = {key: f"--{key.replace('_', '-')}" for key in values}
     if missing := [options[key] for key, value in values.items() if value is None]:
-        listed = f"{', '.join(missing[:-1])} and {missing[-1]} are" if missing[1:] else f"{missing[0]} is"
-        raise InputError(missing[0], f"{listed} missing; neither the profile nor the catalogue has them for this GPU")
+        also = f", and so {'are' if missing[2:] else 'is'} {', '.join(missing[1:])}" if missing[1:] else ""
+        raise InputError(missing[0], f"is missing{also}; neither the profile nor the catalogue has it for this GPU")
     found = {key: value for key, value in values.items() if value is not None}
     for key, value in found.items():
         if not 0.0 < value < inf:

@@ -7,6 +7,7 @@ from typing import Any
 from bench.schedulers.registry import entries
 from bench.selection import known_names
 from instances.catalogue import gpu_type_names
+from instances.library import LIBRARY, MARK
 from reports.papers import figure_names
 
 Complete = Callable[[Any], list[str]]
@@ -25,5 +26,5 @@ def _offered(names: Callable[[], Iterable[str]], marks: str = "") -> Complete:
 
 complete_figure = _offered(figure_names)
 complete_gpu = _offered(gpu_type_names, ",")
-complete_instance = _offered(known_names, ",")
+complete_instance = _offered(lambda: [*known_names(), *(f"{MARK}{name}" for name in LIBRARY.names())], ",")
 complete_scheduler = _offered(entries, ",@")

@@ -15,11 +15,15 @@ from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
 from instances.costs import whole_gpus
+from instances.library import LIBRARY
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.entrants import entrants, facets_of, newest
 
 AT_OTHER_RATES = "at other rates"
 """Suffix of the suites of instances that ``bench max-rate`` made."""
+
+IN_LIBRARY = "library"
+"""Suite of the library's instances."""
 
 OWN = "own instances"
 """Suite of instances outside all suites, or in an older version of one."""
@@ -46,12 +50,21 @@ def suites_of(names: Mapping[str, str]) -> dict[str, str]:
         candidates = [suite for suite, prints in members.items() if fingerprint in prints]
         if candidates:
             return max(candidates, key=lambda suite: present[suite])
+        if _in_library(fingerprint, name):
+            return IN_LIBRARY
         base, scaled, _ = name.rpartition("*")
         if scaled and base in home:
             return f"{home[base]} {AT_OTHER_RATES}"
         return name if name in SCENARIO_SUITES else OWN
 
     return {fingerprint: suite_of(fingerprint, name) for fingerprint, name in names.items()}
+
+
+def _in_library(fingerprint: str, name: str) -> bool:
+    try:
+        return LIBRARY.has(name) and LIBRARY.instance(name).fingerprint == fingerprint
+    except InputError:  # its file is damaged
+        return False
 
 
 HEAVY = frozenset({"plan", "simulation", "trajectory", "violation_details", "log_tail", "statistics", "scenarios"})

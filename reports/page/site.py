@@ -19,7 +19,7 @@ from reports.page.curves import METRICS, scaling
 from reports.page.files import check_folder, write_folder, written
 from reports.page.hold import hold_data
 from reports.page.instance_page import instance_page
-from reports.page.instance_results import HEAVY, InstanceResults, in_gpus, read_cases
+from reports.page.instance_results import HEAVY, IN_LIBRARY, InstanceResults, in_gpus, read_cases
 from reports.page.leaderboard import leaderboards, outcome
 from reports.page.overview import comparable, comparable_cases, selections
 from reports.page.plan_columns import boxes
@@ -58,7 +58,7 @@ def site_files(ledger: Ledger) -> dict[str, str]:
     environment.globals |= {
         "ledger": ledger.path.name,
         "looks": looks,
-        "library": any(case.suite.startswith("library") for case in cases),
+        "library": any(case.suite == IN_LIBRARY for case in cases),
         "holds_means": HOLDS_MEANS,
         "on_paper_means": ON_PAPER_MEANS,
         "performance_in_words": performance_in_words,

@@ -18,6 +18,7 @@ from bench.cli.completion import complete_figure, complete_gpu, complete_instanc
 from bench.cli.views.tables import Fitted, show
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from instances.library import LIBRARY
 from instances.suites import suite
 from tests.bench.cli.conftest import Start
 
@@ -162,6 +163,7 @@ def test_a_real_terminal_of_80_columns(start: Start, tmp_path: Path, ledger: dic
         (complete_scheduler, "igniter,colg", ["igniter,colgen"]),
         (complete_scheduler, "cpsat@ign", ["cpsat@igniter"]),
         (complete_instance, "64gpu-cap", ["64gpu-capacity"]),
+        (complete_instance, f"library/{LIBRARY.names()[0]}", [f"library/{LIBRARY.names()[0]}"]),
         (complete_figure, "exact-g", ["exact-gap"]),
         (complete_gpu, "v100,t", ["v100,t4"]),
     ],

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+from bench.ledger.store import Ledger
+from instances.library import LIBRARY
 from instances.suites import suite
 from reports.page.instance_results import OWN, suites_of
-from tests.reports.page.runs_made_here import TWELVE
+from reports.page.site import site_files
+from tests.reports.page.runs_made_here import TWELVE, row_of
 
 
 def found(*instances):
@@ -27,3 +30,19 @@ def test_other_rates_of_a_suite_are_told_apart():
 
 def test_scenario_sets_are_their_own_suite():
     assert suites_of({"00": "gpulet-1023"}) == {"00": "gpulet-1023"}
+
+
+def test_instances_of_the_library_have_its_suite_and_its_tab(tmp_path):
+    instance = LIBRARY.instance(LIBRARY.names("cost-*")[0])
+    assert found(instance) == ["library"]
+    assert found(replace(instance, latency_buffer=1.5)) == [OWN]
+    with Ledger(tmp_path / "l.sqlite", create=True) as ledger:
+        ledger.add(row_of("igniter", instance), instance)
+        index = site_files(ledger)["index.html"]
+    assert 'href="index.html#library"' in index
+    assert index.count('id="library"') == 1
+
+
+def test_a_ledger_without_the_library_has_no_tab_for_it(ledger_file):
+    with Ledger(ledger_file) as ledger:
+        assert "#library" not in site_files(ledger)["index.html"]

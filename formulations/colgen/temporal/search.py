@@ -12,7 +12,7 @@ from formulations.colgen.temporal.generation import ContentColumn, TemporalGener
 from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.plans import Content, plan_of_contents, start_contents, value_of
 from instances import Objective, Plan
-from instances.arrays import Floats
+from instances.arrays import Floats, Ints
 
 MOST_GPULETS = 12
 """Largest number of gpulets of a content that is improved."""
@@ -25,6 +25,18 @@ DISTURBANCE = (0.6, 1.6)
 
 WANTED = 0.003
 """Relative gain in scale for which a GPU is exchanged."""
+
+FEW_GPULETS = 4
+"""Largest number of gpulets from which a content of ``cover`` is improved."""
+
+UNSERVED = 1e-9
+"""Unserved part of a rate that is neglected."""
+
+COVER_TIME_FRACTION = 0.5
+"""Fraction of the time for plans that are built GPU by GPU."""
+
+COVER_PATIENCE = 50
+"""Plans built GPU by GPU without a better one after which other plans are searched."""
 
 PATIENCE = 12
 """Rounds of disturbed duals without a better plan after which the search ends."""
@@ -62,6 +74,7 @@ class PlanSearch:
         self.value = math.inf if generation.minimised else -math.inf
         self._chosen: tuple[Content, ...] = ()
         self._dual: Floats | None = None
+        self._alone_price: Floats | None = None
         self._random = np.random.default_rng(self.run.seed)
 
     # Contents ---------------------------------------------------------------------------------------------------
@@ -136,6 +149,8 @@ class PlanSearch:
     def solve(self, deadline: float) -> None:
         """Search until no disturbance of the duals helps, the plan reaches the bound, or the deadline."""
         idle = 0
+        if self.instance.objective is Objective.COST:
+            self._cover_often(now() + COVER_TIME_FRACTION * (deadline - now()))
         while now() < deadline and idle <= PATIENCE and not self.proven():
             before = self.value
             dual, contents = self._relaxed(deadline)
@@ -173,6 +188,68 @@ class PlanSearch:
                     served[found] = self.known[found][0].served
                     break
         self._accept(current)
+
+    def _cover_often(self, deadline: float) -> None:
+        idle = 0
+        while idle <= COVER_PATIENCE and now() < deadline and not self.proven():
+            before = self.value
+            self.cover(deadline)
+            idle = 0 if self.value != before else idle + 1
+
+    def cover(self, deadline: float) -> None:
+        """Build a plan GPU by GPU for ``cost``: each content is improved for what the ones before it leave unserved."""
+        generation = self.generation
+        dual = self._alone() if self._dual is None else self._dual
+        worth = generation.worth_at(dual * self._random.uniform(*DISTURBANCE, len(dual)))
+        price = [pool.type.price_per_hour for pool in self.instance.gpus]
+        free = [math.inf if pool.count is None else pool.count for pool in self.instance.gpus]
+        favour = self._random.uniform(*DISTURBANCE, len(price)) / np.maximum(price, 1e-9)
+        left, chosen = np.ones(len(dual)), list[Content]()
+        while left.any() and now() < deadline:
+            gains: dict[Content, float] = {}
+            for pool in (t for t, count in enumerate(free) if count > 0):
+                for gpulets in range(1, min(FEW_GPULETS, self._room(pool)) + 1):
+                    start = self._first_gpulets(pool, gpulets, np.flatnonzero(left))
+                    found = self._improved(pool, start, worth._replace(most_rps=left * generation.rate_rps))
+                    if found is not None and (self.add(found) or found in self.known):
+                        served = np.minimum(self.known[found][0].served, left)
+                        gains[found] = float(served * generation.rate_rps @ worth.per_rps) * favour[pool]
+            best = max(gains, key=lambda content: gains[content], default=None)
+            if best is None or gains[best] <= 0.0:
+                return
+            chosen.append(best)
+            free[best.pool] -= 1
+            left = np.maximum(0.0, left - self.known[best][0].served)
+            left[left < UNSERVED] = 0.0
+            cost = math.fsum(price[content.pool] for content in chosen)
+            if cost + (min(price) if left.any() else 0.0) >= self.value:
+                return
+        if not left.any():
+            self._accept(chosen)
+
+    def _alone(self) -> Floats:
+        """Return the price that each workload pays if it has GPUs of its own, shape (workloads,)."""
+        if self._alone_price is None:
+            self._alone_price = np.full(len(self.generation.rate_rps), math.inf)
+            for w in range(len(self._alone_price)):
+                only = np.zeros(len(self._alone_price))
+                only[w] = 1.0
+                worth = self.generation.worth_at(only, math.inf)
+                for pool, asked in enumerate(self.instance.gpus):
+                    content = self._improved(pool, self._first_gpulets(pool, 1, np.array([w])), worth)
+                    if content is not None and (self.add(content) or content in self.known):
+                        price = asked.type.price_per_hour / float(self.known[content][0].served[w])
+                        self._alone_price[w] = min(self._alone_price[w], price)
+        return self._alone_price
+
+    def _first_gpulets(self, pool: int, gpulets: int, workloads: Ints) -> GpuContents:
+        """Return equal gpulets with random workloads."""
+        tables, start = self.generation.pricers[pool].tables, no_contents(self._room(pool))
+        place = np.searchsorted(tables.permitted, tables.share_units // gpulets, side="right") - 1
+        start.units[:gpulets] = tables.permitted[place]
+        start.workload[:gpulets, 0] = self._random.choice(workloads, gpulets)
+        start.batch[:gpulets, 0] = 1
+        return start
 
     def _served_value(self, served: Iterable[Floats]) -> float:
         """Return the value of GPUs that serve these fractions together, under ``scale`` or ``goodput``."""

@@ -1,5 +1,6 @@
 """``plan_class=auto``: spatial plans first, then those of the widest class that the rule permits."""
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,9 @@ from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.scheduler import SearchedClass
+from formulations.colgen.temporal.generation import TEMPORAL_GENERATIONS
+from formulations.colgen.temporal.gpulet_positions import SLOTS
+from formulations.colgen.temporal.search import PlanSearch
 from instances import Instance, Objective, PlanClass, SloRule
 from instances.files import read_instance
 from instances.suites import suite
@@ -75,6 +79,22 @@ def test_five_gpus_serve_the_twelve_workloads_of_igniter() -> None:
     assert outcome.statistics["spatial_bound"] > 5 * 3.06
 
 
+def test_plans_built_gpu_by_gpu_split_workloads_and_take_turns() -> None:
+    """Elastic partitioning's plan of this instance costs $16.40/h, the best spatial one $18.50/h."""
+    instance = read_instance(MIXED)
+    search = PlanSearch(TEMPORAL_GENERATIONS[Objective.COST](instance, Run(), SLOTS))
+
+    for _ in range(40):
+        if search.value > 16.4:
+            search.cover(math.inf)
+
+    assert search.plan is not None
+    verdict = judge(search.plan, instance)
+    assert verdict.violations == ()
+    assert verdict.value == pytest.approx(search.value)
+    assert search.value <= 16.4 + 1e-9
+
+
 @pytest.mark.soak
 def test_a_pool_of_two_types() -> None:
     instance = read_instance(MIXED)
@@ -83,7 +103,7 @@ def test_a_pool_of_two_types() -> None:
 
     value = value_of(outcome, instance)
     assert value is not None
-    assert value <= 18.504 + 1e-9
+    assert value <= 16.4 + 1e-9
     assert outcome.statistics["spatial_bound"] == pytest.approx(18.504)
     assert outcome.statistics["spatial_optimal"] == 1.0
     assert outcome.bound is not None

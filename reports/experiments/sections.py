@@ -172,5 +172,6 @@ SECTIONS = (
         {"twelve": serving.TWELVE, "holding": serving.HOLDING, "robust": serving.ROBUST, "wrong": serving.WRONG},
     ),
     Section("services", "Language-model services", {"sharing": services.SHARING, "in_time": services.IN_TIME}),
+    Section("deployment", "What each API costs", {"prices": measured_once("deployment")}),
     Section("hardware", "On hardware", {"checked": measured_once("hardware")}),
 )

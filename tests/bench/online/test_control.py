@@ -192,6 +192,8 @@ def test_instances_that_cannot_be_followed_are_refused() -> None:
 
     with pytest.raises(InputError, match="applications"):
         online_instance(chained)
+    with pytest.raises(InputError, match="language-model services"):
+        online_instance(SUITES["llm-4gpu"].build()[0])
     with pytest.raises(InputError, match="goodput"):
         online_instance(replace(instance, objective=Objective.GOODPUT))
 

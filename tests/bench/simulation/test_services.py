@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bench.plan_simulation import Settings, finished, simulate
+from bench.replay.serving_plan import ServingPlan
 from bench.simulation.arrivals import parse_arrivals
 from bench.simulation.decoding import Noise, decode, prefill
 from bench.simulation.services import ServiceSimulation
@@ -170,6 +171,11 @@ def test_runs_repeat_and_noise_changes_them() -> None:
 
     assert simulate(plan, asked, bursts).workloads == simulate(plan, asked, bursts).workloads
     assert simulate(plan, asked, bursts).workloads != simulate(plan, asked, replace(bursts, noise=0.0)).workloads
+
+
+def test_plans_of_services_are_not_replayed() -> None:
+    with pytest.raises(InputError, match="a replay has no language models"):
+        ServingPlan.of(plan_of(("chat/prefill", 20, 2, 4.0)), instance_of((CHAT, 4.0)))
 
 
 def test_too_many_requests_are_refused() -> None:

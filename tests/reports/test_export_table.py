@@ -24,7 +24,7 @@ from instances import InputError
 from instances.suites import suite
 
 DOCUMENT = Path(__file__).parents[2] / "docs/columns.md"
-DOCUMENTS = {"violation_details", "simulation", "scenarios", "trajectory", "log_tail", "plan"}
+DOCUMENTS = {"duals", "violation_details", "simulation", "scenarios", "trajectory", "log_tail", "plan"}
 """Columns that are not exported as they are."""
 
 

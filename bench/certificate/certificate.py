@@ -22,7 +22,7 @@ class _Record(BaseModel):
 class Claim(_Record):
     """Statement: no plan of a class is better than the bound."""
 
-    bound: Annotated[str, Field(pattern=r"^(none|[0-9]{1,15}(\.[0-9]{1,15})?)$")] = Field(
+    bound: Annotated[str, Field(pattern=r"^(none|[0-9]{1,15}(\.[0-9]{1,15})?)$", max_length=31)] = Field(
         description="Decimal number in the unit of the objective; none: no plan of the class exists.",
         examples=["180.54"],
     )

@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import ceil, floor, gcd, inf, lcm
 
 import numpy as np
+from pydantic import ValidationError
 
 from bench.certificate.branch import Branch
 from bench.certificate.certificate import NONE, CertificateFile, DualProof, Leaf, TreeProof
@@ -15,8 +16,8 @@ from bench.certificate.search import Progress, ignore
 from bench.certificate.statement import NotProvenError, Statement
 from bench.certificate.tree import tree_bound
 from instances import PART_STEPS, InputError, Instance, Objective, Plan
+from instances.errors import printable
 from instances.files import instance_from_json, plan_from_json
-from instances.files.problems import validated
 
 AGREEMENT = Fraction(1, 10**9)
 """Relative difference below which a throughput and its bound count as equal."""
@@ -64,7 +65,7 @@ def check(data: object, where: str, progress: Progress = ignore) -> Verdict:
     InputError
         If the data is no certificate.
     """
-    file = validated(CertificateFile, data, where)
+    file = _read(data, where)
     instance = instance_from_json(file.instance, f"{where}: instance")
     missing = [pool.type.name for pool in instance.gpus if pool.type.name not in file.instance.get("catalogue", {})]
     if missing:
@@ -76,6 +77,15 @@ def check(data: object, where: str, progress: Progress = ignore) -> Verdict:
         return _compared(file, instance, plan, value, proven)
     except NotProvenError as failure:
         return Verdict(False, f"not proven: {failure}")
+
+
+def _read(data: object, where: str) -> CertificateFile:
+    try:
+        return CertificateFile.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    path = ".".join(str(part) for part in first["loc"])
+    raise InputError(printable(f"{where}: {path}" if path else where), printable(f"is no certificate: {first['msg']}"))
 
 
 def _proven(file: CertificateFile, instance: Instance, progress: Progress) -> Fraction | float:

@@ -12,20 +12,23 @@ Let every class c of identical workloads have a dual ``p_c`` and every GPU type 
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, inf
+
+import numpy as np
 
 from bench.certificate.branch import Branch
 from bench.certificate.certificate import Leaf
-from bench.certificate.contents import Offer, candidates_on
-from bench.certificate.search import GpuSearch, Progress, TooHardError
+from bench.certificate.contents import Offer, candidates_on, merged_tables
+from bench.certificate.one_gpu import fits
+from bench.certificate.search import SET_NODES, GpuSearch, Progress, TooHardError
 from bench.certificate.statement import NotProvenError, Statement
 from instances import Objective
 
 
 def proven_bound(
     statement: Statement, leaf: Leaf, unit: int, branch: Branch, where: str, progress: Progress
-) -> Fraction:
-    """Return the bound that duals prove for the plans of a branch.
+) -> Fraction | float:
+    """Return the bound that duals prove for the plans of a branch; infinite if there are none.
 
     Raises
     ------
@@ -39,8 +42,10 @@ def proven_bound(
     return bound_of(statement, leaf, unit, branch)
 
 
-def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Branch) -> Fraction:
+def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Branch) -> Fraction | float:
     """Return the bound of duals that no content exceeds."""
+    if statement.serves_all and any(_unservable(statement, c, branch) for c in range(len(statement.copies))):
+        return inf if statement.minimised else -inf
     total = sum(p * int(n) for p, n in zip(leaf.workloads, statement.copies, strict=True))
     for g, most, least in zip(leaf.gpus, branch.most, branch.least, strict=True):
         if statement.minimised:
@@ -48,6 +53,19 @@ def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Branch) -> Fra
         else:
             total += g * (most or 0)
     return Fraction(total, unit)
+
+
+def _unservable(statement: Statement, group: int, branch: Branch) -> bool:
+    """Return whether no GPU serves a slot of a class, even alone."""
+    nothing = [0] * len(statement.copies)
+    for t, view in enumerate(statement.views):
+        if (group, t) not in branch.barred and branch.most[t] != 0:
+            candidates = candidates_on(view, offers_of(statement, nothing, 1, [group]))
+            merged = merged_tables(view.tables)
+            alone = (np.array([k], dtype=np.int64) for k in range(len(candidates.model)))
+            if any(fits(view.tables, merged, candidates, chosen, SET_NODES) != 0 for chosen in alone):
+                return False
+    return True
 
 
 def _check_shape(statement: Statement, leaf: Leaf, branch: Branch, where: str) -> None:

@@ -12,6 +12,9 @@ from instances.tables import Tables
 FINE = 10_000.0
 """Steps per percent of L2 and per watt in which demands are counted."""
 
+ROUNDING = 1e-13
+"""Relative rounding of a product, well above that of the processor."""
+
 
 @njit(cache=True)
 def least_share(
@@ -37,7 +40,7 @@ def least_share(
 @njit(cache=True)
 def worth_at(candidates: Candidates, k: int, rate_rps: float) -> int:
     """Return the worth of candidate ``k`` whose slot serves at most ``rate_rps``, rounded up."""
-    earned = min(float(candidates.most[k]), candidates.per_rps[k] * rate_rps * (1.0 + MARGIN))
+    earned = min(float(candidates.most[k]), candidates.per_rps[k] * rate_rps * (1.0 + ROUNDING))
     return candidates.worth[k] + int(np.ceil(earned))
 
 

@@ -34,9 +34,9 @@ def certificate(
     instance: Instance,
     plan: Plan | None,
     nodes: Sequence[Node],
-    plan_class: str,
-    parts: int | None,
-    bound: float | None,
+    plan_class: str = "spatial",
+    parts: int | None = None,
+    bound: float | None = None,
 ) -> dict[str, Any]:
     """Return the certificate of a bound.
 

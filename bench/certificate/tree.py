@@ -8,7 +8,7 @@ from bench.certificate.branch import Branch
 from bench.certificate.certificate import Branching, Leaf, TreeProof
 from bench.certificate.statement import NotProvenError, Statement
 
-LeafBound = Callable[[Leaf, Branch, str], Fraction]
+LeafBound = Callable[[Leaf, Branch, str], Fraction | float]
 """Function that returns the bound of a leaf's duals on the plans of its branch; it is named in errors."""
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.api import Bound, Outcome, Status
+from bench.api import Bound, Duals, Outcome, Status
 from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.clock import now, work_done
 from formulations.colgen.column_generation import ColumnGeneration
@@ -62,7 +62,9 @@ class Solution:
         generation, run = self.generation, self.run
         obstacle = generation.obstacle()
         if obstacle:
-            return Outcome(Status.INFEASIBLE, reason=obstacle)
+            # No duals are needed: no GPU serves one of the workloads.
+            nothing = Duals((0.0,) * len(self.instance.workloads), (0.0,) * len(self.instance.gpus))
+            return Outcome(Status.INFEASIBLE, reason=obstacle, proof=[nothing])
         for patterns in generation.starts():
             self._accept(generation.master.counts(patterns))
         self._report_bound()

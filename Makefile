@@ -14,6 +14,8 @@ HEURISTICS := igniter,ffd+,ffd++,gpu-lets+,gslice+,local-search
 demo: .venv/installed
 	$(BIN)/bench run --instances 64gpu-cost,igniter-12 --schedulers $(HEURISTICS),cpsat,colgen --ledger results/demo.sqlite
 	$(BIN)/bench run --instances igniter-12 --schedulers minlp --time-limit 45 --ledger results/demo.sqlite
+	$(BIN)/bench prove igniter-12 -o results/proof.json --ledger results/demo.sqlite
+	$(BIN)/bench check results/proof.json
 	$(BIN)/bench figures igniter-fig14 exact-gap --quick --ledger results/demo.sqlite --out results/figures
 	$(BIN)/bench report results/demo.sqlite --output results/site
 	@echo "ledger: results/demo.sqlite    figures: results/figures/    page: results/site/index.html"

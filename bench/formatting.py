@@ -7,7 +7,7 @@ from typing import Protocol
 
 from bench.ledger.better_plans import BetterPlan
 from bench.ledger.bound_scope import claim_in_words
-from bench.ledger.row import UNITS, JsonObject, Row
+from bench.ledger.row import CHECKED, UNITS, JsonObject, Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from bench.simulation.settings import Settings
 
@@ -60,7 +60,7 @@ def result(row: Row) -> str:
     """Return the scheduler's claim and, if it did not finish, the termination of the run."""
     if row.termination.failed or row.termination == "skipped":
         return str(row.termination)
-    claim = claim_in_words(row)
+    claim = claim_in_words(row) + (f", proof {CHECKED}" if row.proof == CHECKED else "")
     return claim if row.termination == "finished" else f"{claim} ({row.termination})"
 
 

@@ -19,7 +19,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class Claim(_Record):
+class BoundClaim(_Record):
     """Statement: no plan of a class is better than the bound."""
 
     bound: Annotated[str, Field(pattern=r"^(none|[0-9]{1,15}(\.[0-9]{1,15})?)$", max_length=31)] = Field(
@@ -41,7 +41,7 @@ class Leaf(_Record):
     gpus: list[Whole] = Field(description="Dual of the number of GPUs of each type, in their order.")
 
 
-class Branching(_Record):
+class Fork(_Record):
     """Node of a tree: two branches that cover all plans of the node; see ``bench.certificate.tree``."""
 
     on: Literal["gpus", "pair", "seat"] = Field(description="What the branches differ in.")
@@ -60,11 +60,11 @@ class DualProof(Leaf):
 
 
 class TreeProof(_Record):
-    """Branching tree with duals at every leaf; node 0 is the root."""
+    """Fork tree with duals at every leaf; node 0 is the root."""
 
     kind: Literal["tree"]
     unit: Unit
-    nodes: Annotated[list[Branching | Leaf], Field(min_length=1)]
+    nodes: Annotated[list[Fork | Leaf], Field(min_length=1)]
 
 
 class ExhaustiveProof(_Record):
@@ -81,5 +81,5 @@ class CertificateFile(_Record):
     version: Literal[1] = Field(description="Version of this format.")
     instance: dict[str, Any] = Field(description="Instance with the catalogue entries of its GPU types embedded.")
     plan: dict[str, Any] | None = Field(None, description="Plan that attains, or comes close to, the bound.")
-    claim: Claim
+    claim: BoundClaim
     proof: Annotated[DualProof | TreeProof | ExhaustiveProof, Field(discriminator="kind")]

@@ -7,8 +7,8 @@ from math import ceil, floor, gcd, inf, lcm
 import numpy as np
 from pydantic import ValidationError
 
-from bench.certificate.branch import Branch
 from bench.certificate.certificate import NONE, CertificateFile, DualProof, Leaf, TreeProof
+from bench.certificate.conditions import Conditions
 from bench.certificate.dual import proven_bound
 from bench.certificate.exhaustive import exhaustive_bound
 from bench.certificate.plans import value_of
@@ -27,7 +27,7 @@ MOST_STEPS = 10**7
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ProofVerdict:
     """Result of a check.
 
     Attributes
@@ -48,7 +48,7 @@ class Verdict:
     value: Fraction | None = None
 
 
-def check(data: object, where: str, progress: Progress = ignore) -> Verdict:
+def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict:
     """Check a certificate.
 
     Parameters
@@ -76,7 +76,7 @@ def check(data: object, where: str, progress: Progress = ignore) -> Verdict:
         proven = _proven(file, instance, progress)
         return _compared(file, instance, plan, value, proven)
     except NotProvenError as failure:
-        return Verdict(False, f"not proven: {failure}")
+        return ProofVerdict(False, f"not proven: {failure}")
 
 
 def _read(data: object, where: str) -> CertificateFile:
@@ -99,7 +99,7 @@ def _proven(file: CertificateFile, instance: Instance, progress: Progress) -> Fr
     bound: Fraction | float
     match file.proof:
         case DualProof():
-            branch = Branch.root(statement)
+            branch = Conditions.root(statement)
             bound = proven_bound(statement, file.proof, file.proof.unit, branch, "the duals", each)
         case TreeProof():
             unit = file.proof.unit
@@ -166,7 +166,7 @@ def costs_around(
 
 def _compared(
     file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, proven: Fraction | float
-) -> Verdict:
+) -> ProofVerdict:
     """Compare the claim with what was proven and with the plan, and word the result."""
     minimised = instance.objective is Objective.COST
     plans = f"{file.claim.plan_class} plan"
@@ -183,20 +183,20 @@ def _compared(
     if file.claim.bound == NONE:
         if plan is not None:
             raise NotProvenError("the claim says that no plan exists, and the file has one")
-        return Verdict(True, f"proven: no {plans} exists", True)
+        return ProofVerdict(True, f"proven: no {plans} exists", True)
     return _worded(file, instance, plan, value, plans)
 
 
 def _worded(
     file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, plans: str
-) -> Verdict:
+) -> ProofVerdict:
     bound = Fraction(file.claim.bound)
     match instance.objective:
         case Objective.COST:
             one = instance.gpus[0].type.price_per_hour if len(instance.gpus) == 1 else 0.0
             costs = f"costs less than ${float(bound):.6g} per hour"
             if one > 0.0 and value is not None and plan is not None and value <= bound:
-                return Verdict(True, f"proven: {plan.gpus_used} GPUs, no {plans} has fewer", True, value)
+                return ProofVerdict(True, f"proven: {plan.gpus_used} GPUs, no {plans} has fewer", True, value)
             if one > 0.0:
                 costs = f"has fewer than {ceil(bound / Fraction(repr(float(one))))} GPUs"
             optimal = value is not None and value <= bound
@@ -209,8 +209,8 @@ def _worded(
             optimal = value is not None and value >= bound * (1 - AGREEMENT)
             attained = f"{float(value):.10g} req/s" if value is not None else ""
     if value is None:
-        return Verdict(True, f"proven: no {plans} {costs}")
+        return ProofVerdict(True, f"proven: no {plans} {costs}")
     if optimal:
         better = "costs less" if instance.objective is Objective.COST else "serves more"
-        return Verdict(True, f"proven: {attained}, no {plans} {better}", True, value)
-    return Verdict(True, f"proven: no {plans} {costs}; the plan in the file: {attained}", False, value)
+        return ProofVerdict(True, f"proven: {attained}, no {plans} {better}", True, value)
+    return ProofVerdict(True, f"proven: no {plans} {costs}; the plan in the file: {attained}", False, value)

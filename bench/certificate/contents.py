@@ -92,7 +92,7 @@ def broken_premise(tables: Tables) -> str:
     return ""
 
 
-class Offer(NamedTuple):
+class SlotOffer(NamedTuple):
     """Rate that one slot may serve of a workload class, and what it is worth.
 
     Attributes
@@ -113,7 +113,7 @@ class Offer(NamedTuple):
     most: int = UNLIMITED
 
 
-def candidates_on(view: View, offers: Sequence[Offer]) -> Candidates:
+def candidates_on(view: View, offers: Sequence[SlotOffer]) -> Candidates:
     """Return the candidates of these offers, sorted by class, that the GPU type of ``view`` serves alone."""
     tables = view.tables
     kept, first, batches, alone, budgets = [], [0], [], [], []

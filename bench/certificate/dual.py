@@ -16,9 +16,9 @@ from math import ceil, floor, inf
 
 import numpy as np
 
-from bench.certificate.branch import Branch
 from bench.certificate.certificate import Leaf
-from bench.certificate.contents import Offer, candidates_on, merged_tables
+from bench.certificate.conditions import Conditions
+from bench.certificate.contents import SlotOffer, candidates_on, merged_tables
 from bench.certificate.one_gpu import fits
 from bench.certificate.search import SET_NODES, GpuSearch, Progress, TooHardError
 from bench.certificate.statement import NotProvenError, Statement
@@ -26,7 +26,7 @@ from instances import Objective
 
 
 def proven_bound(
-    statement: Statement, leaf: Leaf, unit: int, branch: Branch, where: str, progress: Progress
+    statement: Statement, leaf: Leaf, unit: int, branch: Conditions, where: str, progress: Progress
 ) -> Fraction | float:
     """Return the bound that duals prove for the plans of a branch; infinite if there are none.
 
@@ -42,7 +42,7 @@ def proven_bound(
     return bound_of(statement, leaf, unit, branch)
 
 
-def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Branch) -> Fraction | float:
+def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) -> Fraction | float:
     """Return the bound of duals that no content exceeds."""
     if statement.serves_all and any(_unservable(statement, c, branch) for c in range(len(statement.copies))):
         return inf if statement.minimised else -inf
@@ -55,7 +55,7 @@ def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Branch) -> Fra
     return Fraction(total, unit)
 
 
-def _unservable(statement: Statement, group: int, branch: Branch) -> bool:
+def _unservable(statement: Statement, group: int, branch: Conditions) -> bool:
     """Return whether no GPU serves a slot of a class, even alone."""
     nothing = [0] * len(statement.copies)
     for t, view in enumerate(statement.views):
@@ -68,7 +68,7 @@ def _unservable(statement: Statement, group: int, branch: Branch) -> bool:
     return True
 
 
-def _check_shape(statement: Statement, leaf: Leaf, branch: Branch, where: str) -> None:
+def _check_shape(statement: Statement, leaf: Leaf, branch: Conditions, where: str) -> None:
     for kind, given, expected in (
         ("classes of workloads", leaf.workloads, len(statement.copies)),
         ("GPU types", leaf.gpus, len(statement.views)),
@@ -91,7 +91,7 @@ def _check_contents(
     statement: Statement,
     leaf: Leaf,
     unit: int,
-    branch: Branch,
+    branch: Conditions,
     t: int,
     where: str,
     progress: Progress,
@@ -119,7 +119,7 @@ def _check_contents(
         raise NotProvenError(f"{where}: a {view.gpu.name} with {', '.join(names)} is worth more than the GPU")
 
 
-def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Sequence[int]) -> list[Offer]:
+def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Sequence[int]) -> list[SlotOffer]:
     """Return what slots may serve of these classes, with their worths at the duals of the classes."""
     offers = []
     for c in classes:
@@ -133,5 +133,5 @@ def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Se
                     worth, per_rps = -dual, float(unit)
                 case _:
                     worth, per_rps = ceil(part * dual), 0.0
-            offers.append(Offer(c, int(statement.member[c]), rate_rps, worth, per_rps))
+            offers.append(SlotOffer(c, int(statement.member[c]), rate_rps, worth, per_rps))
     return offers

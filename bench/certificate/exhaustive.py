@@ -6,8 +6,8 @@ from math import floor, inf
 
 import numpy as np
 
-from bench.certificate.branch import Branch
 from bench.certificate.certificate import MOST
+from bench.certificate.conditions import Conditions
 from bench.certificate.contents import candidates_on
 from bench.certificate.dual import offers_of
 from bench.certificate.search import GpuSearch, Progress, TooHardError
@@ -75,7 +75,7 @@ def _worths(statement: Statement, t: int, count: int, progress: Progress) -> dic
         copies = np.bincount([groups[w] for w in range(count) if chosen >> w & 1], minlength=len(statement.copies))
         offers = [offer for offer in every if copies[offer.of_class]]
         search = GpuSearch(
-            view.tables, candidates_on(view, offers), copies, *Branch.root(statement).matrices(len(copies))
+            view.tables, candidates_on(view, offers), copies, *Conditions.root(statement).matrices(len(copies))
         )
         try:
             worth, content = search.above(-MOST, range(len(parts), len(parts) + 1), best=True)

@@ -21,7 +21,7 @@ MOST_CHARGE = 2.0**54
 """Largest charge of a multiplier for its ceiling."""
 
 
-class Box(NamedTuple):
+class BoxLimits(NamedTuple):
     """Residents of the contents in a box, its ceilings and its floors, all whole."""
 
     residents: int
@@ -57,7 +57,7 @@ class Alternatives(NamedTuple):
 
 
 @njit(cache=True)
-def by_units(given: Alternatives, box: Box, capacity: int) -> Ints:
+def by_units(given: Alternatives, box: BoxLimits, capacity: int) -> Ints:
     """Return the alternatives that fit below the ceilings, by increasing share."""
     count = np.zeros(capacity + 2, dtype=np.int64)
     for k, u in enumerate(given.units):
@@ -149,7 +149,14 @@ def demands_of_best(
 
 @njit(cache=True)
 def bound_box(
-    given: Alternatives, box: Box, threshold: int, multipliers: Ints, rounds: int, worth: Ints, table: Ints, first: Ints
+    given: Alternatives,
+    box: BoxLimits,
+    threshold: int,
+    multipliers: Ints,
+    rounds: int,
+    worth: Ints,
+    table: Ints,
+    first: Ints,
 ) -> int:
     """Return an upper bound on the worth of the contents in a box; stop once it is at most ``threshold``.
 

@@ -7,7 +7,7 @@ from math import fsum, inf
 
 import numpy as np
 
-from bench.certificate.certificate import Claim
+from bench.certificate.certificate import BoundClaim
 from bench.certificate.statement import NotProvenError
 from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan
 from instances.interference import gpu_times_ms
@@ -17,7 +17,7 @@ TOLERANCE = 1e-9
 """Relative difference below which two rates count as equal."""
 
 
-def value_of(plan: Plan, instance: Instance, claim: Claim) -> Fraction:
+def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
     """Return the value of a feasible plan: dollars per hour, requests per second, or a multiple of the rates.
 
     Raises
@@ -56,7 +56,7 @@ def value_of(plan: Plan, instance: Instance, claim: Claim) -> Fraction:
             return Fraction(fsum(served.values()))
 
 
-def _served(plan: Plan, instance: Instance, claim: Claim) -> dict[str, float]:
+def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, float]:
     """Return the rate that the plan serves of each workload; check names, classes and rates."""
     known, types = instance.workload_index, {pool.type.name for pool in instance.gpus}
     rates: dict[str, list[float]] = defaultdict(list)

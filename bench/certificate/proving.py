@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.certificate.branch import Branch
-from bench.certificate.certificate import NONE, Branching, Claim, Leaf, TreeProof
+from bench.certificate.certificate import NONE, BoundClaim, Fork, Leaf, TreeProof
 from bench.certificate.checking import AGREEMENT, attainable, costs_around
+from bench.certificate.conditions import Conditions
 from bench.certificate.dual import bound_of
 from bench.certificate.exhaustive import MOST_WORKLOADS, exhaustive_bound
 from bench.certificate.search import ignore
@@ -49,7 +49,7 @@ def certificate(
     nodes
         Proof of a run as its row stores it (``duals``): leaves with float duals, and inner nodes.
     plan_class, parts
-        As in ``Claim``.
+        As in ``BoundClaim``.
     bound
         Multiple of the rates that is excluded, under ``scale``; not used under other objectives.
 
@@ -63,14 +63,14 @@ def certificate(
         "plan_class": plan_class,
         "parts": parts,
     }
-    statement = Statement.of(instance, Claim.model_validate(claim))
+    statement = Statement.of(instance, BoundClaim.model_validate(claim))
     scale = instance.objective is Objective.SCALE
     proof: dict[str, Any] = {"kind": "exhaustive"}
     if len(instance.workloads) <= MOST_WORKLOADS and parts is None:
         proven = exhaustive_bound(statement, ignore)
     elif nodes:
         proof = _rounded(statement, nodes)
-        branch = Branch.root(statement)
+        branch = Conditions.root(statement)
         if len(nodes) == 1:
             proven = bound_of(statement, Leaf(workloads=proof["workloads"], gpus=proof["gpus"]), proof["unit"], branch)
         else:
@@ -104,7 +104,7 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
     unit = 10 ** max(0, min(9, 14 - len(str(int(largest)))))
     class_of = _class_of(statement)
     written: list[dict[str, Any]] = []
-    branches = {0: Branch.root(statement)}
+    branches = {0: Conditions.root(statement)}
     for position, node in enumerate(nodes):
         branch = branches[position]
         if "on" in node:
@@ -113,7 +113,7 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
                 if node["on"] == "pair" or (node["on"] == "seat" and key == "first"):
                     inner[key] = int(class_of[node[key]])
             written.append(inner)
-            halves = branch.branches(Branching.model_validate(inner), statement, f"node {position}")
+            halves = branch.branches(Fork.model_validate(inner), statement, f"node {position}")
             branches |= dict(zip(inner["branches"], halves, strict=True))
         else:
             written.append(_leaf(statement, node, unit, branch, class_of))
@@ -129,7 +129,7 @@ def _class_of(statement: Statement) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _leaf(
-    statement: Statement, node: Node, unit: int, branch: Branch, class_of: np.ndarray[Any, np.dtype[np.int64]]
+    statement: Statement, node: Node, unit: int, branch: Conditions, class_of: np.ndarray[Any, np.dtype[np.int64]]
 ) -> dict[str, list[int]]:
     """Return the whole duals of a leaf."""
     # Identical workloads have one dual: the mean of theirs proves as much.
@@ -164,7 +164,7 @@ def _whole_dual(over: float, unit: int, limit: int | None, least: int) -> int:
     return min(0, ceil(over * unit) + ROUNDING) if least else 0
 
 
-def _cost_at(factor: float, dual: Any, statement: Statement, worth: Any, price: Any, branch: Branch) -> float:
+def _cost_at(factor: float, dual: Any, statement: Statement, worth: Any, price: Any, branch: Conditions) -> float:
     """Return the bound on the cost at ``factor`` times the duals; -inf if a type without a limit contradicts them."""
     total = factor * fsum((dual * statement.copies).tolist())
     for v, p, limit, least in zip(worth.tolist(), price.tolist(), branch.most, branch.least, strict=True):
@@ -176,14 +176,14 @@ def _cost_at(factor: float, dual: Any, statement: Statement, worth: Any, price: 
     return total
 
 
-def _best_factor(dual: Any, statement: Statement, worth: Any, price: Any, branch: Branch) -> float:
+def _best_factor(dual: Any, statement: Statement, worth: Any, price: Any, branch: Conditions) -> float:
     """Return the factor with the best bound, which is concave, with corners where a worth is a price."""
     corners = [p / v for p, v in zip(price.tolist(), worth.tolist(), strict=True) if v > 0.0]
     return max(corners, key=lambda f: _cost_at(f, dual, statement, worth, price, branch), default=0.0)
 
 
 def _factor_for(
-    target: float, most: float, dual: Any, statement: Statement, worth: Any, price: Any, branch: Branch
+    target: float, most: float, dual: Any, statement: Statement, worth: Any, price: Any, branch: Conditions
 ) -> float:
     """Return the least factor up to ``most`` whose bound is at least ``target``, by bisection."""
     low, high = 0.0, most

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from bench.certificate.contents import MARGIN, Candidates, merged_tables
-from bench.certificate.knapsack import NOTHING, Alternatives, Box, bound_box, by_units, fill_table, undominated
+from bench.certificate.knapsack import NOTHING, Alternatives, BoxLimits, bound_box, by_units, fill_table, undominated
 from bench.certificate.one_gpu import FINE, alternatives_of_sets, alternatives_of_slots, exact_worth, fits
 from instances.arrays import Flags, Ints
 from instances.tables import Tables
@@ -100,7 +100,7 @@ def search_box(
     merged: Tables,
     candidates: Candidates,
     given: Alternatives,
-    box: Box,
+    box: BoxLimits,
     threshold: int,
     multipliers: Ints,
     node_limit: int,
@@ -215,8 +215,8 @@ class GpuSearch:
     copies
         Number of workloads of each class, shape (classes,).
     apart, together
-        Branch: pairs of classes that no content holds, shape (classes, classes); group of classes that a content holds
-        wholly or not at all, -1 without a group, shape (classes,).
+        Pairs of classes that no content holds, shape (classes, classes); group of classes that a content holds wholly
+        or not at all, -1 without a group, shape (classes,).
     """
 
     tables: Tables
@@ -318,7 +318,7 @@ class GpuSearch:
         if len(given.seat) == 0 or given.seat[-1] + 1 < residents:
             return REFUTED, threshold, NOTHING, []
         # Demands are rounded down and ceilings up, so a ceiling that the largest demands do not reach never binds.
-        box = Box(
+        box = BoxLimits(
             residents,
             min(int(high[0] * FINE * (1.0 + MARGIN)) + 1, residents * int(given.l2.max())),
             min(int(high[1] * FINE * (1.0 + MARGIN)) + 1, residents * int(given.power.max())),

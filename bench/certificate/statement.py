@@ -5,12 +5,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from bench.certificate.certificate import NONE, Claim
+from bench.certificate.certificate import NONE, BoundClaim
 from bench.certificate.contents import broken_premise
 from instances import PART_STEPS, Instance, Objective, Partition, SloRule
 from instances.arrays import Ints
 from instances.attainment_terms import POISSON
 from instances.view import View
+
+RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE, SloRule.ATTAINMENT)
+"""Rules whose budgets are computed; those of ``p99`` are sampled."""
 
 
 class NotProvenError(Exception):
@@ -36,14 +39,14 @@ class Statement:
     """
 
     instance: Instance
-    claim: Claim
+    claim: BoundClaim
     views: tuple[View, ...]
     member: Ints
     copies: Ints
     divisible: tuple[bool, ...]
 
     @classmethod
-    def of(cls, instance: Instance, claim: Claim) -> "Statement":
+    def of(cls, instance: Instance, claim: BoundClaim) -> "Statement":
         """Return the statement of a claim about an instance.
 
         Raises
@@ -104,15 +107,15 @@ class Statement:
         return [(own, Fraction(1))]
 
 
-def _refuse(instance: Instance, claim: Claim) -> None:
+def _refuse(instance: Instance, claim: BoundClaim) -> None:
     """Refuse statements for which the search has no argument."""
     objective, rule = instance.objective, instance.slo_rule
     if instance.partition is not Partition.SHARES:
         raise NotProvenError("GPUs that are cut into MIG instances have no certificates")
     if objective is Objective.COLOCATION:
         raise NotProvenError("the objective colocation has no certificates")
-    if rule is SloRule.P99:
-        raise NotProvenError("budgets of the rule p99 are sampled")
+    if rule not in RULES:
+        raise NotProvenError(f"the rule {rule} has no certificates")
     if rule.by_share and instance.arrivals != POISSON and objective is Objective.SCALE:
         raise NotProvenError("budgets under sampled arrivals may grow with the rate")
     if claim.plan_class == "split" and objective not in (Objective.COST, Objective.GOODPUT):

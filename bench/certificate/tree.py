@@ -1,14 +1,14 @@
-"""Branching tree: its leaves cover all plans, and each leaf's duals prove the bound."""
+"""Fork tree: its leaves cover all plans, and each leaf's duals prove the bound."""
 
 from collections.abc import Callable
 from fractions import Fraction
 from math import inf
 
-from bench.certificate.branch import Branch
-from bench.certificate.certificate import Branching, Leaf, TreeProof
+from bench.certificate.certificate import Fork, Leaf, TreeProof
+from bench.certificate.conditions import Conditions
 from bench.certificate.statement import NotProvenError, Statement
 
-LeafBound = Callable[[Leaf, Branch, str], Fraction | float]
+LeafBound = Callable[[Leaf, Conditions, str], Fraction | float]
 """Function that returns the bound of a leaf's duals on the plans of its branch; it is named in errors."""
 
 
@@ -24,14 +24,14 @@ def tree_bound(statement: Statement, proof: TreeProof, leaf_bound: LeafBound) ->
     """
     if not statement.minimised:
         raise NotProvenError("a tree needs an objective that is minimised")
-    waiting: dict[int, Branch] = {0: Branch.root(statement)}
+    waiting: dict[int, Conditions] = {0: Conditions.root(statement)}
     bound: Fraction | float = inf
     for position, node in enumerate(proof.nodes):
         where = f"node {position}"
         branch = waiting.pop(position, None)
         if branch is None:
             raise NotProvenError(f"{where} is no branch of an earlier node")
-        if isinstance(node, Branching):
+        if isinstance(node, Fork):
             for child, part in zip(node.branches, branch.branches(node, statement, where), strict=True):
                 if child <= position or child in waiting or child >= len(proof.nodes):
                     raise NotProvenError(f"{where}: branch {child} is not a node of its own after this one")

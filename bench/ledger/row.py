@@ -284,8 +284,8 @@ class Row:
             "duals, or the branching tree of duals, from which the bound follows; `bench prove` makes a certificate "
             "of them",
             exported=False,
-            schema=schema.Duals,
-            bulk=8,
+            schema=schema.StoredDuals,
+            bulk=5,
         ),
     ] = None
     plan: Annotated[

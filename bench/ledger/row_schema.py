@@ -110,7 +110,7 @@ class InnerNode(TypedDict):
     branches: Annotated[list[_Count], Field(min_length=2, max_length=2)]
 
 
-class Duals(TypedDict):
+class StoredDuals(TypedDict):
     """Proof of a bound as the scheduler gave it."""
 
     nodes: Annotated[list[DualsOfLeaf | InnerNode], Field(min_length=1)]

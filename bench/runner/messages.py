@@ -17,7 +17,7 @@ from typing_extensions import TypedDict  # pydantic supports that of the standar
 
 from bench.api import Status
 from bench.ledger.row import Termination
-from bench.ledger.row_schema import Duals as StoredDuals
+from bench.ledger.row_schema import StoredDuals
 from instances import InputError, PlanClass
 
 Message = dict[str, Any]

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.api import Status
 from bench.certificate.proving import certificate
 from bench.certificate.statement import NotProvenError
+from bench.cli.completion import complete_instance
 from bench.cli.options import DEFAULT_LEDGER, LedgerOption
 from bench.cli.terminal import say
 from bench.cli.views.checking import check_with_progress
@@ -19,13 +21,21 @@ from instances import InputError, Instance, Plan
 from instances.files import plan_from_json, write_json
 
 EXAMPLES = (
+    "bench prove igniter-12 -o proof.json   # the best bound on an instance",
     "bench prove 3f9c2a1b -o proof.json     # the run whose key starts with 3f9c2a1b",
     "bench prove 3f9c2a1b -o proof.json.gz  # compressed",
 )
 
 
 def prove(
-    key: Annotated[str, typer.Argument(metavar="RUN", help="Start of the key of a run.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|INSTANCE",
+            autocompletion=complete_instance,
+            help="Start of a run's key, or an instance: the run with the best bound on it.",
+        ),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File for the certificate.")],
     ledger_file: LedgerOption = DEFAULT_LEDGER,
 ) -> None:
@@ -36,7 +46,7 @@ def prove(
     Exit codes: 0 written and proven, 1 not proven, 2 wrong input.
     """
     with Ledger(ledger_file) as ledger:
-        row = ledger.row(key)
+        row = _best_bound(name, ledger) or ledger.row(name)
         data = certificate_of(row, ledger.instance(row.instance_hash))
         verdict = check_with_progress(data, f"run {row.key[:8]}")
         show(verdict.sentence)
@@ -47,6 +57,18 @@ def prove(
             ledger.mark_checked(row.key)
         elif row.bound is not None:
             say(f"note: the run's own bound, {row.bound:.10g}, is stronger than what its duals prove")
+
+
+def _best_bound(instance: str, ledger: Ledger) -> Row | None:
+    """Return the run with duals that has the best bound on an instance of this name, or ``None``."""
+    rows = [
+        row
+        for row in ledger.rows(instance=instance, truth=None, source="plan", headroom=1.0)
+        if row.duals is not None or row.status == Status.OPTIMAL
+    ]
+    known = [row for row in rows if row.bound is not None]
+    sign = -1.0 if known and known[0].objective == "cost" else 1.0
+    return min(known, key=lambda row: (sign * (row.bound or 0.0), row.duals is None), default=None)
 
 
 def certificate_of(row: Row, instance: Instance) -> dict[str, Any]:

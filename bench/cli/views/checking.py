@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from bench.certificate.checking import Verdict, check
+from bench.certificate.checking import ProofVerdict, check
 from bench.certificate.search import Progress
 
 
-def check_with_progress(data: object, where: str) -> Verdict:
+def check_with_progress(data: object, where: str) -> ProofVerdict:
     """Return the verdict on a certificate, as parsed from JSON; ``where`` names it in errors."""
     with checking_progress() as progress:
         return check(data, where, progress)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bench.api import Status
-from bench.certificate.branch import Branch
-from bench.certificate.certificate import Claim
+from bench.certificate.certificate import BoundClaim
 from bench.certificate.checking import check
+from bench.certificate.conditions import Conditions
 from bench.certificate.contents import candidates_on
 from bench.certificate.dual import offers_of
 from bench.certificate.exhaustive import exhaustive_bound
@@ -22,7 +22,7 @@ from tests.formulations import enumeration
 
 
 def statement_of(seed: int, objective: Objective | None = None) -> Statement:
-    return Statement.of(drawn(seed, objective), Claim(bound="1", plan_class="spatial"))
+    return Statement.of(drawn(seed, objective), BoundClaim(bound="1", plan_class="spatial"))
 
 
 def agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_the_best_content_is_that_of_brute_force(seed: int) -> None:
 
     candidates = candidates_on(statement.views[0], offers_of(statement, duals, 1, range(len(duals))))
     search = GpuSearch(
-        statement.views[0].tables, candidates, statement.copies, *Branch.root(statement).matrices(len(duals))
+        statement.views[0].tables, candidates, statement.copies, *Conditions.root(statement).matrices(len(duals))
     )
 
     assert search.above(0, best=True)[0] == best
@@ -92,6 +92,8 @@ def test_trees_are_checked(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = check(data, "proof")
 
     assert verdict.proven, verdict.sentence
-    optimum = float(exhaustive_bound(Statement.of(instance, Claim(bound="1", plan_class="spatial")), lambda part: None))
+    optimum = float(
+        exhaustive_bound(Statement.of(instance, BoundClaim(bound="1", plan_class="spatial")), lambda part: None)
+    )
     assert data["claim"]["bound"] == "none" if np.isinf(optimum) else Fraction(data["claim"]["bound"]) <= optimum + 1e-9
     assert verdict.optimal == (outcome.status is not Status.FEASIBLE)

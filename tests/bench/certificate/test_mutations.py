@@ -230,7 +230,7 @@ def test_what_is_called_proven_is_true_a_thousand_times() -> None:
 
 
 def a_false_claim(seed: int) -> None:
-    """Claim one step more than is true, with the duals that would prove it."""
+    """BoundClaim one step more than is true, with the duals that would prove it."""
     data = copy.deepcopy(base(seed))
     bound = data["claim"]["bound"]
     if bound == "none":

@@ -30,6 +30,8 @@ def full_row(make_row: MakeRow, instance: Instance) -> Row:
         key="ab" * 32,
         instance_hash=instance.fingerprint,
         throughput_of="capacity",
+        proof="checked",
+        duals={"nodes": [{"workloads": [1.5], "gpus": [3.06]}]},
         plan_class=PlanClass.SPLIT,
         value=0.1 + 0.2,
         bound=1e-300,

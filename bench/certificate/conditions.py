@@ -1,16 +1,16 @@
-"""Branch of a tree: conditions that its plans share, and the two branches of a node."""
+"""Conditions that the plans of a branch share, and the two branches of a node of a tree."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.certificate.certificate import Branching
+from bench.certificate.certificate import Fork
 from bench.certificate.statement import NotProvenError, Statement
 from instances.arrays import Flags, Ints
 
 
 @dataclass(frozen=True)
-class Branch:
+class Conditions:
     """Conditions on plans.
 
     Attributes
@@ -30,7 +30,7 @@ class Branch:
     together: frozenset[tuple[int, int]] = frozenset()
 
     @classmethod
-    def root(cls, statement: Statement) -> "Branch":
+    def root(cls, statement: Statement) -> "Conditions":
         """Return the branch of all plans."""
         return cls((0,) * len(statement.views), tuple(statement.limits))
 
@@ -51,7 +51,7 @@ class Branch:
             group[[a, b]] = number
         return apart, group
 
-    def branches(self, node: Branching, statement: Statement, where: str) -> tuple["Branch", "Branch"]:
+    def branches(self, node: Fork, statement: Statement, where: str) -> tuple["Conditions", "Conditions"]:
         """Return the two branches of a node, which together hold all plans of this one.
 
         ``gpus``: at most so many GPUs of a type, or more. ``pair``: two workloads are on different GPUs, or on one.

@@ -1,0 +1,65 @@
+"""``bench prove`` and ``bench check``: certificates of runs, marks in the ledger, answers and exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.cli.app import main
+from bench.ledger.store import Ledger
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("proofs") / "runs.sqlite"
+    arguments = ["run", "--instances", "igniter-12", "--schedulers", "colgen,igniter", "--time-limit", "60"]
+    assert main([*arguments, "--ledger", str(file)]) == 0
+    return file
+
+
+@pytest.fixture
+def proof(ledger: Path, tmp_path: Path) -> Path:
+    file = tmp_path / "proof.json.gz"
+    assert main(["prove", "igniter-12", "-o", str(file), "--ledger", str(ledger)]) == 0
+    return file
+
+
+def test_a_run_is_proven_and_marked(ledger: Path, proof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["check", str(proof)]) == 0
+    assert capsys.readouterr().out.strip() == "proven: 6 GPUs, no spatial plan has fewer"
+    with Ledger(ledger) as opened:
+        assert {row.scheduler: row.proof for row in opened.rows()} == {"colgen": "checked", "igniter": None}
+    assert main(["show", "igniter-12", "--ledger", str(ledger)]) == 0
+    assert "proof checked" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_false_claim_is_refused_in_one_sentence(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "proof.json"
+    assert main(["prove", "igniter-12", "-o", str(file), "--ledger", str(ledger)]) == 0
+    data = json.loads(file.read_text())
+    data["claim"]["bound"] = "21.42"
+    file.write_text(json.dumps(data))
+    capsys.readouterr()
+
+    assert main(["check", str(file)]) == 1
+    assert capsys.readouterr().out.strip() == "not proven: the proof yields 18.36, the claim says 21.42"
+
+
+def test_what_is_no_certificate_is_wrong_input(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "proof.json"
+    file.write_text('{"version": 1}')
+    assert main(["check", str(file)]) == 2
+    assert "is no certificate: Field required" in capsys.readouterr().err
+    file.write_text("{")
+    assert main(["check", str(file)]) == 2
+    with Ledger(ledger) as opened:
+        (key,) = (row.key for row in opened.rows(scheduler="igniter"))
+    capsys.readouterr()
+    assert main(["prove", key[:8], "-o", str(tmp_path / "none.json"), "--ledger", str(ledger)]) == 2
+    assert "has no certificate: the run kept no duals" in capsys.readouterr().err
+    assert not (tmp_path / "none.json").exists()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.certificate.checking import Verdict, check
+from bench.certificate.checking import ProofVerdict, check
 from bench.certificate.search import Progress, ignore
 from bench.judging.judge import check_belongs, judge
 from bench.provenance import distribution_version
@@ -107,7 +107,7 @@ def _submit_certificate(
 
 
 def with_bound(
-    entry: LibraryEntry, data: Mapping[str, Any], verdict: Verdict, by: str
+    entry: LibraryEntry, data: Mapping[str, Any], verdict: ProofVerdict, by: str
 ) -> tuple[Submission, LibraryEntry]:
     """Return the entry with the bound of a proven certificate if that is stronger than its own.
 

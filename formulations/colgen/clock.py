@@ -5,6 +5,7 @@ reads a clock that converts work to seconds, so a run divides it alike on a busy
 work is a node of a pricing search. Other long operations count as the number of nodes that take about as long.
 """
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,6 +109,12 @@ def whole_limits(limit_s: float, columns: int = 0) -> dict[str, float | int]:
     per_s = WHOLE_NODES_PER_S * WHOLE_COLUMNS / max(columns, WHOLE_COLUMNS)
     most = max(1, min(round(limit_s * per_s), 2**31 - 1))
     return {"time_limit": max(work.time_left_s, 0.01), "mip_max_nodes": most}
+
+
+def wall_time_left_s() -> float:
+    """Return the seconds until the wall-clock deadline, never negative; infinite without one."""
+    work = _WORK.get()
+    return math.inf if work is None else max(0.0, work.time_left_s)
 
 
 def work_done() -> float:

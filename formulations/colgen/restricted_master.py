@@ -9,7 +9,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, whole_limits
+from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, wall_time_left_s, whole_limits
 from formulations.highs import new_highs, reset_threads
 from instances.arrays import Floats, Ints
 
@@ -172,7 +172,8 @@ class LinearMaster:
         return int(self._solver.getNumCol())
 
     def relax(self) -> Relaxation:
-        """Solve the linear program, warm-started from the last basis."""
+        """Solve the linear program, warm-started from the last basis, or stop at the deadline of the run."""
+        self._solver.setOptionValue("time_limit", self._solver.getRunTime() + wall_time_left_s())
         if self._solver.run() == highspy.HighsStatus.kError:
             raise RuntimeError("HiGHS cannot solve the restricted master")
         solution = self._solver.getSolution()

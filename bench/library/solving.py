@@ -78,8 +78,13 @@ def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> t
     if not all(isfinite(x) for node in duals for x in (*node.workloads, *node.gpus)):
         return None
     bound = outcome.bound
+    nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
+    if not nodes and entry.instance.objective is Objective.GOODPUT:  # no plan serves more than arrives
+        nodes = [
+            {"workloads": [w.rate_rps for w in entry.instance.workloads], "gpus": [0.0 for _ in entry.instance.gpus]}
+        ]
     small = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
-    if (not outcome.proof and not small) or (bound is None and entry.instance.objective is Objective.SCALE):
+    if (not nodes and not small) or (bound is None and entry.instance.objective is Objective.SCALE):
         return None
     deadline = time.process_time() + limit_s
 
@@ -87,12 +92,11 @@ def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> t
         if time.process_time() > deadline:
             raise CheckTooLongError
 
-    nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
     parts = None if bound is None else bound.part_steps
     plan_class = "spatial" if bound is None else str(bound.plan_class)
     data = certificate(entry.instance, entry.plan, nodes, plan_class, parts, None if bound is None else bound.value)
     verdict = check(data, entry.instance.name, in_time)
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)
-    prover = "exhaustive search" if len(entry.instance.workloads) <= MOST_WORKLOADS else by
+    prover = "exhaustive search" if data["proof"]["kind"] == "exhaustive" else by
     return with_bound(entry, data, verdict, prover)

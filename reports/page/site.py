@@ -21,6 +21,7 @@ from reports.page.hold import hold_data
 from reports.page.instance_page import instance_page
 from reports.page.instance_results import HEAVY, IN_LIBRARY, InstanceResults, in_gpus, read_cases
 from reports.page.leaderboard import leaderboards, outcome
+from reports.page.library import HEIGHT, WIDTH, library_rows, ticks
 from reports.page.overview import comparable, comparable_cases, selections
 from reports.page.plan_columns import boxes
 from reports.page.runs import all_runs
@@ -73,6 +74,7 @@ def site_files(ledger: Ledger) -> dict[str, str]:
     overviews = {
         "index.html": partial(_index_text, environment, cases, file_of, ledger.path),
         "runs.html": partial(_runs_text, environment, cases, file_of),
+        "library.html": partial(_library_text, environment),
     }
     return _assets() | written({**pages, **overviews})
 
@@ -115,6 +117,13 @@ def _statistics(cases: Sequence[InstanceResults], ledger: Ledger) -> dict[str, A
 
 def _runs_text(environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
     return environment.get_template("runs.html.j2").render(root="", runs=all_runs(cases), pages=file_of)
+
+
+def _library_text(environment: Environment) -> str:
+    rows = library_rows()
+    holders = Counter(row.line.plan_by for row in rows if row.line.plan_by is not None).most_common()
+    template = environment.get_template("library.html.j2")
+    return template.render(root="", rows=rows, ticks=ticks(), width=WIDTH, height=HEIGHT, holders=holders)
 
 
 def _instance_text(environment: Environment, case: InstanceResults, ledger_file: Path) -> str:

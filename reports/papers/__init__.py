@@ -14,7 +14,7 @@ MODULES = (
     *("gpulet_models", "gpulet_online", "gpulet_rates", "gpulet_scenarios"),
     *("inss_agent", "inss_clusters", "inss_model"),
     *("mediator_groups", "mediator_jobs"),
-    *("hold", "hold_robustness", "llm_sharing", "optimum", "rankings", "robustness"),
+    *("hold", "hold_robustness", "library", "llm_sharing", "optimum", "rankings", "robustness"),
 )
 """Modules with figures; each lists its own as ``FIGURES``."""
 

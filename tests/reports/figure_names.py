@@ -43,6 +43,9 @@ OF_COURSES = (
 OF_TRAININGS = ("inss-fig8", "inss-fig9")
 """Those of the curves that come with InSS's trained agents: they need no runs."""
 
+OF_LIBRARY = ("library",)
+"""Those of the library's entries: they need no runs."""
+
 OURS = (
     *(
         "critical-difference",
@@ -50,6 +53,7 @@ OURS = (
         "exact-scaling",
         "hold",
         "hold-robustness",
+        "library",
         "llm-sharing",
         "performance-profiles",
     ),

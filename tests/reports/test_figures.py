@@ -13,10 +13,10 @@ from instances.suites import SCENARIO_SUITES, SUITES
 from reports.charts.page import STYLE
 from reports.need import Need, NothingToDrawError
 from reports.papers import figure, figure_names, figures_not_drawn
-from tests.reports.figure_names import OF_COURSES, OF_MEASUREMENTS, OF_MODELS, OF_TRAININGS, OURS
+from tests.reports.figure_names import OF_COURSES, OF_LIBRARY, OF_MEASUREMENTS, OF_MODELS, OF_TRAININGS, OURS
 
 NAMES = figure_names()
-WITHOUT_RUNS = (*OF_COURSES, *OF_MEASUREMENTS, *OF_MODELS, *OF_TRAININGS)
+WITHOUT_RUNS = (*OF_COURSES, *OF_LIBRARY, *OF_MEASUREMENTS, *OF_MODELS, *OF_TRAININGS)
 FROM_RUNS = [name for name in NAMES if name not in WITHOUT_RUNS]
 PLANS = ["igniter-fig14", "igniter-fig18", "igniter-fig21"]
 

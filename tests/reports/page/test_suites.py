@@ -38,11 +38,12 @@ def test_instances_of_the_library_have_its_suite_and_its_tab(tmp_path):
     assert found(replace(instance, latency_buffer=1.5)) == [OWN]
     with Ledger(tmp_path / "l.sqlite", create=True) as ledger:
         ledger.add(row_of("igniter", instance), instance)
-        index = site_files(ledger)["index.html"]
-    assert 'href="index.html#library"' in index
-    assert index.count('id="library"') == 1
+        files = site_files(ledger)
+    assert 'href="library.html"' in files["index.html"]
+    assert 'href="index.html#library"' in files["library.html"]
+    assert files["index.html"].count('id="library"') == 1
 
 
-def test_a_ledger_without_the_library_has_no_tab_for_it(ledger_file):
+def test_a_ledger_without_the_library_has_no_leaderboard_of_it(ledger_file):
     with Ledger(ledger_file) as ledger:
-        assert "#library" not in site_files(ledger)["index.html"]
+        assert not any("#library" in text for text in site_files(ledger).values())

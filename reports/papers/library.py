@@ -1,0 +1,77 @@
+"""The library: gaps of its entries over their size, and who holds the best-known plans."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.ledger.row import Row
+from instances.library import LIBRARY, LibraryLine
+from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke
+from reports.charts.palette import DEEP_BLUE, QUIET, SERIES
+from reports.figure import Figure
+
+_HEIGHT_IN = 3.4
+_LEAST_PCT, _NO_BOUND_PCT = 0.1, 100.0
+"""Least gap with a tick of its own, and the place of entries without a bound."""
+
+_OBJECTIVES = ("cost", "capacity", "goodput", "scale")
+
+
+def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the entries of the library into ``folder``; see ``Figure.draw``."""
+    lines = LIBRARY.summaries()
+    with page(FULL_WIDTH_IN, _HEIGHT_IN, [sentence(lines)]) as sheet:
+        gaps, bests = sheet.subplots(1, 2, width_ratios=(3, 2))
+        _draw_gaps(gaps, [line for line in lines if line.value is not None])
+        _draw_holders(bests, holders(lines))
+        handles = [
+            stroke(objective, color=look.colour, marker=look.marker, linestyle="")
+            for objective, look in zip(_OBJECTIVES, SERIES, strict=False)
+        ]
+        sheet.legend(handles=handles, loc="outside upper center", ncols=4)
+        return save(sheet, figure.name, folder)
+
+
+def sentence(lines: Sequence[LibraryLine]) -> str:
+    """Return the state of the library in words."""
+    closed, bounded = sum(line.closed for line in lines), sum(line.bound is not None for line in lines)
+    return f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open; {bounded} have a checked bound."
+
+
+def holders(lines: Sequence[LibraryLine]) -> Mapping[str, int]:
+    """Return the number of best-known plans by finder, the most first."""
+    return dict(Counter(line.plan_by for line in lines if line.plan_by is not None).most_common())
+
+
+def _draw_gaps(ax: Axes, lines: Sequence[LibraryLine]) -> None:
+    for objective, look in zip(_OBJECTIVES, SERIES, strict=False):
+        own = [line for line in lines if line.objective == objective]
+        sizes = [line.workloads for line in own]
+        gaps = [_NO_BOUND_PCT if line.gap is None else max(_LEAST_PCT / 3.0, 100.0 * line.gap) for line in own]
+        ax.scatter(sizes, gaps, s=14, color=look.colour, marker=look.marker, alpha=0.7, linewidths=0.0)
+    ax.axhline(_LEAST_PCT / 1.7, color=QUIET, linewidth=0.6, linestyle=":")
+    ax.set(xscale="log", yscale="log", xlabel="Number of workloads", ylabel="Gap to the proven bound (%)")
+    ax.set_yticks([_LEAST_PCT / 3.0, 0.1, 1.0, 10.0, _NO_BOUND_PCT], ["closed", "0.1", "1", "10", "no bound"])
+    ax.minorticks_off()
+    ax.xaxis.set_major_formatter("{x:,g}")
+
+
+def _draw_holders(ax: Axes, found: Mapping[str, int]) -> None:
+    names = list(found)[::-1]
+    ax.barh(names, [found[name] for name in names], color=DEEP_BLUE, height=0.6)
+    for position, name in enumerate(names):
+        ax.text(found[name], position, f" {found[name]}", va="center")
+    ax.set(xlabel="Best-known plans", xlim=(0, 1.2 * max(found.values(), default=1)))
+
+
+FIGURES = (
+    Figure(
+        name="library",
+        title="The library: what is proven, what is open, and who holds the best plans",
+        paper="ours",
+        shows="No paper has such a collection; this figure is new.",
+        look_for="A mark is an entry. Marks on the lowest line are proven best. Marks above it are open: a better plan "
+        "can gain at most the gap. Entries in the top line have a plan and no checked bound.",
+        draws=_draw,
+    ),
+)

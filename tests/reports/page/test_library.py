@@ -1,0 +1,24 @@
+"""The page of the library: every entry has its line, and those with a plan a mark."""
+
+import re
+from pathlib import Path
+
+from bench.ledger.store import Ledger
+from instances.library import LIBRARY
+from reports.page.library import HEIGHT, WIDTH, library_rows
+from reports.page.site import site_files
+
+
+def test_every_entry_has_a_line_and_every_plan_a_mark(tmp_path: Path) -> None:
+    lines = LIBRARY.summaries()
+    with Ledger(tmp_path / "empty.sqlite", create=True) as ledger:
+        files = site_files(ledger)
+    page = files["library.html"]
+    assert re.findall(r'<tr><th scope="row">([^<]+)</th>', page) == [line.name for line in lines]
+    assert page.count("</title></circle>") == sum(line.value is not None for line in lines)
+    assert page.count("<td>proven</td>") == sum(line.closed for line in lines)
+    assert 'href="library.html"' in files["index.html"]
+
+
+def test_marks_lie_inside_the_drawing() -> None:
+    assert all(0.0 < row.x < WIDTH and 0.0 < row.y < HEIGHT for row in library_rows())

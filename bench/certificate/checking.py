@@ -12,12 +12,13 @@ from bench.certificate.conditions import Conditions
 from bench.certificate.dual import proven_bound
 from bench.certificate.exhaustive import exhaustive_bound
 from bench.certificate.plans import value_of
-from bench.certificate.search import Progress, ignore
+from bench.certificate.search import Progress, TooHardError, ignore
 from bench.certificate.statement import NotProvenError, Statement
 from bench.certificate.tree import tree_bound
 from instances import PART_STEPS, InputError, Instance, Objective, Plan
 from instances.errors import printable
 from instances.files import instance_from_json, plan_from_json
+from instances.performance import performance_model
 
 AGREEMENT = Fraction(1, 10**9)
 """Relative difference below which a throughput and its bound count as equal."""
@@ -67,7 +68,9 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
     """
     file = _read(data, where)
     instance = instance_from_json(file.instance, f"{where}: instance")
-    missing = [pool.type.name for pool in instance.gpus if pool.type.name not in file.instance.get("catalogue", {})]
+    if not isinstance(file.instance.get("catalogue"), dict):
+        raise InputError(f"{where}: instance.catalogue", "expected the entries of all GPU types, by name")
+    missing = [pool.type.name for pool in instance.gpus if pool.type.name not in file.instance["catalogue"]]
     if missing:
         raise InputError(f"{where}: instance", f"does not embed the coefficients of {missing[0]}")
     plan = None if file.plan is None else plan_from_json(file.plan, f"{where}: plan")
@@ -77,6 +80,8 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
         return _compared(file, instance, plan, value, proven)
     except NotProvenError as failure:
         return ProofVerdict(False, f"not proven: {failure}")
+    except (OverflowError, TooHardError):
+        return ProofVerdict(False, "not proven: the search gave up, or a number is too large")
 
 
 def _read(data: object, where: str) -> CertificateFile:
@@ -169,7 +174,7 @@ def _compared(
 ) -> ProofVerdict:
     """Compare the claim with what was proven and with the plan, and word the result."""
     minimised = instance.objective is Objective.COST
-    plans = f"{file.claim.plan_class} plan"
+    plans = _plans_in_words(file, instance)
     if instance.objective is Objective.SCALE:
         if proven != inf:
             raise NotProvenError("the pool may serve the claimed multiple of the rates")
@@ -187,30 +192,47 @@ def _compared(
     return _worded(file, instance, plan, value, plans)
 
 
+def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
+    """Return the plans that the search covers."""
+    plans = "spatial plan"
+    if file.claim.parts is not None:
+        plans = f"plan in steps of 1/{file.claim.parts} of a rate, each slot of a workload on another GPU,"
+    if performance_model(instance.performance_model).pairwise:
+        plans += " with at most two gpulets on a GPU"
+    return plans
+
+
 def _worded(
     file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, plans: str
 ) -> ProofVerdict:
-    bound = Fraction(file.claim.bound)
+    bound, claimed = Fraction(file.claim.bound), file.claim.bound
+    least = instance.objective is Objective.COST
+    optimal = False
+    if value is not None:
+        wins = value < bound if least else value > bound * (1 + AGREEMENT)
+        if wins or (instance.objective is Objective.SCALE and value >= bound):
+            raise NotProvenError("the plan contradicts the claim; one of them is wrong")
+        optimal = value == bound if least else value >= bound * (1 - AGREEMENT)
+    only = instance.gpus[0].type.price_per_hour if least and len(instance.gpus) == 1 else 0.0
     match instance.objective:
+        case Objective.COST if only > 0.0:
+            better = f"has fewer than {ceil(bound / Fraction(repr(float(only))))} GPUs"
         case Objective.COST:
-            one = instance.gpus[0].type.price_per_hour if len(instance.gpus) == 1 else 0.0
-            costs = f"costs less than ${float(bound):.6g} per hour"
-            if one > 0.0 and value is not None and plan is not None and value <= bound:
-                return ProofVerdict(True, f"proven: {plan.gpus_used} GPUs, no {plans} has fewer", True, value)
-            if one > 0.0:
-                costs = f"has fewer than {ceil(bound / Fraction(repr(float(one))))} GPUs"
-            optimal = value is not None and value <= bound
-            attained = f"${float(value):.6g} per hour" if value is not None else ""
+            better = f"costs less than ${claimed} per hour"
         case Objective.SCALE:
-            costs = f"serves {file.claim.bound} times the rates"
-            optimal, attained = False, f"{float(value):.6g} times the rates" if value is not None else ""
+            better = f"serves {claimed} times the rates"
         case _:
-            costs = f"serves more than {float(bound):.10g} req/s"
-            optimal = value is not None and value >= bound * (1 - AGREEMENT)
-            attained = f"{float(value):.10g} req/s" if value is not None else ""
-    if value is None:
-        return ProofVerdict(True, f"proven: no {plans} {costs}")
+            better = f"serves more than {claimed} req/s"
+    if optimal and only > 0.0 and plan is not None:
+        return ProofVerdict(True, f"proven: {plan.gpus_used} GPUs, no {plans} has fewer", True, value)
     if optimal:
-        better = "costs less" if instance.objective is Objective.COST else "serves more"
-        return ProofVerdict(True, f"proven: {attained}, no {plans} {better}", True, value)
-    return ProofVerdict(True, f"proven: no {plans} {costs}; the plan in the file: {attained}", False, value)
+        attained = f"${claimed} per hour" if least else f"{claimed} req/s"
+        return ProofVerdict(
+            True, f"proven: {attained}, no {plans} {'costs less' if least else 'serves more'}", True, value
+        )
+    if value is None:
+        return ProofVerdict(True, f"proven: no {plans} {better}")
+    unit = {Objective.COST: "$ per hour", Objective.SCALE: "times the rates"}.get(instance.objective, "req/s")
+    return ProofVerdict(
+        True, f"proven: no {plans} {better}; the plan in the file: {float(value):.10g} {unit}", False, value
+    )

@@ -120,7 +120,10 @@ def candidates_on(view: View, offers: Sequence[SlotOffer]) -> Candidates:
     for offer in offers:
         model = int(view.model[offer.workload])
         batch = np.arange(1, int(tables.max_batch[model]) + 1)
-        budget_ms = view.budgets_ms(offer.workload, batch, np.full(len(batch), offer.rate_rps)) * (1.0 + MARGIN)
+        # Rates within the margin count as equal, so the larger of both budgets is that of the slot.
+        rates = offer.rate_rps, offer.rate_rps * (1.0 - 2.0 * MARGIN)
+        budget_ms = np.maximum(*(view.budgets_ms(offer.workload, batch, np.full(len(batch), rate)) for rate in rates))
+        budget_ms = np.where(budget_ms > 0.0, budget_ms * (1.0 + MARGIN), budget_ms)
         least = np.array(
             [_least_alone(tables, model, b, row) for b, row in zip(batch.tolist(), budget_ms, strict=True)]
         )

@@ -128,7 +128,9 @@ def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Se
             charged = part if statement.by_parts else Fraction(1)
             match statement.instance.objective:
                 case Objective.GOODPUT:
-                    worth, per_rps = ceil(Fraction(rate_rps) * unit - charged * dual), 0.0
+                    own = Fraction(repr(float(statement.instance.workloads[int(statement.member[c])].rate_rps)))
+                    # The slot's rate is a rounded product; the larger of both counts.
+                    worth, per_rps = ceil(max(Fraction(rate_rps), own * part) * unit - charged * dual), 0.0
                 case Objective.CAPACITY:
                     worth, per_rps = -dual, float(unit)
                 case _:

@@ -25,6 +25,8 @@ def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
     NotProvenError
         If the plan is not feasible, or not of the claim's class.
     """
+    if plan.instance != instance.name:
+        raise NotProvenError(f'the plan is for the instance "{plan.instance}"')
     served = _served(plan, instance, claim)
     asked = {w.id: w.rate_rps for w in instance.workloads}
     scale = min((served.get(name, 0.0) / rate for name, rate in asked.items()), default=inf)
@@ -71,12 +73,15 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
                 raise NotProvenError(f"GPU {g} of the plan: the instance has no workload {slot.workload}")
             asked = instance.workloads[known[slot.workload]].rate_rps
             steps = slot.rate_rps / asked * PART_STEPS
-            if instance.objective is Objective.GOODPUT and abs(steps - round(steps)) > TOLERANCE * steps:
+            in_steps = instance.objective is Objective.GOODPUT or claim.parts is not None
+            if in_steps and abs(steps - round(steps)) > TOLERANCE * steps:
                 raise NotProvenError(f"GPU {g} of the plan: {slot.workload} is not served in steps of 1/{PART_STEPS}")
             rates[slot.workload].append(slot.rate_rps)
+        if len({gpulet.slots[0].workload for gpulet in gpu.gpulets}) < len(gpu.gpulets):
+            raise NotProvenError(f"GPU {g} of the plan: two slots of one workload, which the claim does not cover")
     served = {name: fsum(each) for name, each in rates.items()}
     for name, each in rates.items():
-        if len(each) > 1 and claim.parts is None and claim.plan_class == "spatial":
+        if len(each) > 1 and claim.parts is None:
             raise NotProvenError(f"the plan serves {name} in parts, which the claim does not cover")
         asked = instance.workloads[known[name]].rate_rps
         if instance.objective is Objective.GOODPUT and served[name] > asked * (1.0 + TOLERANCE):
@@ -97,6 +102,8 @@ def _throughput_rps(gpu: PlacedGpu, view: View, part: Mapping[str, float], where
         raise NotProvenError(f"{where}: a batch larger than its model supports")
     if tables.memory_mib[model, batch].sum() > tables.memory_limit_mib:
         raise NotProvenError(f"{where}: not enough memory")
+    if len(slots) > tables.most_residents:
+        raise NotProvenError(f"{where}: {len(slots)} slots; the claim covers {tables.most_residents}")
     times_ms = np.empty(len(slots))
     gpu_times_ms(tables, model, batch, units, len(slots), times_ms)
     for w, slot, u, time_ms in zip(workload, slots, units.tolist(), times_ms.tolist(), strict=True):

@@ -13,9 +13,10 @@ from bench.certificate.conditions import Conditions
 from bench.certificate.dual import bound_of
 from bench.certificate.exhaustive import MOST_WORKLOADS, exhaustive_bound
 from bench.certificate.search import ignore
-from bench.certificate.statement import NotProvenError, Statement
+from bench.certificate.statement import NotProvenError, Statement, classes
 from bench.certificate.tree import tree_bound
 from instances import Instance, Objective, Plan
+from instances.arrays import Ints
 from instances.files import instance_to_json, plan_to_json
 
 SLACK = 0.02
@@ -60,25 +61,18 @@ def certificate(
     """
     claim: dict[str, Any] = {
         "bound": decimal(Fraction(repr(bound or 0.0)), up=False),
-        "plan_class": plan_class,
+        "plan_class": plan_class if parts is None else "split",
         "parts": parts,
     }
     statement = Statement.of(instance, BoundClaim.model_validate(claim))
     scale = instance.objective is Objective.SCALE
+    few = len(instance.workloads) <= MOST_WORKLOADS and parts is None
     proof: dict[str, Any] = {"kind": "exhaustive"}
-    if len(instance.workloads) <= MOST_WORKLOADS and parts is None:
-        proven = exhaustive_bound(statement, ignore)
-    elif nodes:
-        proof = _rounded(statement, nodes)
-        branch = Conditions.root(statement)
-        if len(nodes) == 1:
-            proven = bound_of(statement, Leaf(workloads=proof["workloads"], gpus=proof["gpus"]), proof["unit"], branch)
-        else:
-            unit = int(proof["unit"])
-            tree = TreeProof.model_validate(proof)
-            proven = tree_bound(statement, tree, lambda leaf, branch, _: bound_of(statement, leaf, unit, branch))
-    else:
+    if not nodes and not few:
         raise NotProvenError("the run kept no duals")
+    proven = _bound_of_duals(statement, proof := _rounded(statement, nodes)) if nodes else None
+    if proven is None or (few and not scale and not _reaches(statement, proven, bound)):
+        proof, proven = {"kind": "exhaustive"}, exhaustive_bound(statement, ignore)
     if not scale:
         proven = attainable(statement, proven)
         none = proven == inf if statement.minimised else proven < 0
@@ -92,6 +86,22 @@ def certificate(
     }
 
 
+def _bound_of_duals(statement: Statement, proof: Mapping[str, Any]) -> Fraction | float:
+    unit, root = int(proof["unit"]), Conditions.root(statement)
+    if proof["kind"] == "dual":
+        return bound_of(statement, Leaf(workloads=proof["workloads"], gpus=proof["gpus"]), unit, root)
+    tree = TreeProof.model_validate(proof)
+    return tree_bound(statement, tree, lambda leaf, conditions, _: bound_of(statement, leaf, unit, conditions))
+
+
+def _reaches(statement: Statement, proven: Fraction | float, bound: float | None) -> bool:
+    """Return whether duals prove as much as the run claims, or that no plan exists."""
+    best = attainable(statement, proven)
+    if bound is None or abs(best) == inf:
+        return abs(best) == inf
+    return best >= bound * (1.0 - 1e-9) if statement.minimised else best <= bound * (1.0 + 1e-9)
+
+
 def decimal(value: Fraction, *, up: bool) -> str:
     """Return a decimal number of at most ``DIGITS`` decimals, rounded up or down."""
     whole = (ceil if up else floor)(value * 10**DIGITS)
@@ -102,7 +112,7 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
     """Return the proof with whole numbers; a single leaf needs no tree."""
     largest = max((abs(x) for node in nodes for x in (*node.get("workloads", ()), *node.get("gpus", ()))), default=1.0)
     unit = 10 ** max(0, min(9, 14 - len(str(int(largest)))))
-    class_of = _class_of(statement)
+    class_of = classes(statement.instance)
     written: list[dict[str, Any]] = []
     branches = {0: Conditions.root(statement)}
     for position, node in enumerate(nodes):
@@ -121,16 +131,7 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
     return start | (written[0] if len(written) == 1 else {"nodes": written})
 
 
-def _class_of(statement: Statement) -> np.ndarray[Any, np.dtype[np.int64]]:
-    workloads = statement.instance.workloads
-    keys = [(w.model, w.slo_ms, w.rate_rps) for w in workloads]
-    number = {keys[int(member)]: c for c, member in enumerate(statement.member)}
-    return np.array([number[key] for key in keys], dtype=np.int64)
-
-
-def _leaf(
-    statement: Statement, node: Node, unit: int, branch: Conditions, class_of: np.ndarray[Any, np.dtype[np.int64]]
-) -> dict[str, list[int]]:
+def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class_of: Ints) -> dict[str, list[int]]:
     """Return the whole duals of a leaf."""
     # Identical workloads have one dual: the mean of theirs proves as much.
     dual = np.bincount(class_of, weights=node["workloads"]) / statement.copies

@@ -14,6 +14,7 @@ from itertools import count
 import numpy as np
 from numba import njit
 
+from bench.certificate.certificate import MOST
 from bench.certificate.contents import MARGIN, Candidates, merged_tables
 from bench.certificate.knapsack import NOTHING, Alternatives, BoxLimits, bound_box, by_units, fill_table, undominated
 from bench.certificate.one_gpu import FINE, alternatives_of_sets, alternatives_of_slots, exact_worth, fits
@@ -23,7 +24,7 @@ from instances.tables import Tables
 ROUNDS = 12
 """Steps towards good multipliers in each box."""
 
-FIRST_NODES, NARROW_NODES = 3_000, 100_000_000
+FIRST_NODES, FIRST_NODES_OF_SLOTS, NARROW_NODES = 3_000, 100_000, 100_000_000
 """Nodes after which a box is cut, and after which the search of a box too narrow to be cut gives up."""
 
 SET_NODES = 200_000
@@ -233,6 +234,19 @@ class GpuSearch:
         self._growth = float(self.merged.alpha_l2.max(initial=0.0))
         self._throttled_w = self.tables.max_power_w - self.tables.idle_power_w
         self.nodes = 0
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        """Give up where sums of worths might not fit 64 bits."""
+        known = self.candidates
+        largest = float(np.abs(known.worth).max(initial=0))
+        for k, m in enumerate(known.model):
+            batch = known.batch[known.first[k] : known.first[k + 1]]
+            least_ms = self.tables.active_ms[m, batch, self.tables.share_units] + self.tables.exposed_ms[m, batch]
+            rate = 1000.0 * float((batch / least_ms).max(initial=0.0))
+            largest = max(largest, min(float(known.most[k]), float(known.per_rps[k]) * rate))
+        if not largest <= MOST:
+            raise TooHardError
 
     def above(
         self,
@@ -336,7 +350,7 @@ class GpuSearch:
             box,
             threshold,
             multipliers,
-            NARROW_NODES if narrow else FIRST_NODES,
+            NARROW_NODES if narrow else FIRST_NODES_OF_SLOTS if self.by_slots else FIRST_NODES,
             self.apart,
             self.together,
             table,

@@ -1,6 +1,6 @@
 """Statement of a certificate: which plans it is about, and what a slot of them may serve."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -60,9 +60,8 @@ class Statement:
             if factor <= 0.0:
                 raise NotProvenError("the bound of a scale is greater than 0")
             instance = instance.scaled(factor)
-        keys = [(w.model, w.slo_ms, w.rate_rps) for w in instance.workloads]
-        member = np.array([keys.index(key) for key in dict.fromkeys(keys)], dtype=np.int64)
-        copies = np.array([keys.count(key) for key in dict.fromkeys(keys)], dtype=np.int64)
+        class_of = classes(instance)
+        _, member, copies = np.unique(class_of, return_index=True, return_counts=True)
         views = tuple(View.of(instance, pool.type) for pool in instance.gpus)
         for view in views:
             if broken := broken_premise(view.tables):
@@ -107,6 +106,16 @@ class Statement:
         return [(own, Fraction(1))]
 
 
+def classes(instance: Instance) -> Ints:
+    """Return the class of each workload, numbered by first occurrence: workloads that differ in nothing but their id.
+
+    The trace of the arrivals does not count, because plans are made for rates.
+    """
+    keys = [replace(w, id="", arrivals=None) for w in instance.workloads]
+    number = {key: n for n, key in enumerate(dict.fromkeys(keys))}
+    return np.array([number[key] for key in keys], dtype=np.int64)
+
+
 def _refuse(instance: Instance, claim: BoundClaim) -> None:
     """Refuse statements for which the search has no argument."""
     objective, rule = instance.objective, instance.slo_rule
@@ -122,8 +131,12 @@ def _refuse(instance: Instance, claim: BoundClaim) -> None:
         raise NotProvenError(f"split plans have no certificates under {objective}")
     if claim.parts is not None and not rule.by_share:
         raise NotProvenError(f"parts are not restricted to steps under {rule}")
-    if claim.plan_class == "split" and claim.parts is None:
-        raise NotProvenError("split plans have certificates for parts in steps only")
+    if (claim.plan_class == "split") != (claim.parts is not None):
+        raise NotProvenError("split plans have certificates for parts in steps, and other plans have no parts")
+    if objective is Objective.SCALE and (rule is SloRule.ASSEMBLY or claim.bound == NONE):
+        raise NotProvenError(
+            "a scale has no certificate under assembly, where budgets grow with the rate, nor for none"
+        )
     if objective in (Objective.SCALE, Objective.CAPACITY, Objective.GOODPUT) and claim.parts is None:
         for pool in instance.gpus:
             if pool.count is None:

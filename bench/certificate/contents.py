@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from instances import Objective, SloRule
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 from instances.view import View
@@ -122,7 +123,12 @@ def candidates_on(view: View, offers: Sequence[SlotOffer]) -> Candidates:
         batch = np.arange(1, int(tables.max_batch[model]) + 1)
         # Rates within the margin count as equal, so the larger of both budgets is that of the slot.
         rates = offer.rate_rps, offer.rate_rps * (1.0 - 2.0 * MARGIN)
-        budget_ms = np.maximum(*(view.budgets_ms(offer.workload, batch, np.full(len(batch), rate)) for rate in rates))
+        tried = [np.full(len(batch), rate) for rate in rates]
+        if view.instance.objective is Objective.SCALE and view.instance.slo_rule is SloRule.ASSEMBLY:
+            # A slot may be planned for more than it serves. The budget min(SLO - 1000 (b - 1) / r, 1000 b / r) is
+            # largest where both are equal; other budgets fall as the rate grows.
+            tried.append(np.maximum(offer.rate_rps, 1000.0 * (2.0 * batch - 1.0) / view.slo_ms[offer.workload]))
+        budget_ms = np.maximum.reduce([view.budgets_ms(offer.workload, batch, rate) for rate in tried])
         budget_ms = np.where(budget_ms > 0.0, budget_ms * (1.0 + MARGIN), budget_ms)
         least = np.array(
             [_least_alone(tables, model, b, row) for b, row in zip(batch.tolist(), budget_ms, strict=True)]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from bench.certificate.checking import ProofVerdict, check
 from bench.certificate.exhaustive import exhaustive_bound
 from bench.certificate.proving import certificate
 from bench.certificate.statement import NotProvenError, Statement
+from bench.judging.judge import judge
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type
 from instances.files import instance_to_json, plan_to_json
@@ -48,12 +50,16 @@ def test_a_step_of_a_rate_is_not_lost_by_rounding(rate: float) -> None:
     assert not checked(instance, {"bound": f"{rate / 20 * (round(steps) - 1):.6f}"}).proven
 
 
-def test_scale_is_refused_where_budgets_grow_with_the_rate_and_without_a_multiple() -> None:
+def test_a_scale_counts_slots_that_are_planned_for_more_and_needs_a_multiple() -> None:
     asked = Workload("w", "alexnet", 30.0, 500.0)
-    assert (
-        "grow with the rate"
-        in checked(asking(Objective.SCALE, asked, count=1, slo_rule=SloRule.ASSEMBLY), {"bound": "9"}).sentence
-    )
+    instance = asking(Objective.SCALE, asked, count=1, slo_rule=SloRule.ASSEMBLY)
+    best = 0.0
+    for batch, rate in product(range(1, 33), (25.0 * step for step in range(20, 400))):
+        plan = Plan("asked", (spatial_gpu("v100", [("w", 40, batch, rate)]),))
+        best = max(best, rate / 500.0 if judge(plan, instance).feasible else 0.0)
+    assert best > 1.0
+    assert not checked(instance, {"bound": f"{best:.6f}"}).proven
+    assert checked(instance, {"bound": f"{best + 0.1:.6f}"}).proven
     assert not checked(asking(Objective.SCALE, replace(asked, rate_rps=1e5), count=1), {"bound": "none"}).proven
 
 

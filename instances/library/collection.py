@@ -44,7 +44,10 @@ class Library:
 
     def has(self, name: str) -> bool:
         """Return whether there is an entry called ``name``."""
-        return name.isprintable() and "/" not in name and self._file(name).is_file()
+        try:
+            return name.isprintable() and "/" not in name and self._file(name).is_file()
+        except OSError:  # no file can have such a name
+            return False
 
     def instance(self, name: str) -> Instance:
         """Return the instance of an entry.

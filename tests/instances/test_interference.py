@@ -16,7 +16,7 @@ from tests.instances import reference
 from tests.instances.reference import LARGE, SMALL, TOY, Tenant
 
 V100 = gpu_type("v100")
-SHARED = [gpu for gpu in map(gpu_type, gpu_type_names()) if gpu.partition is Partition.SHARES]
+SHARED = [gpu for gpu in map(gpu_type, gpu_type_names()) if gpu.partition is Partition.SHARES and gpu.models]
 SMALL_1, SMALL_4, LARGE_2 = Tenant(SMALL, 1, 0.0), Tenant(SMALL, 4, 0.0), Tenant(LARGE, 2, 0.0)
 
 

@@ -22,7 +22,7 @@ from instances.tables import gpu_tables
 from tests.instances.profiles import COMPANY, PROFILED, SOLO
 from tests.instances.reference import TOY
 
-SHARED = [gpu for gpu in map(gpu_type, gpu_type_names()) if gpu.mig is None]
+SHARED = [gpu for gpu in map(gpu_type, gpu_type_names()) if gpu.mig is None and gpu.models]
 SMALL_MODEL = PROFILED.models["small"]
 
 

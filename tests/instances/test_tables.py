@@ -86,7 +86,7 @@ def test_next_share_is_the_next_larger_permitted_one(allowed: tuple[int, ...] | 
 
 
 def test_equal_gpus_share_their_tables() -> None:
-    assert gpu_tables(replace(V100), "igniter") is V100_TABLES
+    assert gpu_tables(replace(V100), "igniter") is gpu_tables(V100, "igniter")
 
 
 def test_a_gpu_that_differs_in_one_coefficient_has_tables_of_its_own() -> None:

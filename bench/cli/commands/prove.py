@@ -60,7 +60,7 @@ def prove(
 
 
 def _best_bound(instance: str, ledger: Ledger) -> Row | None:
-    """Return the run with duals that has the best bound on an instance of this name, or ``None``."""
+    """Return the run with the best bound on an instance of this name, one with duals if possible, or ``None``."""
     rows = [
         row
         for row in ledger.rows(instance=instance, truth=None, source="plan", headroom=1.0)
@@ -68,7 +68,7 @@ def _best_bound(instance: str, ledger: Ledger) -> Row | None:
     ]
     known = [row for row in rows if row.bound is not None]
     sign = -1.0 if known and known[0].objective == "cost" else 1.0
-    return min(known, key=lambda row: (sign * (row.bound or 0.0), row.duals is None), default=None)
+    return min(known, key=lambda row: (row.duals is None, sign * (row.bound or 0.0)), default=None)
 
 
 def certificate_of(row: Row, instance: Instance) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from bench.ledger.store import Ledger
 @pytest.fixture(scope="module")
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("proofs") / "runs.sqlite"
-    arguments = ["run", "--instances", "igniter-12", "--schedulers", "colgen,igniter", "--time-limit", "60"]
+    arguments = ["run", "--instances", "igniter-12", "--schedulers", "cpsat,colgen,igniter", "--time-limit", "60"]
     assert main([*arguments, "--ledger", str(file)]) == 0
     return file
 
@@ -29,7 +29,11 @@ def test_a_run_is_proven_and_marked(ledger: Path, proof: Path, capsys: pytest.Ca
     assert main(["check", str(proof)]) == 0
     assert capsys.readouterr().out.strip() == "proven: 6 GPUs, no spatial plan has fewer"
     with Ledger(ledger) as opened:
-        assert {row.scheduler: row.proof for row in opened.rows()} == {"colgen": "checked", "igniter": None}
+        assert {row.scheduler: row.proof for row in opened.rows()} == {
+            "cpsat": None,
+            "colgen": "checked",
+            "igniter": None,
+        }
     assert main(["show", "igniter-12", "--ledger", str(ledger)]) == 0
     assert "proof checked" in " ".join(capsys.readouterr().out.split())
 

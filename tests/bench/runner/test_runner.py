@@ -211,14 +211,13 @@ def test_infeasible_plan_keeps_its_value_and_its_violations(
 def test_instance_that_no_ledger_can_hold_is_refused_before_anything_runs(
     make_task: TaskFactory, instance: Instance, ledger: Ledger
 ) -> None:
-    pool = instance.gpus[0]
-    changed = replace(instance, gpus=(replace(pool, type=replace(pool.type, price_per_hour=1.0)),))
+    no_seed = replace(instance, seed=-1)
     notes = Notes()
-    with pytest.raises(InputError, match="differs from the catalogue"):
-        run_tasks([make_task("Honest"), make_task("Honest", changed)], ledger, 1, notes)
+    with pytest.raises(InputError, match="seed"):
+        run_tasks([make_task("Honest"), make_task("Honest", no_seed)], ledger, 1, notes)
     assert notes.events == []
-    (row,) = run_tasks([make_task("Honest", changed)], None)
-    assert row.value == 2.0
+    (row,) = run_tasks([make_task("Honest", no_seed)], None)
+    assert row.value == 6.12
 
 
 class InterruptsWhenStarted(Notes):

@@ -23,15 +23,21 @@ def gpus_in_words(plan: Plan) -> str:
 
 
 def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding | None]]) -> str:
-    """Return the saving over each practice of today whose plan holds, and the GPUs with their price."""
+    """Return the saving over each practice of today whose plan holds, and the GPUs with their price.
+
+    A practice is cheaper than the best plan only where its model lacks the interference that the best plan counts, as
+    between the processes of time slicing: then it is named without a saving.
+    """
     savings, others = [], []
     for name, (other, held) in practice.items():
         if other.cost_per_hour is None:
             others.append(f"{name} finds no plan")
             continue
-        gpus = f"{other.gpus_used} GPUs, ${other.cost_per_hour:,.2f}/h"
+        gpus = f"{other.gpus_used} GPU{'' if other.gpus_used == 1 else 's'}, ${other.cost_per_hour:,.2f}/h"
         if held is not None and not held.holds:
             others.append(f"{name} takes {gpus} and does not hold")
+        elif other.cost_per_hour < cost:
+            others.append(f"{name} would take {gpus} if its processes did not slow each other down")
         elif other.cost_per_hour > 0.0:
             savings.append(f"{100.0 * (1.0 - cost / other.cost_per_hour):.0f} % over {name} ({gpus})")
     answer = f"{gpus_in_words(plan)} for ${cost:,.2f}/h"

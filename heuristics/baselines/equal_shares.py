@@ -52,11 +52,8 @@ class WholeGpu:
 
 
 @dataclass(frozen=True, slots=True)
-class EqualShares:
-    """Equal MPS shares: every GPU is cut into the same number of replicas, and each takes a workload or a part of one.
-
-    The NVIDIA device plugin offers MPS in this form. Workloads go, largest first, where they fit beside their
-    neighbours.
+class Replicated:
+    """A GPU that is cut into the same number of replicas everywhere.
 
     Attributes
     ----------
@@ -64,56 +61,56 @@ class EqualShares:
         Replicas of a GPU; 0 tries 2 to ``MOST_REPLICAS`` and takes the cheapest plan.
     """
 
-    name: ClassVar[str] = "equal-shares"
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
 
     replicas: int = 0
 
     def __post_init__(self) -> None:
-        _check_replicas(self.replicas)
+        if not (self.replicas == 0 or 1 <= self.replicas <= 100):
+            raise ValueError(f"replicas is {self.replicas}; expected 1 to 100, or 0 to try several")
 
     def warm(self) -> None:
         """Load the compiled kernels."""
         warm_placement()
+
+    def tried(self) -> Iterable[int]:
+        """Return the numbers of replicas to try."""
+        return [self.replicas] if self.replicas else range(2, MOST_REPLICAS + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class EqualShares(Replicated):
+    """Equal MPS shares: every GPU is cut into the same number of replicas, and each takes a workload or a part of one.
+
+    The NVIDIA device plugin offers MPS in this form. Workloads go, largest first, where they fit beside their
+    neighbours.
+    """
+
+    name: ClassVar[str] = "equal-shares"
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the cheapest plan of equal shares."""
         types = [pool.type for pool in instance.gpus]
-        return _cheapest(instance, run, _tried(self.replicas), lambda n: [_divided(gpu, n) for gpu in types])
+        return _cheapest(instance, run, self.tried(), lambda n: [_divided(gpu, n) for gpu in types])
 
 
 @dataclass(frozen=True, slots=True)
-class TimeSlicing:
+class TimeSlicing(Replicated):
     """Time slices: the processes on a GPU take turns on the whole of it, as without MPS.
 
     Each of n processes is planned as if it had the n-th part of the GPU's time: its batches take n times as long as
     alone, without interference. In the plan, the slots of a whole GPU take turns; rules without a test for turns break.
-
-    Attributes
-    ----------
-    replicas
-        Processes on a GPU; 0 tries 2 to ``MOST_REPLICAS`` and takes the cheapest plan.
     """
 
     name: ClassVar[str] = "time-slicing"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
     own_model: ClassVar[bool] = True
     no_services: ClassVar[str] = "decoding cannot take turns"
-
-    replicas: int = 0
-
-    def __post_init__(self) -> None:
-        _check_replicas(self.replicas)
-
-    def warm(self) -> None:
-        """Load the compiled kernels."""
-        warm_placement()
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the cheapest plan of equal time."""
         sliced = replace(instance, gpus=tuple(replace(pool, type=_in_time_slices(pool.type)) for pool in instance.gpus))
         types = [pool.type for pool in sliced.gpus]
-        found = _cheapest(sliced, run, _tried(self.replicas), lambda n: [_divided(gpu, n) for gpu in types])
+        found = _cheapest(sliced, run, self.tried(), lambda n: [_divided(gpu, n) for gpu in types])
         if found.plan is None:
             return found
         gpus = tuple(_in_turns(gpu, instance) for gpu in found.plan.gpus)
@@ -133,15 +130,6 @@ def _each_service(instance: Instance, run: Run) -> Outcome:
         if pool.count is not None and sum(gpu.type == pool.type.name for gpu in gpus) > pool.count:
             return Outcome(Status.UNKNOWN, reason=f"too few GPUs of type {pool.type.name} for one of each service")
     return Outcome(Status.FEASIBLE, Plan(instance.name, tuple(gpus)))
-
-
-def _check_replicas(replicas: int) -> None:
-    if not (replicas == 0 or 1 <= replicas <= 100):
-        raise ValueError(f"replicas is {replicas}; expected 1 to 100, or 0 to try several")
-
-
-def _tried(replicas: int) -> Iterable[int]:
-    return [replicas] if replicas else range(2, MOST_REPLICAS + 1)
 
 
 def _divided(gpu: GpuType, parts: int) -> GpuType | None:

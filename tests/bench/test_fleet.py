@@ -90,6 +90,10 @@ def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: C
         "saves 50 % over whole-gpu (2 GPUs, $8.20/h): 1 a100 for $4.10/h; "
         "equal-shares takes 2 GPUs, $8.20/h and does not hold; time-slicing finds no plan"
     )
+    cheaper = {"time-slicing": (make_row(gpus_used=1, cost_per_hour=2.0), kept)}
+    assert cost_line(plan, 4.1, cheaper) == (
+        "1 a100 for $4.10/h; time-slicing would take 1 GPU, $2.00/h if its processes did not slow each other down"
+    )
     assert holding_line(late).startswith("does not hold: moderation 50.0 % below 99.0 % in time")
     assert holding_line(kept).startswith("holds: every service keeps 99.0 %")
 

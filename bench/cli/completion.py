@@ -1,8 +1,10 @@
-"""Names that a shell offers while a command is typed: schedulers, instances, figures and GPU types."""
+"""Names that a shell offers while a command is typed, and the options that take them."""
 
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import typer
 
 from bench.schedulers.registry import entries
 from bench.selection import known_names
@@ -28,3 +30,13 @@ complete_figure = _offered(figure_names)
 complete_gpu = _offered(gpu_type_names, ",")
 complete_instance = _offered(lambda: [*known_names(), *(f"{MARK}{name}" for name in LIBRARY.names())], ",")
 complete_scheduler = _offered(entries, ",@")
+
+
+def instances_option(told: str, metavar: str = "NAME|FILE|DIR[,...]") -> Any:
+    """Return the option ``--instances``, which offers what is known."""
+    return typer.Option("--instances", metavar=metavar, autocompletion=complete_instance, help=told)
+
+
+def schedulers_option(told: str, metavar: str = "A,B,C@START") -> Any:
+    """Return the option ``--schedulers``, which offers what is installed."""
+    return typer.Option("--schedulers", metavar=metavar, autocompletion=complete_scheduler, help=told)

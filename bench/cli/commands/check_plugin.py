@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.completion import complete_instance, complete_scheduler
+from bench.cli.completion import complete_scheduler, instances_option
 from bench.cli.options import INTERRUPTED, Format, FormatOption, JobsOption, MemoryLimitOption, ThreadsOption
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import mark, show, table
@@ -36,12 +36,7 @@ def check_plugin(
     ],
     instances: Annotated[
         list[str] | None,
-        typer.Option(
-            "--instances",
-            metavar="NAME|FILE|DIR[,...]",
-            autocompletion=complete_instance,
-            help="Instances to use instead of the built-in ones.",
-        ),
+        instances_option("Instances to use instead of the built-in ones."),
     ] = None,
     parameters: Annotated[
         list[str] | None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.completion import complete_figure, complete_instance, complete_scheduler
+from bench.cli.completion import complete_figure, instances_option, schedulers_option
 from bench.cli.files import make_folder
 from bench.cli.options import (
     DEFAULT_LEDGER,
@@ -57,21 +57,11 @@ def draw_figures(
     ] = None,
     instances: Annotated[
         list[str] | None,
-        typer.Option(
-            "--instances",
-            metavar="NAME|FILE[,...]",
-            autocompletion=complete_instance,
-            help="With --from: draw only the runs on these.",
-        ),
+        instances_option("With --from: draw only the runs on these.", metavar="NAME|FILE[,...]"),
     ] = None,
     schedulers: Annotated[
         str | None,
-        typer.Option(
-            "--schedulers",
-            metavar="A,B,...",
-            autocompletion=complete_scheduler,
-            help="With --from: draw only runs of these.",
-        ),
+        schedulers_option("With --from: draw only runs of these.", metavar="A,B,..."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use a figure's smaller instances, if it has any.")] = False,
     time_limit: TimeLimitOption = 10.0,

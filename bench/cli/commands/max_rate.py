@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from bench.cli.completion import complete_instance, complete_scheduler
+from bench.cli.completion import instances_option, schedulers_option
 from bench.cli.options import (
     DEFAULT_LEDGER,
     INTERRUPTED,
@@ -48,18 +48,11 @@ LEAST_STEP = 0.001
 def max_rate(
     instances: Annotated[
         list[str],
-        typer.Option(
-            "--instances",
-            metavar="NAME|FILE|DIR[,...]",
-            autocompletion=complete_instance,
-            help="Instances with a GPU pool of fixed size.",
-        ),
+        instances_option("Instances with a GPU pool of fixed size."),
     ],
     schedulers: Annotated[
         str,
-        typer.Option(
-            "--schedulers", metavar="A,B,C@START", autocompletion=complete_scheduler, help="Schedulers to compare."
-        ),
+        schedulers_option("Schedulers to compare."),
     ],
     parameters: Annotated[
         list[str] | None,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from bench.cli.completion import complete_instance, complete_scheduler
+from bench.cli.completion import complete_scheduler, instances_option
 from bench.cli.files import refuse_input, write_text
 from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, TimeLimitOption, TruthOption
 from bench.cli.terminal import listed, one_line, print_json, say
@@ -50,12 +50,7 @@ _COLUMNS = 8
 def online(
     instance_name: Annotated[
         str,
-        typer.Option(
-            "--instances",
-            metavar="NAME|FILE",
-            autocompletion=complete_instance,
-            help="One instance; its rates are the mean rates of the run.",
-        ),
+        instances_option("One instance; its rates are the mean rates of the run.", metavar="NAME|FILE"),
     ],
     scheduler: Annotated[
         str,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.completion import complete_instance, complete_scheduler
+from bench.cli.completion import complete_instance, instances_option, schedulers_option
 from bench.cli.experiment import names_experiments, take_experiment
 from bench.cli.files import make_folder, plan_file_name, write_plan
 from bench.cli.options import (
@@ -77,21 +77,15 @@ def run(
     ] = None,
     instances: Annotated[
         list[str] | None,
-        typer.Option(
-            "--instances",
-            metavar="NAME|FILE|DIR[,...]",
-            autocompletion=complete_instance,
-            help="Suites, scenario sets, instances, files, patterns such as 'mine/*.json', or folders of *.json files.",
+        instances_option(
+            "Suites, scenario sets, instances, files, patterns such as 'mine/*.json', or folders of *.json files."
         ),
     ] = None,
     schedulers: Annotated[
         str | None,
-        typer.Option(
-            "--schedulers",
-            metavar="A,B,C@START",
-            autocompletion=complete_scheduler,
-            help="Schedulers to run, by name or as FILE.py:CLASS; C@START starts C from START's plan. Default: all that"
-            " support the instance.",
+        schedulers_option(
+            "Schedulers to run, by name or as FILE.py:CLASS; C@START starts C from START's plan. Default: all that"
+            " support the instance."
         ),
     ] = None,
     parameters: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.completion import complete_instance, complete_scheduler
+from bench.cli.completion import complete_scheduler, instances_option, schedulers_option
 from bench.cli.options import DEFAULT_LEDGER
 from bench.cli.terminal import emit, one_line, print_json
 from bench.cli.views.tables import Fitted, show
@@ -45,21 +45,11 @@ def stats(
     ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="SQLite file with the runs.")] = DEFAULT_LEDGER,
     instances: Annotated[
         list[str] | None,
-        typer.Option(
-            "--instances",
-            metavar="NAME|FILE[,...]",
-            autocompletion=complete_instance,
-            help="Instances, suites or files. Default: all.",
-        ),
+        instances_option("Instances, suites or files. Default: all.", metavar="NAME|FILE[,...]"),
     ] = None,
     schedulers: Annotated[
         str | None,
-        typer.Option(
-            "--schedulers",
-            metavar="A,B,...",
-            autocompletion=complete_scheduler,
-            help="Schedulers. Default: the largest complete table.",
-        ),
+        schedulers_option("Schedulers. Default: the largest complete table.", metavar="A,B,..."),
     ] = None,
     reference: Annotated[
         str | None,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.completion import complete_scheduler
+from bench.cli.completion import schedulers_option
 from bench.cli.options import INTERRUPTED, LibraryOption, TimeLimitOption
 from bench.cli.terminal import say
 from bench.cli.views.library import opened
@@ -26,7 +26,7 @@ def solve(
     ] = 120.0,
     schedulers: Annotated[
         str,
-        typer.Option("--schedulers", metavar="A,B,...", autocompletion=complete_scheduler, help="In this order."),
+        schedulers_option("In this order.", metavar="A,B,..."),
     ] = "local-search,colgen",
     largest: Annotated[int | None, typer.Option("--largest", metavar="N", help="Only up to N workloads.")] = None,
     untried: Annotated[bool, typer.Option("--untried", help="Only entries without a plan.")] = False,

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.ledger.packed import ENDING, unpacked
 from bench.ledger.sql import DELETE, RECOVER, sql_columns
 from instances import InputError
 from instances.errors import printable
@@ -63,7 +64,7 @@ class LedgerFile:
     path
         Path of the file.
     create
-        Create the file and its folders if it does not exist.
+        Create the file and its folders if it does not exist. A compressed ledger cannot be created.
 
     Attributes
     ----------
@@ -81,18 +82,23 @@ class LedgerFile:
     def __init__(self, path: Path, *, create: bool) -> None:
         self.path = path
         refuse_special(path)
+        if create and path.suffix == ENDING:
+            raise InputError(str(path), "is a compressed ledger, which is only read; unpack it with `xz -dk` first")
         if create:
             with self.explained():
                 path.parent.mkdir(parents=True, exist_ok=True)
         elif not path.is_file():
             raise InputError(str(path), "no such ledger; `bench run` creates one")
         with self.explained():
+            packed = unpacked(path) if path.suffix == ENDING else None
             # Write-ahead logging needs files in the same folder. In a folder without write access, no bench writes.
             frozen = not create and not os.access(path.parent, os.W_OK)
-            target = f"{path.resolve().as_uri()}{'?immutable=1' if frozen else ''}"
+            target = f"{path.resolve().as_uri()}{'?immutable=1' if frozen else ''}" if packed is None else ":memory:"
             # isolation_level=None: the code begins and ends transactions explicitly.
             self.database = sqlite3.connect(target, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
             try:
+                if packed is not None:
+                    self.database.deserialize(packed)
                 # The file may come from an untrusted source: call no functions from it, and limit the size of values.
                 self.database.execute("PRAGMA trusted_schema = OFF")
                 self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)

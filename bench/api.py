@@ -200,6 +200,8 @@ class Scheduler(Protocol):
       latencies or rates itself, without the latency budget.
     - ``write_model(self, instance, file) -> None`` writes the model of an instance that the scheduler solves, for other
       solvers; ``model_formats: ClassVar[frozenset[str]]`` has the endings of such files, such as ``.mps``.
+    - ``plan_of_solution(self, instance, solution, where) -> Plan | None`` returns the plan of a solution of that model,
+      whose text another solver wrote; ``where`` is the place that errors name.
     - ``work_unit: ClassVar[str]``, such as ``"rounds"``, names the unit of work of a scheduler that stops at
       ``run.work_limit``. With a work limit, its result does not depend on the load of the machine. A scheduler without
       a unit ends by itself and ignores the limit.

@@ -34,7 +34,7 @@ from bench.api import Outcome, Run
 from formulations.compact.repair import repair
 from formulations.compact.search import Search
 from formulations.problem import Group
-from instances import Instance, Objective
+from instances import Instance, Objective, Plan
 from instances.suites import suite
 
 RESERVE_S, RESERVE_PART = 0.5, 0.1
@@ -113,6 +113,12 @@ class Pwl:
         model = export.whole_model(instance)
         piecewise.linearise(model, self.pieces, self.certified)
         export.write(model, file)
+
+    def plan_of_solution(self, instance: Instance, solution: str, where: str) -> Plan | None:
+        """Return the plan of another solver's solution of the written model; see ``bench.api.Scheduler``."""
+        from formulations.compact import export
+
+        return export.plan_of(instance, solution, where)
 
     @staticmethod
     def _take(search: Search, groups: list[Group]) -> None:

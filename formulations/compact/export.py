@@ -1,12 +1,23 @@
-"""Files of compact models in the formats of the field, for solvers of one's own."""
+"""Files of compact models in the formats of the field, for solvers of one's own, and the plans of their solutions."""
 
+import re
 from pathlib import Path
+from typing import Any
+
+from pyomo.core.base.label import TextLabeler
 
 from bench.api import Outcome, Run
 from formulations.compact.build import build
 from formulations.compact.model import CompactModel
+from formulations.compact.repair import repair
 from formulations.compact.search import Search
-from instances import InputError, Instance
+from instances import InputError, Instance, Plan
+
+_VALUE = re.compile(
+    r"""(?:name=")?(?P<name>[^\s"]+)"?\s+(?:index="\d+"\s+)?(?:value=")?"""
+    r"""(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![^\s"])"""
+)
+"""Name and value in a line of a solver's file: ``x 1``, ``7 x 1 0``, or ``name="x" value="1"``."""
 
 
 def whole_model(instance: Instance, continuous_shares: bool = False) -> CompactModel:
@@ -26,3 +37,49 @@ def whole_model(instance: Instance, continuous_shares: bool = False) -> CompactM
 def write(model: CompactModel, file: Path) -> None:
     """Write a model with the names of its variables; the ending of the file names the format."""
     model.pyomo.write(str(file), io_options={"symbolic_solver_labels": True})
+
+
+def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
+    """Return the plan of a solution of ``whole_model``, repaired where its relations are not exact.
+
+    Parameters
+    ----------
+    instance
+        The instance of the model.
+    solution
+        Text that a solver wrote, as HiGHS, SCIP, Gurobi, CBC and CPLEX do: a line for each variable has its name and
+        its value. A variable without a line is 0.
+    where
+        Place that errors name.
+
+    Returns
+    -------
+        The plan, or ``None`` if the repair finds none.
+
+    Raises
+    ------
+    InputError
+        If the instance has no model, the text names none of its variables, or a batch is missing.
+    """
+    model = whole_model(instance)
+    name = TextLabeler()
+    values: dict[str, float] = {}
+    for line in solution.splitlines():
+        for found in _VALUE.finditer(line):
+            values.setdefault(found["name"], float(found["value"]))
+
+    def value_of(variable: Any) -> float:
+        label = name(variable)
+        if label.startswith("b(") and label not in values:
+            raise InputError(where, f'lacks a value of "{label}", the batch of a workload that it places')
+        return values.get(label, 0.0)
+
+    if not any(name(variable) in values for variable in model.pyomo.v.values()):
+        raise InputError(where, f'names no variable of the model of "{instance.name}", such as v(0_0_0)')
+    search = Search.of(instance, Run())
+    assert not isinstance(search, Outcome), "the instance has a model"
+    groups = repair(search.problem, model.groups(value_of))
+    if groups is None:
+        return None
+    search.plan = None
+    return search.plan if search.accept(groups) else None

@@ -7,8 +7,10 @@ import pytest
 
 from bench.api import Run
 from bench.cli.app import main
+from bench.judging.judge import judge
+from bench.selection import find_instance
 from formulations.pwl import Pwl
-from instances.files import instance_to_json, write_json
+from instances.files import instance_to_json, plan_from_json, read_json, write_json
 from instances.generate import generate
 
 
@@ -50,3 +52,40 @@ def test_wrong_input_is_told(
     monkeypatch.chdir(tmp_path)
     assert main(["model", *arguments]) == 2
     assert problem in capsys.readouterr().err
+
+
+STYLES = {
+    "highs": "# Columns 9\n{name} {value:.17g}",
+    "scip": "{name}            {value:.15g} \t(obj:0)",
+    "cbc": "   7 {name}      {value:.15g}     0",
+    "cplex": '  <variable name="{name}" index="7" value="{value:.15g}"/>',
+}
+"""Line of a solution file for each solver."""
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_solution_becomes_a_plan(tmp_path: Path, style: str) -> None:
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    Pwl().write_model(find_instance("smoke-cost", "test"), tmp_path / "model.mps")
+    solver.readModel(str(tmp_path / "model.mps"))
+    solver.run()
+    found = dict(zip(solver.getLp().col_names_, solver.getSolution().col_value, strict=True))
+    lines = [STYLES[style].format(name=name, value=value) for name, value in found.items() if abs(value) > 1e-12]
+    if style == "highs":
+        lines += ["# Dual solution values", *(f"{name} 0" for name in found)]
+    (tmp_path / "model.sol").write_text("\n".join(["objective value: 6.12", *lines]))
+    plan = tmp_path / "plan.json"
+    assert main(["model", "smoke-cost", "--solution", str(tmp_path / "model.sol"), "-o", str(plan)]) == 0
+    verdict = judge(plan_from_json(read_json(plan)), find_instance("smoke-cost", "test"))
+    assert verdict.feasible
+    assert verdict.value == pytest.approx(solver.getObjectiveValue())
+
+
+def test_a_solution_of_another_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    solution = tmp_path / "model.sol"
+    for text, message in (("x 1\ny 0", "names no variable"), ("v(0_0_0) 1", 'lacks a value of "b(0)"')):
+        solution.write_text(text)
+        assert main(["model", "smoke-cost", "--solution", str(solution), "-o", str(tmp_path / "plan.json")]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "plan.json").exists()

@@ -7,15 +7,18 @@ import typer
 
 from bench.api import refusal
 from bench.cli.completion import complete_instance
+from bench.cli.files import refuse_input
 from bench.cli.terminal import say
+from bench.judging.judge import judge
 from bench.schedulers.registry import entries, load
 from bench.selection import find_instance
 from instances import InputError
-from instances.files import write_bytes
+from instances.files import plan_to_json, read_text, write_bytes, write_json
 
 EXAMPLES = (
     "bench model smoke-cost -o model.mps            # piecewise linear, for MILP solvers",
     "bench model library/cost-t4-10 -o model.nl     # nonlinear, for MINLP solvers",
+    "bench model smoke-cost --solution model.sol -o plan.json",
 )
 
 _SCHEDULERS = ("pwl", "minlp")
@@ -25,16 +28,28 @@ def write_model(
     name: Annotated[
         str, typer.Argument(metavar="INSTANCE", autocompletion=complete_instance, help="Name or file of an instance.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File: .mps, .lp or .nl.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="File: .mps, .lp or .nl; .json for a plan.")
+    ],
+    solution: Annotated[
+        Path | None,
+        typer.Option("--solution", metavar="FILE", help="Write the plan of this solution of the linear model instead."),
+    ] = None,
 ) -> None:
-    """Write the optimisation model of an instance for a solver of your own.
+    """Write the optimisation model of an instance for a solver of your own, or the plan of what the solver found.
 
     The models are those of the schedulers `pwl` (.mps, .lp: mixed-integer linear) and `minlp` (.nl: nonlinear). They
     use no more GPUs than a plan as good as first fit. Variable v(o,t,k) places option o (a workload on a GPU type) on
     GPU k of type t; b(o) is its batch and r(o) its share.
+
+    --solution reads files of HiGHS, SCIP, Gurobi, CBC and CPLEX. The linear model is an approximation: the plan is
+    judged, and repaired where its workloads would be late.
     """
     known = entries()
     schedulers: list[Any] = [load(known[each].target)() for each in _SCHEDULERS]
+    if solution is not None:
+        _write_plan(schedulers[0], name, solution, output)
+        return
     made = next((each for each in schedulers if output.suffix in each.model_formats), None)
     if made is None:
         endings = sorted(ending for each in schedulers for ending in each.model_formats)
@@ -45,3 +60,18 @@ def write_model(
     write_bytes(output, b"")  # says in one line why a file cannot be written
     made.write_model(instance, output)
     say(f"wrote {output}")
+
+
+def _write_plan(scheduler: Any, name: str, solution: Path, output: Path) -> None:
+    """Write the plan of a solution."""
+    refuse_input(output, [solution], "-o")
+    instance = find_instance(name, "INSTANCE")
+    if reason := refusal(scheduler, instance):
+        raise InputError(instance.name, f"has no model: {scheduler.name} {reason}")
+    plan = scheduler.plan_of_solution(instance, read_text(solution), str(solution))
+    if plan is None:
+        say(f"{solution}: its placement is infeasible and could not be repaired")
+        raise typer.Exit(1)
+    verdict = judge(plan, instance)
+    write_json(output, plan_to_json(plan, instance))
+    say(f"wrote {output}: {'feasible' if verdict.feasible else 'infeasible'}, value {verdict.value:.10g}")

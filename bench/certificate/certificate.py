@@ -29,7 +29,7 @@ class BoundClaim(_Record):
     plan_class: Literal["spatial", "split"] = Field(description="Class of the plans.", examples=["spatial"])
     parts: Literal[20] | None = Field(
         None,
-        description="Parts of split workloads are multiples of 1/20 of the rate, each on another GPU; null: any parts.",
+        description="20: parts of workloads are multiples of 1/20 of the rate, each on another GPU; null: any parts.",
         examples=[None, 20],
     )
 

@@ -194,7 +194,7 @@ def _compared(
 
 def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
     """Return the plans that the search covers."""
-    plans = "spatial plan"
+    plans = f"{file.claim.plan_class} plan"
     if file.claim.parts is not None:
         plans = f"plan in steps of 1/{file.claim.parts} of a rate, each slot of a workload on another GPU,"
     if performance_model(instance.performance_model).pairwise:

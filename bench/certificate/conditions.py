@@ -89,5 +89,5 @@ def _known(position: int, count: int, kind: str, where: str) -> None:
 
 def _one_slot(statement: Statement, group: int, where: str) -> None:
     _known(group, len(statement.copies), "class", where)
-    if statement.copies[group] != 1 or statement.divisible[group] or not statement.serves_all:
+    if statement.copies[group] != 1 or statement.by_parts or not statement.serves_all:
         raise NotProvenError(f"{where}: plans may have no slot, or several, of class {group}")

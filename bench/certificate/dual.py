@@ -19,6 +19,8 @@ import numpy as np
 from bench.certificate.certificate import Leaf
 from bench.certificate.conditions import Conditions
 from bench.certificate.contents import SlotOffer, candidates_on, merged_tables
+from bench.certificate.divided import DividedClasses, divided_on, served_alone
+from bench.certificate.divided_search import DividedSearch
 from bench.certificate.one_gpu import fits
 from bench.certificate.search import SET_NODES, GpuSearch, Progress, TooHardError
 from bench.certificate.statement import NotProvenError, Statement
@@ -44,7 +46,7 @@ def proven_bound(
 
 def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) -> Fraction | float:
     """Return the bound of duals that no content exceeds."""
-    if statement.serves_all and any(_unservable(statement, c, branch) for c in range(len(statement.copies))):
+    if statement.serves_all and _unservable(statement, branch):
         return inf if statement.minimised else -inf
     total = sum(p * int(n) for p, n in zip(leaf.workloads, statement.copies, strict=True))
     for g, most, least in zip(leaf.gpus, branch.most, branch.least, strict=True):
@@ -55,17 +57,29 @@ def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) ->
     return Fraction(total, unit)
 
 
-def _unservable(statement: Statement, group: int, branch: Conditions) -> bool:
-    """Return whether no GPU serves a slot of a class, even alone."""
-    nothing = [0] * len(statement.copies)
+def _unservable(statement: Statement, branch: Conditions) -> bool:
+    """Return whether there is a class of which no GPU serves a slot, even alone."""
+    waiting = set(range(len(statement.copies)))
     for t, view in enumerate(statement.views):
-        if (group, t) not in branch.barred and branch.most[t] != 0:
-            candidates = candidates_on(view, offers_of(statement, nothing, 1, [group]))
-            merged = merged_tables(view.tables)
-            alone = (np.array([k], dtype=np.int64) for k in range(len(candidates.model)))
-            if any(fits(view.tables, merged, candidates, chosen, SET_NODES) != 0 for chosen in alone):
-                return False
-    return True
+        tried = sorted(c for c in waiting if (c, t) not in branch.barred) if branch.most[t] != 0 else []
+        if statement.any_parts:
+            divided = _divided(statement, t, tried, [1] * len(tried))
+            alone = [k for k in range(len(divided.model)) if served_alone(view.tables, divided, k)]
+            waiting -= set(divided.of_class[alone].tolist())
+        elif tried:
+            nothing, merged = [0] * len(statement.copies), merged_tables(view.tables)
+            candidates = candidates_on(view, offers_of(statement, nothing, 1, tried))
+            for k, c in enumerate(candidates.of_class.tolist()):
+                one = np.array([k], dtype=np.int64)
+                if c in waiting and fits(view.tables, merged, candidates, one, SET_NODES) != 0:
+                    waiting.remove(c)
+    return bool(waiting)
+
+
+def _divided(statement: Statement, t: int, classes: Sequence[int], worth: Sequence[int]) -> DividedClasses:
+    """Return these classes, of which whole workloads have these worths, as GPU type t serves their parts."""
+    member, copies = (array[list(classes)].tolist() for array in (statement.member, statement.copies))
+    return divided_on(statement.views[t], classes, member, worth, copies)
 
 
 def _check_shape(statement: Statement, leaf: Leaf, branch: Conditions, where: str) -> None:
@@ -101,22 +115,34 @@ def _check_contents(
     threshold = leaf.gpus[t] + (floor(statement.prices[t] * unit) if statement.minimised else 0)
     if threshold < 0:
         raise NotProvenError(f"{where}: an empty {view.gpu.name} is worth more than the GPU")
-    apart, together = branch.matrices(len(statement.copies))
     allowed = [c for c in range(len(statement.copies)) if (c, t) not in branch.barred]
-    offers = [
-        # Without a resident of no worth, a content fits as well and is worth as much; a branch may need it.
-        offer
-        for offer in offers_of(statement, leaf.workloads, unit, allowed)
-        if offer.worth > 0 or offer.per_rps > 0.0 or together[offer.of_class] >= 0
-    ]
-    search = GpuSearch(view.tables, candidates_on(view, offers), statement.copies, apart, together)
     try:
-        _, content = search.above(threshold, progress=progress)
+        if statement.any_parts:
+            worth = [_worth_of_whole(statement, leaf.workloads[c], unit, c) for c in allowed]
+            content = DividedSearch(view.tables, _divided(statement, t, allowed, worth)).above(threshold, progress)
+        else:
+            apart, together = branch.matrices(len(statement.copies))
+            offers = [
+                # Without a resident of no worth, a content fits as well and is worth as much; a branch may need it.
+                offer
+                for offer in offers_of(statement, leaf.workloads, unit, allowed)
+                if offer.worth > 0 or offer.per_rps > 0.0 or together[offer.of_class] >= 0
+            ]
+            search = GpuSearch(view.tables, candidates_on(view, offers), statement.copies, apart, together)
+            content = search.candidates.of_class[search.above(threshold, progress=progress)[1]].tolist()
     except TooHardError:
         raise NotProvenError(f"{where}: the search over contents of {view.gpu.name} gave up") from None
     if content:
-        names = [statement.instance.workloads[int(statement.member[search.candidates.of_class[k]])].id for k in content]
+        names = [statement.instance.workloads[int(statement.member[c])].id for c in content]
         raise NotProvenError(f"{where}: a {view.gpu.name} with {', '.join(names)} is worth more than the GPU")
+
+
+def _worth_of_whole(statement: Statement, dual: int, unit: int, group: int) -> int:
+    """Return the worth of one whole workload of a class that slots may serve in parts."""
+    if statement.serves_all:
+        return dual
+    own = float(statement.instance.workloads[int(statement.member[group])].rate_rps)
+    return ceil(max(Fraction(own), Fraction(repr(own))) * unit - dual)
 
 
 def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Sequence[int]) -> list[SlotOffer]:

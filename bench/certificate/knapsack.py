@@ -148,6 +148,32 @@ def demands_of_best(
 
 
 @njit(cache=True)
+def polyak_step(
+    multipliers: Ints,
+    over: tuple[float, float],
+    scale: tuple[float, float],
+    most: tuple[float, float],
+    excess: int,
+) -> bool:
+    """Move the multipliers by a step; return whether a choice is ``over`` the ceilings at all.
+
+    ``over`` is in units of ``scale``. Any multiplier is valid; beyond ``most`` its products would not fit 64 bits.
+    """
+    over_l2, over_power = over
+    if multipliers[0] == 0:
+        over_l2 = max(over_l2, 0.0)
+    if multipliers[1] == 0:
+        over_power = max(over_power, 0.0)
+    norm = over_l2 * over_l2 + over_power * over_power
+    if norm < 1e-6:
+        return False
+    length = excess / norm
+    multipliers[0] = int(min(most[0], max(0.0, multipliers[0] + length * over_l2 / scale[0])))
+    multipliers[1] = int(min(most[1], max(0.0, multipliers[1] + length * over_power / scale[1])))
+    return True
+
+
+@njit(cache=True)
 def bound_box(
     given: Alternatives,
     box: BoxLimits,
@@ -192,19 +218,9 @@ def bound_box(
         if best <= threshold or step == rounds:
             break
         l2, power = demands_of_best(kept, given, worth, residents, table, first)
-        over_l2, over_power = (l2 - box.l2_most) / l2_scale, (power - box.power_most) / power_scale
-        if multipliers[0] == 0:
-            over_l2 = max(over_l2, 0.0)
-        if multipliers[1] == 0:
-            over_power = max(over_power, 0.0)
-        norm = over_l2 * over_l2 + over_power * over_power
-        if norm < 1e-6:
+        over = (l2 - box.l2_most) / l2_scale, (power - box.power_most) / power_scale
+        most = MOST_CHARGE / max(1, box.l2_most), MOST_CHARGE / max(1, box.power_most)
+        if not polyak_step(multipliers, over, (l2_scale, power_scale), most, bound - threshold):
             break
-        length = (bound - threshold) / norm
-        # Beyond MOST_CHARGE the products would not fit 64 bits; any multiplier is valid.
-        step_l2, step_power = length * over_l2 / l2_scale, length * over_power / power_scale
-        most_l2, most_power = MOST_CHARGE / max(1, box.l2_most), MOST_CHARGE / max(1, box.power_most)
-        multipliers[0] = int(min(most_l2, max(0.0, multipliers[0] + step_l2)))
-        multipliers[1] = int(min(most_power, max(0.0, multipliers[1] + step_power)))
     multipliers[0], multipliers[1] = best_l2, best_power
     return best

@@ -62,6 +62,7 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
     """Return the rate that the plan serves of each workload; check names, classes and rates."""
     known, types = instance.workload_index, {pool.type.name for pool in instance.gpus}
     rates: dict[str, list[float]] = defaultdict(list)
+    any_parts = claim.plan_class == "split" and claim.parts is None
     for g, gpu in enumerate(plan.gpus):
         if gpu.type not in types:
             raise NotProvenError(f"GPU {g} of the plan: the pool has no {gpu.type}")
@@ -77,11 +78,11 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
             if in_steps and abs(steps - round(steps)) > TOLERANCE * steps:
                 raise NotProvenError(f"GPU {g} of the plan: {slot.workload} is not served in steps of 1/{PART_STEPS}")
             rates[slot.workload].append(slot.rate_rps)
-        if len({gpulet.slots[0].workload for gpulet in gpu.gpulets}) < len(gpu.gpulets):
+        if not any_parts and len({gpulet.slots[0].workload for gpulet in gpu.gpulets}) < len(gpu.gpulets):
             raise NotProvenError(f"GPU {g} of the plan: two slots of one workload, which the claim does not cover")
     served = {name: fsum(each) for name, each in rates.items()}
     for name, each in rates.items():
-        if len(each) > 1 and claim.parts is None:
+        if len(each) > 1 and claim.plan_class != "split":
             raise NotProvenError(f"the plan serves {name} in parts, which the claim does not cover")
         asked = instance.workloads[known[name]].rate_rps
         if instance.objective is Objective.GOODPUT and served[name] > asked * (1.0 + TOLERANCE):

@@ -60,16 +60,18 @@ def certificate(
         If there is no proof to be made.
     """
     claim: dict[str, Any] = {
-        "bound": decimal(Fraction(repr(bound or 0.0)), up=False),
+        "bound": decimal(Fraction(repr(float(bound or 0.0))), up=False),
         "plan_class": plan_class if parts is None else "split",
         "parts": parts,
     }
     statement = Statement.of(instance, BoundClaim.model_validate(claim))
     scale = instance.objective is Objective.SCALE
-    few = len(instance.workloads) <= MOST_WORKLOADS and parts is None
-    proof: dict[str, Any] = {"kind": "exhaustive"}
+    few = len(instance.workloads) <= MOST_WORKLOADS and not statement.by_parts
+    if not nodes and instance.objective is Objective.GOODPUT:  # no plan serves more than arrives
+        nodes = [{"workloads": [w.rate_rps for w in instance.workloads], "gpus": [0.0 for _ in instance.gpus]}]
     if not nodes and not few:
         raise NotProvenError("the run kept no duals")
+    proof: dict[str, Any] = {}
     proven = _bound_of_duals(statement, proof := _rounded(statement, nodes)) if nodes else None
     if proven is None or (few and not scale and not _reaches(statement, proven, bound)):
         proof, proven = {"kind": "exhaustive"}, exhaustive_bound(statement, ignore)

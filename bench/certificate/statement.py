@@ -34,8 +34,6 @@ class Statement:
         Position of a workload of each class, shape (classes,); classes are numbered by first occurrence.
     copies
         Number of workloads of each class, shape (classes,).
-    divisible
-        Whether plans may serve a class in parts, shape (classes,).
     """
 
     instance: Instance
@@ -43,7 +41,6 @@ class Statement:
     views: tuple[View, ...]
     member: Ints
     copies: Ints
-    divisible: tuple[bool, ...]
 
     @classmethod
     def of(cls, instance: Instance, claim: BoundClaim) -> "Statement":
@@ -66,8 +63,7 @@ class Statement:
         for view in views:
             if broken := broken_premise(view.tables):
                 raise NotProvenError(f"a premise of the search fails on {view.gpu.name}: {broken}")
-        divisible = tuple(claim.parts is not None for _ in member)
-        return cls(instance, claim, views, member, copies, divisible)
+        return cls(instance, claim, views, member, copies)
 
     @property
     def minimised(self) -> bool:
@@ -82,7 +78,12 @@ class Statement:
     @property
     def by_parts(self) -> bool:
         """Whether several slots may serve parts of one workload."""
-        return self.claim.parts is not None
+        return self.claim.plan_class == "split"
+
+    @property
+    def any_parts(self) -> bool:
+        """Whether these parts are of any size, and several of them may be on one GPU."""
+        return self.by_parts and self.claim.parts is None
 
     @property
     def limits(self) -> list[int | None]:
@@ -98,10 +99,10 @@ class Statement:
         """Return the rates at which one slot may be planned for a class, each with the part of the workload.
 
         Under ``goodput`` a slot serves 1/20 of its workload's rate or a multiple; otherwise all of it, unless the
-        class is divisible.
+        plans may serve it in steps.
         """
         own = float(self.instance.workloads[int(self.member[group])].rate_rps)
-        if self.instance.objective is Objective.GOODPUT or self.divisible[group]:
+        if self.instance.objective is Objective.GOODPUT or self.by_parts:
             return [(own * (step / PART_STEPS), Fraction(step, PART_STEPS)) for step in range(1, PART_STEPS + 1)]
         return [(own, Fraction(1))]
 
@@ -131,8 +132,12 @@ def _refuse(instance: Instance, claim: BoundClaim) -> None:
         raise NotProvenError(f"split plans have no certificates under {objective}")
     if claim.parts is not None and not rule.by_share:
         raise NotProvenError(f"parts are not restricted to steps under {rule}")
-    if (claim.plan_class == "split") != (claim.parts is not None):
-        raise NotProvenError("split plans have certificates for parts in steps, and other plans have no parts")
+    if claim.parts is not None and claim.plan_class != "split":
+        raise NotProvenError("parts of workloads belong to split plans")
+    if claim.plan_class == "split" and claim.parts is None and rule.by_share:
+        raise NotProvenError(f"split plans have certificates for parts in steps under {rule}")
+    if claim.plan_class == "split" and instance.services:
+        raise NotProvenError("split plans of language-model services have no certificates")
     if objective is Objective.SCALE and claim.bound == NONE:
         raise NotProvenError("a scale is excluded by a multiple of the rates")
     if objective in (Objective.SCALE, Objective.CAPACITY, Objective.GOODPUT) and claim.parts is None:

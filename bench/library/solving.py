@@ -79,12 +79,9 @@ def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> t
         return None
     bound = outcome.bound
     nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
-    if not nodes and entry.instance.objective is Objective.GOODPUT:  # no plan serves more than arrives
-        nodes = [
-            {"workloads": [w.rate_rps for w in entry.instance.workloads], "gpus": [0.0 for _ in entry.instance.gpus]}
-        ]
     small = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
-    if (not nodes and not small) or (bound is None and entry.instance.objective is Objective.SCALE):
+    known = bool(nodes) or entry.instance.objective is Objective.GOODPUT
+    if (not known and not small) or (bound is None and entry.instance.objective is Objective.SCALE):
         return None
     deadline = time.process_time() + limit_s
 

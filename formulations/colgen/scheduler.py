@@ -141,7 +141,8 @@ def _better(instance: Instance, first: Outcome, second: Outcome) -> Outcome:
     bounds = [outcome.bound for outcome in (first, second) if outcome.bound is not None]
     least = instance.objective.minimised
     bound = sorted(bounds, key=lambda bound: bound.value, reverse=least)[0] if bounds else None
-    return replace(second, bound=bound, statistics={**first.statistics, **second.statistics})
+    proof = second.proof or first.proof
+    return replace(second, bound=bound, statistics={**first.statistics, **second.statistics}, proof=proof)
 
 
 def _part_of(run: Run) -> Run:

@@ -7,12 +7,19 @@ that no other covers as much as are kept.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from math import inf
+from random import Random
 
-from instances import GpuType, Instance, Objective, SloRule
-from tests.formulations.exhaustive import STEPS, budget_ms
+from instances import GpuPool, GpuType, Instance, Objective, SloRule
+from instances.catalogue import gpu_type
+from tests.formulations.exhaustive import STEPS, budget_ms, draw_workloads, slower, small_batches
 from tests.instances.reference import Tenant, gpu_times_ms, permitted
+
+TINY = small_batches(replace(gpu_type("v100"), name="tiny", share_units=5), 3)
+RULES = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE, SloRule.ASSEMBLY)
+MOST_GPUS = 4
 
 RATES = 200
 """Rates that are tried under ``assembly``."""
@@ -24,6 +31,29 @@ Cover = tuple[float, ...]
 
 Seat = tuple[int, int, int]
 """Workload, batch and share of a slot."""
+
+
+def tiny(seed: int, objective: Objective) -> Instance:
+    """One to three workloads that need up to two GPUs each, on one or two types."""
+    random = Random(seed)
+    # Each workload is drawn for a part of a GPU, and some then ask for more than all of one.
+    drawn = draw_workloads(random, TINY, 1 + seed % 3, (0.2, 0.9))
+    asked = [replace(w, rate_rps=round(w.rate_rps * random.choice((0.5, 0.8, 1.7)), 1)) for w in drawn]
+    if random.random() < 0.2:
+        asked[-1] = replace(asked[0], id=asked[-1].id)
+    pools = [GpuPool(TINY, 2 if objective is Objective.GOODPUT else None)]
+    if random.random() < 0.3:
+        slow = slower(TINY, "slow", 1.3, 2.2)
+        pools.append(GpuPool(slow, 1))
+    return Instance(
+        f"tiny-{seed}",
+        objective,
+        RULES[seed // 3 % 3],
+        "igniter",
+        tuple(pools),
+        tuple(asked),
+        latency_buffer=random.choice((1.0, 1.1)),
+    )
 
 
 def part_served(instance: Instance, gpu: GpuType, workload: int, batch: int, time_ms: float) -> float:

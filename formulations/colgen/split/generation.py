@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bench.api import Run
+from bench.api import Duals, Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.clock import alone, now
 from formulations.colgen.column_generation import ColumnGeneration
@@ -331,6 +331,11 @@ class SplitGoodputGeneration(SplitGeneration):
         """Return the bound from the duals and the best worth."""
         charge = self.asked_rps - self.weight(relaxation)
         return value_bound(charge, self.copies, best_worth, self.count)
+
+    def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
+        """Return the charges; none is higher than the rate."""
+        charge = self.asked_rps - self.weight(relaxation)
+        return Duals(tuple(charge[self.class_of].tolist()), tuple(best_worth.tolist()))
 
     def value(self, plan: Plan) -> float:
         """Return the unserved requests per second, up to a constant."""

@@ -24,41 +24,16 @@ from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
 from instances.suites import suite
 from instances.view import View
-from tests.formulations import exhaustive, split_plans
+from tests.formulations import split_plans
+from tests.formulations.split_plans import MOST_GPUS, TINY, tiny
 
 V100 = gpu_type("v100")
-TINY = exhaustive.small_batches(replace(V100, name="tiny", share_units=5), 3)
-RULES = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE, SloRule.ASSEMBLY)
-MOST_GPUS = 4
 
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     """Compile before any clock starts."""
     solve(tiny(0, Objective.COST))
-
-
-def tiny(seed: int, objective: Objective) -> Instance:
-    """One to three workloads that need up to two GPUs each, on one or two types."""
-    random = Random(seed)
-    # Each workload is drawn for a part of a GPU, and some then ask for more than all of one.
-    drawn = exhaustive.draw_workloads(random, TINY, 1 + seed % 3, (0.2, 0.9))
-    asked = [replace(w, rate_rps=round(w.rate_rps * random.choice((0.5, 0.8, 1.7)), 1)) for w in drawn]
-    if random.random() < 0.2:
-        asked[-1] = replace(asked[0], id=asked[-1].id)
-    pools = [GpuPool(TINY, 2 if objective is Objective.GOODPUT else None)]
-    if random.random() < 0.3:
-        slow = exhaustive.slower(TINY, "slow", 1.3, 2.2)
-        pools.append(GpuPool(slow, 1))
-    return Instance(
-        f"tiny-{seed}",
-        objective,
-        RULES[seed // 3 % 3],
-        "igniter",
-        tuple(pools),
-        tuple(asked),
-        latency_buffer=random.choice((1.0, 1.1)),
-    )
 
 
 def solve(instance: Instance, limit_s: float = 30.0, plan_class: PlanClass = PlanClass.SPLIT) -> Outcome:

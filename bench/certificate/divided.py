@@ -1,0 +1,149 @@
+"""Slots that serve any part of a workload: what each is worth, and what those of one class are worth together.
+
+A slot of a batch serves no more than its GPU time permits, so its rate is no choice. Let a plan serve a workload of
+rate R by slots, and let e be the part of the arriving requests that a slot gets, in requests per second. Then its
+budget holds at e, ``e <= R``, and the e of all slots sum to R. Two facts follow from the rules.
+
+- Its GPU time is at most the largest budget of all rates up to R. The budgets of ``half-slo`` and ``duty-cycle`` do
+  not grow with the rate. That of ``assembly``, ``min(SLO - 1000 (b - 1) / r, 1000 b / r)``, grows up to the rate
+  ``1000 (2 b - 1) / SLO`` and falls then. At this rate, or at R if that is lower, all three have their largest budget:
+  the other two are half of the SLO there.
+- e is at most the batch over its period: the GPU time and the part of the transfer that delays the next batch, times
+  the latency buffer.
+
+So a slot covers at most the part ``e / R <= 1``, rounded down to whole steps under ``goodput``. The slots of a class on
+one GPU cover together at most its copies: what exceeds a whole workload is of no use.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from bench.certificate.contents import MARGIN
+from bench.certificate.one_gpu import ROUNDING
+from instances import PART_STEPS, Objective, SloRule
+from instances.arrays import Floats, Ints
+from instances.interference import gpu_time_ms, gpu_times_ms
+from instances.tables import Tables
+from instances.view import View
+
+ROOM = 4.0 * MARGIN
+"""Part of a rate by which slots count as more: plans may serve a workload at ``1 - MARGIN`` times its rate."""
+
+
+class DividedClasses(NamedTuple):
+    """Classes of identical workloads on one GPU type, sorted by model.
+
+    Attributes
+    ----------
+    of_class, model
+        Class and model row, shape (classes,).
+    worth, most
+        Worth of one whole workload, above 0, and of all its slots on one GPU, shape (classes,).
+    limit_ms
+        Longest GPU time of a slot, shape (classes, largest batch + 1); -inf at impossible batches.
+    full_ms
+        Period of a batch that serves all of a workload's rate, same shape.
+    delay_ms
+        Time added to the GPU time for the period of a batch, same shape.
+    steps
+        Number of steps in a workload's rate, of which a slot serves whole ones; 0 for any part.
+    """
+
+    of_class: Ints
+    model: Ints
+    worth: Ints
+    most: Ints
+    limit_ms: Floats
+    full_ms: Floats
+    delay_ms: Floats
+    steps: int
+
+
+def divided_on(
+    view: View, classes: Sequence[int], members: Sequence[int], worth: Sequence[int], copies: Sequence[int]
+) -> DividedClasses:
+    """Return the classes that are worth something, as the GPU type of ``view`` serves their parts.
+
+    Parameters
+    ----------
+    view
+        The instance as seen from the GPU type.
+    classes, members, worth, copies
+        Each class, the position of one of its workloads, the worth of a whole one, and the number of workloads.
+    """
+    tables, instance = view.tables, view.instance
+    kept = [at for at, value in enumerate(worth) if value > 0]
+    kept.sort(key=lambda at: int(view.model[members[at]]))
+    batch = np.arange(1, tables.transfer_ms.shape[1])
+    limit_ms = np.full((len(kept), len(batch) + 1), -np.inf)
+    full_ms, delay_ms = np.zeros_like(limit_ms), np.zeros_like(limit_ms)
+    delays = tables.exposed_ms if instance.slo_rule is SloRule.HALF_SLO else tables.transfer_ms
+    for row, at in enumerate(kept):
+        w = members[at]
+        m, slo_ms, rate_rps = int(view.model[w]), float(view.slo_ms[w]), float(view.rate_rps[w])
+        possible = batch <= tables.max_batch[m]
+        b = batch[possible]
+        largest_at = np.minimum(rate_rps * (1.0 + 2.0 * MARGIN), 1000.0 * (2.0 * b - 1.0) / slo_ms)
+        limit_ms[row, 1:][possible] = view.budget_ms(w, b, largest_at) + MARGIN * slo_ms
+        full_ms[row, 1:] = 1000.0 * batch / (rate_rps * instance.latency_buffer) * (1.0 + ROOM)
+        delay_ms[row] = delays[m]
+    values = [int(worth[at]) for at in kept]
+    return DividedClasses(
+        np.array([classes[at] for at in kept], dtype=np.int64),
+        view.model[[members[at] for at in kept]],
+        np.array(values, dtype=np.int64),
+        np.array(
+            [value * min(int(copies[at]), tables.most_residents) for value, at in zip(values, kept, strict=True)],
+            dtype=np.int64,
+        ),
+        limit_ms,
+        full_ms,
+        delay_ms,
+        PART_STEPS if instance.objective is Objective.GOODPUT else 0,
+    )
+
+
+@njit(cache=True)
+def slot_worth(known: DividedClasses, k: int, batch: int, time_ms: float) -> int:
+    """Return the worth of a slot whose batches take ``time_ms``, rounded up; 0 if it serves nothing."""
+    if not time_ms <= known.limit_ms[k, batch]:
+        return 0
+    part = min(1.0, known.full_ms[k, batch] / (time_ms + known.delay_ms[k, batch]))
+    if known.steps:
+        return (known.worth[k] * int(part * known.steps) + known.steps - 1) // known.steps
+    return known.worth[k] if part == 1.0 else int(np.ceil(known.worth[k] * part * (1.0 + ROUNDING)))
+
+
+@njit(cache=True)
+def served_alone(tables: Tables, known: DividedClasses, k: int) -> bool:
+    """Return whether a slot of a class that is alone on a GPU serves something."""
+    m = known.model[k]
+    for b in range(1, tables.max_batch[m] + 1):
+        if tables.memory_mib[m, b] <= tables.memory_limit_mib * (1.0 + MARGIN):
+            for u in tables.permitted:
+                time_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
+                if slot_worth(known, k, b, time_ms) > 0:
+                    return True
+    return False
+
+
+@njit(cache=True)
+def worth_of_slots(tables: Tables, known: DividedClasses, row: Ints, batch: Ints, units: Ints) -> int:
+    """Return the worth of slots on one GPU, each class at most at its copies; -1 if they do not fit."""
+    count, worth, memory = len(row), 0, 0.0
+    if units.sum() > tables.share_units or count > tables.most_residents:
+        return -1
+    model, times_ms, each = known.model[row], np.empty(count), np.zeros(len(known.model), dtype=np.int64)
+    gpu_times_ms(tables, model, batch, units, count, times_ms)
+    for i in range(count):
+        memory += tables.memory_mib[model[i], batch[i]]
+        own = slot_worth(known, row[i], batch[i], times_ms[i])
+        if own == 0:
+            return -1
+        each[row[i]] += own
+    for k in range(len(each)):
+        worth += min(each[k], known.most[k])
+    return worth if memory <= tables.memory_limit_mib else -1

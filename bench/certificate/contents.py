@@ -17,9 +17,6 @@ from instances.view import View
 MARGIN = 1e-9
 """Relative margin of every test in floats; it only ever admits more contents."""
 
-UNLIMITED = 2**60
-"""Cap of a worth that has none."""
-
 
 class Candidates(NamedTuple):
     """Candidates on one GPU type.
@@ -30,9 +27,8 @@ class Candidates(NamedTuple):
         Class of workloads and model row of each candidate, shape (candidates,); sorted by class.
     worth
         Worth that does not depend on the neighbours, shape (candidates,).
-    per_rps, most
-        Worth of each request per second of the slot's largest throughput, and its cap, shape (candidates,). Without
-        such a worth ``per_rps`` is 0.
+    per_rps
+        Worth of each request per second of the slot's largest throughput, or 0, shape (candidates,).
     first
         Options of candidate k are ``first[k]`` to ``first[k + 1] - 1``, shape (candidates + 1,).
     batch, alone
@@ -45,7 +41,6 @@ class Candidates(NamedTuple):
     model: Ints
     worth: Ints
     per_rps: Floats
-    most: Ints
     first: Ints
     batch: Ints
     alone: Ints
@@ -102,7 +97,7 @@ class SlotOffer(NamedTuple):
         Class, and the position of one of its workloads in the instance.
     rate_rps
         Rate at which the slot is planned.
-    worth, per_rps, most
+    worth, per_rps
         See ``Candidates``.
     """
 
@@ -111,7 +106,6 @@ class SlotOffer(NamedTuple):
     rate_rps: float
     worth: int
     per_rps: float = 0.0
-    most: int = UNLIMITED
 
 
 def candidates_on(view: View, offers: Sequence[SlotOffer]) -> Candidates:
@@ -145,7 +139,6 @@ def candidates_on(view: View, offers: Sequence[SlotOffer]) -> Candidates:
         view.model[[offer.workload for offer in kept]],
         np.array([offer.worth for offer in kept], dtype=np.int64),
         np.array([offer.per_rps for offer in kept], dtype=np.float64),
-        np.array([offer.most for offer in kept], dtype=np.int64),
         np.array(first, dtype=np.int64),
         np.concatenate([np.empty(0, dtype=np.int64), *batches]),
         np.concatenate([np.empty(0, dtype=np.int64), *alone]),

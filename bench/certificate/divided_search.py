@@ -23,10 +23,9 @@ from bench.certificate.certificate import MOST
 from bench.certificate.contents import MARGIN, merged_tables
 from bench.certificate.divided import DividedClasses, slot_worth, worth_of_slots
 from bench.certificate.knapsack import MOST_CHARGE, NOTHING, UNBOUNDED, polyak_step
-from bench.certificate.one_gpu import FINE
+from bench.certificate.one_gpu import FINE, time_at_floors
 from bench.certificate.search import FOUND, LIMIT, REFUTED, ROUNDS, Progress, TooHardError, ignore
 from instances.arrays import Ints
-from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
 LISTED, NARROW = 3e-3, 1e-6
@@ -35,7 +34,7 @@ LISTED, NARROW = 3e-3, 1e-6
 FIRST_NODES, NARROW_NODES = 20_000, 20_000_000
 """Nodes after which the listing of a box gives up, for the box to be cut, and in a box too narrow to be cut."""
 
-MOST_BOXES = 100_000
+MOST_BOXES = 20_000
 """Boxes after which a search gives up."""
 
 
@@ -75,13 +74,6 @@ class DividedTables(NamedTuple):
 
 
 @njit(cache=True)
-def _time_at(merged: Tables, m: int, b: int, u: int, residents: int, l2: float, power: float) -> float:
-    """Return the least time of a slot beside at least these totals, its own demands included."""
-    others = max(0.0, l2 - merged.l2_pct[m, b, u])
-    return gpu_time_ms(merged, m, b, u, residents, others, 0.0, max(power, merged.power_w[m, b, u]))
-
-
-@njit(cache=True)
 def _slots_at_floors(
     merged: Tables,
     known: DividedClasses,
@@ -100,7 +92,7 @@ def _slots_at_floors(
                 if k == 0 or m != known.model[k - 1]:
                     inside = l2[m, b, u] <= l2_most and power[m, b, u] <= power_most
                     inside = inside and merged.memory_mib[m, b] <= merged.memory_limit_mib * (1.0 + MARGIN)
-                    least_ms = _time_at(merged, m, b, u, box.least, box.l2_least, box.power_least)
+                    least_ms = time_at_floors(merged, m, b, u, box.least, box.l2_least, box.power_least)
                     time_ms[j, b] = least_ms if inside else np.inf
                 made.slot[k, j, b] = slot_worth(known, k, b, time_ms[j, b]) if time_ms[j, b] < np.inf else 0
 
@@ -363,10 +355,10 @@ def _losses(merged: Tables, known: DividedClasses, box: DividedBox, slots: Ints)
     for i in range(slots.shape[1]):
         k, b, u = slots[0, i], slots[1, i], slots[2, i]
         m = known.model[k]
-        worth = slot_worth(known, k, b, _time_at(merged, m, b, u, box.least, box.l2_least, box.power_least))
-        at_most = _time_at(merged, m, b, u, box.most, box.l2_least, box.power_least)
-        at_l2 = _time_at(merged, m, b, u, box.least, box.l2_most, box.power_least)
-        at_power = _time_at(merged, m, b, u, box.least, box.l2_least, box.power_most)
+        worth = slot_worth(known, k, b, time_at_floors(merged, m, b, u, box.least, box.l2_least, box.power_least))
+        at_most = time_at_floors(merged, m, b, u, box.most, box.l2_least, box.power_least)
+        at_l2 = time_at_floors(merged, m, b, u, box.least, box.l2_most, box.power_least)
+        at_power = time_at_floors(merged, m, b, u, box.least, box.l2_least, box.power_most)
         lost[0] += worth - slot_worth(known, k, b, at_most)
         lost[1] += worth - slot_worth(known, k, b, at_l2)
         lost[2] += worth - slot_worth(known, k, b, at_power)

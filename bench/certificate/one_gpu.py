@@ -17,6 +17,17 @@ ROUNDING = 1e-13
 
 
 @njit(cache=True)
+def time_at_floors(
+    merged: Tables, model: int, batch: int, units: int, residents: int, l2: float, power: float
+) -> float:
+    """Return the least GPU time of a slot on a GPU with at least these totals, its own demands included."""
+    others = max(0.0, l2 - merged.l2_pct[model, batch, units])
+    return gpu_time_ms(
+        merged, model, batch, units, residents, others, 0.0, max(power, merged.power_w[model, batch, units])
+    )
+
+
+@njit(cache=True)
 def least_share(
     merged: Tables, candidates: Candidates, model: int, option: int, residents: int, l2_floor: float, power_floor: float
 ) -> int:
@@ -28,9 +39,7 @@ def least_share(
     b, last = candidates.batch[option], candidates.budget_ms.shape[1] - 1
     u = candidates.alone[option]
     while u <= merged.share_units:
-        others = max(0.0, l2_floor - merged.l2_pct[model, b, u])
-        power = max(power_floor, merged.power_w[model, b, u])
-        time_ms = gpu_time_ms(merged, model, b, u, residents, others, 0.0, power)
+        time_ms = time_at_floors(merged, model, b, u, residents, l2_floor, power_floor)
         if time_ms <= candidates.budget_ms[option, u if last else 0]:
             return u
         u = merged.next_share[u]
@@ -40,8 +49,7 @@ def least_share(
 @njit(cache=True)
 def worth_at(candidates: Candidates, k: int, rate_rps: float) -> int:
     """Return the worth of candidate ``k`` whose slot serves at most ``rate_rps``, rounded up."""
-    earned = min(float(candidates.most[k]), candidates.per_rps[k] * rate_rps * (1.0 + ROUNDING))
-    return candidates.worth[k] + int(np.ceil(earned))
+    return candidates.worth[k] + int(np.ceil(candidates.per_rps[k] * rate_rps * (1.0 + ROUNDING)))
 
 
 @njit(cache=True)
@@ -88,9 +96,7 @@ def alternatives_of_slots(
         for o in range(candidates.first[k], candidates.first[k + 1]):
             b, u = candidates.batch[o], candidates.alone[o]
             while u <= merged.share_units:
-                others = max(0.0, l2_floor - merged.l2_pct[m, b, u])
-                power = max(power_floor, merged.power_w[m, b, u])
-                time_ms = gpu_time_ms(merged, m, b, u, residents, others, 0.0, power)
+                time_ms = time_at_floors(merged, m, b, u, residents, l2_floor, power_floor)
                 if time_ms <= candidates.budget_ms[o, u if last else 0]:
                     given.candidate[count], given.units[count], given.option[count] = k, u, o
                     given.worth[count] = worth_at(candidates, k, 1000.0 * b / (time_ms + tables.exposed_ms[m, b]))

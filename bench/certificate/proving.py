@@ -1,6 +1,6 @@
 """Certificates from the duals of a run, rounded to whole numbers that prove no more than the claim needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor, fsum, inf
 from typing import Any
@@ -35,35 +35,39 @@ def certificate(
     instance: Instance,
     plan: Plan | None,
     nodes: Sequence[Node],
-    plan_class: str = "spatial",
-    parts: int | None = None,
     bound: float | None = None,
+    scope: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the certificate of a bound.
-
-    A few workloads need no duals: the checker tries all divisions of them.
+    """Return the certificate of a bound, by the duals of a run or, for a few workloads, by exhaustion.
 
     Parameters
     ----------
     instance, plan
-        The instance, and a plan of the claim's class if there is one.
+        The instance, and a plan if there is one; a plan that the claim does not cover is left out.
     nodes
         Proof of a run as its row stores it (``duals``): leaves with float duals, and inner nodes.
-    plan_class, parts
-        As in ``BoundClaim``.
     bound
-        Multiple of the rates that is excluded, under ``scale``; not used under other objectives.
+        The run's bound. Under ``scale`` the claim takes it over. Otherwise, where the workloads are few, an exhaustive
+        proof replaces duals that prove less.
+    scope
+        Plans that the bound covers, as a row stores it (``bound_scope``); spatial plans by default.
 
     Raises
     ------
     NotProvenError
         If there is no proof to be made.
     """
+    known = {"plan_class": "spatial"} if scope is None else scope
+    plan_class, parts = str(known["plan_class"]), known.get("part_steps")
+    if plan_class not in ("spatial", "split"):
+        raise NotProvenError("plans that take turns have no certificates")
     claim: dict[str, Any] = {
         "bound": decimal(Fraction(repr(float(bound or 0.0))), up=False),
         "plan_class": plan_class if parts is None else "split",
         "parts": parts,
     }
+    if plan is not None and str(plan.plan_class) not in ("spatial", claim["plan_class"]):
+        plan = None
     statement = Statement.of(instance, BoundClaim.model_validate(claim))
     scale = instance.objective is Objective.SCALE
     few = len(instance.workloads) <= MOST_WORKLOADS and not statement.by_parts
@@ -73,7 +77,8 @@ def certificate(
         raise NotProvenError("the run kept no duals")
     proof: dict[str, Any] = {}
     proven = _bound_of_duals(statement, proof := _rounded(statement, nodes)) if nodes else None
-    if proven is None or (few and not scale and not _reaches(statement, proven, bound)):
+    weak = proven is not None and not as_strong(attainable(statement, proven), bound, statement.minimised)
+    if proven is None or (few and not scale and weak):
         proof, proven = {"kind": "exhaustive"}, exhaustive_bound(statement, ignore)
     if not scale:
         proven = attainable(statement, proven)
@@ -96,12 +101,12 @@ def _bound_of_duals(statement: Statement, proof: Mapping[str, Any]) -> Fraction 
     return tree_bound(statement, tree, lambda leaf, conditions, _: bound_of(statement, leaf, unit, conditions))
 
 
-def _reaches(statement: Statement, proven: Fraction | float, bound: float | None) -> bool:
-    """Return whether duals prove as much as the run claims, or that no plan exists."""
-    best = attainable(statement, proven)
-    if bound is None or abs(best) == inf:
-        return abs(best) == inf
-    return best >= bound * (1.0 - 1e-9) if statement.minimised else best <= bound * (1.0 + 1e-9)
+def as_strong(proven: Fraction | float, bound: float | None, minimised: bool) -> bool:
+    """Return whether a proven bound is at least as strong as a run's; both say that no plan exists if infinite."""
+    if bound is None or abs(proven) == inf:
+        return abs(proven) == inf
+    room = AGREEMENT * abs(Fraction(bound))
+    return proven >= bound - room if minimised else proven <= bound + room
 
 
 def decimal(value: Fraction, *, up: bool) -> str:
@@ -148,11 +153,25 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
         return {"workloads": charge, "gpus": [max(0, ceil(v * unit)) + ROUNDING + spare for v in worth.tolist()]}
     dual = np.maximum(dual, 0.0)
     price = np.array([float(p) for p in statement.prices])
-    factor = _best_factor(dual, statement, worth, price, branch)
-    most = _cost_at(factor, dual, statement, worth, price, branch)
+
+    def cost_at(factor: float) -> float:
+        """Return the bound at ``factor`` times the duals; -inf if a type without a limit contradicts them."""
+        total = factor * fsum((dual * statement.copies).tolist())
+        for v, p, limit, least in zip(worth.tolist(), price.tolist(), branch.most, branch.least, strict=True):
+            over = factor * v - p
+            if over > 0.0:
+                total = -inf if limit is None and over > 1e-12 * p else total - over * (limit or 0)
+            else:
+                total -= over * least
+        return total
+
+    # The bound is concave in the factor, with corners where a worth is a price.
+    corners = [p / v for p, v in zip(price.tolist(), worth.tolist(), strict=True) if v > 0.0]
+    factor = max(corners, key=cost_at, default=0.0)
+    most = cost_at(factor)
     below = _cost_below(most, statement)
     if most > below:
-        factor = _factor_for(below + SLACK * (most - below), factor, dual, statement, worth, price, branch)
+        factor = _factor_for(below + SLACK * (most - below), factor, cost_at)
     gpus = [
         0 if (limit is None and least == 0) else _whole_dual(factor * v - p, unit, limit, least)
         for v, p, limit, least in zip(worth.tolist(), price.tolist(), branch.most, branch.least, strict=True)
@@ -167,32 +186,12 @@ def _whole_dual(over: float, unit: int, limit: int | None, least: int) -> int:
     return min(0, ceil(over * unit) + ROUNDING) if least else 0
 
 
-def _cost_at(factor: float, dual: Any, statement: Statement, worth: Any, price: Any, branch: Conditions) -> float:
-    """Return the bound on the cost at ``factor`` times the duals; -inf if a type without a limit contradicts them."""
-    total = factor * fsum((dual * statement.copies).tolist())
-    for v, p, limit, least in zip(worth.tolist(), price.tolist(), branch.most, branch.least, strict=True):
-        over = factor * v - p
-        if over > 0.0:
-            total = -inf if limit is None and over > 1e-12 * p else total - over * (limit or 0)
-        else:
-            total -= over * least
-    return total
-
-
-def _best_factor(dual: Any, statement: Statement, worth: Any, price: Any, branch: Conditions) -> float:
-    """Return the factor with the best bound, which is concave, with corners where a worth is a price."""
-    corners = [p / v for p, v in zip(price.tolist(), worth.tolist(), strict=True) if v > 0.0]
-    return max(corners, key=lambda f: _cost_at(f, dual, statement, worth, price, branch), default=0.0)
-
-
-def _factor_for(
-    target: float, most: float, dual: Any, statement: Statement, worth: Any, price: Any, branch: Conditions
-) -> float:
+def _factor_for(target: float, most: float, cost_at: Callable[[float], float]) -> float:
     """Return the least factor up to ``most`` whose bound is at least ``target``, by bisection."""
     low, high = 0.0, most
     for _ in range(60):
         middle = (low + high) / 2.0
-        if _cost_at(middle, dual, statement, worth, price, branch) >= target:
+        if cost_at(middle) >= target:
             high = middle
         else:
             low = middle

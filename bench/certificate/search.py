@@ -244,7 +244,7 @@ class GpuSearch:
             batch = known.batch[known.first[k] : known.first[k + 1]]
             least_ms = self.tables.active_ms[m, batch, self.tables.share_units] + self.tables.exposed_ms[m, batch]
             rate = 1000.0 * float((batch / least_ms).max(initial=0.0))
-            largest = max(largest, min(float(known.most[k]), float(known.per_rps[k]) * rate))
+            largest = max(largest, float(known.per_rps[k]) * rate)
         if not largest <= MOST:
             raise TooHardError
 

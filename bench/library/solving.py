@@ -89,9 +89,8 @@ def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> t
         if time.process_time() > deadline:
             raise CheckTooLongError
 
-    parts = None if bound is None else bound.part_steps
-    plan_class = "spatial" if bound is None else str(bound.plan_class)
-    data = certificate(entry.instance, entry.plan, nodes, plan_class, parts, None if bound is None else bound.value)
+    value, scope = (None, None) if bound is None else (bound.value, asdict(bound))
+    data = certificate(entry.instance, entry.plan, nodes, value, scope)
     verdict = check(data, entry.instance.name, in_time)
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)

@@ -1,14 +1,15 @@
 """``bench prove``: the certificate of a run's bound, checked before it is written."""
 
-from collections.abc import Mapping
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bench.api import Status
-from bench.certificate.proving import certificate
+from bench.certificate.certificate import NONE
+from bench.certificate.proving import as_strong, certificate
 from bench.certificate.statement import NotProvenError
 from bench.cli.completion import complete_instance
 from bench.cli.options import DEFAULT_LEDGER, LedgerOption
@@ -17,7 +18,7 @@ from bench.cli.views.checking import check_with_progress
 from bench.cli.views.tables import show
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from instances import InputError, Instance, Plan
+from instances import InputError, Instance
 from instances.files import plan_from_json, write_json
 
 EXAMPLES = (
@@ -47,13 +48,15 @@ def prove(
     """
     with Ledger(ledger_file) as ledger:
         row = _best_bound(name, ledger) or ledger.row(name)
-        data = certificate_of(row, ledger.instance(row.instance_hash))
+        instance = ledger.instance(row.instance_hash)
+        data = certificate_of(row, instance)
         verdict = check_with_progress(data, f"run {row.key[:8]}")
         show(verdict.sentence)
         if not verdict.proven:
             raise typer.Exit(1)
         write_json(output, data)
-        if as_strong(data["claim"]["bound"], row):
+        claimed = data["claim"]["bound"]
+        if as_strong(inf if claimed == NONE else Fraction(claimed), row.bound, instance.objective.minimised):
             ledger.mark_checked(row.key)
         elif row.bound is not None:
             say(f"note: the run's own bound, {row.bound:.10g}, is stronger than what its duals prove")
@@ -79,29 +82,9 @@ def certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
     InputError
         If there is none to be made.
     """
-    scope: Mapping[str, Any] = row.bound_scope or {"plan_class": "spatial"}
     plan = None if row.plan is None or not row.feasible else plan_from_json(row.plan)
-    narrow = plan is not None and _covered(plan, scope)
     nodes = () if row.duals is None else row.duals["nodes"]
     try:
-        return certificate(
-            instance, plan if narrow else None, nodes, scope["plan_class"], scope.get("part_steps"), row.bound
-        )
+        return certificate(instance, plan, nodes, row.bound, row.bound_scope)
     except NotProvenError as reason:
         raise InputError(f"run {row.key[:8]}", f"has no certificate: {reason}") from None
-
-
-def _covered(plan: Plan, scope: Mapping[str, Any]) -> bool:
-    """Return whether a certificate of this scope covers the plan."""
-    if any(gpulet.duty_cycle_ms is not None for _, gpulet, _ in plan.slots()):
-        return False
-    return plan.plan_class == "spatial" or scope["plan_class"] == "split" or scope.get("part_steps") is not None
-
-
-def as_strong(claimed: str, row: Row) -> bool:
-    """Return whether a proven bound is at least as strong as the one in the row."""
-    if row.bound is None or claimed == "none":
-        return row.bound is None
-    bound, proven = Fraction(row.bound), Fraction(claimed)
-    room = bound * Fraction(1, 10**8)
-    return proven >= bound - room if row.objective == "cost" else proven <= bound + room

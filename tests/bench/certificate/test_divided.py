@@ -38,7 +38,7 @@ def solved(instance: Instance) -> Outcome:
 
 def certified(instance: Instance, outcome: Outcome) -> Mapping[str, Any]:
     bound = None if outcome.bound is None else outcome.bound.value
-    made = certificate(instance, outcome.plan, nodes_of(outcome), "split", None, bound)
+    made = certificate(instance, outcome.plan, nodes_of(outcome), bound, {"plan_class": "split"})
     read: Mapping[str, Any] = json.loads(json.dumps(made))
     return read
 

@@ -1,0 +1,138 @@
+"""Claims at the edge of the checker's tolerances and sizes: those that are false are refused."""
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.certificate.certificate import MOST
+from bench.certificate.checking import check
+from bench.judging.judge import judge
+from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
+from instances.catalogue import gpu_type
+from instances.files import instance_to_json, plan_to_json
+
+V100 = gpu_type("v100")
+ASKED = Workload("w", "alexnet", 30.0, 100.0)
+EXHAUSTIVE = {"kind": "exhaustive"}
+
+
+def asking(*workloads: Workload, objective: Objective = Objective.COST, count: int | None = None) -> Instance:
+    return Instance("asked", objective, SloRule.HALF_SLO, "igniter", (GpuPool(V100, count),), workloads)
+
+
+def claiming(
+    instance: Instance,
+    bound: str,
+    proof: Mapping[str, Any] = EXHAUSTIVE,
+    plan: Plan | None = None,
+    kind: str = "spatial",
+) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "version": 1,
+        "instance": instance_to_json(instance, frozen=True),
+        "plan": None if plan is None else plan_to_json(plan),
+        "claim": {"bound": bound, "plan_class": kind},
+        "proof": proof,
+    }
+    read: dict[str, Any] = json.loads(json.dumps(data))
+    return read
+
+
+def said(data: Mapping[str, Any]) -> str:
+    return check(data, "proof").sentence
+
+
+def duals(*workloads: int, gpu: int = 0, unit: int = 10**9) -> dict[str, Any]:
+    return {"kind": "dual", "unit": unit, "workloads": list(workloads), "gpus": [gpu]}
+
+
+def largest_rate() -> float:
+    """The largest rate of the workload that one V100 serves, by bisection with the judge."""
+    low, high = 100.0, 100_000.0
+    while high - low > 1e-13 * high:
+        rate = (low + high) / 2.0
+        instance = asking(replace(ASKED, rate_rps=rate))
+        plans = (Plan("asked", (spatial_gpu("v100", [("w", 40, batch, rate)]),)) for batch in range(1, 33))
+        low, high = (rate, high) if any(judge(plan, instance).feasible for plan in plans) else (low, rate)
+    return low
+
+
+# --- Tolerance of rates ---
+
+
+def test_a_rate_within_the_tolerance_of_one_that_fits_is_not_excluded() -> None:
+    """A plan may serve a billionth less than arrives, so only a rate beyond that has no plan."""
+    most = largest_rate()
+    near, far = (asking(replace(ASKED, rate_rps=most * (1.0 + over))) for over in (5e-10, 1e-8))
+    plan = Plan("asked", (spatial_gpu("v100", [("w", 40, 32, most)]),))
+    assert any(
+        judge(replace(plan, gpus=(spatial_gpu("v100", [("w", 40, b, most)]),)), near).feasible for b in range(1, 33)
+    )
+
+    assert said(claiming(near, "none")) == "not proven: the proof does not exclude every plan"
+    assert said(claiming(far, "none")) == "proven: no spatial plan exists"
+
+
+def test_split_plans_need_a_second_gpu_only_beyond_the_tolerance() -> None:
+    most = largest_rate()
+    near, far = (asking(replace(ASKED, rate_rps=most * (1.0 + over))) for over in (5e-10, 0.02))
+    proof = duals(3_065_000_000)
+
+    assert "is worth more than the GPU" in said(claiming(near, "6.12", proof, kind="split"))
+    assert said(claiming(far, "6.12", proof, kind="split")) == "proven: no split plan has fewer than 2 GPUs"
+
+
+@pytest.mark.parametrize(("served", "proven"), [(1.0, True), (1.0 - 5e-10, True), (1.0 - 5e-9, False)])
+def test_a_plan_may_miss_a_rate_by_the_tolerance_alone(served: float, proven: bool) -> None:
+    plan = Plan("asked", (spatial_gpu("v100", [("w", 40, 4, 100.0 * served)]),))
+
+    assert check(claiming(asking(ASKED), "3.06", plan=plan), "proof").proven == proven
+
+
+# --- Copies: slots of a class count at most as its workloads ---
+
+
+@pytest.mark.parametrize("kind", ["spatial", "split"])
+def test_identical_workloads_pay_for_one_gpu_together_and_one_for_itself(kind: str) -> None:
+    one, two = asking(ASKED), asking(ASKED, replace(ASKED, id="v"))
+    proof = duals(3_060_000_000)
+
+    assert check(claiming(one, "3.06", proof, kind=kind), "proof").proven
+    assert "is worth more than the GPU" in said(claiming(two, "6.12", proof, kind=kind))
+
+
+# --- Catalogue ---
+
+
+def test_coefficients_of_the_file_count_and_not_those_of_the_name() -> None:
+    """An entry that is named as a GPU of the catalogue, but is slower."""
+    rate = 0.9 * largest_rate()
+    instance = asking(replace(ASKED, rate_rps=rate))
+    true, slow = (claiming(instance, "none") for _ in range(2))
+    slow["instance"]["catalogue"]["v100"]["models"]["alexnet"]["scheduling_alone_ms"] = 16.0  # more than half the SLO
+
+    assert said(true) == "not proven: the proof does not exclude every plan"
+    assert said(slow) == "proven: no spatial plan exists"
+    missing = copy.deepcopy(true)
+    missing["instance"]["catalogue"] = {"t4": missing["instance"]["catalogue"]["v100"] | {"name": "t4"}}
+    with pytest.raises(Exception, match="embed"):
+        check(missing, "proof")
+
+
+# --- Sizes ---
+
+
+@pytest.mark.parametrize("kind", ["spatial", "split"])
+def test_worths_beyond_64_bits_are_not_searched(kind: str) -> None:
+    """The least part of a large rate is worth more than 2**48 units; wrapped around, it would look small."""
+    fast = asking(replace(ASKED, rate_rps=1e5), objective=Objective.GOODPUT, count=1)
+    plan = Plan("asked", (spatial_gpu("v100", [("w", 40, 16, 5000.0)]),))
+    assert judge(plan, fast).value == 5000.0
+
+    sentence = said(claiming(fast, "300", duals(0, gpu=MOST, unit=10**12), kind=kind))
+
+    assert sentence == "not proven: the duals: the search over contents of v100 gave up"

@@ -13,6 +13,7 @@ from bench.api import Outcome, Run
 from bench.certificate.proving import certificate
 from formulations.colgen import ColGen
 from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.scheduler import SearchedClass
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
 from tests.formulations import exhaustive
@@ -59,6 +60,17 @@ def certified(instance: Instance, outcome: Outcome, monkeypatch: pytest.MonkeyPa
         bound = None if outcome.bound is None else outcome.bound.value
         made = certificate(instance, outcome.plan, nodes_of(outcome), bound=bound)
     read: Mapping[str, Any] = json.loads(json.dumps(made))
+    return read
+
+
+def solved_split(instance: Instance) -> Outcome:
+    return ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, Run(work_limit=200_000))
+
+
+def certified_split(instance: Instance, outcome: Outcome) -> dict[str, Any]:
+    bound = None if outcome.bound is None else outcome.bound.value
+    made = certificate(instance, outcome.plan, nodes_of(outcome), bound, {"plan_class": "split"})
+    read: dict[str, Any] = json.loads(json.dumps(made))
     return read
 
 

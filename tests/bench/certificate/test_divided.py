@@ -1,46 +1,29 @@
 """Certificates on split plans against brute force: the best content of a GPU, the best plan, and false claims."""
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.api import Outcome, Run
 from bench.certificate.certificate import MOST, BoundClaim
 from bench.certificate.checking import check
 from bench.certificate.divided import divided_on
 from bench.certificate.divided_search import DividedSearch
-from bench.certificate.proving import certificate
 from bench.certificate.search import TooHardError
 from bench.certificate.statement import NotProvenError, Statement
-from formulations.colgen import ColGen
-from formulations.colgen.scheduler import SearchedClass
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type
 from instances.files import plan_to_json
-from tests.bench.certificate.drawn import nodes_of
+from tests.bench.certificate.drawn import certified_split, solved_split
 from tests.formulations import split_plans
 from tests.formulations.split_plans import MOST_GPUS, TINY, tiny
 
 SPLIT = BoundClaim(bound="1", plan_class="split")
 OBJECTIVES = (Objective.COST, Objective.GOODPUT)
-
-
-def solved(instance: Instance) -> Outcome:
-    return ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, Run(work_limit=200_000))
-
-
-def certified(instance: Instance, outcome: Outcome) -> Mapping[str, Any]:
-    bound = None if outcome.bound is None else outcome.bound.value
-    made = certificate(instance, outcome.plan, nodes_of(outcome), bound, {"plan_class": "split"})
-    read: Mapping[str, Any] = json.loads(json.dumps(made))
-    return read
 
 
 def optimum(instance: Instance) -> float | None:
@@ -52,8 +35,8 @@ def optimum(instance: Instance) -> float | None:
 def agree(seed: int, objective: Objective) -> None:
     """Compare the proven bound with brute force, and refuse a bound that excludes the optimum."""
     instance = tiny(seed, objective)
-    best, outcome = optimum(instance), solved(instance)
-    data = certified(instance, outcome)
+    best, outcome = optimum(instance), solved_split(instance)
+    data = certified_split(instance, outcome)
 
     verdict = check(data, "proof")
 
@@ -144,7 +127,7 @@ def test_the_plan_may_have_several_slots_of_a_workload_on_a_gpu() -> None:
     instance = Instance(
         "asked", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(v100),), (Workload("w", "alexnet", 30.0, 100.0),)
     )
-    data = certified(instance, solved(instance))
+    data = certified_split(instance, solved_split(instance))
     halves = Plan("asked", (spatial_gpu("v100", [("w", 20, 2, 50.0), ("w", 20, 2, 50.0)]),))
     short = Plan("asked", (spatial_gpu("v100", [("w", 20, 2, 50.0), ("w", 20, 2, 49.9)]),))
 

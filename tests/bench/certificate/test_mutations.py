@@ -11,17 +11,22 @@ import pytest
 
 from bench.certificate.checking import check
 from bench.judging.judge import judge
-from instances import InputError, Objective
+from instances import InputError, Instance, Objective
 from instances.files import instance_from_json, plan_from_json
-from tests.bench.certificate.drawn import certified, drawn, solved, tree_of
-from tests.formulations import enumeration
+from tests.bench.certificate.drawn import certified, certified_split, drawn, solved, solved_split, tree_of
+from tests.formulations import enumeration, split_plans
 
 Data = dict[str, Any]
 
 
 @cache
 def base(seed: int) -> Data:
-    """A valid certificate: of a tree, of duals, or exhaustive."""
+    """A valid certificate: of a tree, of duals, exhaustive, or of duals on split plans."""
+    if seed % 5 == 3:
+        instance = split_plans.tiny(seed, (Objective.COST, Objective.GOODPUT)[seed % 2])
+        data = certified_split(instance, solved_split(instance))
+        assert check(data, "proof").proven
+        return data
     with pytest.MonkeyPatch.context() as patch:
         instance, outcome = tree_of(seed, patch) if seed % 5 == 4 else (drawn(seed), None)
         outcome = outcome or solved(instance)
@@ -191,6 +196,8 @@ def true_by_brute_force(data: Data) -> bool:
     instance, bound = instance_from_json(data["instance"]), data["claim"]["bound"]
     if data.get("plan") is not None and not judge(plan_from_json(data["plan"]), instance).feasible:
         return False
+    if data["claim"]["plan_class"] == "split":
+        return split_claim_is_true(instance, bound)
     if instance.objective is Objective.SCALE:
         return enumeration.optimum(replace(instance.scaled(float(bound)), objective=Objective.COST)) is None
     best = enumeration.optimum(instance)
@@ -198,6 +205,25 @@ def true_by_brute_force(data: Data) -> bool:
         return best is None
     room = 1e-8 * best
     return float(bound) <= best + room if instance.objective.minimised else float(bound) >= best - room
+
+
+def split_claim_is_true(instance: Instance, bound: str) -> bool:
+    """Whether no split plan beats a bound, by brute force; on large GPUs, whether the plan of a solver does not."""
+    minimised = instance.objective.minimised
+    if any(pool.type.share_units > split_plans.TINY.share_units for pool in instance.gpus):
+        plan = solved_split(instance).plan
+        best = None if plan is None else judge(plan, instance).value
+        return best is None or (bound != "none" and (float(bound) <= best + 1e-8 if minimised else True))
+    if not minimised:
+        return bound != "none" and float(bound) >= split_plans.most_goodput(instance) * (1.0 - 1e-8)
+    best = split_plans.least_cost(instance, split_plans.MOST_GPUS)
+    if best is not None:
+        return bound != "none" and float(bound) <= best * (1.0 + 1e-8)
+    if bound == "none":
+        covers = [cover for pool in instance.gpus for _, cover in split_plans.contents(instance, pool.type)]
+        unserved = not all(any(cover[w] > 0.0 for cover in covers) for w in range(len(instance.workloads)))
+        return unserved or all(pool.count is not None for pool in instance.gpus)
+    return float(bound) <= (split_plans.MOST_GPUS + 1) * min(pool.type.price_per_hour for pool in instance.gpus)
 
 
 def mutate(seed: int) -> bool:

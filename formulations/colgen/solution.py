@@ -10,6 +10,7 @@ from bench.api import Bound, Duals, Outcome, Status
 from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.clock import now, work_done
 from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.repacking import BudgetSearch, suits
 from formulations.colgen.spatial.branching import Tree
 from formulations.colgen.spatial.generation import CostGeneration, GoodputGeneration
 from formulations.problem import TOO_FEW, WHOLE
@@ -21,6 +22,9 @@ GOOD_ENOUGH = 1e-4
 
 ROUNDING_PART = 0.2
 """Fraction of the branching time up to which the restricted master is solved over integers again."""
+
+REPACKING_PART, FIRST_SAVING, LAST_SAVING = 0.6, 0.25, 0.05
+"""Part of the remaining time for repacking; first and last part of the gap by which its plans are to be cheaper."""
 
 FIRST_ROUNDING_PART = 0.2
 """Fraction of the remaining time up to which the restricted master of a cost is solved over integers before diving."""
@@ -86,7 +90,36 @@ class Solution:
         self._round(FIRST_ROUNDING_PART * self.run.remaining_s if self.minimised else 1e6)
         if not self.proven():
             self._accept(dive(self.generation))
-            self._round()
+            if isinstance(self.generation, CostGeneration) and suits(self.generation):
+                self._repack(self.generation)
+            else:
+                self._round()
+
+    def _repack(self, generation: CostGeneration) -> None:
+        """Search for plans at lower and lower costs; after a failure for one that is closer to the incumbent's."""
+        relaxation = generation.relaxed()
+        repacking, deadline = BudgetSearch(generation), now() + REPACKING_PART * self.run.remaining_s
+        part = FIRST_SAVING
+        while not self.proven() and now() < deadline and part > LAST_SAVING:
+            value = min(self.value, self._whole_pool())
+            if math.isinf(value):
+                return
+            least = next_cost(generation.bound, self.instance)
+            target = max(least, min(value - part * (value - least), self._worst_of_interest()))
+            if self.counts is not None:
+                patterns = [generation.master.patterns[c] for c, n in self.counts.items() for _ in range(n)]
+            else:
+                patterns = [generation.master.patterns[c] for c in np.flatnonzero(relaxation.weight > 1.0 - SURE)]
+            repacking.start(patterns, target)
+            found = repacking.search(target, deadline)
+            if found is None:
+                part /= 2.0
+                continue
+            generation.add(found)
+            before = self.value
+            self._accept(generation.master.counts(found))
+            if self.value >= before:
+                return
 
     def _close(self) -> None:
         """Add every pattern that a better plan could use, and solve the restricted master over integers exactly."""

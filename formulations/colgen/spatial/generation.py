@@ -200,7 +200,7 @@ class CostGeneration(_SpatialGeneration):
     def initial_columns(self) -> None:
         """Add GPUs filled by first fit, and patterns that gain if each workload pays for its least share."""
         super().initial_columns()
-        shares = [self._least_fraction(pricer) for pricer in self.pricers]
+        shares = [self.least_fraction(pricer) for pricer in self.pricers]
         self._filled = [self._first_fit(p, share) for p, share in zip(self.pricers, shares, strict=True)]
         for patterns in self._filled:
             self.add(patterns)
@@ -274,7 +274,7 @@ class CostGeneration(_SpatialGeneration):
             self.profit(pricer, duals), threshold, self.first_node_limit, limit, limit, self.run.deadline
         )
 
-    def _least_fraction(self, pricer: Pricer) -> Floats:
+    def least_fraction(self, pricer: Pricer) -> Floats:
         """Return each workload's least share alone as a fraction of the GPU, in pattern order; inf if infeasible.
 
         For a divisible workload it is the sum over its parts, at the best ratio of part to share.

@@ -1,0 +1,75 @@
+"""Repacking: GPUs are emptied and packed again within a budget."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bench.api import Run, Status
+from bench.judging.judge import judge
+from formulations.colgen import ColGen, repacking
+from formulations.colgen.solution import Solution
+from formulations.colgen.spatial.generation import CostGeneration
+from instances.pool_mix import pool_mix
+
+
+def relaxed(size: int, seed: int, pool: str) -> CostGeneration:
+    """Return column generation with the linear relaxation solved within one percent."""
+    generation = CostGeneration(pool_mix(size, seed, pool), Run())
+    generation.solve(lambda: generation.bound >= 0.99 * generation.relaxed().value)
+    return generation
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_optimum_is_a_budget_that_suffices(seed: int) -> None:
+    generation = relaxed(14, seed, "v100:3,t4:6")
+    state = repacking.BudgetSearch(generation)
+    optimum = ColGen().schedule(generation.instance, Run())
+    assert optimum.status is Status.OPTIMAL
+    assert optimum.plan is not None
+    budget = judge(optimum.plan, generation.instance).value
+    assert budget is not None
+
+    state.start([], budget)
+    found = state.search(budget, math.inf)
+
+    assert found is not None
+    generation.add(found)
+    realised = generation.realise(generation.master.counts(found))
+    assert realised is not None
+    verdict = judge(realised[1], generation.instance)
+    assert verdict.violations == ()
+    assert verdict.value == pytest.approx(budget)
+
+
+def test_steps_stay_in_the_budget_and_the_pool_and_serve_no_fewer() -> None:
+    generation = relaxed(18, 1, "v100:3,t4:6")
+    state = repacking.BudgetSearch(generation)
+    budget = 0.97 * generation.bound  # no plan costs so little
+    state.start([p for p in generation.master.patterns if len(p.members) > 1], budget)
+    unserved = [float(state.unserved().sum())]
+
+    for _ in range(6):
+        state._step(budget, math.inf)
+
+        pools = [gpu.pool for gpu in state.gpus]
+        assert math.fsum(generation.price[pools]) <= budget + 1e-6
+        assert np.all(np.bincount(pools, minlength=2) <= generation.count)
+        assert all(generation.pattern_if_feasible(gpu.pool, gpu.members) for gpu in state.gpus)
+        unserved.append(float(state.unserved().sum()))
+    assert unserved == sorted(unserved, reverse=True)
+    assert unserved[0] > unserved[-1] > 0.0
+
+
+def test_a_mixed_pool_needs_no_plan_to_repack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a plan, the search starts from the patterns of the relaxation."""
+    monkeypatch.setattr(repacking, "MOST_STALLED", 2)
+    generation = relaxed(34, 1, "v100:6,t4:12")
+    solution = Solution(generation, 0.5)
+    assert repacking.suits(generation)
+
+    solution._repack(generation)
+
+    assert solution.plan is not None
+    assert judge(solution.plan, generation.instance).violations == ()
+    assert solution.value < float(generation.price @ generation.count)

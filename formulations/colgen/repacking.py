@@ -27,8 +27,9 @@ EXCHANGE_S, EXCHANGE_GAP, PACKING_S = 0.3, 0.2, 3.0
 
 
 def suits(generation: CostGeneration) -> bool:
-    """Return whether repacking helps: integer programs over all patterns are weak where types of GPUs are mixed."""
-    return len(generation.views) > 1 and len(generation.class_of) > MOST_RESIDENTS and not generation.divisible
+    """Return whether repacking helps: integer programs over all patterns are weak on bounded pools of several types."""
+    bounded = len(generation.views) > 1 and bool(np.isfinite(generation.count).all())
+    return bounded and len(generation.class_of) > MOST_RESIDENTS and not generation.divisible
 
 
 class BudgetSearch:

@@ -102,8 +102,6 @@ class Solution:
         part = FIRST_SAVING
         while not self.proven() and now() < deadline and part > LAST_SAVING:
             value = min(self.value, self._whole_pool())
-            if math.isinf(value):
-                return
             least = next_cost(generation.bound, self.instance)
             target = max(least, min(value - part * (value - least), self._worst_of_interest()))
             if self.counts is not None:

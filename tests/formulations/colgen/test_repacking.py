@@ -67,6 +67,7 @@ def test_a_mixed_pool_needs_no_plan_to_repack(monkeypatch: pytest.MonkeyPatch) -
     generation = relaxed(34, 1, "v100:6,t4:12")
     solution = Solution(generation, 0.5)
     assert repacking.suits(generation)
+    assert not repacking.suits(CostGeneration(pool_mix(34, 1, "v100,t4"), Run()))
 
     solution._repack(generation)
 

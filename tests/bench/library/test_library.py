@@ -21,7 +21,7 @@ from instances.plan import Gpulet, PlacedGpu, Slot
 
 LINES = LIBRARY.summaries()
 PROVEN = [line.name for line in LINES if line.proof is not None]
-SMALL = [line.name for line in LINES if line.proof is not None and line.workloads <= 24 and line.objective == "cost"]
+SMALL = [line.name for line in LINES if line.proof is not None and line.workloads <= 10 and line.objective == "cost"]
 NAME = "cost-turing-4"
 
 
@@ -178,7 +178,7 @@ def test_solving_takes_the_bound_of_the_checked_certificate(library: Library) ->
     assert library.entry(NAME).bound == LIBRARY.entry(NAME).bound
 
 
-@pytest.mark.parametrize("name", SMALL[:: max(1, len(SMALL) // 15)][:15])
+@pytest.mark.parametrize("name", SMALL[:: max(1, len(SMALL) // 8)][:8])
 def test_small_certificates_prove_their_entries(name: str) -> None:
     assert_proven(name)
 

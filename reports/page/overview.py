@@ -165,12 +165,13 @@ class Selection:
     def _which(self) -> str:
         leader, count = self._leaders[0], len(self.instances)
         told = f"{_names(self._leaders)}: best known plan on {leader.best_on} of {count}"
-        told += f" instance{'s' * (count != 1)}, decided in {seconds(leader.decision_s)}"
+        told += f" instance{'s' * (count != 1)}, decided in {seconds(leader.decision_s)}{' (median)' * (count > 1)}"
         for limit_s in reversed(_LIMITS_S):
             quick = [one for one in self.solvers if one.decision_s is not None and one.decision_s <= limit_s]
             if leader not in quick and quick:
-                away = f"{quick[0].name}, {percent(quick[0].gap)} away"
-                return f"{told}. Within {_PHRASES[limit_s]}, the best is {away}."
+                best = [one for one in quick if one.gap - quick[0].gap <= _EQUAL]
+                away = f"{_names(best)}, {percent(best[0].gap)} away from {'the bound' if self.bounded else 'it'}"
+                return f"{told}. Within {_PHRASES[limit_s]}, the best {'is' if len(best) == 1 else 'are'} {away}."
         return f"{told}."
 
     def _how_far(self) -> str:
@@ -179,9 +180,10 @@ class Selection:
         told = f"{percent(leader.gap)}: the mean distance of {leader.name} to {to}"
         if self.bounded:
             count = len(self.instances)
-            told += f"; the best plan is proven optimal in its class on {self.proven} of {count} instances"
+            told += f"; the best plan is proven optimal in its plan class on {self.proven} of {count} instances"
         if leader.scheduler in self.stopped:
-            told += f"; it stopped at its limit of {self.stopped[leader.scheduler]:g} s, so more time may prove more"
+            limit_s = self.stopped[leader.scheduler]
+            told += f"; a run of {leader.name} stopped at its limit of {limit_s:g} s, so more time may prove more"
         others = [one.gap for one in self.solvers if one not in self._leaders]
         if others:
             ends = [percent(end) for end in (min(others), max(others))]

@@ -56,13 +56,13 @@ def test_three_sentences_say_which_how_far_and_whether_it_holds(cases):
     assert everything.sentences() == [
         (
             "Which scheduler is best?",
-            "colgen: best known plan on 3 of 3 instances, decided in 5.00 s. Within 1 s, the best is igniter, 25.0 %"
-            " away.",
+            "colgen: best known plan on 3 of 3 instances, decided in 5.00 s (median). Within 1 s, the best is"
+            " igniter, 25.0 % away from the bound.",
         ),
         (
             "How far from the optimum?",
-            "0.0 %: the mean distance of colgen to the certified bound; the best plan is proven optimal in its class on"
-            " 3 of 3 instances. The others are 25.0 % away.",
+            "0.0 %: the mean distance of colgen to the certified bound; the best plan is proven optimal in its plan"
+            " class on 3 of 3 instances. The others are 25.0 % away.",
         ),
         (
             "Do its plans hold?",

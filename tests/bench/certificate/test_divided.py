@@ -12,7 +12,7 @@ import pytest
 from bench.certificate.certificate import MOST, BoundClaim
 from bench.certificate.checking import check
 from bench.certificate.divided import divided_on
-from bench.certificate.divided_search import DividedSearch
+from bench.certificate.divided_search import DividedSearch, bound_divided
 from bench.certificate.search import TooHardError
 from bench.certificate.statement import NotProvenError, Statement
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
@@ -89,6 +89,14 @@ def the_best_content_agrees(seed: int) -> None:
     # Brute force tries some rates only under assembly, and assigns slots to single workloads of a class.
     if instance.slo_rule is not SloRule.ASSEMBLY and statement.copies.max() == 1:
         assert search.above(int(best * (1 + 1e-5)) + 1) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_listed_contents_of_a_box_hold_the_best(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same where every box is listed, and no relaxed choice is tried first."""
+    monkeypatch.setattr("bench.certificate.divided_search.LISTED", np.inf)
+    monkeypatch.setattr("bench.certificate.divided_search.bound_divided", lambda *given: (bound_divided(*given)[0], 0))
+    the_best_content_agrees(seed)
 
 
 @pytest.mark.parametrize("seed", range(24))

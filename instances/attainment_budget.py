@@ -30,6 +30,9 @@ from instances.tables import Tables
 STEPS = 1000
 """Budgets are multiples of the SLO over this number."""
 
+BRACKET = 16
+"""Distance of the shares at which ``bracketed_budgets_ms`` computes budgets."""
+
 GAMMA_SHARES = 4
 """Number of shares at which budgets under gamma arrivals are computed: the whole GPU and halves of it."""
 
@@ -37,6 +40,9 @@ GAMMA_REQUESTS = 400_000
 """Requests of the sample of gamma arrivals."""
 
 GAMMA_SEED = 20_220_711
+
+NEAR = 8
+"""First step of the search for a budget from that at a lower rate."""
 
 MOST_ROWS = 200_000
 """Number of budgets that stay in memory."""
@@ -146,29 +152,61 @@ def _first_index(slot: SlotTimes, units: int) -> int:
 
 
 @kernel
+def _holds_alone(slot: SlotTimes, terms: _Evaluator, units: int) -> bool:
+    return _holds(slot, terms, units, _first_index(slot, units))
+
+
+@kernel
 def _spread_ms(slot: SlotTimes, units: int) -> float:
     return slot.alone_ms[slot.batch, units] - slot.alone_ms[1, units]
 
 
 @kernel
-def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None:
-    """Write the index of each share's budget, -1 where the rule does not hold even alone; shares are ascending."""
+def _fill(
+    slot: SlotTimes,
+    terms: _Evaluator,
+    shares: Ints,
+    stride_left: int,
+    near: Ints,
+    index: Ints,
+    least_index: Ints,
+) -> None:
+    """Write the index of each share's budget, -1 where the rule does not hold even alone; shares are ascending.
+
+    With ``stride_left`` above 1, only every so many shares are computed. Between them ``index`` has the budget of the
+    next smaller share and ``least_index`` that of the next larger one; the budget is between the two. ``near`` holds
+    indices at a lower rate, which are no smaller, or nothing.
+    """
     last = len(shares) - 1
     for n in range(last + 1):
-        index[n] = -1
-    if not _holds(slot, terms, shares[last], _first_index(slot, shares[last])):
-        return
+        index[n] = least_index[n] = -1
     # The smallest share at which the rule holds
     least, too_small = last, -1
+    if len(near) > 0:
+        if near[last] < 0:
+            return
+        stride = 1
+        while near[too_small + 1] < 0:
+            too_small += 1
+        while too_small + stride < last and not _holds_alone(slot, terms, shares[too_small + stride]):
+            too_small += stride
+            stride *= 2
+        least = min(too_small + stride, last)
+    if least == last and not _holds_alone(slot, terms, shares[last]):
+        return
     while least - too_small > 1:
         middle = (least + too_small) // 2
-        if _holds(slot, terms, shares[middle], _first_index(slot, shares[middle])):
+        if _holds_alone(slot, terms, shares[middle]):
             least = middle
         else:
             too_small = middle
     first = _first_index(slot, shares[last])
-    index[last] = _largest(slot, terms, shares[last], first, STEPS + 1, (first + STEPS) // 2, STEPS // 8)
+    if len(near) > 0:
+        index[last] = _largest(slot, terms, shares[last], first, near[last] + 1, near[last] - NEAR, NEAR)
+    else:
+        index[last] = _largest(slot, terms, shares[last], first, STEPS + 1, (first + STEPS) // 2, STEPS // 8)
     if least == last:
+        least_index[last] = index[last]
         return
     first = max(index[last], _first_index(slot, shares[least]))
     index[least] = _largest(slot, terms, shares[least], first, STEPS + 1, first + 1, 1)
@@ -176,7 +214,7 @@ def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None
     stride = 1
     while stride < last - least:
         stride *= 2
-    while stride > 1:
+    while stride > stride_left:
         stride //= 2
         for n in range(last - stride, least, -2 * stride):
             low, high = max(least, n - stride), n + stride
@@ -186,14 +224,29 @@ def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None
             )
             guess = index[high] + int(part * (index[low] - index[high]) + 0.5)
             index[n] = _largest(slot, terms, shares[n], index[high], index[low] + 1, guess, 1)
+    for n in range(last, least - 1, -1):
+        least_index[n] = index[n] if index[n] >= 0 else least_index[n + 1]
+    for n in range(least + 1, last):
+        if index[n] < 0:
+            index[n] = index[n - 1]
 
 
 @njit(cache=True)
-def _row(slot: SlotTimes, missed: float, immediate: bool, sample: Floats, shares: Ints, index: Ints) -> None:
+def _row(
+    slot: SlotTimes,
+    missed: float,
+    immediate: bool,
+    sample: Floats,
+    shares: Ints,
+    stride_left: int,
+    near: Ints,
+    index: Ints,
+    least_index: Ints,
+) -> None:
     terms = _Evaluator(
         missed, immediate, sample, chain_for(slot.batch, MOST_NODES), np.empty(slot.batch + 1), np.empty(slot.batch + 1)
     )
-    _fill(slot, terms, shares, index)
+    _fill(slot, terms, shares, stride_left, near, index, least_index)
 
 
 def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int) -> SlotTimes:
@@ -245,9 +298,35 @@ def attainment_budgets_ms(
     needed, at = np.unique(at, return_inverse=True)
     slot = slot_times(tables, model, slo_ms, rate_rps, batch)
     index = np.empty(len(needed), dtype=np.int64)
-    _row(slot, 1.0 - terms.attainment, terms.immediate, sample, shares[needed], index)
+    nothing, spare = index[:0], np.empty_like(index)
+    _row(slot, 1.0 - terms.attainment, terms.immediate, sample, shares[needed], 1, nothing, index, spare)
     budgets_ms[asked] = np.where(index < 0, -np.inf, index * slo_ms / STEPS)[at]
     return budgets_ms
+
+
+def bracketed_budgets_ms(
+    tables: Tables,
+    model: int,
+    slo_ms: float,
+    rate_rps: float,
+    batch: int,
+    terms: AttainmentTerms,
+    lower_rate_ms: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """Return lower and upper bounds on ``attainment_budgets_ms`` under Poisson arrivals, in a fraction of the time.
+
+    The two are equal at every ``BRACKET``-th share. ``lower_rate_ms`` has upper bounds at a lower rate, if known.
+    """
+    shares = tables.permitted
+    index = np.empty((2, len(shares)), dtype=np.int64)
+    bounds_ms = np.full((2, tables.share_units + 1), -np.inf)
+    if batch <= tables.max_batch[model]:
+        slot, near = slot_times(tables, model, slo_ms, rate_rps, batch), index[0, :0]
+        if lower_rate_ms is not None:
+            near = np.rint(np.maximum(lower_rate_ms[shares] * (STEPS / slo_ms), -1.0)).astype(np.int64)
+        _row(slot, 1.0 - terms.attainment, terms.immediate, np.empty(0), shares, BRACKET, near, index[1], index[0])
+        bounds_ms[:, shares] = np.where(index < 0, -np.inf, index * slo_ms / STEPS)
+    return bounds_ms[0], bounds_ms[1]
 
 
 Key = tuple[int, float, float, int]
@@ -304,6 +383,15 @@ class BudgetTable(NamedTuple):
                     known.clear()
                 known[key] = found
         return found
+
+    def bracket_ms(
+        self, model: int, slo_ms: float, batch: int, rate_rps: float, lower_rate_ms: Floats | None
+    ) -> tuple[Floats, Floats]:
+        """Return ``bracketed_budgets_ms`` of a slot, or its budgets as both bounds if they are known."""
+        known = _known_rows(self.gpu, self.performance_model, self.terms).get((model, slo_ms, rate_rps, batch))
+        if known is not None:
+            return known, known
+        return bracketed_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, self.terms, lower_rate_ms)
 
 
 @lru_cache(maxsize=32)

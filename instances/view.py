@@ -151,6 +151,25 @@ class View:
         found[~decoding] = np.array(alone_ms) / self.instance.latency_buffer
         return found
 
+    @property
+    def bracketed(self) -> bool:
+        """Whether ``bracket_ms`` saves time: budgets depend on the share and fall with it and with the rate."""
+        poisson = self.instance.slo_rule.by_share and burstiness(self.instance.arrivals) == 1.0
+        return poisson and not self.steps.any()
+
+    def bracket_ms(
+        self, workload: int, batch: int, rate_rps: float, lower_rate_ms: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return lower and upper bounds by share on the latency budgets of one slot, if ``bracketed``.
+
+        ``lower_rate_ms`` has upper bounds at a lower rate, if known.
+        """
+        buffer = self.instance.latency_buffer
+        near_ms = None if lower_rate_ms is None else lower_rate_ms * buffer
+        key = int(self.model[workload]), float(self.slo_ms[workload]), batch, rate_rps
+        least_ms, most_ms = self._attainment_table().bracket_ms(*key, near_ms)
+        return least_ms / buffer, most_ms / buffer
+
     def _attainment_table(self) -> "BudgetTable":
         from instances.attainment_budget import BudgetTable  # loads numba; `import instances.view` does not
 

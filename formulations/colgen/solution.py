@@ -50,6 +50,9 @@ class Solution:
     agreement: ClassVar[float] = 1e-9
     """Relative difference below which a throughput and its bound count as equal."""
 
+    pattern_fraction: ClassVar[float] = 0.5
+    """Fraction of the time for patterns and bound; then the search turns to integer solutions, then to the gap."""
+
     def __init__(self, generation: ColumnGeneration, integer_fraction: float) -> None:
         self.instance = generation.instance
         self.run = generation.run
@@ -72,9 +75,8 @@ class Solution:
         for patterns in generation.starts():
             self._accept(generation.master.counts(patterns))
         self._report_bound()
-        # Half of the time goes to patterns and bound, then the search turns to integer solutions, then to the gap.
-        half_s = run.remaining_s / 2.0
-        generation.solve(lambda: self.bound_suffices() or run.remaining_s < half_s)
+        left_s = (1.0 - self.pattern_fraction) * run.remaining_s
+        generation.solve(lambda: self.bound_suffices() or run.remaining_s < left_s)
         self._to_whole_gpus()
         if not self.proven():
             generation.solve(self._bound_reaches_relaxation)

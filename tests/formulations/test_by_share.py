@@ -4,16 +4,22 @@ import time
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 
 from bench.api import Bound, Outcome, Run, Status
 from bench.judging.judge import judge
+from formulations.colgen.restricted_master import Pattern
 from formulations.colgen.scheduler import ColGen, SearchedClass
-from formulations.configurations import SCALE_STEP
+from formulations.colgen.spatial import boxes, pricer
+from formulations.configurations import SCALE_STEP, Rates
 from formulations.cpsat import CpSat
 from formulations.cpsat.progress import NO_PLAN_IN_TIME
 from instances import PART_STEPS, GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
+from instances.generate import generate
+from instances.one_gpu import Resident, fit_gpu
 from instances.performance import performance_model_names
+from instances.view import View
 from tests.formulations.by_share import (
     CHEAP,
     FEW,
@@ -154,6 +160,61 @@ def test_the_optimum_is_that_of_enumeration(objective: Objective, seed: int) -> 
 @pytest.mark.parametrize(("objective", "most"), [(Objective.COST, 3), (Objective.GOODPUT, 2)])
 def test_the_optimum_of_split_plans_is_that_of_enumeration(objective: Objective, most: int, seed: int) -> None:
     compare_split(draw(seed, objective, most))
+
+
+def divisible_pricer(instance: Instance) -> pricer.Pricer:
+    """The pricing problem of the first GPU type, every workload in parts."""
+    view, count = View.of(instance, instance.gpus[0].type), len(instance.workloads)
+    step = np.arange(1, PART_STEPS + 1)
+    rates = [Rates(float(rate) * (step / PART_STEPS), step) for rate in view.rate_rps]
+    return pricer.Pricer(view, 0, np.arange(count), np.full(count, -1), rates, True, bracketed=True)
+
+
+@pytest.mark.parametrize("seed", QUICK)
+def test_many_choices_are_priced_like_few(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for many workloads: few boxes, halved by their bounds, and a choice for each batch."""
+    instance = replace(draw(seed, Objective.COST, 3), gpus=(GpuPool(GAPS),))
+    few = divisible_pricer(instance)
+    monkeypatch.setattr(pricer, "MANY_OPTIONS", 1)
+    monkeypatch.setattr(boxes, "MANY_OPTIONS", 1)
+    many = divisible_pricer(instance)
+    worth = np.random.default_rng(seed).uniform(0.5, 2.0, len(instance.workloads)) / few.view.rate_rps
+    profit, profits = (each.choices.rate_rps * worth[each.choices.workload] for each in (few, many))
+    limits = 10**7, 100_000, 100_000
+    best = max((worth_of(pattern, worth) for pattern in few.price(profit, 0.0, *limits).patterns), default=0.0)
+
+    above, below = (many.price(profits, best * factor, *limits) for factor in (1.0 + 1e-6, 1.0 - 1e-6))
+
+    assert many.best_first
+    assert len(many.choices.workload) > len(few.choices.workload) > 0
+    assert above.patterns == []
+    assert above.bound == best * (1.0 + 1e-6)
+    assert max(worth_of(pattern, worth) for pattern in below.patterns) == pytest.approx(best)
+
+
+def worth_of(pattern: Pattern, worth: np.ndarray) -> float:
+    return sum(float(worth[w]) * rate for w, _, rate in pattern.members)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_bounds_on_budgets_admit_more_and_are_replaced_where_a_pattern_needs_it(seed: int) -> None:
+    instance = replace(generate("igniter-mix", 3, seed, Objective.COST), slo_rule=SloRule.ATTAINMENT)
+    priced = divisible_pricer(instance)
+    view = priced.view
+    rough, choices = priced.rough.copy(), priced.choices
+
+    found = priced.price(choices.rate_rps, 0.0, 2_000, 20, 200).patterns
+
+    assert rough.any()
+    assert found
+    for pattern in found:
+        assert fit_gpu(view, [Resident(*member) for member in pattern.members]) is not None
+    for k, (w, rate) in enumerate(zip(choices.workload.tolist(), choices.rate_rps.tolist(), strict=True)):
+        for o in range(choices.option[k], choices.option[k + 1]):
+            budget_ms = view.budgets_ms(w, int(choices.batch[o]), rate)
+            assert np.all(choices.sure_ms[o] <= budget_ms)
+            assert np.all(budget_ms <= choices.budget_ms[o])
+            assert priced.rough[o] or np.array_equal(budget_ms, choices.budget_ms[o])
 
 
 @pytest.mark.parametrize("seed", range(3))

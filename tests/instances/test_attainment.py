@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.attainment import chain_for, missed_fraction, nodes_for
-from instances.attainment_budget import STEPS, attainment_budgets_ms, slot_times
+from instances.attainment_budget import STEPS, attainment_budgets_ms, bracketed_budgets_ms, slot_times
 from instances.attainment_terms import AttainmentTerms
 from instances.catalogue import gpu_type
 from instances.least_shares import least_shares, within_budgets
@@ -165,6 +165,28 @@ def test_budgets_are_those_of_a_scan_at_every_share_and_fall_with_it(immediate: 
             assert row[share] == pytest.approx(scanned(model, slo, rate, batch, int(share), immediate), rel=1e-12)
             one = attainment_budgets_ms(V100, model, slo, rate, batch, terms, int(share))
             assert one[share] == row[share]
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_bounds_on_budgets_hold_and_are_budgets_at_some_shares(immediate: bool) -> None:
+    random, terms, equal, apart = Random(3), TERMS._replace(immediate=immediate), 0, 0
+    for _ in range(25):
+        model, slo, rate, batch = (
+            random.randrange(4),
+            random.uniform(15, 60),
+            random.uniform(20, 300),
+            random.randint(1, 10),
+        )
+        lower_rate_ms = None
+        for part in (0.4, 0.5, 0.9, 1.0):
+            row = attainment_budgets_ms(V100, model, slo, rate * part, batch, terms)
+            least, most = bracketed_budgets_ms(V100, model, slo, rate * part, batch, terms, lower_rate_ms)
+            assert np.all(least <= row)
+            assert np.all(row <= most)
+            equal, apart = equal + np.count_nonzero(least[row > 0.0] == most[row > 0.0]), apart + np.any(least < most)
+            lower_rate_ms = most
+    assert equal > 100
+    assert apart > 10
 
 
 def test_the_target_and_the_buffer_shrink_budgets() -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
 from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share_within
-from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
+from formulations.colgen.spatial.choices import LATE_S, MANY_OPTIONS, TOO_LATE, Choices
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
@@ -30,6 +30,8 @@ GROWTH_STEP = 0.024
 STEPS = 13
 """Boxes along each axis, besides the open one at the end."""
 
+FEW_STEPS = 2
+"""The same where choices are many: a box takes long, and pricing halves those that count."""
 
 SAMPLE = 64
 """Choices by which the axis along which a box is halved is decided."""
@@ -74,13 +76,18 @@ class Takes(NamedTuple):
 def least_takes(
     tables: Tables, choices: Choices, which: Ints, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> None:
-    """Write the least share and demands in ``box`` of the choices in ``which``; each is the minimum over batches."""
+    """Write the least share and demands in ``box`` of the choices in ``which``; each is the minimum over batches.
+
+    ``units`` holds lower bounds on the least shares, such as those in a box with lower floors.
+    """
     for j, k in enumerate(which):
-        m = choices.model[k]
+        m, known = choices.model[k], units[j]
         units[j], l2[j], power[j] = tables.share_units + 1, np.inf, np.inf
+        if known > tables.share_units:
+            continue
         for o in range(choices.option[k], choices.option[k + 1]):
             b = choices.batch[o]
-            lower, factor = choices.lower_units[o], 1.0 + MARGIN
+            lower, factor = max(choices.lower_units[o], known), 1.0 + MARGIN
             u = least_share_within(
                 tables, m, b, lower, choices.budget_ms, o, factor, box.residents, box.l2_floor, box.power_floor
             )
@@ -145,13 +152,14 @@ def reachable(
     )
 
 
-def grid(tables: Tables) -> tuple[list[float], list[float]]:
+def grid(tables: Tables, steps: int = STEPS) -> tuple[list[float], list[float]]:
     """Return the box edges along L2 and power: fine where interference changes the times, open at the end."""
-    growth = float(tables.alpha_l2.max())
-    l2_edges = [0.0, *(np.arange(2, STEPS + 1) * GROWTH_STEP / growth)] if growth > 0.0 else [0.0]
+    growth, part = float(tables.alpha_l2.max()), np.arange(steps + 1) / steps
+    after_first = STEPS * part[part >= 2.0 / STEPS]
+    l2_edges = [0.0, *(after_first * GROWTH_STEP / growth)] if growth > 0.0 else [0.0]
     slope = -tables.throttle_per_w
     free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
-    power_edges = [0.0, *(free_w + np.arange(STEPS + 1) * SLOWDOWN_STEP / slope)] if slope > 0.0 else [0.0]
+    power_edges = [0.0, *(free_w + STEPS * part * SLOWDOWN_STEP / slope)] if slope > 0.0 else [0.0]
     return [*l2_edges, np.inf], [*power_edges, np.inf]
 
 
@@ -164,7 +172,7 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
         If ``deadline`` on the clock has passed by ``LATE_S``: without all boxes there is no bound.
     """
     tables = growth.tables
-    l2_edges, power_edges = grid(tables)
+    l2_edges, power_edges = grid(tables, STEPS if len(choices.workload) < MANY_OPTIONS else FEW_STEPS)
     count = len(choices.workload)
     boxes: list[Box] = []
     rows: list[tuple[NDArray[np.int16], Floats, Floats]] = []
@@ -176,7 +184,7 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
                     raise TimeoutError(TOO_LATE)
                 spend(count / 10)
                 box = Box(residents, *l2_range, *power_range)
-                row = (np.empty(count, dtype=np.int16), np.empty(count), np.empty(count))
+                row = (np.zeros(count, dtype=np.int16), np.empty(count), np.empty(count))
                 least_takes(tables, choices, np.arange(count), box, *row)
                 if reachable(growth, choices, box, *row):
                     boxes.append(box)
@@ -247,11 +255,12 @@ class Boxes:
         if not cuts:
             takes.narrow[i] = True
             return [i]
-        lower, upper = max(cuts, key=lambda cut: self._least(cut[1], self._sample)[0].sum())
+        lower, upper = max(cuts, key=lambda cut: self._least(cut[1], i, self._sample)[0].sum())
         # The least demands follow from the floors, which the lower half keeps.
         row = takes.units[i].copy(), takes.l2[i].copy(), takes.power[i].copy()
-        halves = [(lower, row), (upper, self._least(upper, self._all))]
-        kept = [half for half in halves if reachable(self._growth, self._choices, half[0], *half[1])]
+        halves = [(lower, row), (upper, self._least(upper, i, self._all))]
+        many = len(self._all) >= MANY_OPTIONS  # then the test takes longer than it saves
+        kept = [half for half in halves if many or reachable(self._growth, self._choices, half[0], *half[1])]
         if not kept:
             takes.units[i] = self._growth.tables.share_units + 1
             return [i]
@@ -261,10 +270,10 @@ class Boxes:
             self.takes.units[place], self.takes.l2[place], self.takes.power[place] = least
         return places
 
-    def _least(self, box: Box, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
-        """Return the least shares and demands of some choices in a box."""
+    def _least(self, box: Box, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
+        """Return the least shares and demands of some choices in a part of box ``within``."""
         spend(len(which) / 10)
-        row = np.empty(len(which), dtype=np.int16), np.empty(len(which)), np.empty(len(which))
+        row = self.takes.units[within, which], np.empty(len(which)), np.empty(len(which))
         least_takes(self._growth.tables, self._choices, which, box, *row)
         return row
 

@@ -15,6 +15,9 @@ from instances.least_shares import least_share_within
 from instances.tables import Tables
 from instances.view import View
 
+MANY_OPTIONS = 10_000
+"""Number of options from which on parts of workloads have a choice for each batch."""
+
 
 class Choices(NamedTuple):
     """Choices of the workloads on one GPU type: a choice is a rate, its options are the undominated batches.
@@ -31,8 +34,9 @@ class Choices(NamedTuple):
         Batches of choice k are ``option[k]`` to ``option[k + 1] - 1``, shape (choices + 1,).
     batch, lower_units
         Batch of each option, and its least share alone.
-    budget_ms
-        Latency budgets of each option by share, shape (options, 1 or share units + 1).
+    budget_ms, sure_ms
+        Latency budgets of each option by share, shape (options, 1 or share units + 1). If they are bracketed, these are
+        an upper bound, with which a pricing problem is relaxed, and a lower bound.
     copy_of
         The preceding workload if it is identical to this one, else -1, shape (workloads,). A pattern takes identical
         workloads in order (symmetry breaking).
@@ -53,12 +57,29 @@ class Choices(NamedTuple):
     option: Ints
     batch: Ints
     budget_ms: Floats
+    sure_ms: Floats
     lower_units: Ints
     copy_of: Ints
     covering: bool
     apart: NDArray[np.bool_]
     mate_before: Ints
     mate_after: Ints
+
+
+def batch_by_batch(choices: Choices) -> Choices:
+    """Return choices of one option each.
+
+    The least demands of a choice are then those of one batch at one share. This bounds the worth of a box far better,
+    but a search has more sets to try.
+    """
+    of_option = np.repeat(np.arange(len(choices.workload)), np.diff(choices.option))
+    return choices._replace(
+        first=choices.option[choices.first],
+        workload=choices.workload[of_option],
+        model=choices.model[of_option],
+        rate_rps=choices.rate_rps[of_option],
+        option=np.arange(len(choices.batch) + 1),
+    )
 
 
 LATE_S = 0.5
@@ -168,13 +189,14 @@ def replaceable(
     model: int,
     batch: int,
     budget_ms: Floats,
+    sure_ms: Floats,
     memory_binds: bool,
     most_residents: int,
     keep: NDArray[np.bool_],
 ) -> bool:
     """Return whether at every share at which ``batch`` can run alone a slot of another marked batch can replace it.
 
-    Row b of ``budget_ms`` has the budgets of batch b by share.
+    Row b of ``budget_ms`` and ``sure_ms`` has upper and lower bounds on the budgets of batch b by share.
     """
     v = least_share_within(tables, model, batch, budget_ms, batch)
     while v <= tables.share_units:
@@ -190,7 +212,7 @@ def replaceable(
             u = v
             while u > 0 and not found:
                 if tables.next_share[u - 1] == u:
-                    found = covers(tables, model, (b, u), (batch, v), budget_ms[b, u], their_ms, most_residents)
+                    found = covers(tables, model, (b, u), (batch, v), sure_ms[b, u], their_ms, most_residents)
                 u -= 1
         if not found:
             return False
@@ -200,13 +222,20 @@ def replaceable(
 
 @njit(cache=True)
 def _drop_dominated(
-    tables: Tables, model: int, budget_ms: Floats, memory_binds: bool, most_residents: int, keep: NDArray[np.bool_]
+    tables: Tables,
+    model: int,
+    budget_ms: Floats,
+    sure_ms: Floats,
+    memory_binds: bool,
+    most_residents: int,
+    keep: NDArray[np.bool_],
 ) -> None:
     """Unmark the batches (by index, 0 unused) that other marked batches make superfluous."""
     top = len(budget_ms) - 1
     if budget_ms.shape[1] > 1:
         for b in range(1, top + 1):
-            keep[b] = keep[b] and not replaceable(tables, model, b, budget_ms, memory_binds, most_residents, keep)
+            if keep[b] and replaceable(tables, model, b, budget_ms, sure_ms, memory_binds, most_residents, keep):
+                keep[b] = False
         return
     for b in range(1, top + 1):
         if not keep[b]:
@@ -219,13 +248,14 @@ def _drop_dominated(
 class _BatchTable(NamedTuple):
     """Batches of one workload, each at the rate with the largest budget among rates of one step; indexed by batch.
 
-    ``budget_ms`` has the budgets by share.
+    ``budget_ms`` has the budgets by share, or an upper bound, and ``sure_ms`` a lower bound.
     """
 
     position: int
     model: int
     rate_rps: Floats
     budget_ms: Floats
+    sure_ms: Floats
     lower_units: Ints
     possible: NDArray[np.bool_]
 
@@ -239,13 +269,46 @@ def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _Bat
     rate = rates_rps[np.append(0, best)]
     budget = np.full((top + 1, budgets.shape[2]), -np.inf)
     budget[1:] = budgets[np.arange(top), best]
+    return _batch_table(view, position, model, rate, budget, budget)
+
+
+def _batch_table(
+    view: View, position: int, model: int, rate_rps: Floats, budget_ms: Floats, sure_ms: Floats
+) -> _BatchTable:
     lower = np.array(
         [view.tables.share_units + 1]
-        + [least_share_within(view.tables, model, b, budget, b) for b in range(1, top + 1)],
+        + [least_share_within(view.tables, model, b, budget_ms, b) for b in range(1, len(budget_ms))],
         dtype=np.int64,
     )
-    possible = (budget.max(axis=1) > 0.0) & (lower <= view.tables.share_units)
-    return _BatchTable(position, model, rate, budget, lower, possible)
+    possible = (budget_ms.max(axis=1) > 0.0) & (lower <= view.tables.share_units)
+    return _BatchTable(position, model, rate_rps, budget_ms, sure_ms, lower, possible)
+
+
+def _bracketed(view: View, position: int, workload: int, rates: Rates) -> list[_BatchTable]:
+    """Return the batches of a workload at each of its rates, with bounds on their budgets, from high to low rates.
+
+    Budgets fall with the rate, so those at the next lower rate are upper bounds. A batch that is superfluous with these
+    is left out unseen.
+    """
+    tables, model = view.tables, int(view.model[workload])
+    top = int(tables.max_batch[model])
+    most_ms = np.full((top + 1, tables.share_units + 1), np.inf)
+    most_ms[0] = -np.inf
+    found = []
+    for rate in np.sort(rates.rate_rps).tolist():
+        budget, sure = np.full_like(most_ms, -np.inf), np.full_like(most_ms, -np.inf)
+        keep = np.zeros(top + 1, dtype=np.bool_)
+        for b in range(1, top + 1):
+            if most_ms[b].max() <= 0.0 or (
+                np.isfinite(most_ms[b].max())
+                and replaceable(tables, model, b, most_ms, sure, True, tables.most_residents, keep)
+            ):
+                continue
+            lower_rate_ms = most_ms[b] if np.isfinite(most_ms[b]).any() else None
+            sure[b], budget[b] = view.bracket_ms(workload, b, rate, lower_rate_ms)
+            most_ms[b], keep[b] = budget[b], budget[b].max() > 0.0
+        found.append(_batch_table(view, position, model, np.full(top + 1, rate), budget, sure))
+    return found[::-1]
 
 
 def _memory_can_bind(view: View, served: list[_BatchTable]) -> bool:
@@ -274,6 +337,7 @@ def all_choices(
     rates: Sequence[Rates],
     covering: bool = False,
     deadline: float = math.inf,
+    bracketed: bool = False,
 ) -> Choices:
     """List the choices of ``workloads``: their rates, and the undominated batches for each.
 
@@ -293,40 +357,45 @@ def all_choices(
         See ``Choices``.
     deadline
         See ``reachable_takes``; budgets of thousands of choices take minutes.
+    bracketed
+        Whether bounds on the budgets are enough; every rate then has a step of its own.
 
     Raises
     ------
     TimeoutError
         If the deadline passes.
     """
-    steps = [
-        (position, w, step) for position, w in enumerate(workloads.tolist()) for step in np.unique(rates[w].step)[::-1]
-    ]
-    served = []
-    for position, w, step in steps:
+    served: list[_BatchTable] = []
+    for position, w in enumerate(workloads.tolist()):
+        if bracketed:
+            served += _bracketed(view, position, w, rates[w])
+        for step in [] if bracketed else np.unique(rates[w].step)[::-1]:
+            if now() > deadline + LATE_S:
+                raise TimeoutError(TOO_LATE)
+            served.append(_served(view, position, w, rates[w].rate_rps[rates[w].step == step]))
         if now() > deadline + LATE_S:
             raise TimeoutError(TOO_LATE)
-        served.append(_served(view, position, w, rates[w].rate_rps[rates[w].step == step]))
     memory_binds = _memory_can_bind(view, served)
     least = min((int(s.lower_units[s.possible].min()) for s in served if s.possible.any()), default=1)
     most_residents = min(view.tables.most_residents, view.tables.share_units // least)
     choices: list[tuple[int, int, float]] = []
     options: list[tuple[int, int]] = []
-    budgets: list[Floats] = []
+    budgets: list[tuple[Floats, Floats]] = []
     first = np.zeros(len(workloads) + 1, dtype=np.int64)
     option = [0]
     for s in served:
         keep = s.possible.copy()
-        _drop_dominated(view.tables, s.model, s.budget_ms, memory_binds, most_residents, keep)
+        _drop_dominated(view.tables, s.model, s.budget_ms, s.sure_ms, memory_binds, most_residents, keep)
         for rate in np.unique(s.rate_rps[keep]).tolist():
             batches = np.flatnonzero(keep & (s.rate_rps == rate))
             options += [(int(b), int(s.lower_units[b])) for b in batches]
-            budgets.append(s.budget_ms[batches])
+            budgets.append((s.budget_ms[batches], s.sure_ms[batches]))
             choices.append((s.position, s.model, rate))
             option.append(len(options))
         first[s.position + 1] = len(choices)
     workload, model, rate_rps = zip(*choices, strict=True) if choices else ((), (), ())
     batch, lower = zip(*options, strict=True) if options else ((), ())
+    none = np.empty((0, served[0].budget_ms.shape[1] if served else 1))
     return Choices(
         first,
         np.array(workload, dtype=np.int64),
@@ -334,7 +403,8 @@ def all_choices(
         np.array(rate_rps, dtype=np.float64),
         np.array(option, dtype=np.int64),
         np.array(batch, dtype=np.int64),
-        np.concatenate([np.empty((0, served[0].budget_ms.shape[1])), *budgets]) if served else np.empty((0, 1)),
+        np.concatenate([none, *(most for most, _ in budgets)]),
+        np.concatenate([none, *(sure for _, sure in budgets)]),
         np.array(lower, dtype=np.int64),
         copy_of,
         covering,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,11 +34,14 @@ FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
 class _SpatialGeneration(ColumnGeneration):
     """Base of ``cost`` and ``goodput``: exact pricing over (workload, rate) choices at least shares."""
 
+    brackets: ClassVar[bool] = False
+    """Whether pricing begins with bounds on the budgets."""
+
     def __init__(self, instance: Instance, run: Run) -> None:
         super().__init__(instance, run)
         rates, covering = self.rates(), self.minimised and bool(self.divisible)
         self.pricers = [
-            Pricer(view, t, self.order, self.copy_of, rates, covering, run.deadline)
+            Pricer(view, t, self.order, self.copy_of, rates, covering, run.deadline, self.brackets and view.bracketed)
             for t, view in enumerate(self.views)
         ]
         self.patterns_per_call = max(PATTERNS_PER_CALL, len(self.copies))
@@ -320,7 +324,7 @@ class CostGeneration(_SpatialGeneration):
         part = {k: self.part(w, float(choices.rate_rps[k])) for k in own}
         count = math.ceil((1.0 - COVER_ROOM) / max(part.values()))
         enough = [k for k in own if part[k] * count >= 1.0 - COVER_ROOM]
-        return [min(enough, key=lambda k: part[k])] * count
+        return [min(enough, key=lambda k: (part[k], int(choices.lower_units[choices.option[k]])))] * count
 
     def obstacle(self) -> str:
         """Name the first workload that no GPU type serves at its full rate, or in parts if it may be served so."""

@@ -11,11 +11,12 @@ from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import one_growth
 from formulations.colgen.restricted_master import Pattern, Priced
 from formulations.colgen.spatial.boxes import Boxes, Takes
-from formulations.colgen.spatial.choices import Choices, all_choices
+from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices, batch_by_batch
 from formulations.colgen.spatial.relaxation import Buffers
 from formulations.colgen.spatial.search import Found, search_box
 from formulations.configurations import Rates
 from instances.arrays import Floats, Ints
+from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.view import View
 
@@ -23,6 +24,9 @@ MULTIPLIER_ROUNDS = 12
 
 HALVING_NODES = 3_000
 """Nodes without a pattern after which a box is halved: nearly all sets that a wide box admits are infeasible."""
+
+FEW_NODES = 100
+"""The same where choices are many: then their least demands decide, not the search."""
 
 NODES_PER_HALVING = 20
 """Node limit of a box per box that a pricing call may halve."""
@@ -95,8 +99,8 @@ class Pricer:
         Index of the type in the instance's pool.
     workloads, copy_of
         Positions in the instance in pattern order; see ``Choices``.
-    rates, covering
-        See ``all_choices``.
+    rates, covering, bracketed
+        See ``all_choices``. Bounds on budgets are replaced by the budgets where a pattern needs that.
     deadline
         Deadline of ``reachable_takes``, which takes seconds for thousands of choices.
     """
@@ -110,12 +114,18 @@ class Pricer:
         rates: Sequence[Rates],
         covering: bool = False,
         deadline: float = math.inf,
+        bracketed: bool = False,
     ) -> None:
         self.pool = pool
+        self.view, self.bracketed = view, bracketed
         self.patience = HALVING_NODES
         self.workloads = workloads
         self.tables = view.tables
-        self.choices = all_choices(view, workloads, copy_of, rates, covering, deadline)
+        self.choices = all_choices(view, workloads, copy_of, rates, covering, deadline, bracketed)
+        self.rough = np.any(self.choices.budget_ms > self.choices.sure_ms, axis=1)
+        self.best_first = covering and len(self.choices.batch) >= MANY_OPTIONS
+        if self.best_first:
+            self.choices, self.patience = batch_by_batch(self.choices), FEW_NODES
         growth = one_growth(view.tables)
         self.merged = growth.tables
         self.boxes = Boxes(growth, self.choices, deadline)
@@ -157,6 +167,54 @@ class Pricer:
             The pricer's own choices with the pairs of a branch apart or together; ``None`` for no branching.
         """
         choices = self.choices if choices is None else choices
+        nodes = 0
+        while True:
+            found, bound, cut_short, visited = self._search(
+                profit, threshold, node_limit, pattern_limit, stop_after, deadline, bonus, choices
+            )
+            nodes += visited
+            count = int(found.stored[0])
+            holds = [row for row in range(count) if not self.bracketed or self._holds(found, row)]
+            # For a complete list, the sets of patterns that do not hold are searched again at their own budgets.
+            if len(holds) == count or (holds and bonus == 0.0) or now() >= deadline:
+                return Priced(bound, [self._pattern(found, row) for row in holds], nodes, cut_short)
+
+    def _holds(self, found: Found, row: int) -> bool:
+        """Return whether a pattern holds; replace bounds on budgets by the budgets if the bounds do not tell."""
+        choices, size = self.choices, int(found.size[row])
+        chosen, batch = found.choice[row, :size], found.batch[row, :size]
+        options = np.array(
+            [
+                choices.option[k]
+                + int(np.flatnonzero(choices.batch[choices.option[k] : choices.option[k + 1]] == b)[0])
+                for k, b in zip(chosen, batch, strict=True)
+            ]
+        )
+        if self._fits(chosen, batch, choices.sure_ms[options], options):
+            return True
+        for o, k in zip(options.tolist(), chosen.tolist(), strict=True):
+            if self.rough[o]:
+                w, rate = int(self.workloads[choices.workload[k]]), float(choices.rate_rps[k])
+                choices.budget_ms[o] = choices.sure_ms[o] = self.view.budgets_ms(w, int(choices.batch[o]), rate)
+                self.rough[o] = False
+        return self._fits(chosen, batch, choices.budget_ms[options], options)
+
+    def _fits(self, chosen: Ints, batch: Ints, budget_ms: Floats, options: Ints) -> bool:
+        units = self.choices.lower_units[options].copy()
+        return raise_to_feasible(self.tables, self.choices.model[chosen], batch, budget_ms, units, len(chosen))
+
+    def _search(
+        self,
+        profit: Floats,
+        threshold: float,
+        node_limit: int,
+        pattern_limit: int,
+        stop_after: int,
+        deadline: float,
+        bonus: float,
+        choices: Choices,
+    ) -> tuple[Found, float, bool, int]:
+        """Return patterns, a bound, whether a limit stopped some box, and the nodes visited; see ``price``."""
         most = max(self.most_residents, 1)
         found = Found(
             np.zeros(1, dtype=np.int64),
@@ -172,7 +230,14 @@ class Pricer:
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
         most_halved = node_limit // NODES_PER_HALVING
         boxes_per_call = 1 if self.choices.covering else BOXES_PER_CALL
-        while len(order) and now() < deadline and found.stored[0] < stop_after:
+        boxes.cut[:] = False
+        while now() < deadline and found.stored[0] < stop_after:
+            if self.best_first and not len(order) and most_halved > 0 and boxes.cut[: boxes.count].any():
+                widest = int(np.argmax(np.where(boxes.cut[: boxes.count], boxes.bound[: boxes.count], -np.inf)))
+                order = np.array(boxes.halve(widest), dtype=np.int64)
+                most_halved -= 1
+            if not len(order):
+                break
             part, order = order[:boxes_per_call], order[boxes_per_call:]
             nodes += _search_boxes(
                 self.tables,
@@ -194,6 +259,8 @@ class Pricer:
                 boxes.cut,
             )
             spend(len(part) * cells / CELLS_PER_NODE)
+            if self.best_first:
+                continue
             cut = part[boxes.cut[part]][:most_halved]
             most_halved -= len(cut)
             halves = [half for i in cut.tolist() for half in boxes.halve(i)]
@@ -204,7 +271,7 @@ class Pricer:
         best_found = float((found.value - bonus * found.size)[:count].max()) if count else threshold
         bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
         cut_short = bool(np.any(bounds > threshold))
-        return Priced(bound, [self._pattern(found, row) for row in range(count)], int(nodes), cut_short)
+        return found, bound, cut_short, int(nodes)
 
     def _pattern(self, found: Found, row: int) -> Pattern:
         size = int(found.size[row])

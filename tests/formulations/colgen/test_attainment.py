@@ -89,7 +89,7 @@ def test_a_superfluous_batch_can_be_replaced(seed: int) -> None:
     for batch, *others in itertools.chain(
         itertools.permutations(range(1, 9), 2), itertools.permutations(range(1, 9), 3)
     ):
-        if replaceable(view.tables, model, batch, budgets, False, 10, np.isin(top, others)):
+        if replaceable(view.tables, model, batch, budgets, budgets, False, 10, np.isin(top, others)):
             for beside in range(1, 9):
                 ours = any(_fits(view, b, beside) for b in others)
                 assert ours or not _fits(view, batch, beside)

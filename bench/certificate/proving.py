@@ -75,10 +75,12 @@ def certificate(
         nodes = [{"workloads": [w.rate_rps for w in instance.workloads], "gpus": [0.0 for _ in instance.gpus]}]
     if not nodes and not few:
         raise NotProvenError("the run kept no duals")
-    proof: dict[str, Any] = {}
-    proven = _bound_of_duals(statement, proof := _rounded(statement, nodes)) if nodes else None
-    weak = proven is not None and not as_strong(attainable(statement, proven), bound, statement.minimised)
-    if proven is None or (few and not scale and weak):
+    weak = True
+    if nodes:
+        proof = _rounded(statement, nodes)
+        proven = _bound_of_duals(statement, proof)
+        weak = few and not scale and not as_strong(attainable(statement, proven), bound, statement.minimised)
+    if weak:
         proof, proven = {"kind": "exhaustive"}, exhaustive_bound(statement, ignore)
     if not scale:
         proven = attainable(statement, proven)

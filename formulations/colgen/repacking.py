@@ -19,6 +19,9 @@ ROUNDS, PATTERNS_PER_BOX, PATTERNS_PER_CALL, NODES_PER_BOX = 8, 10, 60, 2_000
 GAIN, KNOWN_PATTERNS = 1e-4, 4_000
 """Reduced cost from which a pattern is added, and the number of latest patterns from which a step starts."""
 
+BUDGET_ROOM = 1e-9
+"""Allowance for the rounding of sums of prices."""
+
 MOST_STALLED = 30
 """Steps in a row that may serve no more workloads than before."""
 
@@ -59,21 +62,19 @@ class BudgetSearch:
         self._held = deque(generation.master.amounts, KNOWN_PATTERNS)
         self.gpus: list[Pattern] = []
 
-    def start(self, gpus: list[Pattern], budget: float) -> None:
-        """Choose GPUs within the budget and the pool one by one: that with the most that is unserved for its price."""
-        price, pool = self._generation.price, self._generation.count.copy()
-        choices, self.gpus = list(gpus), []
-        while choices:
-            left = self.unserved()
-            choices = [gpu for gpu in choices if price[gpu.pool] <= budget and pool[gpu.pool] >= 1.0]
-            serves = [np.minimum(self._generation.amounts(gpu), left) @ self._size for gpu in choices]
-            use = [float(size / price[gpu.pool]) for size, gpu in zip(serves, choices, strict=True)]
-            if max(use, default=0.0) <= 0.0:
-                break
-            gpu = choices.pop(int(np.argmax(use)))
-            self.gpus.append(gpu)
-            budget -= float(price[gpu.pool])
-            pool[gpu.pool] -= 1.0
+    def keep_within(self, budget: float) -> None:
+        """Remove GPUs until the others are within the budget and the pool: those that serve the least alone."""
+        price = self._generation.price
+        while self.gpus:
+            pools = np.array([gpu.pool for gpu in self.gpus])
+            excess = float(price[pools].sum()) - budget
+            full = np.bincount(pools, minlength=len(price)) > self._generation.count
+            if excess <= BUDGET_ROOM and not full.any():
+                return
+            eligible = full[pools] if full.any() else price[pools] >= excess
+            left = [self._left([*self.gpus[:g], *self.gpus[g + 1 :]]) for g in range(len(pools))]
+            lost = (np.array(left) - self.unserved()) @ self._size
+            del self.gpus[int(np.argmin(np.where(eligible, lost, np.inf) if eligible.any() else lost / price[pools]))]
 
     def search(self, budget: float, deadline: float) -> list[Pattern] | None:
         """Step until every workload is served within the budget; ``None`` if steps or the time until then run out."""
@@ -128,7 +129,7 @@ class _Packing:
     def __init__(self, generation: CostGeneration, left: Floats, weight: Floats, budget: float, count: Floats) -> None:
         self._generation, self._left, self._weight = generation, left, weight
         self._classes = np.flatnonzero(left > 0.0)
-        self._budget, self._count = budget + 1e-9, count
+        self._budget, self._count = budget + BUDGET_ROOM, count
         self._master = self._empty()
         self._patterns: dict[Pattern, Floats] = {}
         self._relaxation: Relaxation | None = None

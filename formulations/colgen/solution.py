@@ -101,16 +101,15 @@ class Solution:
         """Search for plans at lower and lower costs; after a failure for one that is closer to the incumbent's."""
         relaxation = generation.relaxed()
         repacking, deadline = BudgetSearch(generation), now() + REPACKING_PART * self.run.remaining_s
+        used = np.flatnonzero(relaxation.weight > 1.0 - SURE).tolist()
+        counts = dict.fromkeys(used, 1) if self.counts is None else self.counts
+        repacking.gpus = [generation.master.patterns[c] for c, n in counts.items() for _ in range(n)]
         part = FIRST_SAVING
         while not self.proven() and now() < deadline and part > LAST_SAVING:
             value = min(self.value, self._whole_pool())
             least = next_cost(generation.bound, self.instance)
             target = max(least, min(value - part * (value - least), self._worst_of_interest()))
-            if self.counts is not None:
-                patterns = [generation.master.patterns[c] for c, n in self.counts.items() for _ in range(n)]
-            else:
-                patterns = [generation.master.patterns[c] for c in np.flatnonzero(relaxation.weight > 1.0 - SURE)]
-            repacking.start(patterns, target)
+            repacking.keep_within(target)
             found = repacking.search(target, deadline)
             if found is None:
                 part /= 2.0

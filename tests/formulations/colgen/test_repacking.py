@@ -30,7 +30,6 @@ def test_the_optimum_is_a_budget_that_suffices(seed: int) -> None:
     budget = judge(optimum.plan, generation.instance).value
     assert budget is not None
 
-    state.start([], budget)
     found = state.search(budget, math.inf)
 
     assert found is not None
@@ -46,7 +45,8 @@ def test_steps_stay_in_the_budget_and_the_pool_and_serve_no_fewer() -> None:
     generation = relaxed(18, 1, "v100:3,t4:6")
     state = repacking.BudgetSearch(generation)
     budget = 0.97 * generation.bound  # no plan costs so little
-    state.start([p for p in generation.master.patterns if len(p.members) > 1], budget)
+    state.gpus = [p for p in generation.master.patterns if len(p.members) > 1]
+    state.keep_within(budget)
     unserved = [float(state.unserved().sum())]
 
     for _ in range(6):

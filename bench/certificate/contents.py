@@ -69,9 +69,11 @@ def merged_tables(tables: Tables) -> Tables:
 def broken_premise(tables: Tables) -> str:
     """Name the premise of the search that the tables break; return an empty text if they keep all.
 
-    The premises say that residents never help each other: a time does not fall when the number of residents, their L2,
-    their DRAM or their power grows, and a demand does not fall when the share grows.
+    The premises say that times are positive and that residents never help each other: a time does not fall when the
+    number of residents, their L2, their DRAM or their power grows, and a demand does not fall when the share grows.
     """
+    if np.any(tables.scheduling_ms < 0.0) or np.any(tables.permitted < 1) or tables.permitted[-1] > tables.share_units:
+        return "a scheduling delay is negative, or a share is beyond the GPU"
     if np.any(tables.alpha_l2 < 0.0) or np.any(tables.alpha_dram < 0.0):
         return "an active time falls as the neighbours' demand grows"
     if tables.throttle_per_w > 0.0:
@@ -79,6 +81,11 @@ def broken_premise(tables: Tables) -> str:
     if np.any(tables.kernels < 0.0) or tables.alpha_sch < 0.0 or 2.0 * tables.alpha_sch + tables.beta_sch < 0.0:
         return "the scheduling delay falls as the number of residents grows"
     for row, top in enumerate(tables.max_batch.tolist()):
+        exposed_ms, transfer_ms = tables.exposed_ms[row, 1 : top + 1], tables.transfer_ms[row, 1 : top + 1]
+        if not np.all(tables.active_ms[row, 1 : top + 1, 1:] > 0.0):
+            return "an active time is not positive"
+        if np.any(exposed_ms < 0.0) or np.any(transfer_ms < exposed_ms):
+            return "a transfer is negative, or shorter than what of it is exposed"
         for demand in (tables.l2_pct, tables.dram_pct, tables.power_w):
             known = demand[row, 1 : top + 1, 1:]
             if np.any(known < 0.0) or np.any(np.diff(known, axis=1) < 0.0):

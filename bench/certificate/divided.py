@@ -146,4 +146,4 @@ def worth_of_slots(tables: Tables, known: DividedClasses, row: Ints, batch: Ints
         each[row[i]] += own
     for k in range(len(each)):
         worth += min(each[k], known.most[k])
-    return worth if memory <= tables.memory_limit_mib else -1
+    return worth if memory <= tables.memory_limit_mib * (1.0 + MARGIN) else -1

@@ -34,6 +34,9 @@ LISTED, NARROW = 3e-3, 1e-6
 FIRST_NODES, NARROW_NODES = 20_000, 20_000_000
 """Nodes after which the listing of a box gives up, for the box to be cut, and in a box too narrow to be cut."""
 
+MOST_DEMAND = 2.0**48
+"""Largest demand of a full GPU in steps: sums and ceilings of demands fit 64 bits."""
+
 MOST_BOXES = 20_000
 """Boxes after which a search gives up."""
 
@@ -383,6 +386,9 @@ class DividedSearch:
             raise TooHardError
         tables, classes = self.tables, len(self.known.model)
         self.merged = merged_tables(tables)
+        largest = max(float(self.merged.l2_pct.max(initial=0.0)), float(self.merged.power_w.max(initial=0.0)))
+        if not tables.most_residents * largest * FINE < MOST_DEMAND:
+            raise TooHardError
         self._l2, self._power = (
             np.floor(demand * FINE * (1.0 - MARGIN)).astype(np.int64)
             for demand in (self.merged.l2_pct, self.merged.power_w)
@@ -411,9 +417,14 @@ class DividedSearch:
         rows, most = np.unique(self.known.model), self.tables.most_residents
         l2, power = float(self.merged.l2_pct[rows].max()), float(self.merged.power_w[rows].max())
         slots = np.zeros((3, most), dtype=np.int64)
-        everything = DividedBox(1, most, 0.0, most * l2 * (1.0 + MARGIN), 0.0, most * power * (1.0 + MARGIN))
+        tops = 0.0, most * l2 * (1.0 + MARGIN), 0.0, most * power * (1.0 + MARGIN)
+        # A slot alone is a box of its own: company may shorten the times of gpulet's pairs.
+        sizes = [(1, 1), (2, most)] if most > 1 else [(1, 1)]
         numbers = count()
-        boxes = [(-UNBOUNDED, next(numbers), 1.0, everything, np.zeros(2, dtype=np.int64))]
+        boxes = [
+            (-UNBOUNDED, next(numbers), 1.0 / len(sizes), DividedBox(*size, *tops), np.zeros(2, dtype=np.int64))
+            for size in sizes
+        ]
         while boxes:
             _, number, part, box, multipliers = heappop(boxes)
             bound, size = bound_divided(

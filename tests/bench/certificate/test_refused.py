@@ -2,10 +2,12 @@
 
 import copy
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.certificate.certificate import MOST
@@ -14,6 +16,8 @@ from bench.judging.judge import judge
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type
 from instances.files import instance_to_json, plan_to_json
+from instances.interference import gpu_times_ms
+from instances.tables import gpu_tables
 
 V100 = gpu_type("v100")
 ASKED = Workload("w", "alexnet", 30.0, 100.0)
@@ -137,3 +141,69 @@ def test_worths_beyond_64_bits_are_not_searched(kind: str) -> None:
     sentence = said(claiming(fast, "300", duals(0, gpu=MOST, unit=10**12), kind=kind))
 
     assert sentence == "not proven: the duals: the search over contents of v100 gave up"
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"l2": (0.0, 5e13), "alpha_cache": 0.0}, "gave up"),
+        ({"power": (0.0, 5e13)}, "gave up"),
+        ({"k": (0.0, 0.0, 0.0, 0.0, -100.0), "scheduling_alone_ms": 0.0}, "an active time is not positive"),
+        ({"scheduling_alone_ms": -1.0}, "a scheduling delay is negative"),
+    ],
+)
+def test_absurd_coefficients_are_not_searched(changed: dict[str, Any], sentence: str) -> None:
+    model = replace(V100.models["alexnet"], **changed)
+    gpu = replace(V100, name="absurd", models={"alexnet": model}, hardware=replace(V100.hardware, alpha_f=0.0))
+    instance = replace(asking(replace(ASKED, slo_ms=500.0, rate_rps=10.0)), gpus=(GpuPool(gpu, None),))
+    proof = duals(306_000_000, unit=10**6)
+
+    assert sentence in said(claiming(instance, "306", proof, kind="split"))
+
+
+# --- Splits: contents at the limits of a GPU ---
+
+
+def test_company_may_shorten_the_times_of_a_pair() -> None:
+    """Under gpulet's model an RTX 2080 Ti's times beside a neighbour can be below those alone with its demands."""
+    gpu = gpu_type("rtx2080ti")
+    names, units, batch = ("googlenet", "densenet161"), np.array([5, 5]), np.array([2, 16])
+    tables = gpu_tables(gpu, "gpulet")
+    model, times_ms = np.array([list(gpu.models).index(name) for name in names]), np.empty(2)
+    gpu_times_ms(tables, model, batch, units, 2, times_ms)
+    slos_ms = 2.0 * (times_ms + tables.transfer_ms[model, batch]) * (1.0 + 1e-7)
+    rates_rps = 1000.0 * batch / (times_ms + tables.exposed_ms[model, batch]) * (1.0 - 1e-7)
+    made = zip("ab", names, slos_ms.tolist(), rates_rps.tolist(), strict=True)
+    workloads = tuple(Workload(id, name, slo_ms, rate_rps) for id, name, slo_ms, rate_rps in made)
+    pool = GpuPool(gpu, None)
+    instance = Instance("asked", Objective.COST, SloRule.HALF_SLO, "gpulet", (pool,), workloads)
+    slots = [(w.id, 5, int(b), w.rate_rps) for w, b in zip(workloads, batch, strict=True)]
+    assert judge(Plan("asked", (spatial_gpu("rtx2080ti", slots),)), instance).feasible
+
+    half = round(gpu.price_per_hour * 500_000) + 20
+    bound = f"{2.0 * gpu.price_per_hour:.4f}"
+    sentence = said(claiming(instance, bound, duals(half, half, unit=10**6), kind="split"))
+
+    assert "is worth more than the GPU" in sentence
+
+
+@pytest.mark.parametrize("kind", ["spatial", "split"])
+def test_memories_that_fill_a_gpu_are_not_excluded_by_rounding(kind: str) -> None:
+    """Memories whose sum in this order is rounded above the limit that their exact sum meets."""
+    memory_mib = 500.1, 500.3, 500.2
+    limit_mib = math.fsum(memory_mib)
+    assert sum(memory_mib) > limit_mib
+    names = list(V100.models)[:3]
+    models = {
+        name: replace(V100.models[name], memory_base_mib=mib, memory_per_item_mib=0.0, max_batch=2)
+        for name, mib in zip(names, memory_mib, strict=True)
+    }
+    gpu = replace(V100, name="full", models=models, memory_mib=limit_mib, share_units=4)
+    workloads = tuple(Workload(name, name, 500.0, 1.0) for name in names)
+    instance = replace(asking(*workloads), gpus=(GpuPool(gpu, None),))
+    plan = Plan("asked", (spatial_gpu("full", [(name, 1, 1, 1.0) for name in names]),))
+    assert judge(plan, instance).feasible
+
+    sentence = said(claiming(instance, "6.12", duals(1_529_999, 1_529_999, 1_529_999, unit=10**6), kind=kind))
+
+    assert "is worth more than the GPU" in sentence

@@ -37,7 +37,7 @@ FIRST_NODES, NARROW_NODES = 20_000, 20_000_000
 MOST_DEMAND = 2.0**48
 """Largest demand of a full GPU in steps: sums and ceilings of demands fit 64 bits."""
 
-MOST_BOXES = 20_000
+MOST_BOXES = 300_000
 """Boxes after which a search gives up."""
 
 

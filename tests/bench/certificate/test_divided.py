@@ -12,7 +12,8 @@ import pytest
 from bench.certificate.certificate import MOST, BoundClaim
 from bench.certificate.checking import check
 from bench.certificate.divided import divided_on
-from bench.certificate.divided_search import DividedSearch, bound_divided
+from bench.certificate.divided_bound import bound_divided
+from bench.certificate.divided_search import DividedSearch
 from bench.certificate.search import TooHardError
 from bench.certificate.statement import NotProvenError, Statement
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu

@@ -28,9 +28,17 @@ def whole_model(instance: Instance, continuous_shares: bool = False) -> CompactM
     InputError
         If the instance has no such model.
     """
+    return _model_of(_first_fit(instance), continuous_shares)
+
+
+def _first_fit(instance: Instance) -> Search:
     search = Search.of(instance, Run())
     if isinstance(search, Outcome):
         raise InputError(instance.name, f"has no model: {search.reason or 'no plan needs a GPU'}")
+    return search
+
+
+def _model_of(search: Search, continuous_shares: bool = False) -> CompactModel:
     return build(search.problem, search.gpus(ties=True), continuous_shares)
 
 
@@ -61,8 +69,8 @@ def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
     InputError
         If the instance has no model, the text names none of its variables, or a batch is missing.
     """
-    model = whole_model(instance)
-    name = TextLabeler()
+    search = _first_fit(instance)
+    model, name = _model_of(search), TextLabeler()
     values: dict[str, float] = {}
     for line in solution.splitlines():
         for found in _VALUE.finditer(line):
@@ -76,10 +84,8 @@ def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
 
     if not any(name(variable) in values for variable in model.pyomo.v.values()):
         raise InputError(where, f'names no variable of the model of "{instance.name}", such as v(0_0_0)')
-    search = Search.of(instance, Run())
-    assert not isinstance(search, Outcome), "the instance has a model"
     groups = repair(search.problem, model.groups(value_of))
     if groups is None:
         return None
-    search.plan = None
+    search.plan = None  # the solution's plan, even where first fit is as good
     return search.plan if search.accept(groups) else None

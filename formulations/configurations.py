@@ -1,4 +1,4 @@
-"""Configurations: batch, share and rate of a workload on a GPU type, after dominance; and the rates to plan for.
+"""Undominated configurations (batch, share and rate of a workload on a GPU type), and the rates to plan for.
 
 The module relies on two properties of the GPU type's tables. The residents of a feasible GPU have least shares
 (``premises_hold``), and a time test is four linear conditions (``linear_conditions_hold``). Both depend on the GPU
@@ -22,9 +22,6 @@ from instances.view import View
 
 MARGIN = 1e-12
 """Relative slack of every comparison that drops a configuration: far above rounding, far below any real difference."""
-
-SCALE_STEP = 0.005
-"""Grid of the scales: every scale tried is a multiple of this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +126,7 @@ def configurations_on(view: View, rates: Sequence[Rates], deadline: float = math
     rates
         Rates that each workload may be planned for, in the order of the instance.
     deadline
-        ``time.monotonic()`` value at which to give up: budgets by share take milliseconds each.
+        ``time.monotonic()`` value at which to give up: budgets that depend on the share take milliseconds per workload.
 
     Raises
     ------

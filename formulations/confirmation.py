@@ -1,6 +1,6 @@
 """Confirmation of a claim by column generation, whose bounds are certified.
 
-A solver of nonlinear models works in floating point, so its claims are not proofs. This suite claims optimality or
+A solver of nonlinear models works in floating point, so its claims are not proofs. This bench claims optimality or
 infeasibility only if a certified bound confirms it.
 """
 

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.api import Bound, Outcome, ProofNode, Run, Status
-from formulations.configurations import SCALE_STEP
 from formulations.problem import TOO_FEW, WHOLE
-from instances import Instance, Plan, SloRule
+from instances import SCALE_STEP, Instance, Plan, SloRule
 from instances.attainment_terms import POISSON
 
 UNDECIDED = 200_000

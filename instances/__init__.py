@@ -6,6 +6,7 @@ from instances.gpu import DnnModel, GpuType, Hardware, Partition, Provenance
 from instances.instance import (
     GOODPUT_STEP,
     PART_STEPS,
+    SCALE_STEP,
     Application,
     GpuPool,
     Instance,
@@ -20,6 +21,7 @@ from instances.plan import Gpulet, PlacedGpu, Plan, PlanClass, Slot, spatial_gpu
 __all__ = [
     "GOODPUT_STEP",
     "PART_STEPS",
+    "SCALE_STEP",
     "Application",
     "DnnModel",
     "GpuPool",

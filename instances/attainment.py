@@ -111,7 +111,7 @@ def nodes_for(rate_per_ms: float, latest_ms: float, batch: int) -> int:
 
 @kernel
 def most_waiting(rate_per_ms: float, batch: int, busy_ms: Floats, timeout_ms: float) -> int:
-    """Return a smaller batch that is as good as never full, or ``batch``; a slot with that batch misses as much.
+    """Return a size that batches practically never exceed, at most ``batch``; a slot of this batch misses as much.
 
     Before a batch starts, requests gather during the last one and the timeout. If more than k of them are unlikely
     after a batch of k, batches larger than k do not occur.
@@ -365,7 +365,7 @@ def _some_dropped(
     quiet = np.exp(-rate_per_ms * (latest_ms - timeout_ms))
     served = chain.served[row]
     for m in range(batch):
-        # No request older than ``latest`` is kept iff none is younger than the bound of a batch with one more.
+        # No kept request is older than ``latest`` iff none arrived between it and the bound of a batch with one more.
         bound_ms = latest_ms if m == batch - 1 else min(slo_ms - result_ms[m + 1], window_ms)
         none_older = np.exp(-rate_per_ms * (bound_ms - latest_ms))
         lost += m * (chain.latest[m] - chain.kept[m])
@@ -383,7 +383,7 @@ def _some_dropped(
 
 @kernel
 def _dropped_part(chain: Chain, states: int) -> float:
-    """Return dropped over all requests in the long run, by elimination of states (Grassmann, Taksar, Heyman 1985)."""
+    """Return the long-run fraction of dropped requests, by elimination of states (Grassmann, Taksar, Heyman 1985)."""
     for n in range(states - 1, 0, -1):
         leaving = 0.0
         for j in range(n):

@@ -30,8 +30,11 @@ from instances.tables import Tables
 STEPS = 1000
 """Budgets are multiples of the SLO over this number."""
 
-BRACKET = 16
-"""Distance of the shares at which ``bracketed_budgets_ms`` computes budgets."""
+BRACKETS, BRACKET_GROWTH = 3, 1.12
+"""Number of shares at which ``bracketed_budgets_ms`` bounds budgets, from the smallest up, and the ratio of two."""
+
+BRACKET_STEPS = 3
+"""Largest distance of these bounds, in steps."""
 
 GAMMA_SHARES = 4
 """Number of shares at which budgets under gamma arrivals are computed: the whole GPU and halves of it."""
@@ -120,16 +123,18 @@ def _holds(slot: SlotTimes, terms: _Evaluator, units: int, index: int) -> bool:
 
 
 @kernel
-def _largest(slot: SlotTimes, terms: _Evaluator, units: int, holds: int, fails: int, guess: int, width: int) -> int:
-    """Return the largest index at which the rule holds, between ``holds`` and ``fails``.
+def _largest(
+    slot: SlotTimes, terms: _Evaluator, units: int, holds: int, fails: int, guess: int, width: int, apart: int = 1
+) -> tuple[int, int]:
+    """Return an index at which the rule holds and one at which it fails, at most ``apart``.
 
-    From ``guess`` the search goes in growing steps until it has a failure and a success, then by interpolation: the
-    logarithm of the missed fraction is nearly linear.
+    It holds at ``holds`` and fails at ``fails``. From ``guess`` the search goes in growing steps until it has a failure
+    and a success, then by interpolation: the logarithm of the missed fraction is nearly linear.
     """
     target = np.log(terms.missed)
     good = bad = np.nan
     at = guess
-    while fails - holds > 1:
+    while fails - holds > apart:
         at = min(max(at, holds + 1), fails - 1)
         value = np.log(max(missed_at(slot, terms, units, at * slot.slo_ms / STEPS), 1e-15))
         if value <= target:
@@ -143,7 +148,7 @@ def _largest(slot: SlotTimes, terms: _Evaluator, units: int, holds: int, fails: 
         else:
             at = holds + int((fails - holds) * (target - good) / (bad - good) + 0.5)
         width *= 2
-    return holds
+    return holds, fails
 
 
 @kernel
@@ -162,59 +167,46 @@ def _spread_ms(slot: SlotTimes, units: int) -> float:
 
 
 @kernel
-def _fill(
-    slot: SlotTimes,
-    terms: _Evaluator,
-    shares: Ints,
-    stride_left: int,
-    near: Ints,
-    index: Ints,
-    least_index: Ints,
-) -> None:
-    """Write the index of each share's budget, -1 where the rule does not hold even alone; shares are ascending.
+def _least_place(slot: SlotTimes, terms: _Evaluator, shares: Ints, too_small: int, stride: int) -> int:
+    """Return the place of the smallest share at which the rule holds, after ``too_small``; their number if none is.
 
-    With ``stride_left`` above 1, only every so many shares are computed. Between them ``index`` has the budget of the
-    next smaller share and ``least_index`` that of the next larger one; the budget is between the two. ``near`` holds
-    indices at a lower rate, which are no smaller, or nothing.
+    The first step is ``stride``.
     """
     last = len(shares) - 1
-    for n in range(last + 1):
-        index[n] = least_index[n] = -1
-    # The smallest share at which the rule holds
-    least, too_small = last, -1
-    if len(near) > 0:
-        if near[last] < 0:
-            return
-        stride = 1
-        while near[too_small + 1] < 0:
-            too_small += 1
-        while too_small + stride < last and not _holds_alone(slot, terms, shares[too_small + stride]):
-            too_small += stride
-            stride *= 2
-        least = min(too_small + stride, last)
+    while too_small + stride < last and not _holds_alone(slot, terms, shares[too_small + stride]):
+        too_small += stride
+        stride *= 2
+    least = min(too_small + stride, last)
     if least == last and not _holds_alone(slot, terms, shares[last]):
-        return
+        return last + 1
     while least - too_small > 1:
         middle = (least + too_small) // 2
         if _holds_alone(slot, terms, shares[middle]):
             least = middle
         else:
             too_small = middle
+    return least
+
+
+@kernel
+def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None:
+    """Write the index of each share's budget, -1 where the rule does not hold even alone; shares are ascending."""
+    last = len(shares) - 1
+    index[:] = -1
+    least = _least_place(slot, terms, shares, -1, last + 1)
+    if least > last:
+        return
     first = _first_index(slot, shares[last])
-    if len(near) > 0:
-        index[last] = _largest(slot, terms, shares[last], first, near[last] + 1, near[last] - NEAR, NEAR)
-    else:
-        index[last] = _largest(slot, terms, shares[last], first, STEPS + 1, (first + STEPS) // 2, STEPS // 8)
+    index[last] = _largest(slot, terms, shares[last], first, STEPS + 1, (first + STEPS) // 2, STEPS // 8)[0]
     if least == last:
-        least_index[last] = index[last]
         return
     first = max(index[last], _first_index(slot, shares[least]))
-    index[least] = _largest(slot, terms, shares[least], first, STEPS + 1, first + 1, 1)
+    index[least] = _largest(slot, terms, shares[least], first, STEPS + 1, first + 1, 1)[0]
     # Budgets fall with the share: halve the distance between shares with known budgets.
     stride = 1
     while stride < last - least:
         stride *= 2
-    while stride > stride_left:
+    while stride > 1:
         stride //= 2
         for n in range(last - stride, least, -2 * stride):
             low, high = max(least, n - stride), n + stride
@@ -223,30 +215,59 @@ def _fill(
                 _spread_ms(slot, shares[low]) - _spread_ms(slot, shares[high]) + 1e-12
             )
             guess = index[high] + int(part * (index[low] - index[high]) + 0.5)
-            index[n] = _largest(slot, terms, shares[n], index[high], index[low] + 1, guess, 1)
-    for n in range(last, least - 1, -1):
-        least_index[n] = index[n] if index[n] >= 0 else least_index[n + 1]
-    for n in range(least + 1, last):
-        if index[n] < 0:
-            index[n] = index[n - 1]
+            index[n] = _largest(slot, terms, shares[n], index[high], index[low] + 1, guess, 1)[0]
+
+
+@kernel
+def _bracket(slot: SlotTimes, terms: _Evaluator, shares: Ints, near: Ints, low: Ints, high: Ints) -> None:
+    """Write bounds on the index of each share's budget, as ``_fill``; ``near`` holds upper bounds.
+
+    Least shares of patterns are hardly larger than the smallest share at which the rule holds. Budgets are bounded from
+    there up, and fall with the share.
+    """
+    last = len(shares) - 1
+    low[:] = -1
+    high[:] = -1
+    too_small = -1
+    while too_small < last and near[too_small + 1] < 0:
+        too_small += 1
+    if too_small == last:
+        return
+    at = _least_place(slot, terms, shares, too_small, 1)
+    filled, fails = at, STEPS + 1
+    for _ in range(BRACKETS):
+        if at > last:
+            break
+        first, fails = _first_index(slot, shares[at]), min(fails, near[at] + 1)
+        fails = max(fails, first + 1)  # the rule holds alone
+        holds, fails = _largest(slot, terms, shares[at], first, fails, fails - NEAR, NEAR, BRACKET_STEPS)
+        low[filled : at + 1], high[at] = holds, fails - 1
+        filled = at + 1
+        wanted = shares[at] * BRACKET_GROWTH
+        at += 1
+        while at < last and shares[at] < wanted:
+            at += 1
+    for n in range(1, last + 1):
+        if high[n] < 0:
+            high[n] = min(high[n - 1], near[n])
 
 
 @njit(cache=True)
-def _row(
-    slot: SlotTimes,
-    missed: float,
-    immediate: bool,
-    sample: Floats,
-    shares: Ints,
-    stride_left: int,
-    near: Ints,
-    index: Ints,
-    least_index: Ints,
+def _evaluator(batch: int, missed: float, immediate: bool, sample: Floats) -> _Evaluator:
+    chain = chain_for(batch, MOST_NODES)
+    return _Evaluator(missed, immediate, sample, chain, np.empty(batch + 1), np.empty(batch + 1))
+
+
+@njit(cache=True)
+def _row(slot: SlotTimes, missed: float, immediate: bool, sample: Floats, shares: Ints, index: Ints) -> None:
+    _fill(slot, _evaluator(slot.batch, missed, immediate, sample), shares, index)
+
+
+@njit(cache=True)
+def _bracket_row(
+    slot: SlotTimes, missed: float, immediate: bool, shares: Ints, near: Ints, low: Ints, high: Ints
 ) -> None:
-    terms = _Evaluator(
-        missed, immediate, sample, chain_for(slot.batch, MOST_NODES), np.empty(slot.batch + 1), np.empty(slot.batch + 1)
-    )
-    _fill(slot, terms, shares, stride_left, near, index, least_index)
+    _bracket(slot, _evaluator(slot.batch, missed, immediate, np.empty(0)), shares, near, low, high)
 
 
 def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int) -> SlotTimes:
@@ -298,8 +319,7 @@ def attainment_budgets_ms(
     needed, at = np.unique(at, return_inverse=True)
     slot = slot_times(tables, model, slo_ms, rate_rps, batch)
     index = np.empty(len(needed), dtype=np.int64)
-    nothing, spare = index[:0], np.empty_like(index)
-    _row(slot, 1.0 - terms.attainment, terms.immediate, sample, shares[needed], 1, nothing, index, spare)
+    _row(slot, 1.0 - terms.attainment, terms.immediate, sample, shares[needed], index)
     budgets_ms[asked] = np.where(index < 0, -np.inf, index * slo_ms / STEPS)[at]
     return budgets_ms
 
@@ -315,16 +335,17 @@ def bracketed_budgets_ms(
 ) -> tuple[Floats, Floats]:
     """Return lower and upper bounds on ``attainment_budgets_ms`` under Poisson arrivals, in a fraction of the time.
 
-    The two are equal at every ``BRACKET``-th share. ``lower_rate_ms`` has upper bounds at a lower rate, if known.
+    The bounds are tight at the smallest shares at which the rule holds. ``lower_rate_ms`` has upper bounds at a lower
+    rate, if known.
     """
     shares = tables.permitted
     index = np.empty((2, len(shares)), dtype=np.int64)
     bounds_ms = np.full((2, tables.share_units + 1), -np.inf)
     if batch <= tables.max_batch[model]:
-        slot, near = slot_times(tables, model, slo_ms, rate_rps, batch), index[0, :0]
+        slot, near = slot_times(tables, model, slo_ms, rate_rps, batch), np.full(len(shares), STEPS)
         if lower_rate_ms is not None:
             near = np.rint(np.maximum(lower_rate_ms[shares] * (STEPS / slo_ms), -1.0)).astype(np.int64)
-        _row(slot, 1.0 - terms.attainment, terms.immediate, np.empty(0), shares, BRACKET, near, index[1], index[0])
+        _bracket_row(slot, 1.0 - terms.attainment, terms.immediate, shares, near, index[0], index[1])
         bounds_ms[:, shares] = np.where(index < 0, -np.inf, index * slo_ms / STEPS)
     return bounds_ms[0], bounds_ms[1]
 

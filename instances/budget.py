@@ -32,7 +32,7 @@ class SloRule(StrEnum):
 
     @property
     def takes_turns(self) -> bool:
-        """Whether gpulets with a duty cycle have a test: their latencies under random arrivals are not known."""
+        """Whether gpulets may have a duty cycle; their latencies under random arrivals are not known."""
         return self not in (SloRule.P99, SloRule.ATTAINMENT)
 
 

@@ -24,16 +24,6 @@ _TABULATED = 128
 """Numbers of places are tabulated up to a multiple of this."""
 
 
-def waiting_probability(places: int, load: float) -> float:
-    """Return the probability that a request waits for one of ``places`` (Erlang C); 1 if the load is not below them."""
-    if load >= places:
-        return 1.0
-    blocked = 1.0
-    for n in range(1, places + 1):
-        blocked = load * blocked / (n + load * blocked)
-    return places * blocked / (places - load * (1.0 - blocked))
-
-
 def largest_loads(most: int, waiting: float) -> Floats:
     """Return the largest load of 0 to ``most`` places at which at most the fraction ``waiting`` of requests waits."""
     return _largest_loads(-(-most // _TABULATED) * _TABULATED, waiting)[: most + 1]
@@ -53,7 +43,7 @@ def _largest_loads(most: int, waiting: float) -> Floats:
 
 
 def _waiting_probabilities(load: Floats) -> Floats:
-    """Return ``waiting_probability`` at the load of each number of places, from 0 on; loads are below the places."""
+    """Return the probability that a request waits (Erlang C) by number of places, from 0 on; loads are below it."""
     blocked, found = np.ones(len(load)), np.ones(len(load))
     for n in range(1, len(load)):
         blocked[n:] = load[n:] * blocked[n:] / (n + load[n:] * blocked[n:])
@@ -94,27 +84,3 @@ def continuous_budget_ms(
     loads = largest_loads(int(b.max(initial=1)), waiting)
     serves_ms = 1000.0 * loads[b] / (np.asarray(rate_rps, float) * np.asarray(steps, float))
     return np.minimum(np.asarray(slo_ms, float), serves_ms) / latency_buffer
-
-
-def mean_in_flight(step_ms: Floats, rate_rps: float, steps: int) -> float:
-    """Return the mean number of requests in flight, under Poisson arrivals; ``inf`` if the slot cannot keep up.
-
-    The requests in flight share steps whose time depends on their number. Such a queue is insensitive: the probability
-    of n requests is proportional to the product of ``rate * steps * step_ms[k] / (1000 k)`` over k up to n. Requests
-    beyond the last place wait, which is exact for exponential numbers of steps.
-
-    Parameters
-    ----------
-    step_ms
-        Time of a step by the number of requests in it, from index 1 to the number of places.
-    rate_rps, steps
-        Requests per second, and steps of each.
-    """
-    places = len(step_ms) - 1
-    k = np.arange(1, places + 1)
-    ratio = rate_rps * steps / 1000.0 * step_ms[1:] / k
-    if ratio[-1] >= 1.0:
-        return np.inf
-    weight = np.concatenate(([1.0], np.cumprod(ratio)))
-    beyond = weight[-1] * ratio[-1] / (1.0 - ratio[-1])
-    return float((weight[1:] @ k + places * beyond) / (weight.sum() + beyond))

@@ -28,8 +28,8 @@ def cost_step(instance: Instance) -> float:
 def next_cost(bound: float, instance: Instance) -> float:
     """Return the least cost of a set of whole GPUs of the pool that is at least ``bound``.
 
-    Return ``bound`` itself if even the whole pool costs less, since no plan exists then, and if it is so many steps of
-    the cost that one of them makes no difference.
+    Return ``bound`` itself if the whole pool costs less, since no plan exists then, or if the bound has so many cost
+    steps that one of them makes no difference.
     """
     if not math.isfinite(bound):
         return bound

@@ -337,7 +337,7 @@ class GpuType:
 
     @property
     def model_names(self) -> list[str]:
-        """Names of the models with figures; of the language models where these are the only ones."""
+        """Names of the models with figures, or of the language models if there are no others."""
         return list(self.models or self.language_models if self.mig is None else self.mig.models)
 
     def check_model(self, name: str, where: str = "model") -> None:

@@ -52,6 +52,9 @@ PART_STEPS = 20
 GOODPUT_STEP = 1.0 / PART_STEPS
 """Step of the served rates under ``goodput``, as a fraction of each workload's own rate."""
 
+SCALE_STEP = 0.005
+"""Grid of the scales: schedulers under ``scale`` try multiples of this."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -92,7 +95,7 @@ class Workload:
 def service_workloads(service: Service, rate_rps: float) -> tuple[Workload, Workload]:
     """Return prefill and decode of a service.
 
-    The first token must wait for the next decoding step, so prefill has that much less than the time to first token.
+    The first token waits for the next decoding step, so the SLO of prefill is the time to first token less one step.
     """
     prefill_ms = service.ttft_ms - service.tpot_ms
     return (
@@ -158,7 +161,7 @@ class Job:
 
     @property
     def rate_rps(self) -> float:
-        """Requests per second that the job asks for in the long run, perhaps infinitely many."""
+        """Requests per second that the job asks for in the long run; infinite if the next batch always waits."""
         return 1000.0 * self.mean_batch / self.mean_gap_ms if self.mean_gap_ms > 0.0 else inf
 
 
@@ -297,7 +300,7 @@ class Instance:
 
 
 def _plain(value: object) -> dict[str, Any] | str:
-    """Return a value that JSON lacks in a form that it has; ``asdict`` of the whole takes three times as long.
+    """Convert a value for JSON; ``asdict`` of the whole instance takes three times as long.
 
     The terms of the rule ``attainment`` do not count under other rules. Fields of language models count where they are
     used.

@@ -24,7 +24,7 @@ _COUNT = re.compile("[1-9][0-9]{0,5}")
 
 
 class SloLaw(StrEnum):
-    """Law of the SLOs, in multiples of the reference SLO of the model.
+    """Distribution of the SLOs, in multiples of the reference SLO of the model.
 
     ``tight``: 1 to 1.5. ``loose``: 3 to 6. ``mixed``: each workload is tight or loose, equally likely.
     """
@@ -35,7 +35,7 @@ class SloLaw(StrEnum):
 
 
 class RateLaw(StrEnum):
-    """Law of the rates, in multiples of the reference rate of the model.
+    """Distribution of the rates, in multiples of the reference rate of the model.
 
     ``even``: uniform from 1/20 to 1/2. ``few-large``: one workload in eight from 1/2 to 1, the others from 1/50 to
     1/10. ``zipf``: from 1/50 to 1, bounded Pareto with exponent 1; the rate is inverse to the rank (Zipf's law).
@@ -196,9 +196,9 @@ def pool_mix(
     gpus = parse_pool(pool) if isinstance(pool, str) else tuple(pool)
     chosen = models_of(gpus, models)
     if slo not in list(SloLaw):
-        raise unknown_name("--slo", "law of the SLOs", slo, list(SloLaw))
+        raise unknown_name("--slo", "distribution of the SLOs", slo, list(SloLaw))
     if rates not in list(RateLaw):
-        raise unknown_name("--rates", "law of the rates", rates, list(RateLaw))
+        raise unknown_name("--rates", "distribution of the rates", rates, list(RateLaw))
     unlimited = next((each.type.name for each in gpus if each.count is None), None)
     if unlimited is not None and objective != Objective.COST:
         raise InputError("--pool", f"has no count for {unlimited}; {objective} requires one, such as {unlimited}:8")

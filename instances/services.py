@@ -16,7 +16,7 @@ from instances.gpu import DnnModel, GpuType, LanguageModel, SoloProfile
 from instances.memory import CONTEXT_MIB
 
 MOST_PROMPTS = 32
-"""Largest prefill batch: from some hundred tokens on computation binds, and larger batches gain nothing."""
+"""Largest prefill batch: from a few hundred tokens on, compute is the limit, and larger batches gain nothing."""
 
 
 @dataclass(frozen=True, slots=True)

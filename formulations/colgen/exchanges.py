@@ -3,7 +3,7 @@
 A workload is easier than another of the same model if its latency budget is at least as large at every batch. The
 master may then use a slot planned for the other. This changes no optimum of the linear relaxation: duals that do not
 fall as workloads become more demanding are among the optimal ones (Ben Amor, Desrosiers, Valerio de Carvalho 2006,
-dual-optimal inequalities). But it needs far fewer patterns, fractional or integer.
+dual-optimal inequalities). But the master needs far fewer patterns, fractional or integer.
 """
 
 from collections.abc import Sequence

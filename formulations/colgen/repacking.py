@@ -26,7 +26,8 @@ MOST_STALLED = 30
 """Steps in a row that may serve no more workloads than before."""
 
 EXCHANGE_S, EXCHANGE_GAP, PACKING_S = 0.3, 0.2, 3.0
-"""Limits of the integer program of a step: if it can but exchange unserved workloads, or if it may serve more."""
+"""Time limit and gap of a step's integer program that only exchanges unserved workloads; time limit of one that may
+serve more."""
 
 
 def suits(generation: CostGeneration) -> bool:
@@ -40,7 +41,7 @@ class BudgetSearch:
 
     The state is a set of GPUs within the budget that may leave workloads unserved. A step empties some GPUs and packs
     their workloads and the unserved ones again: column generation over these workloads alone, then an integer program
-    that leaves as little unserved as possible. Workloads weigh the more the larger they are, with some chance, so steps
+    that leaves as little unserved as possible. Larger workloads weigh more, with random noise, so that steps
     exchange the unserved ones.
 
     Parameters
@@ -135,7 +136,7 @@ class _Packing:
         self._relaxation: Relaxation | None = None
 
     def _empty(self) -> LinearMaster:
-        """Return a master with columns for what is left unserved alone."""
+        """Return a master that has only the columns of unserved workloads."""
         least = np.append(self._left[self._classes], -np.inf)
         most = np.append(np.full(len(self._classes), np.inf), self._budget)
         master = LinearMaster(least, most, self._count, self._generation.run.threads)

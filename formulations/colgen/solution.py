@@ -24,10 +24,10 @@ ROUNDING_PART = 0.2
 """Fraction of the branching time up to which the restricted master is solved over integers again."""
 
 REPACKING_PART, FIRST_SAVING, LAST_SAVING = 0.6, 0.25, 0.05
-"""Part of the remaining time for repacking; first and last part of the gap by which its plans are to be cheaper."""
+"""Fraction of the remaining time for repacking; largest and least fraction of the gap by which it tries to save."""
 
 FIRST_ROUNDING_PART = 0.2
-"""Fraction of the remaining time up to which the restricted master of a cost is solved over integers before diving."""
+"""Largest fraction of the remaining time for the integer restricted master before diving, where costs are minimised."""
 
 GENERATIONS: dict[Objective, type[ColumnGeneration]] = {
     Objective.COST: CostGeneration,
@@ -98,7 +98,7 @@ class Solution:
                 self._round()
 
     def _repack(self, generation: CostGeneration) -> None:
-        """Search for plans at lower and lower costs; after a failure for one that is closer to the incumbent's."""
+        """Search for plans at ever lower costs; after a failure, at a cost closer to the incumbent's."""
         relaxation = generation.relaxed()
         repacking, deadline = BudgetSearch(generation), now() + REPACKING_PART * self.run.remaining_s
         used = np.flatnonzero(relaxation.weight > 1.0 - SURE).tolist()
@@ -152,7 +152,7 @@ class Solution:
                 return
 
     def _worst_of_interest(self) -> float:
-        """Return the largest master cost of interest: just below the incumbent's, or without one the whole pool's."""
+        """Return the largest cost of an improvement: just below the incumbent's, or that of the whole pool."""
         if self.plan is None:
             return self._whole_pool() if self.minimised else 0.0
         return self.value - cost_step(self.instance) if self.minimised else self.value
@@ -179,7 +179,7 @@ class Solution:
         if relaxation is None:
             return True  # the time was over before the first relaxation
         if self.minimised:
-            # No bound exceeds the value over all patterns, which is at most this one.
+            # No bound exceeds the master's value over all patterns, which is at most its value over the known ones.
             return next_cost(self.generation.bound, self.instance) >= next_cost(relaxation.value, self.instance)
         return self.generation.bound <= -relaxation.value * (1.0 + GOOD_ENOUGH)
 

@@ -1,4 +1,4 @@
-"""Files of compact models in the formats of the field, for solvers of one's own, and the plans of their solutions."""
+"""Files of compact models for other solvers (.mps, .lp, .nl), and the plans of these solvers' solutions."""
 
 import re
 from pathlib import Path

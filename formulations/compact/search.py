@@ -13,7 +13,7 @@ from instances.costs import next_cost
 from instances.one_gpu import fit_gpu, placed_throughput_rps
 
 BUILD_S_PER_PLACE = 0.004
-"""Seconds per pair of a workload and a GPU it may be on, that Pyomo needs to pass a model to a solver."""
+"""Seconds that Pyomo needs to pass a model to a solver, for each pair of a workload and a GPU that may serve it."""
 
 BUILD_PART = 0.5
 """Fraction of the remaining time that stating a model may take."""
@@ -82,7 +82,7 @@ class Search:
             self.accept(self._spread(first_fit))
 
     def _spread(self, groups: list[Group]) -> list[Group]:
-        """Under ``capacity``, which may use every GPU, move residents of full GPUs to idle ones."""
+        """Move residents of full GPUs to idle ones under ``capacity``, which may use every GPU."""
         if self.instance.objective is not Objective.CAPACITY:
             return groups
         for t, offer in enumerate(self.problem.offers):
@@ -131,7 +131,7 @@ class Search:
         return self.value - step if self.minimised else self.value + step
 
     def gpus(self, ties: bool = False) -> list[int]:
-        """Return the number of GPUs of each offer that a better plan can use, or with ``ties`` an equal one."""
+        """Return how many GPUs of each offer a better plan can use; with ``ties``, also an equal plan."""
         most = self.better_than
         if ties and most is not None:
             most = self.value * (1.0 + BETTER)

@@ -133,10 +133,10 @@ class Assignment:
         self.modelled = modelled
         self.sense = 0  # of the objective: -1 to minimise, 1 to maximise, 0 for none
         self.model = cp_model.CpModel()
-        self.slots = [o for o, gpus in enumerate(modelled) for _ in range(gpus.count)]
-        self.used = [self.model.new_bool_var("") for _ in self.slots]
-        self.here: list[dict[int, cp_model.IntVar]] = [{} for _ in self.slots]  # by workload
-        self.placed: list[dict[int, Placed]] = [{} for _ in self.slots]  # by workload
+        self.offer_of = [o for o, gpus in enumerate(modelled) for _ in range(gpus.count)]
+        self.used = [self.model.new_bool_var("") for _ in self.offer_of]
+        self.here: list[dict[int, cp_model.IntVar]] = [{} for _ in self.offer_of]  # by workload
+        self.placed: list[dict[int, Placed]] = [{} for _ in self.offer_of]  # by workload
         first = 0
         for gpus in modelled:
             for position in range(gpus.count):
@@ -153,18 +153,18 @@ class Assignment:
             (self.model.add_exactly_one if must_serve else self.model.add_at_most_one)(places)
         self._order_alike()
 
-    def _add_residents(self, slot: int, gpus: Modelled, candidates: Sequence[int]) -> None:
+    def _add_residents(self, gpu: int, gpus: Modelled, candidates: Sequence[int]) -> None:
         """Add a GPU: its residents among the candidates with their configurations, shares, memory and conflicts."""
-        model, tables, used = self.model, gpus.offer.view.tables, self.used[slot]
-        here = self.here[slot]
+        model, tables, used = self.model, gpus.offer.view.tables, self.used[gpu]
+        here = self.here[gpu]
         for w in candidates:
             if len(gpus.whole[w]):
                 here[w] = model.new_bool_var("")
                 model.add_implication(here[w], used)
-                self.placed[slot][w] = self._add_placed(here[w], gpus.whole[w])
+                self.placed[gpu][w] = self._add_placed(here[w], gpus.whole[w])
         model.add_bool_or([*here.values(), used.negated()])
-        model.add(self._total(slot, [whole.units for whole in gpus.whole]) <= tables.share_units * used)
-        model.add(self._total(slot, [whole.memory for whole in gpus.whole]) <= memory_limit(tables))
+        model.add(self._total(gpu, [whole.units for whole in gpus.whole]) <= tables.share_units * used)
+        model.add(self._total(gpu, [whole.memory for whole in gpus.whole]) <= memory_limit(tables))
         for members in gpus.conflicts:
             if all(w in here for w in members):
                 model.add_bool_or([here[w].negated() for w in members])
@@ -189,18 +189,18 @@ class Assignment:
                     model.add_bool_or([x.negated(), ladder[below + 1].negated(), ladder[above]])
         return Placed(shape, ladder, steps)
 
-    def _add_conditions(self, slot: int, gpus: Modelled) -> None:
+    def _add_conditions(self, gpu: int, gpus: Modelled) -> None:
         """Add the sums N, C, D and P of a GPU, and the conditions that other residents can violate."""
         model, share_units = self.model, gpus.offer.view.tables.share_units
         most = [floor(total) for total in SUM_RESOLUTION * gpus.company[:, -1, -1]]
         most[0] = min(most[0], gpus.offer.view.tables.most_residents)
         sums = [model.new_int_var(0, bound, "") for bound in most]
-        model.add(sum(self.here[slot].values()) == sums[0])
+        model.add(sum(self.here[gpu].values()) == sums[0])
         crowded = model.new_bool_var("")
         model.add(sums[0] <= 1).only_enforce_if(crowded.negated())
         for q in range(3):
-            model.add(self._total(slot, [whole.demand[:, q] for whole in gpus.whole]) == sums[1 + q])
-        for w, placed in self.placed[slot].items():
+            model.add(self._total(gpu, [whole.demand[:, q] for whole in gpus.whole]) == sums[1 + q])
+        for w, placed in self.placed[gpu].items():
             if time.monotonic() > self.deadline:
                 raise TimeoutError("the model is too large for the time left")
             whole = gpus.whole[w]
@@ -219,13 +219,13 @@ class Assignment:
                     literals = (*literals, crowded)
                 model.add(sum(terms) <= limit).only_enforce_if(*literals)
 
-    def _total(self, slot: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:
+    def _total(self, gpu: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:
         """Return the sum of ``amounts`` (by workload, per configuration) over the configurations on a GPU."""
         literals: list[cp_model.IntVar] = []
         coefficients: list[int] = []
-        for w, placed in self.placed[slot].items():
+        for w, placed in self.placed[gpu].items():
             of_shape = np.zeros(len(placed.shape), dtype=np.int64)
-            of_shape[self._whole(slot, w).shape] = amounts[w]
+            of_shape[self._whole(gpu, w).shape] = amounts[w]
             literals += placed.shape
             coefficients += of_shape.tolist()
         return cp_model.LinearExpr.weighted_sum(literals, coefficients)
@@ -238,12 +238,12 @@ class Assignment:
             terms += [(b - a) * x for (a, b), x in zip(pairwise(steps), placed.ladder, strict=True)]
         return sum(terms)
 
-    def _whole(self, slot: int, workload: int) -> IntegerConfigurations:
-        return self.modelled[self.slots[slot]].whole[workload]
+    def _whole(self, gpu: int, workload: int) -> IntegerConfigurations:
+        return self.modelled[self.offer_of[gpu]].whole[workload]
 
-    def _order_gpus(self, slots: range) -> None:
+    def _order_gpus(self, gpus: range) -> None:
         """Number the GPUs of one type by their first workload (symmetry breaking)."""
-        for before, after in pairwise(slots):
+        for before, after in pairwise(gpus):
             self.model.add_implication(self.used[after], self.used[before])
             earlier: list[cp_model.IntVar] = []
             for w in self.order:
@@ -270,7 +270,7 @@ class Assignment:
 
     def minimise(self, price: Sequence[int], below: int | None) -> None:
         """Set the objective: least sum of prices (by offer) of the GPUs used, below ``below``."""
-        total = sum(price[o] * used for o, used in zip(self.slots, self.used, strict=True))
+        total = sum(price[o] * used for o, used in zip(self.offer_of, self.used, strict=True))
         self.sense = -1
         self.model.minimize(total)
         if below is not None:
@@ -290,34 +290,34 @@ class Assignment:
 
     def forbid(self, group: Group) -> None:
         """Forbid that these workloads share a GPU of this type at these batches and these or higher rates."""
-        for slot, here in enumerate(self.here):
-            if self.slots[slot] == group.offer and all(r.workload in here for r in group.residents):
+        for gpu, here in enumerate(self.here):
+            if self.offer_of[gpu] == group.offer and all(r.workload in here for r in group.residents):
                 literals = []
                 for resident in group.residents:
-                    own, whole = self._configurations(slot, resident.workload), self._whole(slot, resident.workload)
-                    placed = self.placed[slot][resident.workload]
+                    own, whole = self._configurations(gpu, resident.workload), self._whole(gpu, resident.workload)
+                    placed = self.placed[gpu][resident.workload]
                     # Only shares that offer this rate: at others, a higher rate may have a larger budget.
                     same = np.flatnonzero((own.batch == resident.batch) & (own.rate_rps == resident.rate_rps))
                     literals += [placed.shape[m] for m in np.unique(whole.shape[same])]
                     literals.append(placed.ladder[int(np.searchsorted(placed.steps, whole.step[same[0]]))])
                 self.model.add(sum(literals) <= 2 * len(group.residents) - 1)
 
-    def _configurations(self, slot: int, workload: int) -> Configurations:
-        return self.modelled[self.slots[slot]].offer.configurations[workload]
+    def _configurations(self, gpu: int, workload: int) -> Configurations:
+        return self.modelled[self.offer_of[gpu]].offer.configurations[workload]
 
     def hint(self, groups: Sequence[Group]) -> None:
         """Give ``groups`` to the solver as a hint."""
-        taken = self._slots_for(groups)
-        for slot, here in enumerate(self.here):
-            there = {r.workload: r for r in taken[slot].residents} if slot in taken else {}
-            self.model.add_hint(self.used[slot], bool(there))
+        taken = self._gpus_for(groups)
+        for gpu, here in enumerate(self.here):
+            there = {r.workload: r for r in taken[gpu].residents} if gpu in taken else {}
+            self.model.add_hint(self.used[gpu], bool(there))
             for w, literal in here.items():
                 self.model.add_hint(literal, w in there)
 
-    def _slots_for(self, groups: Sequence[Group]) -> dict[int, Group]:
+    def _gpus_for(self, groups: Sequence[Group]) -> dict[int, Group]:
         """Number the groups in the order of the model."""
         rank = {w: position for position, w in enumerate(self.order)}
-        free = {o: [s for s, offer in enumerate(self.slots) if offer == o] for o in range(len(self.modelled))}
+        free = {o: [g for g, offer in enumerate(self.offer_of) if offer == o] for o in range(len(self.modelled))}
         taken = {}
         for group in sorted(groups, key=lambda g: min(rank[r.workload] for r in g.residents)):
             if free[group.offer]:
@@ -327,11 +327,11 @@ class Assignment:
     def groups(self, is_true: Callable[[cp_model.IntVar], bool]) -> list[Group]:
         """Return the groups of a solution."""
         found = []
-        for slot, o in enumerate(self.slots):
+        for gpu, o in enumerate(self.offer_of):
             residents = []
-            for w, placed in self.placed[slot].items():
-                if is_true(self.here[slot][w]):
-                    own, whole = self._configurations(slot, w), self._whole(slot, w)
+            for w, placed in self.placed[gpu].items():
+                if is_true(self.here[gpu][w]):
+                    own, whole = self._configurations(gpu, w), self._whole(gpu, w)
                     shape = next(m for m, x in enumerate(placed.shape) if is_true(x))
                     step = placed.steps[sum(map(is_true, placed.ladder)) - 1]
                     k = int(np.flatnonzero((whole.shape == shape) & (whole.step == step))[0])

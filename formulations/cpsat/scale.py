@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench.api import Outcome, Run, Status
-from formulations.configurations import SCALE_STEP, Rates, rates_at
+from formulations.configurations import Rates, rates_at
 from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, solver_deadline
 from formulations.cpsat.solving import solve
 from formulations.problem import TOO_FEW, WHOLE, Problem, first_fit, groups_of
 from formulations.scale import ScaleBisection
-from instances import Instance, Plan
+from instances import SCALE_STEP, Instance, Plan
 from instances.view import View
 
 PATIENCE = 0.25

@@ -19,8 +19,8 @@ class CpSat:
     neighbours, so CP-SAT chooses among sets of workloads instead; see ``formulations.cpsat.capacity``.
 
     Under the rule ``attainment`` and ``cost``, workloads that no single GPU serves are served in parts, each on another
-    GPU, in steps of 5 % of their rates; the claim of optimality holds among such plans. Gamma arrivals are sampled, so
-    that a smaller part may have a smaller budget; the status is unknown there.
+    GPU, in steps of 5 % of their rates; the claim of optimality holds among such plans. Under gamma arrivals such
+    an instance is not solved (``unknown``): budgets are sampled, and a smaller part may have a smaller budget.
 
     Attributes
     ----------

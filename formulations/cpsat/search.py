@@ -18,11 +18,8 @@ from formulations.cpsat.progress import CpSatProgress, solver_deadline
 from formulations.cpsat.scale import largest_scale
 from formulations.cpsat.solving import solve
 from formulations.problem import IN_PARTS, TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
-from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective
+from instances import PART_STEPS, Instance, Objective
 from instances.attainment_terms import POISSON
-
-STEPS = round(1.0 / GOODPUT_STEP)
-"""Number of rate steps under ``goodput``."""
 
 
 def solved(instance: Instance, run: Run, conflict_sets: int, gpu_sets: int) -> Outcome:
@@ -118,18 +115,20 @@ def _volume_bound(problem: Problem, weights: Weights) -> int:
 
 def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     workloads = problem.instance.workloads
-    step_rps = [Fraction(repr(workload.rate_rps)) / STEPS for workload in workloads]
-    weights = Weights.of(step_rps, STEPS * sum(step_rps, Fraction(0)), round_up=True)
+    step_rps = [Fraction(repr(workload.rate_rps)) / PART_STEPS for workload in workloads]
+    weights = Weights.of(step_rps, PART_STEPS * sum(step_rps, Fraction(0)), round_up=True)
 
     def worth_of(groups: Sequence[Group]) -> int:
         residents = [resident for group in groups for resident in group.residents]
-        steps = [round(STEPS * resident.rate_rps / workloads[resident.workload].rate_rps) for resident in residents]
+        steps = [
+            round(PART_STEPS * resident.rate_rps / workloads[resident.workload].rate_rps) for resident in residents
+        ]
         return sum(weights.whole[r.workload] * step for r, step in zip(residents, steps, strict=True))
 
     progress = CpSatProgress(problem, run, weights, worth_of)
     progress.accept(())
     servable = [w for w in range(len(workloads)) if problem.least_fraction(w) <= 1.0]
-    progress.improve_bound(sum(STEPS * weights.whole[w] for w in servable))
+    progress.improve_bound(sum(PART_STEPS * weights.whole[w] for w in servable))
     most_per_unit = sorted(servable, key=lambda w: problem.least_fraction(w) / workloads[w].rate_rps)
     for groups in _starts(problem, run, most_per_unit, [1.0] * len(problem.offers)):
         progress.accept(groups)

@@ -16,10 +16,10 @@ from instances.suites.parvagpu import parvagpu
 
 @dataclass(frozen=True, slots=True)
 class Mig:
-    """Integer program over MIG layouts at least cost; a workload may be split over instances (class ``split``).
+    """Integer program over MIG layouts at least cost; a workload may be split over MIG instances (class ``split``).
 
-    Dual prices of the instances give a certified bound, and an integer program over GPU layouts gives the plan. If both
-    meet, the plan is proven optimal. Otherwise ``optimal`` rests on the solver's search.
+    Dual prices of the MIG instances give a certified bound, and an integer program over GPU layouts gives the plan. If
+    both meet, the plan is proven optimal. Otherwise ``optimal`` rests on the solver's search.
     """
 
     name: ClassVar[str] = "mig"

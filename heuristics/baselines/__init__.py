@@ -1,1 +1,1 @@
-"""Reference heuristics of this suite: random placement and local search."""
+"""Reference heuristics of this bench: random placement and local search."""

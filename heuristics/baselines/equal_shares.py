@@ -18,7 +18,7 @@ from instances.performance import performance_model
 from instances.view import View
 
 MOST_REPLICAS = 10
-"""Most equal parts of a GPU that are tried."""
+"""Largest number of equal parts of a GPU that is tried."""
 
 OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY})
 
@@ -27,12 +27,12 @@ OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY})
 class WholeGpu:
     """A GPU for each workload: no sharing.
 
-    Each workload takes the cheapest GPU type that serves it, or equal parts of it take several GPUs.
+    Each workload takes the cheapest GPU type that serves it. A workload that no GPU serves is divided into equal parts.
 
     Attributes
     ----------
     by_service
-        Whether prefill and decode of a language-model service share GPUs of their own.
+        Whether prefill and decode of a language-model service share GPUs, which no other service uses.
     """
 
     name: ClassVar[str] = "whole-gpu"
@@ -53,7 +53,7 @@ class WholeGpu:
 
 @dataclass(frozen=True, slots=True)
 class Replicated:
-    """A GPU that is cut into the same number of replicas everywhere.
+    """Base of the schedulers that cut every GPU into the same number of replicas.
 
     Attributes
     ----------
@@ -98,8 +98,9 @@ class EqualShares(Replicated):
 class TimeSlicing(Replicated):
     """Time slices: the processes on a GPU take turns on the whole of it, as without MPS.
 
-    Each of n processes is planned as if it had the n-th part of the GPU's time: its batches take n times as long as
-    alone, without interference. In the plan, the slots of a whole GPU take turns; rules without a test for turns break.
+    Each of n processes is planned as if it had 1/n of the GPU's time: its batches take n times as long as
+    alone, without interference. In the plan, the slots of a whole GPU take turns, which SLO rules for random arrivals
+    do not permit.
     """
 
     name: ClassVar[str] = "time-slicing"

@@ -10,12 +10,9 @@ from heuristics.baselines.improvement import Exchange, Repacking, order_waiting,
 from heuristics.baselines.placement import Placement, PlacementMarket, warm_placement
 from heuristics.options import items_of, whole_items
 from heuristics.packing import UnservableError
-from instances import Instance, Objective, PlacedGpu, Plan
+from instances import SCALE_STEP, Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
 from instances.view import View
-
-SCALE_STEP = 0.005
-"""Grid of the scales: every scale is a multiple of this."""
 
 ROUNDING = 1e-6
 """Relative difference below which two costs or volumes count as equal."""

@@ -116,7 +116,7 @@ def temporal_merge(
 ) -> bool:
     """Serve the rest of a workload by turns, in an allocated gpulet or with its slots moved to the free gpulet ``i``.
 
-    The larger of the two gpulets is taken; smaller allocated gpulets are tried first. Without a free gpulet ``i`` is
+    Allocated gpulets are tried from the smallest on, each before a larger gpulet ``i``. Without a free gpulet ``i`` is
     -1.
     """
     for units in tables.permitted:
@@ -247,8 +247,8 @@ class ElasticPartitioning:
         Whether a failure is followed by a second pass in which the whole GPU is the most efficient share. Two gpulets
         with strong interference often serve less than the undivided GPU. The papers have no second pass.
     turns
-        ``any``: a gpulet remains while one can take more, so turns are tried if no gpulet is free. ``free-gpulets``:
-        only free gpulets remain, and without them the workload fails.
+        ``any``: a gpulet remains while it has time left, so turns are tried even if no gpulet is free.
+        ``free-gpulets``: only gpulets without a slot remain, and without them the workload fails.
     """
 
     name: ClassVar[str] = "elastic-partitioning"

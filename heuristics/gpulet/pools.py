@@ -7,14 +7,11 @@ import numpy as np
 from bench.api import Outcome, Run, Status
 from heuristics.gpulet.state import Gpulets, GpuletTerms, alone_rps
 from heuristics.tiny import tiny_instance
-from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot
+from instances import SCALE_STEP, Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot
 from instances.continuous import CONTINUOUS
 from instances.view import View
 
 OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.SCALE})
-
-SCALE_STEP = 0.005
-"""Grid of the scales: every scale is a multiple of this."""
 
 DOUBLINGS = 3
 """Number of times the GPUs are doubled if the pool has no limit."""

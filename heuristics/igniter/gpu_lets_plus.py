@@ -103,7 +103,7 @@ class _Fleet:
         return 0.0
 
     def _best_fit(self, workload: int, model: int, rate_rps: float) -> float:
-        """Take the smallest gpulet of at least ``p_eff`` that serves requests; return the rate."""
+        """Take the smallest gpulet of at least ``p_eff`` that serves requests; return the rate that it serves."""
         wanted = self.efficient[model]
         open_gpus = (gpu for gpu in self.gpus if gpu.left >= wanted and len(gpu.residents) < MOST_RESIDENTS)
         for gpu in sorted(open_gpus, key=lambda gpu: gpu.left):
@@ -185,8 +185,8 @@ class GpuLetsPlus:
     Times are those of gpulet's own model if the catalogue has its figures, otherwise the instance's. The judge uses the
     instance's. On iGniter's twelve workloads the rule takes the published 8 GPUs. W9 has 40 %, and W7, W8 and W12,
     which the paper found violated, are served in part. (W4 has 40 % at batch 2, not the 60 % of the paper.) With
-    iGniter's model it would take 9: ResNet-50 at 40 % and batch 9 took 14.75 ms, within half of W5's SLO of 30 ms. In
-    that model it takes 15.49 ms, so that W5 would need one more gpulet for its last 8 req/s.
+    iGniter's model it would take 9: there, ResNet-50 at 40 % and batch 9 takes 15.49 ms instead of 14.75 ms, more than
+    half of W5's SLO of 30 ms, so that W5 needs one more gpulet for its last 8 req/s.
     """
 
     name: ClassVar[str] = "gpu-lets+"

@@ -16,12 +16,12 @@ from instances.view import View
 
 @dataclass(frozen=True, slots=True)
 class GslicePlus:
-    """iGniter's placement, then rounds of self-tuning (GSLICE, Dhakal et al., SoCC 2020; patched as by iGniter).
+    """iGniter's placement, then rounds of self-tuning (GSLICE, Dhakal et al., SoCC 2020; as patched by iGniter).
 
-    In every round each workload observes its own average latency and throughput beside the others. It adjusts first its
-    batch, then its share, as if they were inversely proportional to latency and proportional to throughput. Nothing
-    changes within the band. Neighbours are ignored: shares may exceed 100 % and latency budgets are violated, and the
-    judge reports this.
+    In every round each workload observes its own average latency and throughput beside the others. It first multiplies
+    its batch by the ratio of target to observed latency. Then it changes its share by the larger relative gap of
+    latency and throughput. Nothing changes within the band. Neighbours are ignored: shares may exceed 100 % and latency
+    budgets are violated, and the judge reports this.
 
     Attributes
     ----------

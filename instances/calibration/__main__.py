@@ -1,4 +1,4 @@
-"""Print a calibrated catalogue entry: ``python -m instances.calibration NAME MEASUREMENTS``."""
+"""Printer of calibrated catalogue entries: ``python -m instances.calibration NAME MEASUREMENTS``."""
 
 import sys
 from pathlib import Path

@@ -48,8 +48,8 @@ def _row(
     published_ms: Sequence[float],
     pinned: str,
 ) -> list[PublishedTime]:
-    columns = zip(own, others, observed_ms, published_ms, pinned, strict=True)
-    return [PublishedTime(row, at, beside, seen, said, mark == "p") for at, beside, seen, said, mark in columns]
+    columns = zip(own, others, observed_ms, published_ms, (mark == "p" for mark in pinned), strict=True)
+    return [PublishedTime(row, *each) for each in columns]
 
 
 def _at_batches(model: str) -> list[Configuration]:
@@ -132,7 +132,7 @@ BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES_PCT = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 100.0)
 
 PIN = 0.005
-"""Relative width of a pinned point."""
+"""Relative tolerance of a pinned point."""
 
 SHAPE = np.array([1.0, 2.0, 1.5, 1.0, 0.1, 0.1])
 """Prior widths of the logarithms of a shape's figures around RaPP's, scaled to the pinned points."""
@@ -162,7 +162,7 @@ def a100_inss(measurements: Path) -> GpuType:
     samples, a100 = read_shapes(measurements), gpu_type("a100")
     companies = [model.company for model in a100.models.values() if model.company is not None]
     alphas = float(np.mean([c.alpha_l2 for c in companies])), float(np.mean([c.alpha_dram for c in companies]))
-    gpu = replace(a100, name="a100-inss", models={}, provenance=Provenance("calibrated", SOURCE), pair=a100.pair)
+    gpu = replace(a100, name="a100-inss", models={}, provenance=Provenance("calibrated", SOURCE))
     shapes = {
         name: fit_shape(SHAPED_LIKE.get(name, name), samples.get(SHAPED_LIKE.get(name, name), []))[0]
         for name in DEMANDS_OF

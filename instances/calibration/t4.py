@@ -56,7 +56,7 @@ def _model(model: DnnModel, watts: float) -> DnnModel:
     return replace(
         model,
         k=(SLOWER * k1, SLOWER * k2, SLOWER * k3, k4, SLOWER * k5),
-        # Batch and share keep their utilisation, which fewer requests per second cause.
+        # A batch at a share has the V100's utilisation, at fewer requests per second.
         power=(slope_w * SLOWER * watts, base_w * watts),
         l2=(slope_l2 * SLOWER, base_l2),
         alpha_cache=MEMORY_SLOWER * model.alpha_cache,

@@ -71,22 +71,16 @@ def _model(name: str, model: DnnModel) -> list[str]:
         del entry[key]
     lines = [*_section(name, entry), *_section(f"{name}.provenance", provenance)]
     if model.solo is not None:
-        lines += _solo(f"{name}.solo", model.solo)
+        lines += _gridded(f"{name}.solo", model.solo)
     if model.company is not None:
-        lines += _company(f"{name}.company", model.company)
+        lines += _gridded(f"{name}.company", model.company)
     return lines
 
 
-def _solo(name: str, solo: SoloProfile) -> list[str]:
-    entry = asdict(solo)
+def _gridded(name: str, figures: SoloProfile | Company) -> list[str]:
+    entry = asdict(figures)
     del entry["gpu_ms"]
-    return [*_section(name, entry), *_grid("gpu_ms", solo.gpu_ms)]
-
-
-def _company(name: str, company: Company) -> list[str]:
-    entry = asdict(company)
-    del entry["gpu_ms"]
-    return [*_section(name, entry), *_grid("gpu_ms", company.gpu_ms)]
+    return [*_section(name, entry), *_grid("gpu_ms", figures.gpu_ms)]
 
 
 def _language_model(name: str, model: LanguageModel) -> list[str]:

@@ -50,7 +50,7 @@ def read_instance(path: Path) -> Instance:
 def instance_from_json(data: object, where: str = "instance", folder: Path = Path()) -> Instance:
     """Return the instance that ``data``, as parsed from JSON, describes.
 
-    The path of a catalogue of its own is relative to ``folder``.
+    The path of the instance's own catalogue is relative to ``folder``.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from instances.plan import Gpulet, PlacedGpu, Plan, Slot
 
 
 def read_plan(path: Path) -> tuple[Plan, Instance | None]:
-    """Return the plan in the JSON file at ``path``, and the instance that it embeds, if it does.
+    """Return the plan in the JSON file at ``path``, and the instance that it embeds, if any.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def plan_to_json(plan: Plan, instance: Instance | None = None) -> dict[str, obje
         If ``instance`` is not the one that the plan names, or a file cannot represent it.
     """
     if instance is not None and instance.name != plan.instance:
-        problem = f'the plan answers "{plan.instance}", not "{instance.name}"'
+        problem = f'the plan is for "{plan.instance}", not "{instance.name}"'
         raise input_error("plan", [(("instance",), problem)])
     return {
         "version": VERSION,

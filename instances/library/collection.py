@@ -14,7 +14,7 @@ from instances.instance import Instance
 from instances.library.entry import Credit, LibraryEntry, LibraryLine
 
 MARK = "library/"
-"""Begin of the names by which commands select entries: ``library/NAME`` or a pattern such as ``library/*``."""
+"""Prefix of the names by which commands select entries: ``library/NAME`` or a pattern such as ``library/*``."""
 
 VERSION = 1
 """Version of the entries' format."""
@@ -91,7 +91,7 @@ class Library:
         }
 
     def write(self, entry: LibraryEntry) -> None:
-        """Write an entry, its GPU types and its line of the index, each file at once.
+        """Write an entry, its GPU types and its line of the index, each file atomically.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class Library:
             raise unknown_name("library", "instance of the library", name, self.names())
         data: Any = read_json(file)
         if data.get("version") != VERSION:
-            raise InputError(self._where(name), f"is of version {data.get('version')}; this suite reads {VERSION}")
+            raise InputError(self._where(name), f"is of version {data.get('version')}; this bench reads {VERSION}")
         return data
 
     def _file(self, name: str) -> Path:
@@ -153,4 +153,4 @@ def _digest(coefficients: object) -> str:
 
 
 LIBRARY = Library(Path(__file__).parent / "entries")
-"""The library that comes with the suite."""
+"""The library that comes with the bench."""

@@ -1,8 +1,8 @@
 """Drawing of the library's instances: 36 families of ``pool-mix``, and mixes of two suites.
 
-A family is an objective on one of nine settings: GPU types, performance model, SLO rule and laws of SLOs and rates. It
-has an instance of each of six sizes; the seed is the size. ``python -m instances.library.drawing`` adds the instances
-that the library lacks; it changes none that it has.
+A family is an objective on one of nine settings: GPU types, performance model, SLO rule, and distributions of SLOs and
+rates. It has an instance of each of six sizes; the seed is the size. ``python -m instances.library.drawing`` adds the
+instances that the library lacks; it changes none that it has.
 """
 
 from collections.abc import Iterator, Mapping

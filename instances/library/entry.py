@@ -1,4 +1,4 @@
-"""LibraryEntry of the library: an instance, the best-known plan, and the best proven bound with its certificate."""
+"""Entry of the library: an instance, the best-known plan, and the best proven bound with its certificate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """Who found a plan or a bound: a scheduler or a person, the version of the suite, and the day (ISO 8601)."""
+    """Finder of a plan or a bound: a scheduler or a person, the version of the bench, and the day (ISO 8601)."""
 
     by: str
     version: str
@@ -55,7 +55,7 @@ class LibraryEntry:
 
     @property
     def closed(self) -> bool:
-        """Whether the certificate proves that no spatial plan is better than the best-known one, or exists."""
+        """Whether the certificate proves that no spatial plan beats the best-known one, or that none exists."""
         return self.bound == NONE or (
             self.value is not None
             and self.bound is not None

@@ -1,12 +1,9 @@
-"""Interference buffer: a stated slowdown in place of interference that nobody measured."""
+"""Interference buffer: a stated slowdown in place of unmeasured interference."""
 
 from dataclasses import replace
 
 from instances.errors import InputError
 from instances.gpu import Company, DnnModel, GpuType, PairFactor
-
-MEASURED_PAIRS = {"a100": (1837, 1.920), "v100": (750, 1.175)}
-"""Measured pairs behind the catalogue by GPU type: number, and P95 of the latency in a pair over that alone."""
 
 P95_SLOWDOWN = 1.814
 """P95 of the latency in a pair over that alone, over all measured pairs of the catalogue together."""

@@ -1,4 +1,4 @@
-"""Fit the iGniter model to its light profile: eleven configurations per model (iGniter, Sec. 3.1)."""
+"""Fit of the iGniter model to its light profile: eleven configurations per model (iGniter, Sec. 3.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -119,7 +119,7 @@ def fit_pairs(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
 
 
 FOLDS = 10
-"""A division of ``rows`` into parts."""
+"""Number of parts into which ``rows`` divides the samples."""
 
 HELD_OUT: Mapping[str, Callable[[int, PairSample], Hashable]] = {
     "rows": lambda row, _: row % FOLDS,

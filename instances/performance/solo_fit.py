@@ -57,7 +57,10 @@ def fit_solo(name: str, samples: Sequence[SoloSample], per_item_ms: float) -> So
     gpu_ms = np.array([s.latency_ms for s in samples]) - batch * per_item_ms
     batches, shares = np.unique(batch), np.unique(share)
     if len(samples) < 6 or min(len(batches), len(shares)) < 2 or batches[0] != 1 or gpu_ms.min() <= 0.0:
-        raise InputError(f"solo: {name}", "expected times above the transfers, at least 6, batch 1 and two shares")
+        raise InputError(
+            f"solo: {name}",
+            "expected six or more times, all longer than the transfers, at batch 1, another batch and two shares",
+        )
     k, _ = fit_active_time(batch, share, gpu_ms)
     filled, weight = _filled_grid(batch, share, gpu_ms, batches, shares, k)
     smooth = np.exp(monotone_surface(np.log(filled), weight))

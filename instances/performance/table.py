@@ -12,7 +12,7 @@ TABLE = "table"
 """Name of this performance model."""
 
 NEVER_MS = 1e12
-"""Time at shares below the measured ones: nothing is extrapolated there. It is finite for differences of times."""
+"""Time at shares below the measured ones, which are not extrapolated; finite, so that differences of times are, too."""
 
 
 @dataclass(frozen=True, slots=True)

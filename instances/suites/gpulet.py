@@ -110,9 +110,9 @@ def arxiv_game() -> tuple[Instance, ...]:
 def traffic() -> tuple[Instance, ...]:
     """Return ``gpulet-traffic``: an SSD-MobileNet, then GoogLeNet and VGG-16 on the objects that it finds.
 
-    As in Sec. 5.1 (ATC'22) and Sec. 6.1 (arXiv'21). Every stage is a workload of its own under its model's SLO. One
-    stage follows another, so these SLOs add up to more than the application's, 202 ms. Only a simulation checks that
-    one.
+    The source is Sec. 5.1 (ATC'22) and Sec. 6.1 (arXiv'21). Every stage is a workload of its own under its model's SLO.
+    One stage follows another, so these SLOs add up to more than the application's SLO of 202 ms, which only a
+    simulation checks.
     """
     return (_application("traffic", _TRAFFIC, _TRAFFIC_EDGES, 202.0),)
 

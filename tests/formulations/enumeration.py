@@ -27,7 +27,7 @@ SCALE_STEP = 0.005
 
 
 class OneGpu:
-    """What one GPU of a type can hold."""
+    """Sets of workloads that one GPU of a type can hold."""
 
     def __init__(self, instance: Instance, gpu: GpuType) -> None:
         assert instance.performance_model == "igniter"

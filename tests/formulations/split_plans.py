@@ -114,7 +114,7 @@ def undominated(covers: set[Cover]) -> set[Cover]:
 
 
 def reachable(instance: Instance, most_gpus: int) -> Iterator[tuple[float, set[Cover]]]:
-    """What can be covered with every number of GPUs of each type, at most so many in all, and their price."""
+    """Coverable parts by number of GPUs of each type, up to a total number, with the price."""
     nobody = (0.0,) * len(instance.workloads)
     of_type = [undominated({cover for _, cover in contents(instance, p.type)} | {nobody}) for p in instance.gpus]
     known: dict[tuple[int, ...], set[Cover]] = {(0,) * len(of_type): {nobody}}

@@ -11,11 +11,11 @@ from bench.api import Bound, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen.restricted_master import Pattern
 from formulations.colgen.scheduler import ColGen, SearchedClass
-from formulations.colgen.spatial import boxes, pricer
-from formulations.configurations import SCALE_STEP, Rates
+from formulations.colgen.spatial import pricer
+from formulations.configurations import Rates
 from formulations.cpsat import CpSat
 from formulations.cpsat.progress import NO_PLAN_IN_TIME
-from instances import PART_STEPS, GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
+from instances import PART_STEPS, SCALE_STEP, GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
 from instances.performance import performance_model_names
@@ -172,11 +172,10 @@ def divisible_pricer(instance: Instance) -> pricer.Pricer:
 
 @pytest.mark.parametrize("seed", QUICK)
 def test_many_choices_are_priced_like_few(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for many workloads: few boxes, halved by their bounds, and a choice for each batch."""
+    """As for many workloads: few boxes, halved by their bounds, and entries for each batch."""
     instance = replace(draw(seed, Objective.COST, 3), gpus=(GpuPool(GAPS),))
     few = divisible_pricer(instance)
     monkeypatch.setattr(pricer, "MANY_OPTIONS", 1)
-    monkeypatch.setattr(boxes, "MANY_OPTIONS", 1)
     many = divisible_pricer(instance)
     worth = np.random.default_rng(seed).uniform(0.5, 2.0, len(instance.workloads)) / few.view.rate_rps
     profit, profits = (each.choices.rate_rps * worth[each.choices.workload] for each in (few, many))
@@ -186,10 +185,16 @@ def test_many_choices_are_priced_like_few(seed: int, monkeypatch: pytest.MonkeyP
     above, below = (many.price(profits, best * factor, *limits) for factor in (1.0 + 1e-6, 1.0 - 1e-6))
 
     assert many.best_first
-    assert len(many.choices.workload) > len(few.choices.workload) > 0
+    assert max(len(entries.of) for entries in many.boxes.entries) > len(few.choices.workload) > 0
     assert above.patterns == []
     assert above.bound == best * (1.0 + 1e-6)
     assert max(worth_of(pattern, worth) for pattern in below.patterns) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 8))])
+def test_the_optimum_with_many_choices_is_that_of_enumeration(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pricer, "MANY_OPTIONS", 1)
+    compare_split(draw(seed, Objective.COST, 3))
 
 
 def worth_of(pattern: Pattern, worth: np.ndarray) -> float:
@@ -202,10 +207,12 @@ def test_bounds_on_budgets_admit_more_and_are_replaced_where_a_pattern_needs_it(
     priced = divisible_pricer(instance)
     view = priced.view
     rough, choices = priced.rough.copy(), priced.choices
+    outshone = np.isneginf(choices.sure_ms).all(axis=1)
 
     found = priced.price(choices.rate_rps, 0.0, 2_000, 20, 200).patterns
 
     assert rough.any()
+    assert outshone.any()
     assert found
     for pattern in found:
         assert fit_gpu(view, [Resident(*member) for member in pattern.members]) is not None

@@ -141,7 +141,7 @@ def test_a_dominated_choice_can_be_replaced_in_any_feasible_gpu(seed: int, count
 
 
 def test_dominance_leaves_few_choices() -> None:
-    """What all the filters are for: without them a V100 workload has hundreds of choices."""
+    """Purpose of the filters: without them a V100 workload has hundreds of choices."""
     asked = exhaustive.draw_workloads(Random(1), V100, 6, (0.1, 0.4))
     instance = Instance("six", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
     view = View.of(instance, V100)

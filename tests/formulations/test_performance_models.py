@@ -63,7 +63,7 @@ class Tenant:
 
 @cache
 def alone(model_name: str, dnn: str, batch: int, units: int) -> dict[str, float]:
-    """What the performance model says of a model on its own, as plain numbers."""
+    """Demands of a model alone by the performance model, as plain numbers."""
     performance, model = performance_model(model_name), TINY.models[dnn]
     demand = performance.demand(TINY, model, np.array(float(batch)), np.array(TINY.share_pct(units)))
     sensitivity = performance.sensitivity(TINY, model)

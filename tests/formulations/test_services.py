@@ -22,12 +22,12 @@ from heuristics.igniter.gslice_plus import GslicePlus
 from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, PlanClass, SloRule
 from instances.catalogue import gpu_type
-from instances.continuous import waiting_probability
 from instances.costs import next_cost
 from instances.instance import instance_of_services
 from instances.services import Service
 from instances.suites import suite
 from instances.tables import gpu_tables
+from tests.instances.erlang import waiting_probability
 
 MIXES = 50
 SERVICES = 3

@@ -68,7 +68,7 @@ def busy_clock() -> Iterator[float]:
 
 
 def solved(scheduler: Scheduler, instance: Instance, limit: int, threads: int = 1) -> Outcome:
-    """What a scheduler finds with so much work."""
+    """Result of a scheduler within a work limit."""
     return scheduler.schedule(instance, Run(time.monotonic() + HOUR_S, 5, threads, work_limit=limit))
 
 

@@ -16,9 +16,8 @@ from heuristics.gpulet.elastic_partitioning import (
 )
 from heuristics.gpulet.gpu_scaling import GpuScaling, least_gpus
 from heuristics.gpulet.ideal import Ideal
-from heuristics.gpulet.pools import SCALE_STEP
 from heuristics.gpulet.sbp import SquishyBinPacking
-from instances import GpuPool, InputError, Instance, Objective, Plan, SloRule, Workload
+from instances import SCALE_STEP, GpuPool, InputError, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES, generate
 from tests.heuristics import glet

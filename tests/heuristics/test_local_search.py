@@ -12,10 +12,22 @@ from hypothesis import strategies as st
 
 from bench.api import Bound, Run, Scheduler, Status
 from bench.judging.judge import judge
-from heuristics.baselines.local_search import SCALE_STEP, LocalSearch
+from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
 from heuristics.igniter.igniter import IGniter
-from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot, Workload
+from instances import (
+    SCALE_STEP,
+    Gpulet,
+    GpuPool,
+    Instance,
+    Objective,
+    PlacedGpu,
+    Plan,
+    PlanClass,
+    SloRule,
+    Slot,
+    Workload,
+)
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES, generate
 from instances.pool_mix import pool_mix

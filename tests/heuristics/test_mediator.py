@@ -253,7 +253,7 @@ def test_a_job_without_gaps_is_placed_at_what_the_gpu_can_do() -> None:
 
 
 def test_forty_jobs_as_the_paper_has_them() -> None:
-    """What varies needs room: more GPUs than by means, far less time over capacity, more done (MediatorDNN, IV)."""
+    """Variation needs room: more GPUs than by means, far less time over capacity, more throughput (MediatorDNN, IV)."""
     for problem in suite("mediator-40").build()[:2]:
         verdicts = {}
         for scheduler in EVERY:

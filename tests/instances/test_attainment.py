@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.attainment import chain_for, missed_fraction, nodes_for
-from instances.attainment_budget import STEPS, attainment_budgets_ms, bracketed_budgets_ms, slot_times
+from instances.attainment_budget import (
+    BRACKET_GROWTH,
+    BRACKET_STEPS,
+    STEPS,
+    attainment_budgets_ms,
+    bracketed_budgets_ms,
+    slot_times,
+)
 from instances.attainment_terms import AttainmentTerms
 from instances.catalogue import gpu_type
 from instances.least_shares import least_shares, within_budgets
@@ -168,8 +175,8 @@ def test_budgets_are_those_of_a_scan_at_every_share_and_fall_with_it(immediate: 
 
 
 @pytest.mark.parametrize("immediate", [False, True])
-def test_bounds_on_budgets_hold_and_are_budgets_at_some_shares(immediate: bool) -> None:
-    random, terms, equal, apart = Random(3), TERMS._replace(immediate=immediate), 0, 0
+def test_bounds_on_budgets_hold_and_are_tight_at_small_shares(immediate: bool) -> None:
+    random, terms, tight, apart = Random(3), TERMS._replace(immediate=immediate), 0, 0
     for _ in range(25):
         model, slo, rate, batch = (
             random.randrange(4),
@@ -183,9 +190,13 @@ def test_bounds_on_budgets_hold_and_are_budgets_at_some_shares(immediate: bool) 
             least, most = bracketed_budgets_ms(V100, model, slo, rate * part, batch, terms, lower_rate_ms)
             assert np.all(least <= row)
             assert np.all(row <= most)
-            equal, apart = equal + np.count_nonzero(least[row > 0.0] == most[row > 0.0]), apart + np.any(least < most)
+            smallest = np.argmax(row > 0.0)
+            for share in (smallest, math.ceil(smallest * BRACKET_GROWTH)) if 0 < smallest < 30 else ():
+                assert most[share] - least[share] < BRACKET_STEPS * slo / STEPS
+                tight += 1
+            apart += np.any(least < most)
             lower_rate_ms = most
-    assert equal > 100
+    assert tight > 50
     assert apart > 10
 
 

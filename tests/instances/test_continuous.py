@@ -10,13 +10,12 @@ from instances.catalogue import gpu_type
 from instances.continuous import (
     continuous_budget_ms,
     largest_loads,
-    mean_in_flight,
     places_needed,
-    waiting_probability,
 )
 from instances.instance import instance_of_services
 from instances.services import Service
 from instances.view import View
+from tests.instances.erlang import mean_in_flight, waiting_probability
 
 
 def test_erlang_c_worked_by_hand() -> None:

@@ -316,7 +316,7 @@ def test_instance_that_a_file_would_change_is_not_written() -> None:
 
 
 def test_plan_embeds_only_its_own_instance() -> None:
-    with pytest.raises(InputError, match=r'^plan: instance: the plan answers "my-mix", not "other"$'):
+    with pytest.raises(InputError, match=r'^plan: instance: the plan is for "my-mix", not "other"$'):
         plan_to_json(PLAN, replace(INSTANCE, name="other"))
 
 

@@ -21,7 +21,7 @@ SMALL_1, SMALL_4, LARGE_2 = Tenant(SMALL, 1, 0.0), Tenant(SMALL, 4, 0.0), Tenant
 
 
 def times_ms(gpu: GpuType, tenants: list[Tenant], units: list[int]) -> list[float]:
-    """What the compiled kernel says."""
+    """Result of the compiled kernel."""
     rows = list(gpu.models)
     model = np.array([rows.index(t.model.name) for t in tenants], dtype=np.int64)
     batch = np.array([t.batch for t in tenants], dtype=np.int64)

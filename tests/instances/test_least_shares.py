@@ -41,7 +41,7 @@ def arrays(gpu: GpuType, tenants: list[Tenant]) -> tuple[np.ndarray, np.ndarray,
 
 
 def shares(gpu: GpuType, tenants: list[Tenant]) -> list[int] | None:
-    """What the compiled kernel says, or None where the tenants do not fit."""
+    """Result of the compiled kernel, or None if the tenants do not fit."""
     units = np.zeros(len(tenants), dtype=np.int64)
     fit = least_shares(gpu_tables(gpu, "igniter"), *arrays(gpu, tenants), units)
     return units.tolist() if fit else None

@@ -39,7 +39,7 @@ def measured(folder: str, file: str = "pairs.csv") -> Path:
 
 
 def made_up_pairs(model_name: str, gpu: GpuType = PROFILED) -> list[PairSample]:
-    """What a performance model says of every pair of configurations on its own grid."""
+    """Predictions of a performance model for every pair of configurations on its own grid."""
     places = [
         Configuration(name, batch, share) for name, batch, share in product(gpu.models, SOLO.batch, (20.0, 50.0, 100.0))
     ]

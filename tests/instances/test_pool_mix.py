@@ -173,8 +173,8 @@ def test_an_instance_says_what_it_is() -> None:
         ({"pool": "t4,v100,t4:3"}, '--pool: names "t4" twice; expected each GPU type once'),
         ({"pool": "a100-mig"}, "--pool: a100-mig is cut into MIG instances; expected v100, t4, a100,"),
         ({"pool": "v100,t4", "models": ["vgg16"]}, '--models: unknown model on v100 "vgg16"; did you mean "vgg19"?'),
-        ({"slo": "tigth"}, '--slo: unknown law of the SLOs "tigth"; did you mean "tight"?'),
-        ({"rates": "zip"}, '--rates: unknown law of the rates "zip"; did you mean "zipf"?'),
+        ({"slo": "tigth"}, '--slo: unknown distribution of the SLOs "tigth"; did you mean "tight"?'),
+        ({"rates": "zip"}, '--rates: unknown distribution of the rates "zip"; did you mean "zipf"?'),
         ({"performance_model": "ins"}, '--performance-model: unknown performance model "ins"; did you mean "inss"?'),
         (
             {"pool": "v100:2,t4", "objective": Objective.GOODPUT},

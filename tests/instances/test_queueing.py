@@ -19,7 +19,7 @@ from tests.instances.reference import percentile_99, served_latencies_ms
 
 
 def latencies_ms(arrivals_ms: list[float], batch: int, service_ms: float, timeout_ms: float) -> list[float]:
-    """What the compiled kernel says."""
+    """Result of the compiled kernel."""
     latencies = np.full(len(arrivals_ms), -1.0)
     batch_latencies_ms(np.array(arrivals_ms, float), batch, service_ms, timeout_ms, latencies)
     return latencies.tolist()
@@ -89,7 +89,7 @@ def test_kernel_agrees_with_an_event_by_event_simulation() -> None:
 def batch_by_events(
     arrivals_ms: list[float], first: int, free_ms: float, batch: int, timeout_ms: float
 ) -> tuple[float, int]:
-    """When the next batch starts and who is not on board: try each moment at which anything happens."""
+    """Start of the next batch and the requests left out: try each moment at which anything happens."""
     moments = sorted({free_ms, *arrivals_ms[first:], arrivals_ms[first] + timeout_ms})
     for now in moments:
         waiting = [k for k in range(first, len(arrivals_ms)) if arrivals_ms[k] <= now]

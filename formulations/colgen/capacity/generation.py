@@ -51,7 +51,7 @@ class CapacityGeneration(ColumnGeneration):
         return Covering(self.class_of, self.copies, self.copies, self.count, 10.0 * most_rps, exchanges=pairs)
 
     def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return the solution with slots of the workloads that they serve, where the master exchanged workloads."""
+        """Return the solution with patterns of the workloads that are really served, if the master exchanged some."""
         patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
         if self.complete(patterns):
             return counts

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
 from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share_within
-from formulations.colgen.spatial.choices import LATE_S, MANY_OPTIONS, TOO_LATE, Choices
+from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
@@ -31,10 +31,10 @@ STEPS = 13
 """Boxes along each axis, besides the open one at the end."""
 
 FEW_STEPS = 2
-"""The same where choices are many: a box takes long, and pricing halves those that count."""
+"""The same if there are many choices: a box then takes long, and pricing halves the boxes that matter."""
 
 SAMPLE = 64
-"""Choices by which the axis along which a box is halved is decided."""
+"""Number of choices from which the axis is determined along which a box is halved."""
 
 NARROW_L2_PCT, NARROW_POWER_W = 0.25, 0.5
 """Widths below which a box is not halved."""
@@ -70,6 +70,65 @@ class Takes(NamedTuple):
     l2: Floats
     power: Floats
     narrow: NDArray[np.bool_]
+
+
+class Entries(NamedTuple):
+    """Least shares and demands in one box by batch, where choices are many: those that no other of a choice dominates.
+
+    The least share and the least demands of a choice may be those of different batches. Entries bound the worth of a
+    box far better.
+
+    Attributes
+    ----------
+    of
+        Choice of each entry, ascending.
+    units, l2, power
+        Its share and demands.
+    known
+        Least share of each option, also of those that are dominated.
+    """
+
+    of: Ints
+    units: NDArray[np.int16]
+    l2: Floats
+    power: Floats
+    known: NDArray[np.int16]
+
+
+@njit(cache=True)
+def entries_in(
+    tables: Tables, choices: Choices, box: Box, known: NDArray[np.int16]
+) -> tuple[Ints, NDArray[np.int16], Floats, Floats]:
+    """Return the entries of a box; ``known`` has lower bounds on the least shares, and is overwritten with them."""
+    most = len(choices.batch)
+    of, units = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int16)
+    l2, power = np.empty(most), np.empty(most)
+    count = 0
+    for k in range(len(choices.workload)):
+        m, first = choices.model[k], count
+        for o in range(choices.option[k], choices.option[k + 1]):
+            if known[o] > tables.share_units:
+                continue
+            b, lower = choices.batch[o], max(choices.lower_units[o], known[o])
+            u = least_share_within(
+                tables, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, box.residents, box.l2_floor, box.power_floor
+            )
+            known[o] = u
+            if u > tables.share_units:
+                continue
+            own_l2, own_power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
+            e, dominated = first, False
+            while e < count and not dominated:
+                dominated = units[e] <= u and l2[e] <= own_l2 and power[e] <= own_power
+                if not dominated and u <= units[e] and own_l2 <= l2[e] and own_power <= power[e]:
+                    count -= 1
+                    units[e], l2[e], power[e] = units[count], l2[count], power[count]
+                else:
+                    e += 1
+            if not dominated:
+                of[count], units[count], l2[count], power[count] = k, u, own_l2, own_power
+                count += 1
+    return of[:count].copy(), units[:count].copy(), l2[:count].copy(), power[:count].copy()
 
 
 @njit(cache=True)
@@ -126,18 +185,21 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
 
 @njit(cache=True)
 def reachable(
-    growth: OneGrowth, choices: Choices, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
+    growth: OneGrowth, choices: Choices, box: Box, of: Ints, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> bool:
-    """Return whether ``box`` may hold patterns at least shares, by the sums of the N extreme workloads."""
+    """Return whether ``box`` may hold patterns at least shares, by the sums of the N extreme workloads.
+
+    The shares and demands are those of the choices ``of``.
+    """
     workloads, n = len(choices.first) - 1, box.residents
     if workloads < n:
         return False
     least_units = np.full(workloads, float(growth.tables.share_units + 1))
     least_l2, least_power = np.full(workloads, np.inf), np.full(workloads, np.inf)
-    for k in range(len(choices.workload)):
-        w = choices.workload[k]
-        least_units[w] = min(least_units[w], float(units[k]))
-        least_l2[w], least_power[w] = min(least_l2[w], l2[k]), min(least_power[w], power[k])
+    for e in range(len(of)):
+        w = choices.workload[of[e]]
+        least_units[w] = min(least_units[w], float(units[e]))
+        least_l2[w], least_power[w] = min(least_l2[w], l2[e]), min(least_power[w], power[e])
     if (
         np.partition(least_units, n - 1)[:n].sum() > growth.tables.share_units
         or np.partition(least_l2, n - 1)[:n].sum() > box.l2_ceiling * (1.0 + MARGIN)
@@ -163,8 +225,12 @@ def grid(tables: Tables, steps: int = STEPS) -> tuple[list[float], list[float]]:
     return [*l2_edges, np.inf], [*power_edges, np.inf]
 
 
-def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.inf) -> Takes:
+def reachable_takes(
+    growth: OneGrowth, choices: Choices, deadline: float = math.inf, entries: list[Entries] | None = None
+) -> Takes:
     """Return the least share and demands of every choice in every box that may hold patterns at least shares.
+
+    With ``entries``, those of the boxes are appended to it; then the shares and demands of choices are left out.
 
     Raises
     ------
@@ -172,8 +238,9 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
         If ``deadline`` on the clock has passed by ``LATE_S``: without all boxes there is no bound.
     """
     tables = growth.tables
-    l2_edges, power_edges = grid(tables, STEPS if len(choices.workload) < MANY_OPTIONS else FEW_STEPS)
-    count = len(choices.workload)
+    l2_edges, power_edges = grid(tables, STEPS if entries is None else FEW_STEPS)
+    count, options = len(choices.workload), len(choices.batch)
+    every = np.arange(count)
     boxes: list[Box] = []
     rows: list[tuple[NDArray[np.int16], Floats, Floats]] = []
     for residents in range(1, tables.most_residents + 1):
@@ -182,21 +249,29 @@ def reachable_takes(growth: OneGrowth, choices: Choices, deadline: float = math.
             for power_range in pairwise(power_edges):
                 if now() > deadline + LATE_S:
                     raise TimeoutError(TOO_LATE)
-                spend(count / 10)
+                spend((count if entries is None else options) / 10)
                 box = Box(residents, *l2_range, *power_range)
+                if entries is not None:
+                    known = np.zeros(options, dtype=np.int16)
+                    listed = entries_in(tables, choices, box, known)
+                    if reachable(growth, choices, box, *listed):
+                        boxes.append(box)
+                        entries.append(Entries(*listed, known))
+                    continue
                 row = (np.zeros(count, dtype=np.int16), np.empty(count), np.empty(count))
-                least_takes(tables, choices, np.arange(count), box, *row)
-                if reachable(growth, choices, box, *row):
+                least_takes(tables, choices, every, box, *row)
+                if reachable(growth, choices, box, every, *row):
                     boxes.append(box)
                     rows.append(row)
         if len(boxes) == before:
             break  # a pattern of more residents stays feasible with fewer, so there is none
+    shape = len(boxes), count if entries is None else 0
     return Takes(
         np.array(boxes, dtype=np.float64).reshape(len(boxes), 5),
-        np.array([row[0] for row in rows], dtype=np.int16).reshape(len(rows), count),
-        np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), count),
-        np.array([row[2] for row in rows], dtype=np.float64).reshape(len(rows), count),
-        np.zeros(len(rows), dtype=np.bool_),
+        np.array([row[0] for row in rows], dtype=np.int16).reshape(shape),
+        np.array([row[1] for row in rows], dtype=np.float64).reshape(shape),
+        np.array([row[2] for row in rows], dtype=np.float64).reshape(shape),
+        np.zeros(len(boxes), dtype=np.bool_),
     )
 
 
@@ -209,13 +284,17 @@ class Boxes:
     ----------
     growth, choices, deadline
         See ``reachable_takes``.
+    by_batch
+        Whether boxes have entries.
 
     Attributes
     ----------
     count
         Number of boxes; all arrays are longer.
     takes
-        Least shares and demands.
+        Least shares and demands, unless the boxes have entries.
+    entries
+        Entries of each box, if any.
     multipliers
         Multipliers of L2 and power of the last call, shape (boxes, 2).
     bound, heat
@@ -224,9 +303,11 @@ class Boxes:
         Whether the search of a box took long without finding a pattern.
     """
 
-    def __init__(self, growth: OneGrowth, choices: Choices, deadline: float = math.inf) -> None:
+    def __init__(self, growth: OneGrowth, choices: Choices, deadline: float = math.inf, by_batch: bool = False) -> None:
         self._growth, self._choices = growth, choices
-        self.takes = reachable_takes(growth, choices, deadline)
+        self.by_batch = by_batch
+        self.entries: list[Entries] = []
+        self.takes = reachable_takes(growth, choices, deadline, self.entries if by_batch else None)
         self.count = len(self.takes.box)
         self.multipliers = np.zeros((self.count, 2))
         self.bound, self.heat = np.full(self.count, np.inf), np.zeros(self.count)
@@ -257,10 +338,14 @@ class Boxes:
             return [i]
         lower, upper = max(cuts, key=lambda cut: self._least(cut[1], i, self._sample)[0].sum())
         # The least demands follow from the floors, which the lower half keeps.
+        if self.by_batch:
+            place = self._appended(i)
+            self.entries.append(self._entries(upper, i))
+            self.takes.box[i], self.takes.box[place] = lower, upper
+            return [i, place]
         row = takes.units[i].copy(), takes.l2[i].copy(), takes.power[i].copy()
         halves = [(lower, row), (upper, self._least(upper, i, self._all))]
-        many = len(self._all) >= MANY_OPTIONS  # then the test takes longer than it saves
-        kept = [half for half in halves if many or reachable(self._growth, self._choices, half[0], *half[1])]
+        kept = [half for half in halves if reachable(self._growth, self._choices, half[0], self._all, *half[1])]
         if not kept:
             takes.units[i] = self._growth.tables.share_units + 1
             return [i]
@@ -273,9 +358,15 @@ class Boxes:
     def _least(self, box: Box, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
         """Return the least shares and demands of some choices in a part of box ``within``."""
         spend(len(which) / 10)
-        row = self.takes.units[within, which], np.empty(len(which)), np.empty(len(which))
+        known = np.zeros(len(which), dtype=np.int16) if self.by_batch else self.takes.units[within, which]
+        row = known, np.empty(len(which)), np.empty(len(which))
         least_takes(self._growth.tables, self._choices, which, box, *row)
         return row
+
+    def _entries(self, box: Box, within: int) -> Entries:
+        known = self.entries[within].known.copy()
+        spend(len(known) / 10)
+        return Entries(*entries_in(self._growth.tables, self._choices, box, known), known)
 
     def _appended(self, i: int) -> int:
         """Append a box with the multipliers and bounds of box ``i``; return its number."""

@@ -102,8 +102,6 @@ class Tree:
     ----------
     nodes
         The tree so far as a proof; a branch that is not explored has the duals of the one above.
-    explored
-        Number of branches explored.
     """
 
     def __init__(self, generation: CostGeneration, enough: Callable[[float], bool]) -> None:
@@ -115,7 +113,6 @@ class Tree:
         duals = known[0] if known else nothing
         self._open = [Branch(generation.bound, np.zeros(len(count)), count.copy(), 0, duals)]
         self.nodes: list[ProofNode] = [duals]
-        self.explored = 0
 
     @property
     def open(self) -> bool:
@@ -130,7 +127,6 @@ class Tree:
     def step(self) -> bool:
         """Explore the best branch; return ``False`` if the time ran out or no branching rule applies."""
         branch = heapq.heappop(self._open)
-        self.explored += 1
         branch, relaxation = self._solve(branch)
         self.nodes[branch.position] = branch.duals
         if self._enough(branch.bound):

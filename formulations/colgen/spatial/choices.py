@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now
+from formulations.colgen.interference_boxes import least_share_within as least_share_beside
 from formulations.configurations import Rates
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_within
@@ -16,7 +17,11 @@ from instances.tables import Tables
 from instances.view import View
 
 MANY_OPTIONS = 10_000
-"""Number of options from which on parts of workloads have a choice for each batch."""
+"""Number of options from which on a box lists the least demands of each batch, and boxes are few at first."""
+
+
+SURROUNDINGS = np.array([(1.0, 0.0, 0.0), (2.0, 20.0, 1.0), (3.0, 30.0, 1.1), (4.0, 40.0, 1.2)])
+"""Residents, L2 demand (percent) and power (part of the power below throttling) in which batches are compared."""
 
 
 class Choices(NamedTuple):
@@ -64,22 +69,6 @@ class Choices(NamedTuple):
     apart: NDArray[np.bool_]
     mate_before: Ints
     mate_after: Ints
-
-
-def batch_by_batch(choices: Choices) -> Choices:
-    """Return choices of one option each.
-
-    The least demands of a choice are then those of one batch at one share. This bounds the worth of a box far better,
-    but a search has more sets to try.
-    """
-    of_option = np.repeat(np.arange(len(choices.workload)), np.diff(choices.option))
-    return choices._replace(
-        first=choices.option[choices.first],
-        workload=choices.workload[of_option],
-        model=choices.model[of_option],
-        rate_rps=choices.rate_rps[of_option],
-        option=np.arange(len(choices.batch) + 1),
-    )
 
 
 LATE_S = 0.5
@@ -221,6 +210,32 @@ def replaceable(
 
 
 @njit(cache=True)
+def _outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: NDArray[np.bool_]) -> bool:
+    """Return whether in all ``SURROUNDINGS`` a batch of ``seen`` takes less share and demands no more than ``batch``.
+
+    Row b of ``budget_ms`` has upper bounds on the budgets of batch b by share.
+    """
+    free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
+    for n, l2, part in SURROUNDINGS:
+        found, residents, power = False, int(n), part * free_w
+        v = least_share_beside(tables, model, batch, 1, budget_ms, batch, 1.0, residents, l2, power)
+        for b in range(1, len(seen)):
+            if found or v > tables.share_units:
+                break
+            if not seen[b]:
+                continue
+            u = least_share_beside(tables, model, b, 1, budget_ms, b, 1.0, residents, l2, power)
+            found = (
+                u < v
+                and tables.l2_pct[model, b, u] <= tables.l2_pct[model, batch, v]
+                and tables.power_w[model, b, u] <= tables.power_w[model, batch, v]
+            )
+        if not found and v <= tables.share_units:
+            return False
+    return True
+
+
+@njit(cache=True)
 def _drop_dominated(
     tables: Tables,
     model: int,
@@ -288,25 +303,31 @@ def _bracketed(view: View, position: int, workload: int, rates: Rates) -> list[_
     """Return the batches of a workload at each of its rates, with bounds on their budgets, from high to low rates.
 
     Budgets fall with the rate, so those at the next lower rate are upper bounds. A batch that is superfluous with these
-    is left out unseen.
+    is left out unseen. One that is outshone with these keeps them: few patterns need its budgets.
     """
     tables, model = view.tables, int(view.model[workload])
     top = int(tables.max_batch[model])
     most_ms = np.full((top + 1, tables.share_units + 1), np.inf)
     most_ms[0] = -np.inf
-    found = []
+    found: list[_BatchTable] = []
     for rate in np.sort(rates.rate_rps).tolist():
         budget, sure = np.full_like(most_ms, -np.inf), np.full_like(most_ms, -np.inf)
-        keep = np.zeros(top + 1, dtype=np.bool_)
-        for b in range(1, top + 1):
-            if most_ms[b].max() <= 0.0 or (
-                np.isfinite(most_ms[b].max())
-                and replaceable(tables, model, b, most_ms, sure, True, tables.most_residents, keep)
-            ):
+        keep, seen = np.zeros(top + 1, dtype=np.bool_), np.zeros(top + 1, dtype=np.bool_)
+        # Batches of the smallest shares come first: they outshine the others.
+        order = np.argsort(found[-1].lower_units[1:], kind="stable") + 1 if found else np.arange(1, top + 1)
+        for b in order.tolist():
+            if most_ms[b].max() <= 0.0:
                 continue
+            if np.isfinite(most_ms[b].max()):
+                if replaceable(tables, model, b, most_ms, sure, True, tables.most_residents, keep):
+                    continue
+                if _outshone(tables, model, b, most_ms, seen):
+                    budget[b], keep[b] = most_ms[b], True
+                    continue
             lower_rate_ms = most_ms[b] if np.isfinite(most_ms[b]).any() else None
             sure[b], budget[b] = view.bracket_ms(workload, b, rate, lower_rate_ms)
             most_ms[b], keep[b] = budget[b], budget[b].max() > 0.0
+            seen[b] = keep[b]
         found.append(_batch_table(view, position, model, np.full(top + 1, rate), budget, sure))
     return found[::-1]
 

@@ -11,7 +11,7 @@ from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import one_growth
 from formulations.colgen.restricted_master import Pattern, Priced
 from formulations.colgen.spatial.boxes import Boxes, Takes
-from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices, batch_by_batch
+from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
 from formulations.colgen.spatial.relaxation import Buffers
 from formulations.colgen.spatial.search import Found, search_box
 from formulations.configurations import Rates
@@ -25,8 +25,11 @@ MULTIPLIER_ROUNDS = 12
 HALVING_NODES = 3_000
 """Nodes without a pattern after which a box is halved: nearly all sets that a wide box admits are infeasible."""
 
-FEW_NODES = 100
-"""The same where choices are many: then their least demands decide, not the search."""
+FEW_NODES, PATIENCE_FACTOR, FEW_PATTERNS = 100, 4, 50
+"""The same where choices are many, at first; and its growth when a call finds few patterns: then search proves most."""
+
+MOST_KNOWN = 100_000_000
+"""Number of options times boxes beyond which no box is halved where choices are many: half a gigabyte."""
 
 NODES_PER_HALVING = 20
 """Node limit of a box per box that a pricing call may halve."""
@@ -41,6 +44,7 @@ def _search_boxes(
     merged: Tables,
     choices: Choices,
     takes: Takes,
+    of: Ints,
     order: Ints,
     profit: Floats,
     threshold: float,
@@ -68,6 +72,7 @@ def _search_boxes(
             merged,
             choices,
             takes.box[i],
+            of,
             takes.units[i],
             takes.l2[i],
             takes.power[i],
@@ -125,13 +130,17 @@ class Pricer:
         self.rough = np.any(self.choices.budget_ms > self.choices.sure_ms, axis=1)
         self.best_first = covering and len(self.choices.batch) >= MANY_OPTIONS
         if self.best_first:
-            self.choices, self.patience = batch_by_batch(self.choices), FEW_NODES
+            self.patience = FEW_NODES
         growth = one_growth(view.tables)
         self.merged = growth.tables
-        self.boxes = Boxes(growth, self.choices, deadline)
+        self.boxes = Boxes(growth, self.choices, deadline, self.best_first)
+        self._every = np.arange(len(self.choices.workload))
         self.most_residents = int(self.boxes.takes.box[:, 0].max(initial=0.0))
         self._buffers = Buffers.of(
-            len(workloads), len(self.choices.workload), self.most_residents, self.tables.share_units
+            len(workloads),
+            len(self.choices.batch if self.best_first else self.choices.workload),
+            self.most_residents,
+            self.tables.share_units,
         )
 
     def price(
@@ -230,6 +239,13 @@ class Pricer:
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
         most_halved = node_limit // NODES_PER_HALVING
         boxes_per_call = 1 if self.choices.covering else BOXES_PER_CALL
+        patience = self.patience
+        if self.best_first:
+            # For a complete list, what a box holds counts, not its bound.
+            patience = HALVING_NODES if bonus > 0.0 else patience
+            node_limit = max(node_limit, 2 * patience)
+            most_halved = min(most_halved, MOST_KNOWN // len(self.choices.batch) - boxes.count)
+            patience = patience if most_halved > 0 else node_limit
         boxes.cut[:] = False
         while now() < deadline and found.stored[0] < stop_after:
             if self.best_first and not len(order) and most_halved > 0 and boxes.cut[: boxes.count].any():
@@ -239,24 +255,30 @@ class Pricer:
             if not len(order):
                 break
             part, order = order[:boxes_per_call], order[boxes_per_call:]
+            takes, of, numbers, at = boxes.takes, self._every, part, slice(boxes.count)
+            if self.best_first:
+                at, numbers, own = slice(part[0], part[0] + 1), np.zeros(1, dtype=np.int64), boxes.entries[part[0]]
+                of, rows = own.of, (own.units[None], own.l2[None], own.power[None])
+                takes = Takes(takes.box[at], *rows, takes.narrow[at])
             nodes += _search_boxes(
                 self.tables,
                 self.merged,
                 choices,
-                boxes.takes,
-                part,
+                takes,
+                of,
+                numbers,
                 profit,
                 threshold,
                 bonus,
-                boxes.multipliers,
+                boxes.multipliers[at],
                 MULTIPLIER_ROUNDS,
                 node_limit,
-                self.patience,
+                patience,
                 pattern_limit,
                 self._buffers,
                 found,
-                boxes.bound,
-                boxes.cut,
+                boxes.bound[at],
+                boxes.cut[at],
             )
             spend(len(part) * cells / CELLS_PER_NODE)
             if self.best_first:
@@ -271,6 +293,8 @@ class Pricer:
         best_found = float((found.value - bonus * found.size)[:count].max()) if count else threshold
         bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
         cut_short = bool(np.any(bounds > threshold))
+        if self.best_first and cut_short and count < FEW_PATTERNS and now() < deadline:
+            self.patience = min(PATIENCE_FACTOR * self.patience, HALVING_NODES)
         return found, bound, cut_short, int(nodes)
 
     def _pattern(self, found: Found, row: int) -> Pattern:

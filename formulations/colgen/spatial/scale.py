@@ -6,9 +6,8 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.clock import alone
 from formulations.colgen.solution import Solution
 from formulations.colgen.spatial.generation import FitGeneration
-from formulations.configurations import SCALE_STEP
 from formulations.scale import UNDECIDED, ScaleBisection
-from instances import Instance, Objective, Plan, PlanClass
+from instances import SCALE_STEP, Instance, Objective, Plan, PlanClass
 
 
 class _Fit(Solution):

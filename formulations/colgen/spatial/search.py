@@ -230,6 +230,7 @@ def search_box(
     merged: Tables,
     choices: Choices,
     box: Floats,
+    of: Ints,
     units: NDArray[np.int16],
     l2: Floats,
     power: Floats,
@@ -249,8 +250,10 @@ def search_box(
     ----------
     tables, merged, choices
         See ``decide``.
-    box, units, l2, power
-        Rows of ``Takes``.
+    box
+        A row of ``Takes.box``.
+    of, units, l2, power
+        Entries of the box, see ``Entries``; or every choice and rows of ``Takes``.
     profit
         Profit of each choice.
     threshold, multipliers, rounds
@@ -270,8 +273,9 @@ def search_box(
         Whether the patience ended the search.
     """
     residents, capacity = int(box[0]), tables.share_units
+    workload = choices.workload[of]
     bound, l2_cap, power_cap, contenders = relax_box(
-        choices.workload, box, capacity, units, l2, power, profit, threshold, multipliers, rounds, buffers
+        workload, box, capacity, units, l2, power, profit[of], threshold, multipliers, rounds, buffers
     )
     if bound <= threshold:
         return threshold, 0, False
@@ -286,7 +290,7 @@ def search_box(
     batch = np.empty(residents, dtype=np.int64)
     last_row = min(found.stored[0] + pattern_limit, len(found.value))
     undecided = threshold
-    nodes, last_found = 0, 0
+    nodes, last_found, decided_last = 0, 0, -1
     depth = 0
     while depth >= 0:
         at[depth] += 1
@@ -296,7 +300,7 @@ def search_box(
             depth -= 1
             continue
         k = buffers.choice[j]
-        w, u = choices.workload[k], units[k]
+        w, u = workload[k], units[k]
         if (
             u > left[depth]
             or sum_worth[depth] + worth[k] + table[group[j] + 1, need - 1, left[depth] - u] + offset <= threshold
@@ -307,14 +311,15 @@ def search_box(
         previous = choices.copy_of[w]
         if previous >= 0 and (depth == 0 or choices.workload[chosen[depth - 1]] != previous):
             continue
-        if not _agrees(choices, chosen, depth, w, need == 1):
+        if not _agrees(choices, chosen, depth, w, need == 1) or (need == 1 and of[k] == decided_last):
             continue
         nodes += 1
         if nodes > node_limit or nodes - last_found > patience:
             return max(undecided, bound), nodes, nodes <= node_limit
-        chosen[depth] = k
+        chosen[depth] = of[k]
         if need > 1:
             depth += 1
+            decided_last = -1
             at[depth] = buffers.first[group[j] + 1] - 1
             sum_worth[depth] = sum_worth[depth - 1] + worth[k]
             sum_l2[depth] = sum_l2[depth - 1] + l2[k]
@@ -326,7 +331,7 @@ def search_box(
             value += profit[chosen[d]]
         if value <= threshold:
             continue
-        decided = decide(tables, merged, choices, chosen, batch)
+        decided, decided_last = decide(tables, merged, choices, chosen, batch), of[k]
         if decided < 0:
             undecided = max(undecided, value)
         if decided <= 0:

@@ -58,7 +58,7 @@ def offer(listed: Listed, steps: Ints, worth: float, units: Ints, slots: Ints) -
     kept = 0
     for k in range(listed.size[0]):
         if covers(listed.steps[k], steps):
-            # Nothing was removed so far: an older one would dominate this one and the removed ones.
+            # No entry was removed yet: this one dominates such an entry, and listed entries never dominate each other.
             listed.worth[k] = max(listed.worth[k], worth)
             return True
         if covers(steps, listed.steps[k]):
@@ -150,7 +150,7 @@ def _list_turns(
     w2: int,
     w3: int,
 ) -> bool:
-    """List the gpulets of two workloads, or of three if ``w3`` is one."""
+    """List the gpulets of two workloads, and of three if ``w3`` is below the number of workloads."""
     m1, m2, pair = asked.model[w1], asked.model[w2], w3 == len(grid.per_rps)
     m3 = 0 if pair else asked.model[w3]
     steps, slots = np.zeros(len(grid.per_rps), dtype=np.int64), np.full((2, SLOTS, 2), -1, dtype=np.int64)

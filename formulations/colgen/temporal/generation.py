@@ -1,4 +1,4 @@
-"""ContentColumn generation over relaxed contents of GPUs: certified bounds on plans whose slots may take turns."""
+"""Column generation over relaxed contents of GPUs: certified bounds on plans whose slots may take turns."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ FAR_ABOVE = 1e4
 """Cost of leaving a workload unserved, in GPUs."""
 
 ANOTHER_ROUND = 1e-3
-"""Relative decrease of the fraction that counts above which another round follows."""
+"""Least relative decrease of ``most_served`` after which another round follows."""
 
 
 class ContentColumn(NamedTuple):
@@ -55,7 +55,7 @@ class ContentColumn(NamedTuple):
 
 
 class TemporalGeneration:
-    """ContentColumn generation over contents, and the best bound so far; one subclass per objective.
+    """Column generation over contents, and the best bound so far; one subclass per objective.
 
     Parameters
     ----------

@@ -21,15 +21,15 @@ PLAN_TIME_FRACTION = 0.3
 
 def turns_obstacle(instance: Instance, plan_class: PlanClass = PlanClass.SPATIO_TEMPORAL) -> str:
     """Return the reason why ``solve_in_turns`` does not apply; empty if it does."""
-    asked, rule = f"no bound on {plan_class} plans is known", instance.slo_rule
+    unknown, rule = f"no bound on {plan_class} plans is known", instance.slo_rule
     if instance.objective not in TEMPORAL_GENERATIONS:
-        return f"{asked} for {instance.objective}"
+        return f"{unknown} for {instance.objective}"
     if rule.by_share:
-        return f"{asked} for {instance.objective} under {rule}"
+        return f"{unknown} for {instance.objective} under {rule}"
     if instance.services:
-        return f"{asked} under {CONTINUOUS}: decoding cannot take turns"
+        return f"{unknown} under {CONTINUOUS}: decoding cannot take turns"
     if rule is SloRule.P99:
-        return f"{asked} under p99: the rate that a gpulet can serve is known by simulation only"
+        return f"{unknown} under p99: the rate that a gpulet can serve is known by simulation only"
     if instance.objective is not Objective.COST and any(pool.count is None for pool in instance.gpus):
         return f"{instance.objective} needs a number of GPUs for every type of the pool"
     return ""

@@ -34,7 +34,7 @@ def overestimate(
     gpu
         Tables of the GPU type.
     configurations
-        ClassConfigurations on the GPU type.
+        Configurations on the GPU type.
     members
         Class of each resident, ascending, shape (residents,).
     low, high

@@ -1,4 +1,4 @@
-"""ClassConfigurations for ``capacity``: every batch and share of every class of identical workloads on one GPU type."""
+"""Configurations for ``capacity``: every batch and share of every class of identical workloads on one GPU type."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from instances.view import View
 
 
 class ClassConfigurations(NamedTuple):
-    """ClassConfigurations of all classes, class by class, each class in the order of ``impact``.
+    """Configurations of all classes, class by class, each class in the order of ``impact``.
 
     Attributes
     ----------

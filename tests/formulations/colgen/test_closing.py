@@ -62,7 +62,7 @@ def test_with_a_bonus_pricing_lists_every_set_above_the_threshold(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_pool_that_is_too_small_is_proven_so(seed: int) -> None:
-    """Where a fractional cover fits the pool and no plan does, only closing tells."""
+    """A fractional cover fits the pool and no plan does: only closing proves that."""
     unbounded = small(seed, 5, GpuPool(COARSE))
     fewest = exhaustive.least_cost(unbounded)
     assert fewest is not None

@@ -9,8 +9,7 @@ from bench.api import Bound, Outcome, Plan, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.scheduler import SearchedClass
-from formulations.configurations import SCALE_STEP
-from instances import Instance, Objective, PlanClass
+from instances import SCALE_STEP, Instance, Objective, PlanClass
 from tests.formulations import turns
 
 CLASSES = (PlanClass.SPATIAL, PlanClass.SPLIT, PlanClass.SPATIO_TEMPORAL)

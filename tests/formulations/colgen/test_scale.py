@@ -8,8 +8,7 @@ import pytest
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.configurations import SCALE_STEP
-from instances import GpuPool, Instance, Objective, SloRule, Workload
+from instances import SCALE_STEP, GpuPool, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate
 from tests.formulations import exhaustive

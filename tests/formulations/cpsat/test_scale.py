@@ -6,8 +6,7 @@ import pytest
 
 from bench.api import Status
 from bench.judging.judge import judge
-from formulations.configurations import SCALE_STEP
-from instances import GpuPool, Objective, SloRule, Workload
+from instances import SCALE_STEP, GpuPool, Objective, SloRule, Workload
 from tests.formulations import by_share, exhaustive
 from tests.formulations.cpsat.tiny import (
     V100,

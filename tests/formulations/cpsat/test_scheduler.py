@@ -9,9 +9,8 @@ from random import Random
 import pytest
 
 from bench.api import Bound, Status
-from formulations.configurations import SCALE_STEP
 from formulations.cpsat import CpSat
-from instances import GpuPool, GpuType, Objective, Workload
+from instances import SCALE_STEP, GpuPool, GpuType, Objective, Workload
 from instances.suites import suite
 from tests.formulations import exhaustive
 from tests.formulations.cpsat.tiny import (

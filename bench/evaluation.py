@@ -18,7 +18,7 @@ MOST_CHECKED = 1_000_000_000
 """Most requests for which a row's plan is tested; a core takes some 90 seconds for so many."""
 
 UNCHECKED = "not checked"
-"""Begin of the reason why a plan is not tested."""
+"""Beginning of the reason why a plan is not tested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,7 @@ class Trial:
     truth
         True performance model of the GPUs, for judging and simulating the plan; ``None`` for the instance's model.
     error
-        Every true figure of the GPUs differs from the instance's by up to this fraction, drawn with the seed of the
-        run.
+        Largest relative difference of each true figure of the GPUs from the instance's; drawn with the seed of the run.
     arrivals
         Arrivals of the simulation; ``None`` for no simulation.
     seconds
@@ -76,15 +75,15 @@ class Trial:
     @property
     def options(self) -> str:
         """Options of ``bench run`` without those at their default, such as `` --headroom 1.1 --error 0.2``."""
-        said = [
+        settings = [
             ("--simulate", "off" if self.arrivals is None else "on", "on"),
             ("--arrivals", "poisson" if self.arrivals is None else self.arrivals.label, "poisson"),
             ("--headroom", f"{self.headroom:g}", "1"),
             ("--truth", self.truth, None),
             ("--error", f"{self.error:g}", "0"),
         ]
-        told = "".join(f" {option} {value}" for option, value, default in said if value != default)
-        return told + " --check-holds" * self.check_holds
+        text = "".join(f" {option} {value}" for option, value, default in settings if value != default)
+        return text + " --check-holds" * self.check_holds
 
     @property
     def reality(self) -> str | None:

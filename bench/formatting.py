@@ -75,11 +75,11 @@ ON_PAPER = "on paper"
 
 HOLDS_MEANS = (
     "holds: whether every workload keeps its attainment in 10 simulations of 300 s (bench run --check-holds, bench"
-    " simulate --check); otherwise the workloads late in the run's own simulation"
+    " simulate --check); if not tested, the workloads late in the run's own simulation"
 )
 NOT_IN_TIME_MEANS = (
-    f"not in time: requests late or dropped in the run's own simulation; a workload is late with more than"
-    f" {100.0 * VIOLATIONS_ALLOWED:g} % of them, or than its attainment leaves"
+    f"not in time: requests late or dropped in the run's own simulation; a workload is late if these are more than"
+    f" {100.0 * VIOLATIONS_ALLOWED:g} % of its requests, or more than its attainment permits"
 )
 ON_PAPER_MEANS = f"{ON_PAPER}: no constraint is broken, so the plan holds on paper, but it does not under its arrivals"
 
@@ -87,8 +87,8 @@ ON_PAPER_MEANS = f"{ON_PAPER}: no constraint is broken, so the plan holds on pap
 def holding(row: Row) -> bool | None:
     """Return whether a run's plan holds.
 
-    It is the result of the test if there is one. Otherwise workloads that are late in the simulation refute it, and no
-    late workload decides nothing.
+    This is the result of the test if there is one. Otherwise it is ``False`` if workloads are late in the simulation,
+    and ``None`` (unknown) if none is.
     """
     return row.holds if row.holds is not None else False if row.sim_violating else None
 
@@ -118,7 +118,7 @@ def holds_in_words(held: bool, late: int) -> str:
 
 
 def short(row: Row) -> str:
-    """Return the beginning of a row's key, which identifies the row for people."""
+    """Return the beginning of a row's key, enough to tell rows apart."""
     return row.key[:8]
 
 

@@ -1,6 +1,6 @@
 """Test whether a plan holds: whether it keeps its SLO attainment in long simulations under random arrivals.
 
-A plan holds if no workload's attainment is below the target by a one-sided test at ``LEVEL`` over the number of
+A plan holds if no workload's attainment is below the target by a one-sided test at ``LEVEL`` divided by the number of
 workloads (Bonferroni), and the pooled attainment is at least the target minus ``POOLED_MARGIN``. The attainment of a
 workload is the fraction of its requests that are served within their SLO, over ``SEEDS`` simulations of ``SECONDS``
 each. Late requests come in clusters, so its standard error is that of the means of blocks of ``BLOCK_S`` (about a

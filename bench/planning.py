@@ -96,7 +96,7 @@ def parse_seeds(text: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """Every problem with every scheduler, variant and seed.
+    """Order of runs: every problem with every scheduler, variant and seed.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ def _variants(
 
 
 def _variant(entry: Entry, overrides: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return an identity of a scheduler with these ``overrides``."""
+    """Return a key that identifies a scheduler with these ``overrides``."""
     return entry.name, tuple(overrides.items())
 
 

@@ -131,12 +131,16 @@ def below(paper: float) -> Callable[..., float]:
     return lambda first, *_: paper / first
 
 
+Query = Callable[[Runs], str]
+"""Function that returns an entry of a table from the runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryTable:
     """A table: its head, and lines of texts and queries."""
 
     head: tuple[str, ...]
-    lines: "Sequence[tuple[str | Callable[[Runs], str], ...]]"
+    lines: "Sequence[tuple[str | Query, ...]]"
 
 
 NOT_AT_HAND = "no data"
@@ -181,7 +185,7 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 10.0 else f"{seconds:,.0f} s"
 
 
-def answer(query: Callable[[Runs], str], runs: Runs) -> str:
+def answer(query: Query, runs: Runs) -> str:
     """Return the answer to a query, or the name of the missing data."""
     try:
         return query(runs)

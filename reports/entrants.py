@@ -106,5 +106,5 @@ def _arrivals(arrivals: str | None) -> str:
     return "not simulated" if arrivals is None else "" if arrivals == "poisson" else f"{arrivals} arrivals"
 
 
-def _name(scheduler: str, told: Sequence[str]) -> str:
-    return f"{scheduler} ({', '.join(told)})" if told else scheduler
+def _name(scheduler: str, facets: Sequence[str]) -> str:
+    return f"{scheduler} ({', '.join(facets)})" if facets else scheduler

@@ -71,7 +71,7 @@ def made_for(rows: Sequence[Row], need: Need) -> list[Row]:
 
 
 def tried_like(row: Row, trial: Trial) -> bool:
-    """Return whether a row's plan was made and evaluated under ``trial``, or evaluated that far if not simulated."""
+    """Return whether a row's plan was made and evaluated under ``trial``; without a simulation, under any arrivals."""
     if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
         return False
     if trial.check_holds and row.holds is None and row.value is not None:

@@ -50,5 +50,5 @@ def restated_overheads(gpu: str) -> Floats:
 
 def restated_note(*gpus: str) -> str:
     """Return the note on restated measurements with their sources."""
-    told = ", ".join(f"{gpu.upper()}: {SOURCES[gpu]}" for gpu in gpus)
-    return f"Measurements are restated from published ones. {told}."
+    sources = ", ".join(f"{gpu.upper()}: {SOURCES[gpu]}" for gpu in gpus)
+    return f"Measurements are restated from published ones. {sources}."

@@ -14,7 +14,7 @@ from reports.need import Need, made_for
 
 
 class NotAtHandError(Exception):
-    """Missing runs or measurements of a number; the message names which in two words."""
+    """Runs or measurements that a number needs are missing; the message says in two words which."""
 
 
 @dataclass

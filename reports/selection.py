@@ -10,7 +10,7 @@ from instances.suites import SUITES
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, made_for, tried_like
 
-_COMMANDS_TOLD = 4
+_COMMANDS_NAMED = 4
 
 
 @cache
@@ -76,8 +76,8 @@ def rows_by_label(rows: Sequence[Row], needs: Mapping[str, Need]) -> dict[tuple[
 
 def nothing_to_draw(figure: str, needs: Sequence[Need]) -> NothingToDrawError:
     """Return the error of a figure without rows, with the commands that make them."""
-    commands = "`, `".join(need.command for need in needs[:_COMMANDS_TOLD])
-    more = len(needs) - _COMMANDS_TOLD
+    commands = "`, `".join(need.command for need in needs[:_COMMANDS_NAMED])
+    more = len(needs) - _COMMANDS_NAMED
     others = f" and {more} more like these" if more > 0 else ""
     return NothingToDrawError(
         figure, f"no run to draw; make its runs with `bench figures {figure}`, or by hand with `{commands}`{others}"
@@ -101,7 +101,7 @@ def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) ->
     for row in own:
         if row.plan is not None:
             plans.setdefault(row.scheduler, row)
-    notes = gaps(name, own, [row for row in own if row.scheduler not in plans], needs)
+    notes = missing_notes(name, own, [row for row in own if row.scheduler not in plans], needs)
     for scheduler, row in plans.items():
         unmarked = (row.violations or 0) - len(row.violation_details)  # the ledger keeps only the first ones
         if unmarked > 0:
@@ -109,7 +109,7 @@ def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) ->
     return plans, notes
 
 
-def gaps(figure: str, rows: Sequence[Row], fruitless: Sequence[Row], needs: tuple[Need, ...]) -> list[str]:
+def missing_notes(figure: str, rows: Sequence[Row], fruitless: Sequence[Row], needs: tuple[Need, ...]) -> list[str]:
     """Return a figure's notes on missing results.
 
     Parameters
@@ -146,5 +146,7 @@ def _schedulers(needs: Iterable[Need]) -> list[str]:
 
 
 def _cause(row: Row) -> str:
-    """Return the reason of a missing result in a few words: the termination, or the scheduler's status."""
+    """Return the reason of a missing result in a few words: the termination, violations, or the scheduler's status."""
+    if row.violations:
+        return "violations"
     return (claim_in_words(row) if row.termination == "finished" else str(row.termination)).replace("_", " ")

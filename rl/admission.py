@@ -2,15 +2,12 @@
 
 from numba import njit
 
-from instances import GOODPUT_STEP
-
-STEPS = round(1.0 / GOODPUT_STEP)
-"""Number of steps in the whole rate of a workload."""
+from instances import PART_STEPS
 
 
 @njit(cache=True)
 def admitted_rps(
-    rate_rps: float, slo_ms: float, batch: int, inference_ms: float, headroom: float, steps: int = STEPS
+    rate_rps: float, slo_ms: float, batch: int, inference_ms: float, headroom: float, steps: int = PART_STEPS
 ) -> float:
     """Return the largest part of ``rate_rps``, in ``steps`` equal steps, that the SLO rule ``assembly`` permits.
 

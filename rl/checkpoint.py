@@ -20,28 +20,28 @@ from rl.weights import in_a_line, load_weights, save_weights
 
 Scalars = dict[str, float]
 
-_NOT_LASTING = ("episodes", "save_every")
+_MAY_CHANGE = ("episodes", "save_every")
 
 
 class Means:
     """Means of scalars over the steps of an episode; a scalar may be missing in some steps."""
 
     def __init__(self) -> None:
-        self._told: dict[str, list[float]] = {}
+        self._values: dict[str, list[float]] = {}
 
     def add(self, scalars: Scalars) -> None:
         """Add the scalars of a step."""
         for name, value in scalars.items():
-            self._told.setdefault(name, []).append(value)
+            self._values.setdefault(name, []).append(value)
 
     def scalars(self) -> Scalars:
         """Return the mean of each scalar."""
-        return {name: float(np.mean(values)) for name, values in self._told.items()}
+        return {name: float(np.mean(values)) for name, values in self._values.items()}
 
 
 def lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that resumed training must share: all but its length and the interval of checkpoints."""
-    return {name: value for name, value in settings.items() if name not in _NOT_LASTING}
+    return {name: value for name, value in settings.items() if name not in _MAY_CHANGE}
 
 
 def faded(number: int, halve_every: float) -> float:
@@ -97,19 +97,19 @@ def run_episodes(
         If the checkpoint in ``folder`` belongs to another training.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    told = _resume(folder / "checkpoint.pt", terms, parts)
+    history = _resume(folder / "checkpoint.pt", terms, parts)
 
     def keep(number: int) -> None:
-        # The checkpoint is written last, so that an interruption before it repeats all steps.
+        # The checkpoint is written last: after an interruption before it, training resumes from the previous one.
         save(number, folder / "policy.pt")
         states = {name: part.state_dict() for name, part in parts.items()}
-        save_weights({"terms": terms, "told": told, **states}, folder / "checkpoint.pt")
+        save_weights({"terms": terms, "told": history, **states}, folder / "checkpoint.pt")
 
-    for number in range(len(told) + 1, episodes + 1):
-        told.append(episode(number))
-        write_bytes(folder / "scalars.csv", _as_csv(told).encode())
+    for number in range(len(history) + 1, episodes + 1):
+        history.append(episode(number))
+        write_bytes(folder / "scalars.csv", _as_csv(history).encode())
         try:
-            tell(number, told[-1])
+            tell(number, history[-1])
         except KeyboardInterrupt:
             keep(number)
             raise
@@ -127,19 +127,19 @@ def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]
                 raise InputError(str(path), f"is of a training with {name} {saved['terms'].get(name)}, not {value}")
         for name, part in parts.items():
             part.load_state_dict(saved[name])
-        told: list[Scalars] = [{str(name): float(value) for name, value in one.items()} for one in saved["told"]]
+        history: list[Scalars] = [{str(name): float(value) for name, value in one.items()} for one in saved["told"]]
     except InputError:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(str(path), f"is not a checkpoint of this training: {in_a_line(error)}") from None
-    return told
+    return history
 
 
-def _as_csv(told: list[Scalars]) -> str:
+def _as_csv(history: list[Scalars]) -> str:
     text = io.StringIO()
-    names = list(dict.fromkeys(name for scalars in told for name in scalars))
+    names = list(dict.fromkeys(name for scalars in history for name in scalars))
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["episode", *names])
-    for number, scalars in enumerate(told, start=1):
+    for number, scalars in enumerate(history, start=1):
         writer.writerow([number, *(repr(scalars[name]) if name in scalars else "" for name in names)])
     return text.getvalue()

@@ -20,10 +20,11 @@ import numpy as np
 from numba import njit
 from scipy.special import ndtr
 
+from instances import PART_STEPS
 from instances.arrays import Floats, Ints
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
-from rl.admission import STEPS, admitted_rps
+from rl.admission import admitted_rps
 from rl.cluster import Cluster
 from rl.queue_state import serve_step
 
@@ -152,7 +153,7 @@ def let_in(
                     batch[n, i],
                     inference_ms[n, i],
                     headroom,
-                    STEPS if steps is None else steps[n, i],
+                    PART_STEPS if steps is None else steps[n, i],
                 )
     return admitted
 

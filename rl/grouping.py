@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances import Objective, Workload
+from instances import PART_STEPS, Objective, Workload
 from instances.arrays import Floats, Ints
-from rl.admission import STEPS
 from rl.policy import Policy
 
 Kind = tuple[str, float]
@@ -101,9 +100,9 @@ def _divided(workload: Workload, most_rps: float, in_steps: bool) -> list[float]
     if not in_steps:
         replicas = math.ceil(workload.rate_rps / most_rps)
         return [workload.rate_rps / replicas] * replicas
-    most_steps = int(most_rps / workload.rate_rps * STEPS)
+    most_steps = int(most_rps / workload.rate_rps * PART_STEPS)
     if most_steps == 0:
         raise NoFitError(f"{workload.id} asks for {workload.rate_rps:g} req/s, and one step of it exceeds {most_rps:g}")
-    replicas = math.ceil(STEPS / most_steps)
-    steps, more = divmod(STEPS, replicas)
-    return [workload.rate_rps * (steps + (replica < more)) / STEPS for replica in range(replicas)]
+    replicas = math.ceil(PART_STEPS / most_steps)
+    steps, more = divmod(PART_STEPS, replicas)
+    return [workload.rate_rps * (steps + (replica < more)) / PART_STEPS for replica in range(replicas)]

@@ -6,11 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from instances import GpuPool, GpuType, InputError, Instance, Objective, PlacedGpu, SloRule, Workload
+from instances import PART_STEPS, GpuPool, GpuType, InputError, Instance, Objective, PlacedGpu, SloRule, Workload
 from instances.arrays import Floats, Ints
 from instances.catalogue import gpu_type
 from instances.plan import spatial_gpu
-from rl.admission import STEPS
 from rl.cluster import Cluster
 from rl.environment import let_in, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
@@ -162,7 +161,7 @@ def several(agent: TwoStage, rates_rps: Floats, drawn: int) -> tuple[Floats, Dec
 def _steps(instance: Instance, dealt: Dealt) -> Ints:
     """Return the number of steps of the workload's whole rate in each rate, at least 1."""
     whole_rps = np.array([w.rate_rps for w in instance.workloads])[dealt.position]
-    steps: Ints = np.maximum(np.rint(dealt.rate_rps / whole_rps * STEPS), 1.0).astype(np.int64)
+    steps: Ints = np.maximum(np.rint(dealt.rate_rps / whole_rps * PART_STEPS), 1.0).astype(np.int64)
     return steps
 
 

@@ -100,6 +100,9 @@ class Policy:
         return made
 
 
+_TYPES = get_type_hints(Policy)
+
+
 def save_policy(policy: Policy, path: Path) -> None:
     """Write ``policy`` to a file; see ``save_weights``."""
     save_weights(asdict(policy), path)
@@ -142,7 +145,7 @@ def _read(path: Path, changed_ns: int) -> Policy:
         if not all(isinstance(value, kind) for value in found[name]):
             raise InputError(f"{path}: {name}", f"expected a tuple of {kind.__name__}")
     if not len(policy.models) == len(policy.slo_ms) == len(policy.rate_rps):
-        raise InputError(f"{path}: models", "expected as many models as objectives and rates")
+        raise InputError(f"{path}: models", "expected as many models as SLOs and rates")
     if policy.objective not in OBJECTIVES:
         raise InputError(f"{path}: objective", f'is "{policy.objective}"; expected {" or ".join(sorted(OBJECTIVES))}')
     if not 0.0 < policy.lowest <= policy.highest or not policy.headroom > 0.0:
@@ -151,6 +154,3 @@ def _read(path: Path, changed_ns: int) -> Policy:
         if not 1 <= number <= _MOST:
             raise InputError(f"{path}: {name}", f"is {number}; expected a whole number from 1 to {_MOST}")
     return policy
-
-
-_TYPES = get_type_hints(Policy)

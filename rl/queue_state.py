@@ -21,8 +21,8 @@ def serve_step(
     requests, itself included, ends after the remaining execution of the in-flight batch and ``ceil(w / b)`` more
     batches. If its batch is not full yet, it first waits for the missing requests at the step's rate. (InSS, equation
     3, has this wait only for w < b; a later batch that is not full waits as well.) Batch n starts at ``max(U + (n - 1)
-    t, A(n b))``, where U is the start of the first batch and A(j) the arrival of request j. Arrivals grow linearly, so
-    the maximum needs no batch in between. So the number of late requests is a sum over the positions in a batch.
+    t, A(n b))``, where U is the start of the first batch and A(j) the arrival of request j. A is linear, so no batch in
+    between can delay it further. The late requests are therefore counted for each position in a batch at once.
 
     Requests older than the SLO at the end of the step have missed it and are dropped. Each request counts as late in
     the step of its arrival.
@@ -49,7 +49,7 @@ def serve_step(
     late : int
         Requests of this step that miss their SLO.
     queued : int
-        Requests that wait at the end of the step, at most those of one SLO.
+        Requests that wait at the end of the step and are not older than the SLO.
     running_ms : float
         Execution time that remains at the end of the step.
     """

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from instances import Instance, Objective, PlacedGpu
+from instances import PART_STEPS, Instance, Objective, PlacedGpu
 from instances.arrays import Floats, Ints
 from instances.budget import latency_budget_ms
 from instances.least_shares import least_share_alone, least_shares
@@ -14,7 +14,6 @@ from instances.plan import spatial_gpu
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
 from instances.view import View
-from rl.admission import STEPS
 from rl.planning import LATE_RPS, Decided, decided
 from rl.policy import Policy
 from rl.ts import Ts
@@ -98,8 +97,8 @@ def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tu
     rates_rps = rate_rps[:, None]
     if turns_away:
         # A part of a workload has fewer steps than the whole: further steps repeat its highest rate.
-        steps = np.rint(rates_rps / view.rate_rps[residents][:, None] * STEPS)
-        rates_rps = rates_rps * np.minimum(np.arange(1, STEPS + 1), steps) / steps
+        steps = np.rint(rates_rps / view.rate_rps[residents][:, None] * PART_STEPS)
+        rates_rps = rates_rps * np.minimum(np.arange(1, PART_STEPS + 1), steps) / steps
     batch, budget_ms = _thriftiest(view, residents, rates_rps, headroom)
     model = view.model[residents]
     units, level = np.zeros(len(residents), dtype=np.int64), np.zeros(len(residents), dtype=np.int64)

@@ -7,7 +7,7 @@ Deviations from the paper:
 - The temperature is optimised through its logarithm, which keeps it positive.
 - Every workload's agent has its own temperature and, unless ``Training.pooled``, its own critics and mini-batch. In the
   paper this holds for the actor only.
-- The paper's update after every step of one cluster is an update after every step of many clusters.
+- The paper updates after every step of one cluster; here, an update follows every step of many clusters.
 """
 
 import math

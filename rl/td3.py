@@ -12,7 +12,7 @@ Deviations from the paper:
   executed shares both sum to 1.
 - The critics have one output per workload for its reward; the paper's ``r''`` is their sum. A workload's later rewards
   count if it is on the same GPU in the next step.
-- The paper's update after every step of one cluster is an update after every step of many clusters.
+- The paper updates after every step of one cluster; here, an update follows every step of many clusters.
 - Two additions: a part of the actions is drawn uniformly, and the actor's loss penalises large inputs to its softmax
   and sigmoid. Without either, and with uncompressed rewards, the batches reached the ends of the sigmoid within a few
   hundred updates and stayed there.

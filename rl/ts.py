@@ -69,11 +69,12 @@ class Ts:
         return 0 if self.published else self.drawn
 
     def warm(self) -> None:
-        """Plan a large cluster with each policy, which loads torch, tabulates the GPUs and allocates memory."""
+        """Plan a large cluster and a single group with each policy: torch, tables, memory, and kernels for one row."""
         for _, policy in self._policies():
             try:
                 trained_for = agent_for(policy, gpu_type(policy.gpu)).cluster.view.instance
-                self.planned(_copies(trained_for, GROUPS_WARMED), policy, 0)
+                for groups in (GROUPS_WARMED, 1):
+                    self.planned(_copies(trained_for, groups), policy, 0)
             except (InputError, NoFitError):  # the error is reported when the policy has to decide
                 continue
 
@@ -122,7 +123,7 @@ class TsNi(Ts):
 
 @dataclass(frozen=True, slots=True)
 class TsHierarchy(Ts):
-    """Three-layer agent of InSS: a trained top layer assigns workloads to groups; TS deals them evenly instead."""
+    """Three-layer agent of InSS: a trained top layer assigns workloads to groups, which ``ts`` does evenly."""
 
     name: ClassVar[str] = "ts-hierarchy"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.CAPACITY})

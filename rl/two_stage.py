@@ -3,7 +3,7 @@
 The defaults of the two agents are the paper's parameters. Each agent's module lists its deviations. ``rl.environment``
 covers the points that the paper leaves open, and ``rl.states`` the additions to its states. Further deviations:
 
-- Under the objective ``goodput``, which the paper does not have, a workload may have no GPU: one action more.
+- Under the objective ``goodput``, which the paper does not have, a workload may have no GPU: an additional action.
 - Both agents learn from compressed rewards (``rl.environment.compressed``).
 - An actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is that of its workload
   alone.

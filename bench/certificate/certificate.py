@@ -60,7 +60,7 @@ class DualProof(Leaf):
 
 
 class TreeProof(_Record):
-    """Fork tree with duals at every leaf; node 0 is the root."""
+    """Branching tree with duals at every leaf; node 0 is the root."""
 
     kind: Literal["tree"]
     unit: Unit

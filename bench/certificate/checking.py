@@ -24,7 +24,7 @@ AGREEMENT = Fraction(1, 10**9)
 """Relative difference below which a throughput and its bound count as equal."""
 
 MOST_STEPS = 10**7
-"""Most steps of the cost between 0 and a bound; beyond, a bound is not lifted to the next cost."""
+"""Largest number of cost steps up to a bound; a bound beyond them is not raised to the next cost."""
 
 
 @dataclass(frozen=True)

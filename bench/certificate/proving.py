@@ -20,7 +20,7 @@ from instances.arrays import Ints
 from instances.files import instance_to_json, plan_to_json
 
 SLACK = 0.02
-"""Part of the distance from the next lower cost to a bound that a proof keeps; the rest shortens its search."""
+"""Fraction of the distance from the next lower cost to a bound that a proof covers: a weaker proof is found sooner."""
 
 ROUNDING = 64
 """Whole units by which the worth of a GPU is rounded up: more than its residents round theirs."""
@@ -55,7 +55,7 @@ def certificate(
     Raises
     ------
     NotProvenError
-        If there is no proof to be made.
+        If no proof can be made.
     """
     known = {"plan_class": "spatial"} if scope is None else scope
     plan_class, parts = str(known["plan_class"]), known.get("part_steps")

@@ -1,4 +1,4 @@
-"""Exhaustive search over the contents of one GPU type: none is worth more than a threshold, or here is one.
+"""Exhaustive search of one GPU type for a content worth more than a threshold, or a proof that there is none.
 
 The contents with N residents are covered by boxes of their totals C and P, which ``knapsack`` bounds. A box whose bound
 exceeds the threshold is searched depth first: a partial content is left once the dynamic program says that no

@@ -1,4 +1,4 @@
-"""Statement of a certificate: which plans it is about, and what a slot of them may serve."""
+"""Statement of a certificate: the class of its plans, and the rates that a slot of them may serve."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -49,13 +49,13 @@ class Statement:
         Raises
         ------
         NotProvenError
-            If the search has no argument for such plans.
+            If the checker cannot prove such claims.
         """
         _refuse(instance, claim)
         if instance.objective is Objective.SCALE and claim.bound != NONE:
             factor = float(claim.bound)
             if factor <= 0.0:
-                raise NotProvenError("the bound of a scale is greater than 0")
+                raise NotProvenError("the bound on a scale must be greater than 0")
             instance = instance.scaled(factor)
         class_of = classes(instance)
         _, member, copies = np.unique(class_of, return_index=True, return_counts=True)
@@ -108,7 +108,7 @@ class Statement:
 
 
 def classes(instance: Instance) -> Ints:
-    """Return the class of each workload, numbered by first occurrence: workloads that differ in nothing but their id.
+    """Return the class of each workload, numbered by first occurrence: workloads that differ only in their id.
 
     The trace of the arrivals does not count, because plans are made for rates.
     """
@@ -118,7 +118,7 @@ def classes(instance: Instance) -> Ints:
 
 
 def _refuse(instance: Instance, claim: BoundClaim) -> None:
-    """Refuse statements for which the search has no argument."""
+    """Refuse statements that the checker cannot prove."""
     objective, rule = instance.objective, instance.slo_rule
     if instance.partition is not Partition.SHARES:
         raise NotProvenError("GPUs that are cut into MIG instances have no certificates")
@@ -127,19 +127,19 @@ def _refuse(instance: Instance, claim: BoundClaim) -> None:
     if rule not in RULES:
         raise NotProvenError(f"the rule {rule} has no certificates")
     if rule.by_share and instance.arrivals != POISSON and objective is Objective.SCALE:
-        raise NotProvenError("budgets under sampled arrivals may grow with the rate")
+        raise NotProvenError("no certificates of a scale under gamma arrivals: sampled budgets may grow with the rate")
     if claim.plan_class == "split" and objective not in (Objective.COST, Objective.GOODPUT):
         raise NotProvenError(f"split plans have no certificates under {objective}")
     if claim.parts is not None and not rule.by_share:
-        raise NotProvenError(f"parts are not restricted to steps under {rule}")
+        raise NotProvenError(f"the claim restricts parts to steps; parts are not restricted to steps under {rule}")
     if claim.parts is not None and claim.plan_class != "split":
         raise NotProvenError("parts of workloads belong to split plans")
     if claim.plan_class == "split" and claim.parts is None and rule.by_share:
-        raise NotProvenError(f"split plans have certificates for parts in steps under {rule}")
+        raise NotProvenError(f"under {rule}, split plans have certificates only for parts in steps")
     if claim.plan_class == "split" and instance.services:
         raise NotProvenError("split plans of language-model services have no certificates")
     if objective is Objective.SCALE and claim.bound == NONE:
-        raise NotProvenError("a scale is excluded by a multiple of the rates")
+        raise NotProvenError("under scale, a claim needs a bound; every pool serves some multiple of the rates")
     if objective in (Objective.SCALE, Objective.CAPACITY, Objective.GOODPUT) and claim.parts is None:
         for pool in instance.gpus:
             if pool.count is None:

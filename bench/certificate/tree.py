@@ -1,4 +1,4 @@
-"""Fork tree: its leaves cover all plans, and each leaf's duals prove the bound."""
+"""Branching tree: its leaves cover all plans, and each leaf's duals prove the bound."""
 
 from collections.abc import Callable
 from fractions import Fraction

@@ -32,11 +32,11 @@ complete_instance = _offered(lambda: [*known_names(), *(f"{MARK}{name}" for name
 complete_scheduler = _offered(entries, ",@")
 
 
-def instances_option(told: str, metavar: str = "NAME|FILE|DIR[,...]") -> Any:
-    """Return the option ``--instances``, which offers what is known."""
-    return typer.Option("--instances", metavar=metavar, autocompletion=complete_instance, help=told)
+def instances_option(help_text: str, metavar: str = "NAME|FILE|DIR[,...]") -> Any:
+    """Return the option ``--instances``, which completes known names."""
+    return typer.Option("--instances", metavar=metavar, autocompletion=complete_instance, help=help_text)
 
 
-def schedulers_option(told: str, metavar: str = "A,B,C@START") -> Any:
-    """Return the option ``--schedulers``, which offers what is installed."""
-    return typer.Option("--schedulers", metavar=metavar, autocompletion=complete_scheduler, help=told)
+def schedulers_option(help_text: str, metavar: str = "A,B,C@START") -> Any:
+    """Return the option ``--schedulers``, which completes installed schedulers."""
+    return typer.Option("--schedulers", metavar=metavar, autocompletion=complete_scheduler, help=help_text)

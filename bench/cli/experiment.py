@@ -155,7 +155,7 @@ def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
     """Attribute an option's error to the experiment file if its value comes from there."""
 
     @wraps(command)
-    def told(*, context: typer.Context, **options: Any) -> None:
+    def wrapped(*, context: typer.Context, **options: Any) -> None:
         file, given = context.meta.get(_FILE), _given(context)
         if "param" in given and "schedulers" not in given and options["schedulers"] is not None:
             options["parameters"] = _of(options["schedulers"], options["parameters"])
@@ -167,7 +167,7 @@ def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
                 raise
             raise InputError(f"{file}: {error.where.removeprefix('--')}", error.problem) from None
 
-    return told
+    return wrapped
 
 
 def _of(schedulers: str, parameters: list[str]) -> list[str]:

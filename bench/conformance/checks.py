@@ -12,7 +12,7 @@ from bench.ledger.row import Row, Termination
 from bench.runner.inspection import SchedulerInfo
 from bench.runner.runner import GRACE_S, run_tasks
 from bench.task import Stage, Task
-from instances import Instance, Objective, Partition
+from instances import SCALE_STEP, Instance, Objective, Partition
 
 WITNESS = "bench.conformance.witness:Witness"
 
@@ -21,9 +21,6 @@ HURRIED_S = 3.0
 
 TOLERANCE = 1e-6
 """Relative tolerance between values and bounds that should be equal."""
-
-SCALE_STEP = 0.005
-"""Step of the values under ``scale``."""
 
 NOTHING = "there is no plan to check"
 
@@ -119,7 +116,9 @@ class _Suite:
             yield CheckResult("solves", False, "none of the given instances has an objective that it solves")
             return
         yield self._over_all("keeps every workload", "each is served at its rate", _lost)
-        yield self._over_all("is honest", "statuses and bounds agree with the judge and known values", self._lies)
+        yield self._over_all(
+            "is honest", "statuses and bounds agree with the judge and known values", self._wrong_claim
+        )
         yield self._over_all("leaves the instance alone", "it is unchanged", _changes)
         yield self._repeats()
         yield self._stops()
@@ -172,7 +171,7 @@ class _Suite:
         plans = sum(row.plan is not None for _, row in self.rows)
         return CheckResult(name, plans > 0, f"{good} ({plans} plans)" if plans else NOTHING)
 
-    def _lies(self, case: CheckedInstance, row: Row) -> str | None:
+    def _wrong_claim(self, case: CheckedInstance, row: Row) -> str | None:
         """Return the wrong claim of the scheduler, if there is one."""
         if row.status is Status.INFEASIBLE and (case.reachable is not None or row.feasible):
             return 'reports "infeasible"; there is a plan'

@@ -1,4 +1,4 @@
-"""Targets of a deployment: what each can say of a plan, and what the plan costs within that."""
+"""Targets of a deployment: what each can express of a plan, and the cost of a plan within these limits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Target(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Files of a deployment, and the plan that they say.
+    """Files of a deployment, and the plan that they express.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Deployment:
     plan, instance
         The plan read back from the files, and the instance in the target's terms; the plan is feasible.
     notes
-        Sentences about the price of what the target cannot say.
+        Sentences about the added cost of the target's limits.
     """
 
     files: Mapping[str, str]
@@ -73,7 +73,7 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
     Raises
     ------
     InputError
-        If the target cannot say any plan of the instance, or the files do not say the plan.
+        If the target can express no plan of the instance, or the files read back differ from the plan.
     """
     notes = [_REMARKS[target]] if target in _REMARKS else []
     if idle := sum(not gpu.gpulets for gpu in plan.gpus):
@@ -85,10 +85,10 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
         name = instance.gpus[0].type.name
         raise InputError(f"--to {target}", f"{name} is cut into MIG instances; expected --to {Target.MIG_PARTED}")
     if target is Target.DEVICE_PLUGIN:
-        replicas, said, terms = _equal(plan, instance, time_limit_s)
-        notes.insert(0, _price(plan, instance, said, terms, f"{replicas} equal shares"))
-        files = clusters.write_device_plugin(servers(said, terms), replicas)
-        return _checked(files, said, clusters.read_device_plugin(files, instance.name), terms, notes)
+        replicas, equal, terms = _equal(plan, instance, time_limit_s)
+        notes.insert(0, _price(plan, instance, equal, terms, f"{replicas} equal shares"))
+        files = clusters.write_device_plugin(servers(equal, terms), replicas)
+        return _checked(files, equal, clusters.read_device_plugin(files, instance.name), terms, notes)
     terms = in_percents(instance)
     found = rounded_up(plan, instance)
     if found is None:
@@ -138,12 +138,12 @@ def _memory_mib(instance: Instance, server: Server) -> float:
 def _solved(instance: Instance, time_limit_s: float, where: str) -> Plan:
     found = solved_here(instance, time_limit_s)
     if found.plan is None or not judge(found.plan, instance).feasible:
-        raise InputError(where, f"no plan within what the target can say: {found.reason or 'none was found in time'}")
+        raise InputError(where, f"no plan within the target's limits: {found.reason or 'none was found in time'}")
     return found.plan
 
 
-def _price(plan: Plan, instance: Instance, said: Plan, terms: Instance, what: str) -> str:
-    before, after = judge(plan, instance), judge(said, terms)
+def _price(plan: Plan, instance: Instance, found: Plan, terms: Instance, what: str) -> str:
+    before, after = judge(plan, instance), judge(found, terms)
     if after.cost_per_hour == before.cost_per_hour:
         return f"{what}: solved again, {after.gpus_used} GPUs as before"
     costs = f"${after.cost_per_hour:,.2f}/h instead of ${before.cost_per_hour:,.2f}/h"
@@ -154,7 +154,7 @@ def _checked(files: Mapping[str, str], plan: Plan, back: Plan, instance: Instanc
     """Check that the plan read back is the one that was written, and feasible."""
     verdict = judge(back, instance)
     if back.gpus != tuple(gpu for gpu in plan.gpus if gpu.gpulets):
-        raise InputError("deploy", "the files say another plan than they were written from")
+        raise InputError("deploy", "the files read back differ from the plan that was written")
     if not verdict.feasible:
-        raise InputError("deploy", f"the files say a plan that breaks a constraint: {verdict.violations[0].message}")
+        raise InputError("deploy", f"the plan read back breaks a constraint: {verdict.violations[0].message}")
     return Deployment(files, back, instance, tuple(notes))

@@ -184,7 +184,7 @@ KNOWN_OPTIMA = (
         1023.624,
     ),
 )
-"""Instances for which SCIP 10.0 reports a worse plan as optimal if it gets the equations as printed."""
+"""Instances for which SCIP 10.0, given the equations as printed in the paper, calls a worse plan optimal."""
 
 
 def nonlinear_answers() -> list[Finding]:

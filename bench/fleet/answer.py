@@ -25,8 +25,8 @@ def gpus_in_words(plan: Plan) -> str:
 def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding | None]]) -> str:
     """Return the saving over each practice of today whose plan holds, and the GPUs with their price.
 
-    A practice is cheaper than the best plan only where its model lacks the interference that the best plan counts, as
-    between the processes of time slicing: then it is named without a saving.
+    A practice can be cheaper than the best plan only if its model ignores interference, as time slicing does. It is
+    then named without a saving.
     """
     savings, others = [], []
     for name, (other, held) in practice.items():
@@ -41,12 +41,12 @@ def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding
         elif other.cost_per_hour > 0.0:
             savings.append(f"{100.0 * (1.0 - cost / other.cost_per_hour):.0f} % over {name} ({gpus})")
     answer = f"{gpus_in_words(plan)} for ${cost:,.2f}/h"
-    told = f"saves {', '.join(savings)}: {answer}" if savings else answer
-    return "; ".join([told, *others])
+    sentence = f"saves {', '.join(savings)}: {answer}" if savings else answer
+    return "; ".join([sentence, *others])
 
 
 def proof_line(row: Row, instance: Instance) -> str:
-    """Return what is excluded by proof."""
+    """Return the number of GPUs, or the price, that is proven too low."""
     if row.bound is None or not row.bound_certified or row.cost_per_hour is None:
         return "proven: nothing in the time allowed"
     bound = min(next_cost(row.bound, instance), row.cost_per_hour)
@@ -82,7 +82,7 @@ def headroom_line(verdict: Verdict) -> str:
 
 
 def straw_line(found: tuple[str, Plan] | None, instance: Instance, cost_per_hour: float) -> str:
-    """Return the service that costs a GPU, confirmed by solving again."""
+    """Return the last straw: a service that saves a GPU by a lower rate or a longer SLO, confirmed by solving again."""
     if found is None:
         least, slowest = 100.0 * (1.0 - RATES[0]), 100.0 * (SLOS[0] - 1.0)
         given_up = f"{least:.0f} % of its rate or {slowest:.0f} % on its SLO"
@@ -97,7 +97,7 @@ def moves_line(found: Replanned, cost_per_hour: float, unlimited_per_hour: float
     """Return the moves of a replanned plan, and what the limit on them costs."""
     more = cost_per_hour - unlimited_per_hour
     moved = f"{len(found.moved)} services change their GPU ({', '.join(found.moved)})" if found.moved else "no moves"
-    price = f"the limit costs ${more:,.2f}/h" if more > 1e-9 else "no plan without a limit was found that is cheaper"
+    price = f"the limit costs ${more:,.2f}/h" if more > 1e-9 else "without the limit, no cheaper plan was found"
     searched = "" if found.complete else "; not every choice of moves was tried in time"
     return f"  moves: {moved}; {price}{searched}"
 

@@ -1,4 +1,4 @@
-"""The last straw: the service whose rate or SLO costs a GPU, proposed by duals and confirmed by solving again."""
+"""Last straw: a service whose lower rate or longer SLO saves a GPU, proposed by duals, confirmed by solving again."""
 
 import time
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from bench.judging.judge import judge
 from instances import Instance, Plan, Workload
 
 MOST_CANDIDATES = 3
-"""Services that are tried."""
+"""Most services that are tried."""
 
 RATES, SLOS = (0.75, 0.9), (1.5, 1.25)
 """Factors on a service's rate, or else on its SLO, from strong to mild."""
@@ -59,7 +59,7 @@ def _with(instance: Instance, changed: Workload) -> Instance:
 
 
 def last_straw(instance: Instance, plan: Plan, seconds: float) -> tuple[str, Plan] | None:
-    """Return what the dearest service gives up that saves a GPU, and the plan then; ``None`` if none was found.
+    """Return a change of one of the dearest services that saves a GPU, and the plan with it; ``None`` without one.
 
     Parameters
     ----------

@@ -37,9 +37,9 @@ class Replanned:
 def replan(instance: Instance, old: Plan, most_moves: int, seconds: float) -> Replanned:
     """Return the cheapest plan found with at most ``most_moves`` moves.
 
-    Shares and batches may change in place; services of the old plan that ``instance`` lacks end. The search tries
-    every choice of services to move, first those of GPUs that no longer hold, then those that close a GPU. A local
-    search plans each GPU.
+    Shares and batches may change in place; services that only the old plan has are stopped. The search tries
+    every choice of services to move: first services on GPUs that can no longer serve all of theirs, then all services
+    of a GPU, which closes it. A local search plans each GPU.
 
     Raises
     ------
@@ -105,7 +105,7 @@ class _MoveSearch:
         return self.planned[contents]
 
     def place(self, gpus: tuple[Contents, ...], waiting: tuple[str, ...], moves: int) -> None:
-        """Place the waiting services in every way, repair GPUs that do not hold, then close GPUs."""
+        """Place the waiting services in every way, relieve GPUs that cannot serve all of theirs, then close GPUs."""
         if time.monotonic() > self.deadline:
             self.complete = False
         elif waiting:
@@ -113,15 +113,17 @@ class _MoveSearch:
             for position, (kind, there) in enumerate(gpus):
                 if self.home.get(waiting[0]) == position or (not there and kind in empty):
                     continue  # empty GPUs of a type are alike
-                empty |= {kind} if not there else set()
+                if not there:
+                    empty.add(kind)
                 together = kind, there | {waiting[0]}
                 if self.gpu(together) is not None:
                     self.place((*gpus[:position], together, *gpus[position + 1 :]), waiting[1:], moves)
-        elif (broken := next((p for p, each in enumerate(gpus) if self.gpu(each) is None), None)) is not None:
-            kind, there = gpus[broken]
-            for service in sorted(name for name in there if self.home.get(name) == broken) if moves else []:
+        elif (full := next((p for p, each in enumerate(gpus) if self.gpu(each) is None), None)) is not None:
+            kind, there = gpus[full]
+            movable = sorted(name for name in there if self.home.get(name) == full) if moves else []
+            for service in movable:
                 left = kind, there - {service}
-                self.place((*gpus[:broken], left, *gpus[broken + 1 :]), (service,), moves - 1)
+                self.place((*gpus[:full], left, *gpus[full + 1 :]), (service,), moves - 1)
         else:
             self._accept(gpus)
             for position, (kind, there) in enumerate(gpus):

@@ -23,7 +23,7 @@ SHORT = ("local-search.rounds=2000",)
 """Limit on the local search, which leaves most of the time to column generation."""
 
 PRACTICE = ("whole-gpu", "equal-shares", "time-slicing")
-"""Schedulers of today's clusters."""
+"""Schedulers that stand for today's practice."""
 
 _MEMORY_GB = 8.0
 

@@ -29,15 +29,15 @@ class Surviving:
 
 
 def surviving(plan: Plan, instance: Instance, bound_per_hour: float, seconds: float) -> Surviving | None:
-    """Return the plan with the cheapest spare GPU with which it survives any one failure; ``None`` if none is on offer.
+    """Add to a plan the cheapest spare GPU with which it survives any one failure; return ``None`` if there is none.
 
-    Whatever GPU fails, the GPUs left cost at least the bound of the plan, so the whole costs at least the bound plus
-    the cheapest GPU. With one GPU type, one more GPU than the least is the least.
+    After any failure, the GPUs left cost at least the bound, so all GPUs cost at least the bound plus the cheapest
+    GPU. With one GPU type, an optimal plan with one spare GPU is therefore optimal, too.
 
     Parameters
     ----------
     plan, instance
-        A feasible plan.
+        A feasible plan and its instance.
     bound_per_hour
         Certified bound on the cost of a plan.
     seconds

@@ -38,7 +38,7 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     mig = instance.partition is Partition.MIG
     planned_for = instance
     if instance.objective is Objective.SCALE and instance.slo_rule.by_share:
-        # Budgets depend on the part of its workload's requests that a slot gets: at the scale that the plan reaches.
+        # Budgets depend on the rate of a slot, so they are those at the multiple of the rates that the plan reaches.
         planned_for = instance.scaled(_scale(plan, instance) or 1.0)
     views = {} if mig else {pool.type.name: View.of(planned_for, pool.type) for pool in instance.gpus}
     over_capacity_pct = None
@@ -57,7 +57,7 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     units = {pool.type.name: pool.type.share_units for pool in instance.gpus}
     prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
     cost = math.fsum(prices[gpu.type] for gpu in used)
-    # The shares of jobs, and shares above the capacity of a GPU, sum to more than the whole GPU.
+    # Shares sum to more than the whole GPU if they belong to jobs, or if the plan breaks the constraint on shares.
     free_pct = [100.0 * max(0.0, 1.0 - gpu.share_units / units[gpu.type]) for gpu in used]
     busy_pct = _busy_pct(plan, slots, units)
     throughput = math.fsum(slot.throughput_rps for slot in slots)

@@ -90,16 +90,16 @@ def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str]
         except ValueError as error:
             problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {DELETE}"
             raise InputError(f"{at}: {column.name}", problem) from None
-    row, told = Row(**read), values.get(REACH)
-    if row.plan is not None and told is not None and reach_from_sql(told, at) != Reach.of(row.plan):
+    row, reach = Row(**read), values.get(REACH)
+    if row.plan is not None and reach is not None and reach_from_sql(reach, at) != Reach.of(row.plan):
         raise InputError(f"{at}: {REACH}", f"is damaged: not that of the plan; {DELETE}")
     return row
 
 
 def digest(values: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a stored row without its empty columns, so that columns added later do not change it."""
-    told = [f"{name}={value!r}" for name, value in sorted(values.items()) if value is not None and name != DIGEST]
-    return sha256("\n".join(told).encode()).hexdigest()
+    lines = [f"{name}={value!r}" for name, value in sorted(values.items()) if value is not None and name != DIGEST]
+    return sha256("\n".join(lines).encode()).hexdigest()
 
 
 @cache

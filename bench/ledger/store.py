@@ -97,9 +97,9 @@ class Ledger:
         If the file does not exist (without ``create``), is no ledger, or was written by a newer version of the bench.
     """
 
-    def __init__(self, path: Path, *, create: bool = False) -> None:
-        self.file = LedgerFile(path, create=create)
-        self.named = path
+    def __init__(self, path: Path | str, *, create: bool = False) -> None:
+        self.named = Path(path)
+        self.file = LedgerFile(self.named, create=create)
         self.notice: str | None = None
         self._added: list[tuple[Row, Instance]] = []
         self._secured = 0
@@ -323,8 +323,8 @@ class Ledger:
             simulated = self.file.execute("SELECT key, rowid FROM runs WHERE typeof(simulation) = 'text'").fetchall()
             for key, rowid in simulated:
                 with self.file.database.blobopen("runs", "simulation", rowid, readonly=True) as simulation:
-                    told = _ARRIVALS.match(simulation.read(_BEGINNING))
-                found[key] = told[1].decode() if told else self._whole_simulation(rowid)["arrivals"]
+                    match = _ARRIVALS.match(simulation.read(_BEGINNING))
+                found[key] = match[1].decode() if match else self._whole_simulation(rowid)["arrivals"]
         return found
 
     def _whole_simulation(self, rowid: int) -> JsonObject:

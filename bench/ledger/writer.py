@@ -25,7 +25,7 @@ _HAPPENED: dict[type[InputError], str] = {
     LostLedgerError: "was removed or replaced",
     DamagedLedgerError: "was damaged",
 }
-"""Fate of the ledger, by the error; other errors say it themselves."""
+"""Event to report, by the error; other errors state their own."""
 
 
 class Writer:

@@ -78,8 +78,8 @@ def with_plan(entry: LibraryEntry, plan: Plan, by: str, where: str = "plan") -> 
         return Submission(name, False, False, f"{name}: refused: the plan is infeasible: {reason}"), entry
     if entry.value is not None and not better(verdict.value, entry.value, instance.objective):
         relation = "is worse than" if better(entry.value, verdict.value, instance.objective) else "ties with"
-        told = f"{name}: no new best: {verdict.value:.10g} {relation} {entry.value:.10g}"
-        return Submission(name, False, False, told), entry
+        sentence = f"{name}: no new best: {verdict.value:.10g} {relation} {entry.value:.10g}"
+        return Submission(name, False, False, sentence), entry
     before = "" if entry.value is None else f" (before: {entry.value:.10g})"
     found = replace(entry, plan=plan, value=verdict.value, plan_credit=credit(by))
     closed = ", which the bound proves best" if found.closed else ""
@@ -125,5 +125,5 @@ def with_bound(
 
 
 def credit(by: str) -> Credit:
-    """Return the credit for a finding of today with this version of the suite."""
+    """Return the credit for a finding of today with this version of the bench."""
     return Credit(by, distribution_version("gpushare-bench") or "", datetime.now(UTC).date().isoformat())

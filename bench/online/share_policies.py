@@ -121,10 +121,10 @@ STEP_PCT = 10.0
 class Reactive:
     """Policy that tunes the batch and share of each workload from its own measurements, without a performance model.
 
-    The target time of a batch is half the SLO. The batch size changes as if its time were proportional to it, by at
-    most a factor of two. The share grows if the workload violates its SLO or its batches are slower than the target.
-    It shrinks if neither holds and the batches are faster than the target by more than the band. A gpulet with several
-    slots or without served requests does not change. The number of GPUs does not change.
+    The target time of a batch is half the SLO. The batch size changes by at most a factor of two, as if the time of a
+    batch were proportional to its size. The share grows if the workload violates its SLO or its batches are slower than
+    the target. It shrinks if neither holds and the batches are faster than the target by more than the band. A gpulet
+    with several slots or without served requests does not change. The number of GPUs does not change.
 
     Parameters
     ----------

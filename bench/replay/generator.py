@@ -56,7 +56,7 @@ def send(
     shared
         The requests, and the serving plan that is active.
     routes
-        By serving plan and workload.
+        Routing of the requests, by serving plan and workload.
     deliver
         Sends a request to a slot.
     leave

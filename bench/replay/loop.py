@@ -120,7 +120,7 @@ def run_loop(
     tell
         Receiver of one line per step.
     execute
-        Runs a command in a folder within seconds and returns its exit code.
+        Runs a command in a folder within a number of seconds and returns its exit code.
     budget_min
         Minutes for all steps, those of earlier calls included; a step that does not fit is left out.
     """

@@ -57,8 +57,8 @@ class DaskCluster:
         try:
             self._client = Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
-            told = " ".join(str(error).split()) or "no answer from a Dask scheduler"
-            raise InputError(f"{_OPTION} {address}", f"cannot be reached: {told}") from None
+            problem = " ".join(str(error).split()) or "no answer from a Dask scheduler"
+            raise InputError(f"{_OPTION} {address}", f"cannot be reached: {problem}") from None
         self.address = address
 
     def __enter__(self) -> Self:
@@ -71,7 +71,7 @@ class DaskCluster:
     def jobs(self, tasks: Sequence[Task]) -> int:
         """Check the nodes (see ``nodes``) and return how many of ``tasks`` can run in parallel."""
         threads = max(task.threads for task in tasks)
-        return sum(node.slots // threads for node in self.nodes(_packages(tasks), threads))
+        return sum(node.threads // threads for node in self.nodes(_packages(tasks), threads))
 
     def nodes(self, packages: Sequence[str], threads: int) -> list[Node]:
         """Return the nodes after checking that their rows are comparable.
@@ -105,14 +105,15 @@ class DaskCluster:
             difference = node.difference(here)
             if difference is not None:
                 raise InputError(f"{where}: {address}", difference)
-            if node.slots < threads:
-                raise InputError(f"{where}: {address}", f"has {node.slots} threads; a run needs {threads} (--threads)")
+            if node.threads < threads:
+                problem = f"has {node.threads} threads; a run needs {threads} (--threads)"
+                raise InputError(f"{where}: {address}", problem)
             nodes.append(node)
         for host in {node.host for node in nodes}:
             there = [node for node in nodes if node.host == host]
-            slots, cores = sum(node.slots for node in there), there[0].cores
-            if slots > cores:
-                problem = f"its workers have {slots} threads for {cores} cores; start them with fewer threads"
+            total, cores = sum(node.threads for node in there), there[0].cores
+            if total > cores:
+                problem = f"its workers have {total} threads for {cores} cores; start them with fewer threads"
                 raise InputError(f"{where}: {there[0].address}", problem)
         return nodes
 

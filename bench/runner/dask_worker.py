@@ -26,7 +26,7 @@ class Node:
     ----------
     address, host
         Address of the worker and name of its machine; empty for the bench itself.
-    slots, cores
+    threads, cores
         Threads of the worker, and cores of the machine that it may use.
     versions
         Versions of everything that can change a plan: Python, solvers, and a hash of the relevant packages' sources.
@@ -34,7 +34,7 @@ class Node:
 
     address: str
     host: str
-    slots: int
+    threads: int
     cores: int
     versions: Mapping[str, str | None]
 
@@ -85,7 +85,7 @@ def run_on_node(task: Task, packages: Sequence[str], here: Node, batch: str) -> 
     # Dask's nanny marks its workers as daemons, which may not start processes since these could outlive them. Here the
     # watchdog kills such processes.
     vars(multiprocessing.current_process())["_config"]["daemon"] = False
-    with _UNDER_WAY.slots(task.threads, node.slots, batch) as interruption:
+    with _UNDER_WAY.held(task.threads, node.threads, batch) as interruption:
         try:
             (row,) = run_tasks([task], None, 1, interruption=interruption)
         except KeyboardInterrupt:
@@ -108,7 +108,7 @@ class _UnderWay:
         self._runs: dict[str, list[Interruption]] = {}
 
     @contextmanager
-    def slots(self, threads: int, most: int, batch: str) -> Iterator[Interruption]:
+    def held(self, threads: int, most: int, batch: str) -> Iterator[Interruption]:
         """Hold ``threads`` of ``most`` as soon as they are free; a larger run waits until it is alone."""
         with self._changed:
             self._changed.wait_for(

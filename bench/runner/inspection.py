@@ -11,7 +11,7 @@ from typing import Any
 from bench.api import has_own_model, partitions, work_unit
 from bench.runner.forkserver import start_forkserver
 from bench.runner.messages import Message
-from bench.runner.watchdog import Warden
+from bench.runner.watchdog import Watchdog
 from bench.runner.worker import Report, wait_to_be_killed
 from bench.runner.worker_limits import become_worker
 from bench.runner.worker_process import Worker
@@ -123,11 +123,11 @@ def inspect_variants(
     if not waiting:
         return found
     start_forkserver()
-    warden = Warden()
+    watchdog = Watchdog()
     lost, alone = 0, False
     try:
         while waiting:
-            answered, problem = _ask(waiting[:1] if alone else waiting, warden, import_limit_s)
+            answered, problem = _ask(waiting[:1] if alone else waiting, watchdog, import_limit_s)
             found += answered
             waiting = waiting[len(answered) :]
             if problem == _LOST and lost < _MOST_LOST:
@@ -139,12 +139,12 @@ def inspect_variants(
                 found.append(SchedulerInfo(entry, overrides=given, error=problem))
                 alone = False
     finally:
-        warden.close()
+        watchdog.close()
     return found
 
 
 def _ask(
-    asked: Sequence[tuple[Entry, Mapping[str, str]]], warden: Warden, import_limit_s: float
+    asked: Sequence[tuple[Entry, Mapping[str, str]]], watchdog: Watchdog, import_limit_s: float
 ) -> tuple[list[SchedulerInfo], str]:
     """Import the schedulers in turn in one worker.
 
@@ -153,7 +153,7 @@ def _ask(
     answers, problem
         The descriptions, and the reason why the scheduler after the last one has none.
     """
-    worker = Worker(main, warden)
+    worker = Worker(main, watchdog)
     answers: list[SchedulerInfo] = []
     problem = ""
     try:

@@ -176,7 +176,7 @@ class LineReader:
         Raises
         ------
         InputError
-            If a line is no message, for example because other code wrote into the pipe, or if there are too many.
+            If a line is not a message, for example because other code wrote into the pipe, or if there are too many.
         """
         self._count(data)
         # Only the new piece can contain a line end, so a large plan in many pieces is searched only once.
@@ -206,12 +206,12 @@ class LineReader:
         head, _, plan = line.partition(b"\t")
         message = parsed(head)
         if not isinstance(message, dict) or "type" not in message:
-            raise InputError("worker", "sent data that is no message; expected JSON objects, one per line")
+            raise InputError("worker", "sent data that is not a message; expected JSON objects, one per line")
         return message | {"size_bytes": len(line)} | ({"plan": plan} if plan else {})
 
 
 def parsed(text: bytes) -> object:
-    """Return the value of a JSON text, or ``None`` if it is none."""
+    """Return the value of a JSON text, or ``None`` if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

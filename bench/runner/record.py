@@ -37,13 +37,13 @@ class Incumbent:
         Raises
         ------
         InputError
-            If the text is no JSON object.
+            If the text is not a JSON object.
         """
         if self.plan_text is None:
             return None
         plan = parsed(self.plan_text)
         if not isinstance(plan, dict):
-            raise InputError("plan", "is no JSON object")
+            raise InputError("plan", "is not a JSON object")
         return plan
 
 
@@ -68,7 +68,7 @@ class RunRecord:
     limited_by
         Mechanism of the memory limit: ``control group`` or ``address space``.
     quiet_at
-        Latest time, on the monotonic clock, by which the worker had written none of the messages still to be taken.
+        Time on the monotonic clock; the worker wrote all messages that are still to be taken after it.
     """
 
     task: Task
@@ -150,8 +150,8 @@ class RunRecord:
     def _time(self, message: Message, now: float) -> float:
         """Return the time of a message since the start of the clock.
 
-        It is the worker's precise time, unless the worker had not sent the message by then, or claims a time to come.
-        Then it is the time of the arrival. A scheduler's code runs in the worker and can change what that claims.
+        It is the worker's precise time, unless the worker had not sent the message by then, or claims a time in the
+        future. Then it is the time of the arrival. A scheduler's code runs in the worker and can change its claims.
         """
         if self.clock_started is None:
             raise InputError("worker", "sent a result before it started its clock")
@@ -164,8 +164,8 @@ class RunRecord:
         return seen_s
 
     def _contradict(self, claimed: float | None, seen_s: float) -> None:
-        told = "no time" if claimed is None else f"{claimed:.3g} s"
-        self._contradiction = f"the scheduler's worker claimed {told} where the bench saw {seen_s:.3g} s, which counts"
+        claim = "no time" if claimed is None else f"{claimed:.3g} s"
+        self._contradiction = f"the scheduler's worker claimed {claim} where the bench saw {seen_s:.3g} s, which counts"
 
     def _chunk(self, message: Message, elapsed_s: float) -> None:
         times = message["decision_s"]

@@ -26,7 +26,7 @@ from bench.runner.messages import Message, checked
 from bench.runner.record import Incumbent, RunRecord
 from bench.runner.scorer import Scorer, borrowed_scorer
 from bench.runner.scoring import RefusedChunk, Start, judged_chunk, score, unscored
-from bench.runner.watchdog import Warden
+from bench.runner.watchdog import Watchdog
 from bench.runner.worker_limits import ControlGroup, control_group
 from bench.runner.worker_process import Worker
 from bench.scenarios import Tally
@@ -44,12 +44,12 @@ The first start on a machine compiles kernels: all of column generation takes up
 """
 
 ATTEMPTS = 3
-"""Most attempts of a run that ends without its fault."""
+"""Largest number of attempts of a run that ends through a failure of the bench."""
 
 _DYING_S = 1.0
 
 _LOOK_S, _LOOK_PART = 0.02, 0.05
-"""Longest time for which a deciding worker is not looked at: this, or this part of its time if that is more."""
+"""Longest time between two looks at a deciding worker: the larger of these seconds and this part of its time so far."""
 
 _REFILL_S = 0.1
 """Time that a worker whose pipe was full may need to write the waiting message after the bench has read the pipe."""
@@ -239,16 +239,16 @@ class _Bench:
         self.waiting.extend((task, 1) for task in tasks)
         with signals_noted(interruption) as interrupted:
             start_forkserver()
-            warden = Warden()
+            watchdog = Watchdog()
             try:
-                with borrowed_scorer(warden) as self.scorer:
+                with borrowed_scorer(watchdog) as self.scorer:
                     if any(task.trial.arrivals is not None for task, _ in self.waiting):
                         self._warm_scorer(interrupted)
-                    self._work_through(warden, interrupted)
+                    self._work_through(watchdog, interrupted)
                 self.writer.settle(interrupted.wakeup)
             finally:
                 self._kill_all()
-                warden.close()
+                watchdog.close()
         if interrupted:
             raise KeyboardInterrupt
         return self.rows
@@ -261,10 +261,10 @@ class _Bench:
         if interrupted:
             self.scorer.drop_work()
 
-    def _work_through(self, warden: Warden, interrupted: Interruption) -> None:
+    def _work_through(self, watchdog: Watchdog, interrupted: Interruption) -> None:
         while (self.waiting or self.active or self.scorer) and not interrupted:
             while self.waiting and self._has_room and not interrupted:
-                self._start(*self.waiting.popleft(), warden)
+                self._start(*self.waiting.popleft(), watchdog)
             self._look(interrupted.wakeup)
             self._end_overdue()
             self.writer.retry()
@@ -274,16 +274,16 @@ class _Bench:
     @property
     def _has_room(self) -> bool:
         """Whether the next run can start."""
-        # A repeated run is alone: if its scheduler kills the forkserver, it does so to no other run.
+        # A repeated run is alone: if its scheduler kills the forkserver, it harms no other run.
         if self.active and max(self.waiting[0][1], *(run.attempt for run in self.active)) > 1:
             return False
         # Limit the queue of unjudged runs: they fill memory, and are lost if the bench dies.
         return len(self.active) < self.jobs > len(self.scorer) and not self.writer.full
 
-    def _start(self, task: Task, attempt: int, warden: Warden) -> None:
+    def _start(self, task: Task, attempt: int, watchdog: Watchdog) -> None:
         start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
         asked_at = time.monotonic()
-        process = Worker(worker.main, warden)
+        process = Worker(worker.main, watchdog)
         group = control_group(process.pid, task.memory_limit_mb, task.threads)
         tally = None
         if task.scenarios is not None:

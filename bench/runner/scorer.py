@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from bench.runner.forkserver import start_process
-from bench.runner.watchdog import Warden
+from bench.runner.watchdog import Watchdog
 from bench.runner.worker_limits import leave_forkserver
 from instances import InputError
 
@@ -45,12 +45,12 @@ class Scorer:
 
     Parameters
     ----------
-    warden
+    watchdog
         Watchdog that kills the process if the bench dies.
     """
 
-    def __init__(self, warden: Warden) -> None:
-        self._warden = warden
+    def __init__(self, watchdog: Watchdog) -> None:
+        self._watchdog = watchdog
         self._waiting: deque[_Job] = deque()
         self._failed_starts = 0
         self._repeated = False
@@ -60,7 +60,7 @@ class Scorer:
         self._process, (self._inbox, self._outbox) = start_process(_serve, "bench scorer", reads=1, writes=1)
         assert self._process.pid is not None
         self._pid = self._process.pid
-        self._warden.guard(self._pid)
+        self._watchdog.guard(self._pid)
         self._idle = self._ready = False
         self._due = time.monotonic() + _STARTUP_LIMIT_S
 
@@ -149,14 +149,14 @@ class Scorer:
         if not repeat:
             self._waiting.popleft().failed(reason)
 
-    def guard(self, warden: Warden) -> None:
+    def guard(self, watchdog: Watchdog) -> None:
         """Have a watchdog kill the process if the bench dies."""
-        self._warden = warden
-        warden.guard(self._pid)
+        self._watchdog = watchdog
+        watchdog.guard(self._pid)
 
     def release(self) -> None:
         """Have no watchdog guard the process, which ends by itself when the bench ends."""
-        self._warden.release(self._pid)
+        self._watchdog.release(self._pid)
 
     def end(self) -> None:
         """Kill the process."""
@@ -171,13 +171,13 @@ _IDLE: list[Scorer] = []
 
 
 @contextmanager
-def borrowed_scorer(warden: Warden) -> Iterator[Scorer]:
+def borrowed_scorer(watchdog: Watchdog) -> Iterator[Scorer]:
     """Start a process or take one that is idle; it is kept unless it still has work at the end."""
     try:
         process = _IDLE.pop()
-        process.guard(warden)
+        process.guard(watchdog)
     except IndexError:
-        process = Scorer(warden)
+        process = Scorer(watchdog)
     try:
         yield process
     finally:

@@ -172,7 +172,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
     assert record.termination is not None
     if record.termination is Termination.INVALID_PLAN:
         figures = {}
-    split = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
+    by_throughput = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
     accounted_s = math.fsum(part for part in (record.import_s, record.warm_s, record.decision_s) if part is not None)
     row = Row(
         key=task.key,
@@ -187,8 +187,8 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         status=record.status,
         termination=record.termination,
         reason=record.reason,
-        objective="throughput" if split else instance.objective.value,
-        throughput_of=instance.objective.value if split else None,
+        objective="throughput" if by_throughput else instance.objective.value,
+        throughput_of=instance.objective.value if by_throughput else None,
         slo_rule=instance.slo_rule.value,
         performance_model=instance.performance_model,
         bound=None if bound is None else bound["value"],

@@ -99,7 +99,7 @@ def _members(worker: int, born_ticks: int, server: int | None) -> set[int]:
         found = [worker]
         for process, (parent, session, started_ticks) in listed.items():
             spared = process in own or process == os.getpid() or started_ticks < born_ticks
-            # Workers and wardens are spared. Whatever else has left the forkserver's session was adopted from a run.
+            # Workers and watchdogs are spared. Whatever else has left the forkserver's session was adopted from a run.
             adopted = session_of_server is not None and parent == server and session != session_of_server
             if session == worker or (not spared and (adopted or _has_mark(process, mark(worker)))):
                 found.append(process)
@@ -158,7 +158,7 @@ def _bytes(file: str) -> bytes:
 _JOIN_S = 5.0
 
 
-class Warden:
+class Watchdog:
     """Handle of the watchdog in the bench: it registers workers, and restarts a watchdog that was killed."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class Warden:
         self._start()
 
     def _start(self) -> None:
-        self._process, (self._outbox,) = start_process(watch, "bench warden", reads=1, writes=0)
+        self._process, (self._outbox,) = start_process(watch, "bench watchdog", reads=1, writes=0)
 
     def guard(self, worker: int) -> None:
         """Register ``worker`` to be killed when the bench ends."""

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 
 from bench.runner.forkserver import forkserver_pid, has_died, start_process
 from bench.runner.messages import LineReader, Message
-from bench.runner.watchdog import Warden, boot_ticks, kill_run
+from bench.runner.watchdog import Watchdog, boot_ticks, kill_run
 
 LOG_TAIL_BYTES = 4096
 """Bytes that are kept from the end of a run's output."""
@@ -33,11 +33,11 @@ class Worker:
     ----------
     main
         Function that the process runs; its arguments are the pipes for orders, for messages and for output.
-    warden
+    watchdog
         Watchdog that guards the process from its start.
     """
 
-    def __init__(self, main: WorkerMain, warden: Warden) -> None:
+    def __init__(self, main: WorkerMain, watchdog: Watchdog) -> None:
         self._born_ticks = boot_ticks()
         self._process, (self._inbox, self._outbox, self._log) = start_process(main, "bench worker", reads=1, writes=2)
         self._server = forkserver_pid()
@@ -48,8 +48,8 @@ class Worker:
                 fcntl.fcntl(self._log.fileno(), fcntl.F_SETPIPE_SZ, _LOG_PIPE_BYTES)
         assert self._process.pid is not None
         self.pid = self._process.pid
-        self._warden = warden
-        warden.guard(self.pid)
+        self._watchdog = watchdog
+        watchdog.guard(self.pid)
         self._reader = LineReader()
         self._tail = b""
         self.emptied = True
@@ -72,7 +72,7 @@ class Worker:
         Raises
         ------
         InputError
-            If the pipe contains data that is no message.
+            If the pipe contains data that is not a message.
         """
         self._read_log()
         pieces = list(self._pieces(self._outbox))
@@ -122,7 +122,7 @@ class Worker:
         kill_run(self.pid, self._born_ticks, forkserver_pid())
         self._process.join(_JOIN_S)
         exit_code = self._process.exitcode
-        self._warden.release(self.pid)
+        self._watchdog.release(self.pid)
         self._read_log()
         for mine in (self._inbox, self._outbox, self._log):
             mine.close()

@@ -95,7 +95,7 @@ def flow_of(instance: Instance) -> Flow:
     )
 
 
-def nobody_underway(flow: Flow) -> Underway:
+def none_underway(flow: Flow) -> Underway:
     """Return the state before the first request."""
     applications, workloads = len(flow.stages), len(flow.application)
     none = np.zeros(applications, dtype=np.int64)

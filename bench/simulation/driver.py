@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 import numpy as np
 
-from bench.simulation.applications import NONE, flow_of, nobody_underway, stage_dropped, with_rows
+from bench.simulation.applications import NONE, flow_of, none_underway, stage_dropped, with_rows
 from bench.simulation.arrivals import Stream
 from bench.simulation.exchange import end_batches, not_running_ms, take_over
 from bench.simulation.gpu_group import GpuGroup
@@ -21,7 +21,7 @@ from instances.arrays import Floats, Ints
 REQUESTS_AT_ONCE = 200_000
 """Approximate number of requests in memory at a time."""
 
-_NOBODY: tuple[Floats, Ints] = np.empty(0), np.empty(0, dtype=np.int64)
+_NO_REQUESTS: tuple[Floats, Ints] = np.empty(0), np.empty(0, dtype=np.int64)
 
 LONGEST_DRAIN_S = 60.0
 """Longest simulated time after the last measured arrival; requests not served by then count as unfinished."""
@@ -70,7 +70,7 @@ class Simulation:
         self.parts, self.routing = self._laid_out(plan)
         self.measured = nothing_measured(len(instance.workloads), self.seconds_kept)
         self.flow = flow_of(instance)
-        self.underway = nobody_underway(self.flow)
+        self.underway = none_underway(self.flow)
         self.offered = offered_rps(plan, instance)
         self.streams = self._streams() if streams is None else streams
         total_rps = math.fsum(self.offered.values())
@@ -147,7 +147,7 @@ class Simulation:
         for part in old:
             end_batches(part, self.terms, self.routing, self.flow, self.underway)
             part.move_measured(self.measured)
-        new = self._nobody()
+        new = self._no_requests()
         nameless = np.empty(0, dtype=np.int64)
         for w, times_ms in enumerate(waiting_ms):
             self._send(w, times_ms, nameless, new)
@@ -169,12 +169,12 @@ class Simulation:
 
     def _let_in(self, until_ms: float) -> None:
         """Draw the requests up to ``until_ms`` and append each to the queue of its slot."""
-        new = self._nobody()
+        new = self._no_requests()
         of_applications = self._draw_applications(until_ms)
         for w, workload in enumerate(self.instance.workloads):
             application = int(self.flow.application[w])
             if application != NONE:
-                times_ms, request = of_applications[application] if self.flow.before[w] == 0 else _NOBODY
+                times_ms, request = of_applications[application] if self.flow.before[w] == 0 else _NO_REQUESTS
             elif workload.id in self.streams:
                 times_ms = self.streams[workload.id].until(until_ms)
                 request = np.full(len(times_ms) if self.instance.applications else 0, NONE, dtype=np.int64)
@@ -185,8 +185,8 @@ class Simulation:
         for part in self.parts:
             self._refill(part, new)
 
-    def _nobody(self) -> list[tuple[Floats, Ints]]:
-        return [_NOBODY] * len(self.routing.slot)
+    def _no_requests(self) -> list[tuple[Floats, Ints]]:
+        return [_NO_REQUESTS] * len(self.routing.slot)
 
     def _send(self, w: int, times_ms: Floats, request: Ints, new: list[tuple[Floats, Ints]]) -> None:
         """Send requests of a workload to its slots; drop them if the workload has no slot."""

@@ -2,8 +2,8 @@
 
 A service's requests queue for prefill; its pass produces the first token, which is delivered when the request takes its
 place in a decoding batch. The time to first token ends there; the time per output token is the mean step from then on.
-The results of ``x/prefill`` are about the time to first token, those of ``x/decode`` about the time per output
-token. Nothing models interference between services, so slots are independent of each other.
+The results of ``x/prefill`` are times to first token, those of ``x/decode`` times per output token. Nothing models
+interference between services, so slots are independent of each other.
 """
 
 import math
@@ -194,7 +194,7 @@ class ServiceSimulation:
         return measured, dropped, unfinished, measured & ~unfinished & (each.latency_ms > self._slo_ms(w) + ROUNDING_MS)
 
     def _slo_ms(self, w: int) -> float:
-        """Return the objective that the results of a workload are about."""
+        """Return the objective against which the results of a workload are counted."""
         workload = self._workload(w)
         return workload.slo_ms if workload.steps or workload.service is None else workload.service.ttft_ms
 

@@ -49,7 +49,7 @@ class Setting:
     seconds: float = float(WAVES_S)
 
     def command(self, policy: str) -> str:
-        """Return the command that shows the same."""
+        """Return the command that repeats the run."""
         return (
             f"bench online --instances {self.instance} --rates {self.rates:g} --scheduler {self.scheduler}"
             f" --headroom {self.headroom:g} --seconds {self.seconds:g} --policy {policy}"
@@ -73,7 +73,7 @@ def serve(
 
 
 @cache
-def course(setting: Setting, policy: str) -> OnlineRun:
+def online_run(setting: Setting, policy: str) -> OnlineRun:
     """Serve the load of a setting under a policy."""
     (found,) = suite(setting.instance).build()
     instance = online_instance(found).scaled(setting.rates)
@@ -82,18 +82,18 @@ def course(setting: Setting, policy: str) -> OnlineRun:
     return serve(instance, planner, policy, requests, Pace(setting.seconds, PERIOD_S, REORGANISATION_S))
 
 
-def draw_courses(figure: Figure, rows: Sequence[Row], folder: Path, *, setting: Setting) -> list[Path]:
+def draw_online_runs(figure: Figure, rows: Sequence[Row], folder: Path, *, setting: Setting) -> list[Path]:
     """Draw plans that follow the load of a setting, and the first plan unchanged."""
-    courses = {"reschedule": course(setting, "reschedule"), "static": course(setting, "static")}
-    notes = [f"{_share_late(courses)} of the requests not in time. Command: {setting.command('reschedule')}"]
+    runs = {"reschedule": online_run(setting, "reschedule"), "static": online_run(setting, "static")}
+    notes = [f"{_share_late(runs)} of the requests not in time. Command: {setting.command('reschedule')}"]
     (instance,) = suite(setting.instance).build()
     units = instance.gpus[0].type.share_units
     colours = dict(zip((workload.id for workload in instance.workloads), _COLOURS, strict=False))
     with page(COLUMN_IN, _HEIGHT_IN, notes) as sheet:
         throughput, gpus, shares, late = sheet.subplots(4, 1, sharex=True, height_ratios=(1.5, 1.0, 1.0, 1.2))
-        _draw_throughput(throughput, courses["reschedule"], colours)
+        _draw_throughput(throughput, runs["reschedule"], colours)
         for policy, line in (("reschedule", "-"), ("static", ":")):
-            periods = courses[policy].periods
+            periods = runs[policy].periods
             starts = [period.begin_s for period in periods]
             look = {"color": "black", "linestyle": line, "drawstyle": "steps-post"}
             gpus.plot(starts, [period.gpus_used for period in periods], **look)
@@ -119,6 +119,6 @@ def _draw_throughput(ax: Axes, found: OnlineRun, colours: Mapping[str, str]) -> 
     ax.stackplot(starts, series, colors=list(colours.values()), step="post", linewidth=0.0)
 
 
-def _share_late(courses: Mapping[str, OnlineRun]) -> str:
-    following, kept = (100.0 * courses[policy].seen.violation_rate for policy in ("reschedule", "static"))
+def _share_late(runs: Mapping[str, OnlineRun]) -> str:
+    following, kept = (100.0 * runs[policy].seen.violation_rate for policy in ("reschedule", "static"))
     return f"Following the load {following:.2f} %, with the first plan {kept:.1f} %"

@@ -71,7 +71,7 @@ def draw_panels(
     columns
         Number of panels side by side.
     """
-    drawn, told = panels(), notes()
+    drawn, texts = panels(), notes()
     across = min(columns, len(drawn))
     width_in = COLUMN_IN if across == 1 else FULL_WIDTH_IN
     handles = {curve.label: curve.style for panel in drawn for curve in panel.curves}
@@ -79,7 +79,7 @@ def draw_panels(
     lines = ceil(len(handles) / most)
     bands = ceil(len(drawn) / across)
     height_in = bands * _ROW_IN + lines * _LEGEND_IN
-    with page(width_in, height_in, told) as sheet:
+    with page(width_in, height_in, texts) as sheet:
         grid = sheet.subplots(bands, across, squeeze=False).ravel()
         for ax, panel in zip(grid, drawn, strict=False):
             for curve in panel.curves:

@@ -79,13 +79,13 @@ def draw_plans(
         Whether plans of schedulers outside the figure's needs are drawn, too.
     """
     plans, missing = plans_and_notes(figure, rows, others)
-    said = [*missing, *notes]
+    lines = [*missing, *notes]
     instance = instances_of(figure.needs)[figure.needs[0].instances]
     placed = [(row, pieces(row, instance)) for row in plans.values()]
     bands = [placed[start : start + across] for start in range(0, len(placed), across)]
     bars = [max(1, *(len(gpus(row)) for row, _ in band)) for band in bands]
     height_in = sum(bars) * BAR_IN + len(bars) * HEADER_IN + _MARGINS_IN
-    with page(FULL_WIDTH_IN, height_in, said) as sheet:
+    with page(FULL_WIDTH_IN, height_in, lines) as sheet:
         axes = sheet.subplots(len(bars), across, sharex=True, squeeze=False, gridspec_kw={"height_ratios": bars})
         for ax, bar_count in zip(axes.flat, (count for count in bars for _ in range(across)), strict=True):
             ax.set(xlim=(0.0, 100.0), ylim=(bar_count - 0.5, -0.5))
@@ -290,5 +290,5 @@ def _draw_gpu(ax: Axes, place: int, scheduler: str, found: Sequence[Piece], work
         at = piece.start_pct + piece.share_pct / 2.0
         ax.text(at, place, piece.workload, ha="center", va="center", fontsize=6, color=text)
         if own:
-            said = f"GPU{piece.gpu + 1}, {piece.share_pct:g} %; in the paper {paper}"
-            ax.text(0.0, place - 0.3, said, va="bottom", fontsize=6)
+            label = f"GPU{piece.gpu + 1}, {piece.share_pct:g} %; in the paper {paper}"
+            ax.text(0.0, place - 0.3, label, va="bottom", fontsize=6)

@@ -12,13 +12,13 @@ from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, page, save, stro
 from reports.charts.palette import ALARM, ALARM_EDGE, QUIET, STAR, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, made_for
-from reports.selection import gaps, instances_of, nothing_to_draw, own_rows, rows_by_label
+from reports.selection import instances_of, missing_notes, nothing_to_draw, own_rows, rows_by_label
 
 MEAN = "mean"
 
 _HEIGHT_IN, _SCALE_HEIGHT_IN, _LATE_HEIGHT_IN = 2.3, 2.2, 2.2
 _UNTURNED = 50
-"""Letters of labels that fit side by side."""
+"""Number of letters of labels that fit side by side."""
 
 _GROUP_WIDTH = 0.8
 _LEAST_PCT, _MOST_PCT = 0.01, 100.0
@@ -79,7 +79,7 @@ def draw_relative_scales(
     parts = relative_scales({label: made_for(own, need) for label, need in needs.items()}, reference)
     if not parts:
         raise NothingToDrawError(figure.name, f"no run has a result to compare with one of {reference}")
-    notes = gaps(figure.name, own, [row for row in own if not row.feasible], figure.needs)
+    notes = missing_notes(figure.name, own, [row for row in own if not row.feasible], figure.needs)
     stopped = [row for row in own if row.feasible and row.decision_s is not None and row.decision_s > row.time_limit_s]
     if stopped:
         where = ", ".join(f"{row.scheduler} on {row.instance}" for row in stopped)
@@ -108,13 +108,13 @@ def draw_relative_scales(
         ax.tick_params(axis="x", length=0)
         ax.set(ylabel=f"Largest scale\n(that of {reference} = 1)", xlim=(-0.6, len(places) - 0.4))
         ax.grid(axis="y")
-        told = words or {}
+        texts = words or {}
         handles = [
-            swatch(scheduler_look(need.schedulers[0]).colour, told.get(label, label)) for label, need in needs.items()
+            swatch(scheduler_look(need.schedulers[0]).colour, texts.get(label, label)) for label, need in needs.items()
         ]
         if paper:
             handles.append(stroke("the paper's mean", **STAR))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=2 if told else 4)
+        sheet.legend(handles=handles, loc="outside upper center", ncols=2 if texts else 4)
         return save(sheet, figure.name, folder)
 
 
@@ -153,7 +153,7 @@ def draw_max_rates(
     own = [*planned.values(), *(row for one in climbs.values() for row in one.rows.values())]
     fruitless = [row for row in planned.values() if not row.value or late_fraction(row) is None]
     fruitless += [row for one in climbs.values() if not one.throughput_rps for row in one.rows.values()]
-    notes = gaps(figure.name, own, fruitless, tuple(needs.values()))
+    notes = missing_notes(figure.name, own, fruitless, tuple(needs.values()))
     notes += _unended(climbs)
     with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
         ax = sheet.subplots()
@@ -226,7 +226,7 @@ def draw_late_at_largest_rates(
     for row in found.values():
         largest[row.instance] = max(largest.get(row.instance, 0.0), row.value or 0.0)
     fruitless = [row for row in found.values() if not row.value or late_fraction(row) is None]
-    notes = gaps(figure.name, list(found.values()), fruitless, figure.needs)
+    notes = missing_notes(figure.name, list(found.values()), fruitless, figure.needs)
     places = [name for name in names if largest.get(name)]
     with page(COLUMN_IN, _LATE_HEIGHT_IN, notes) as sheet:
         ax = sheet.subplots()

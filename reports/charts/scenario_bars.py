@@ -79,7 +79,7 @@ def draw_counts(
     *,
     needs: Mapping[str, Need],
     paper: Mapping[str, int] | None = None,
-    said: Callable[[Mapping[str, Row]], list[str]] = lambda _: [],
+    notes_on: Callable[[Mapping[str, Row]], list[str]] = lambda _: [],
 ) -> list[Path]:
     """Draw for each label the scenarios with a plan, and those that the judge confirms.
 
@@ -91,12 +91,12 @@ def draw_counts(
         Needs by label, all on the same scenario set.
     paper
         The paper's counts by label, if it states them.
-    said
+    notes_on
         Function that returns notes on the rows by label.
     """
     found = set_rows(figure.name, rows, needs)
     count = next(row.scenarios["count"] for row in found.values() if row.scenarios is not None)
-    notes = _notes(found, needs) + said(found)
+    notes = _notes(found, needs) + notes_on(found)
     whole = len(SCENARIO_SUITES[next(iter(needs.values())).instances].build())
     if count < whole:
         notes.append(f"Only {count:,} of the {whole:,} scenarios of the paper's figures.")

@@ -1,4 +1,4 @@
-"""Bars of one instance, one per scheduler: a figure of its run, the mean of several, or several stacked."""
+"""Bars of one instance, one per scheduler: a value of its run or the mean over its runs, whole or in stacked parts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from reports.charts.page import COLUMN_IN, Axes, page, save, swatch
 from reports.charts.palette import ALARM, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
-from reports.selection import gaps, nothing_to_draw, rows_by_label
+from reports.selection import missing_notes, nothing_to_draw, rows_by_label
 from reports.statistics.inference import half_width
 
 _HEIGHT_IN = 2.2
@@ -58,7 +58,7 @@ def draw_bars(
         if (kept := [row for row in those if all(part.value(row) is not None for part in parts)])
     }
     fruitless = [row for row in own if all(row not in kept for kept in shown.values())]
-    notes = gaps(figure.name, own, fruitless, figure.needs)
+    notes = missing_notes(figure.name, own, fruitless, figure.needs)
     broken = {label: sum(row.violations or 0 for row in kept if row.feasible is False) for label, kept in shown.items()}
     broken = {label: violations for label, violations in broken.items() if violations}
     if broken:

@@ -6,7 +6,10 @@ needs no runs: those of the figures' claims, and those of further tables in the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
+from statistics import median
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -19,6 +22,9 @@ from reports.runs import Runs, merged
 FIRST_LINE = "<!-- Written by `bench report --experiments` from reports/experiments; edit the templates there. -->"
 
 _COMMANDS_TOLD = 4
+
+_CLOCK_S = 0.005
+"""Resolution of the times at which runs start and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,8 @@ def render(ledger: Ledger) -> Document:
         missing |= dict.fromkeys(runs.missing)
         if tally.total():
             lines.append((section.title, *(f"{tally[counted]}" for counted in COUNTED)))
-    head = templates.get_template("head.md.j2").render(summary=markdown(("", *COUNTED), lines), made=_made(runs))
+    origin = made_by(list(runs.used.values()))
+    head = templates.get_template("head.md.j2").render(summary=markdown(("", *COUNTED), lines), made=origin)
     return Document("\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *parts]), made, merged(list(missing)))
 
 
@@ -66,16 +73,29 @@ def _lacking(needs: Sequence[Need]) -> str:
     return "".join([*commands[:_COMMANDS_TOLD], others, "\n" if commands else ""])
 
 
-def _made(runs: Runs) -> str:
-    """Return a sentence with the number of runs, their dates, their code and their machines."""
-    if not runs.used:
+def made_by(rows: Sequence[Row]) -> str:
+    """Return a sentence on runs: their number, dates, code and machines, and how busy these were."""
+    if not rows:
         return "No runs."
-    rows = runs.used.values()
     days = sorted({row.started_at[:10] for row in rows})
     when = " to ".join(dict.fromkeys((days[0], days[-1])))
     code = sorted({_code(row) for row in rows})
     where = sorted({f"{row.provenance['cpu']} ({row.provenance['cores']} cores)" for row in rows})
-    return f"{len(runs.used):,} runs of {when} by {' and '.join(code)} on {' and '.join(where)}; cores were shared."
+    together = _at_once(rows)
+    pace = "one at a time" if together == 1 else f"up to {together} at a time"
+    loads = [row.provenance["load_average"] for row in rows if row.provenance["load_average"] is not None]
+    busy = f"; the median load average was {median(loads):.1f}" if loads else ""
+    made = f"{len(rows):,} runs of {when} by {' and '.join(code)} on {' and '.join(where)}"
+    return f"{made}, {pace}{busy}."
+
+
+def _at_once(rows: Sequence[Row]) -> int:
+    """Return the largest number of runs that were executed at the same time."""
+    changes: list[tuple[float, int]] = []
+    for row in rows:
+        start_s = datetime.fromisoformat(row.started_at).timestamp()
+        changes += [(start_s, 1), (start_s + (row.wall_s or 0.0) - _CLOCK_S, -1)]
+    return max(accumulate(change for _, change in sorted(changes)))
 
 
 def _code(row: Row) -> str:

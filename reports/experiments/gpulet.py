@@ -1,11 +1,11 @@
 """Tables of gpulet: schedulable scenarios and largest rates."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from bench.ledger.row import Row
 from bench.max_rate import late_fraction
 from bench.simulation.result import VIOLATIONS_ALLOWED
-from reports.claim import QueryTable, duration
+from reports.claim import Query, QueryTable, duration
 from reports.need import Need
 from reports.papers.gpulet_rates import ARXIV_LARGEST, LARGEST
 from reports.papers.gpulet_schedulers import ARXIV_NAMES, ELASTIC, NAMES, Variant, elastic
@@ -36,7 +36,7 @@ def _on(scenarios: str, label: str) -> Need:
     return Need(scenarios, (scheduler,), parameters=parameters)
 
 
-def _counted(need: Need) -> Callable[[Runs], str]:
+def _counted(need: Need) -> Query:
     def query(runs: Runs) -> str:
         counts = runs.row(need).scenarios or {}
         return f"{counts['accepted']:,} / {counts['served']:,}"
@@ -44,7 +44,7 @@ def _counted(need: Need) -> Callable[[Runs], str]:
     return query
 
 
-def _taken(need: Need) -> Callable[[Runs], str]:
+def _taken(need: Need) -> Query:
     def query(runs: Runs) -> str:
         row = runs.row(need)
         counts = row.scenarios or {}
@@ -62,7 +62,7 @@ COUNTS = QueryTable(
 )
 
 
-def _rate(needs: Mapping[str, Need], label: str, instance: str) -> Callable[[Runs], str]:
+def _rate(needs: Mapping[str, Need], label: str, instance: str) -> Query:
     """Query the largest rate served in time and the largest rate with a plan, marked if its simulation is in time."""
 
     def query(runs: Runs) -> str:

@@ -1,10 +1,9 @@
 """Tables of InSS's agent: capacity, distance from the optimum, starts for search, and larger clusters."""
 
 import math
-from collections.abc import Callable
 from statistics import fmean, median
 
-from reports.claim import QueryTable, duration
+from reports.claim import Query, QueryTable, duration
 from reports.need import Need
 from reports.papers.inss_clusters import SMALL, Quantity, mean_of, rows_of
 from reports.quantities import not_in_time_pct
@@ -18,8 +17,8 @@ _BOUND = Need(
 )
 
 
-def _capacity(label: str) -> tuple[str | Callable[[Runs], str], ...]:
-    def mean(of: Quantity, form: str) -> Callable[[Runs], str]:
+def _capacity(label: str) -> tuple[str | Query, ...]:
+    def mean(of: Quantity, form: str) -> Query:
         def query(runs: Runs) -> str:
             found = mean_of(rows_of(runs, SMALL, label), of)
             return "–" if found is None else form.format(found)
@@ -58,7 +57,7 @@ _DRAWN = {
 }
 
 
-def _of_optimum(label: str, least: bool = False) -> Callable[[Runs], str]:
+def _of_optimum(label: str, least: bool = False) -> Query:
     """Query the served percentage of the certified optimum: the mean over all draws, or the least."""
 
     def query(runs: Runs) -> str:
@@ -70,19 +69,19 @@ def _of_optimum(label: str, least: bool = False) -> Callable[[Runs], str]:
     return query
 
 
-def _drawn(label: str, of: Quantity, form: str) -> Callable[[Runs], str]:
+def _drawn(label: str, of: Quantity, form: str) -> Query:
     return lambda runs: form.format(mean_of(runs.rows(_DRAWN[label]), of))
 
 
-def _typical_decision(label: str) -> Callable[[Runs], str]:
+def _typical_decision(label: str) -> Query:
     return lambda runs: duration(median(row.decision_s or 0.0 for row in runs.rows(_DRAWN[label])))
 
 
 UNSEEN = QueryTable(
     (
         "scheduler, on a hundred draws",
-        "mean part of the optimum",
-        "least part",
+        "mean fraction of the optimum",
+        "least fraction",
         "constraints broken",
         "not in time",
         "median decision",
@@ -101,7 +100,7 @@ UNSEEN = QueryTable(
 )
 
 
-def _reached(instance: str, scheduler: str, work: int) -> Callable[[Runs], str]:
+def _reached(instance: str, scheduler: str, work: int) -> Query:
     def query(runs: Runs) -> str:
         row = runs.row(Need(instance, (scheduler,), time_limit_s=_GENEROUS_S, work_limit=work))
         return "no plan" if row.value is None else f"{row.value:,.0f} req/s"
@@ -123,7 +122,7 @@ WARM = QueryTable(
 )
 
 
-def _judged(instance: str, scheduler: str) -> Callable[[Runs], str]:
+def _judged(instance: str, scheduler: str) -> Query:
     def query(runs: Runs) -> str:
         row = runs.row(Need(instance, (scheduler,), parameters=(f"{scheduler}.training=0",)))
         if row.value is None:

@@ -13,7 +13,7 @@ from instances.measurements import Configuration, PairSample
 from instances.performance import interference_model_names
 from instances.performance.profile_fit import HELD_OUT, validate_held_out
 from instances.performance.validation import Errors, latencies_ms, validate
-from reports.claim import NOTHING_PUBLISHED, Claim, QueryTable, Values
+from reports.claim import NOTHING_PUBLISHED, Claim, Query, QueryTable, Values
 from reports.measured import measured_pairs
 from reports.papers import igniter_model
 from reports.papers.gpulet_models import measured_overheads, predicted_overheads
@@ -45,13 +45,13 @@ def errors(gpu: str, model: str, held_out: str | None = None) -> Errors:
     return validate_held_out(gpu_type(gpu), model, samples, held_out)
 
 
-def _line(gpu: str, model: str, held_out: str | None = None) -> tuple[str | Callable[[Runs], str], ...]:
-    said = f", {_HELD_OUT_WORDS[held_out]}" if held_out is not None else ""
+def _line(gpu: str, model: str, held_out: str | None = None) -> tuple[str | Query, ...]:
+    suffix = f", {_HELD_OUT_WORDS[held_out]}" if held_out is not None else ""
 
-    def column(name: str) -> Callable[[Runs], str]:
+    def column(name: str) -> Query:
         return lambda _: f"{100.0 * errors(gpu, model, held_out).summary[name]:.1f}"
 
-    return (gpu, f"`{model}`{said}", *(column(name) for name in QUANTILES))
+    return (gpu, f"`{model}`{suffix}", *(column(name) for name in QUANTILES))
 
 
 ERRORS = QueryTable(

@@ -1,13 +1,12 @@
 """Distance of plans from the optimum: certified bounds, proven optima, and size limits of proofs."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.gap import gaps
 from bench.ledger.row import Row
 from instances.costs import whole_gpus
-from reports.claim import QueryTable, duration
+from reports.claim import Query, QueryTable, duration
 from reports.need import Need
 from reports.papers.gpulet_schedulers import elastic, ideal
 from reports.papers.igniter_plans import IGNITER
@@ -15,8 +14,6 @@ from reports.papers.optimum import SCALING as SCALING_NEEDS
 from reports.papers.optimum import size_of
 from reports.runs import Runs, the_instance
 from reports.selection import instances_of
-
-Query = Callable[[Runs], str]
 
 _SPATIAL = ("colgen.plan_class=spatial",)
 LARGE = {

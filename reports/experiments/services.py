@@ -8,12 +8,10 @@ from bench.simulation.result import Simulated
 from instances import Plan
 from instances.files import plan_from_json
 from instances.misspecification import slowed
-from reports.claim import QueryTable
+from reports.claim import Query, QueryTable
 from reports.need import Need
 from reports.papers.llm_sharing import METHODS, OPTIMUM, PANELS, fewest, gpus
 from reports.runs import NotAtHandError, Runs, the_instance
-
-Query = Callable[[Runs], str]
 
 _SECONDS = 300.0
 _SLOWER = 1.2
@@ -39,8 +37,8 @@ def _saved(label: str, panel: str, runs: Runs) -> str:
     return f"{100.0 * (1.0 - _used(OPTIMUM, panel, runs) / _used(label, panel, runs)):.0f} %"
 
 
-def _lines(what: Callable[..., str], label: str, said: str = "") -> tuple[str | Query, ...]:
-    return (said or label, *(partial(what, label, panel) for panel in PANELS))
+def _lines(what: Callable[..., str], label: str, words: str = "") -> tuple[str | Query, ...]:
+    return (words or label, *(partial(what, label, panel) for panel in PANELS))
 
 
 def _gpus(label: str, panel: str, runs: Runs) -> str:

@@ -14,7 +14,7 @@ from bench.simulation.arrivals import Arrivals
 from instances import Plan
 from instances.costs import whole_gpus
 from instances.files import plan_from_json
-from reports.claim import QueryTable
+from reports.claim import Query, QueryTable
 from reports.need import Need
 from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, curve, tested
 from reports.papers.hold import HEADROOMS as STEPS
@@ -25,7 +25,6 @@ from reports.papers.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, SCHE
 from reports.quantities import not_in_time_pct
 from reports.runs import NotAtHandError, Runs, the_instance
 
-Query = Callable[[Runs], str]
 _FOUR = ("igniter", *BASELINES)
 _STEADY = Settings(CONSTANT)
 
@@ -81,8 +80,8 @@ _ARRIVALS = (
 )
 
 
-def _simulated_line(said: str, settings: Settings) -> tuple[str | Query, ...]:
-    return said, *(_violating(settings, scheduler) for scheduler in _FOUR)
+def _simulated_line(words: str, settings: Settings) -> tuple[str | Query, ...]:
+    return words, *(_violating(settings, scheduler) for scheduler in _FOUR)
 
 
 TWELVE = QueryTable(
@@ -90,7 +89,7 @@ TWELVE = QueryTable(
     [
         ("the paper: measured P99, constant arrivals", *(f"{LATE_IN_PAPER[scheduler]}" for scheduler in _FOUR)),
         ("the judge: budgets of half the SLO", *(_judged(scheduler) for scheduler in _FOUR)),
-        *(_simulated_line(said, settings) for said, settings in _ARRIVALS),
+        *(_simulated_line(words, settings) for words, settings in _ARRIVALS),
         ("load of a slot, least and largest", *(_loads(scheduler) for scheduler in _FOUR)),
     ],
 )
@@ -155,7 +154,7 @@ def _without_headroom(scheduler: str) -> tuple[Query, Query]:
 
 
 def _until_it_holds(scheduler: str) -> tuple[Query, Query, Query]:
-    """Query the least headroom at which the plan and those at more hold, its GPUs, and what it costs more."""
+    """Query the least headroom from which on all plans hold, the GPUs there, and the added cost."""
 
     def least(runs: Runs) -> Row | str:
         rows = _tested(scheduler)(runs)

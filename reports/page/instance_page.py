@@ -19,16 +19,16 @@ from reports.page.curves import progress, reference
 from reports.page.instance_results import InstanceResults, in_gpus
 from reports.page.latencies import FRACTIONS, RATIOS, distributions, measured, simulated
 from reports.page.leaderboard import outcome
-from reports.page.plan_columns import GpuColumn, compact_plan, stacks
+from reports.page.plan_columns import GpuColumn, compact_plan, gpu_columns
 from reports.page.styles import model_colours
 
 _MANY_GPUS = 24
-"""Number of GPUs from which stacks are narrow and show their labels on hover only."""
+"""Number of GPUs from which columns are narrow and show their labels on hover only."""
 
 _MOST_PROVEN = 1000
 """Largest number of GPUs drawn as proven to be needed; a larger number is written instead."""
 
-_VIOLATIONS_TOLD = 20
+_VIOLATIONS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Card:
         Names and values of the run's figures.
     meter
         Its value and the certified bound on it, as percentages of the largest on the page.
-    stacks
-        Its GPUs, and ``full_pct``, the height of a stack: 100, or more if the shares of some GPU exceed it.
+    columns
+        Its GPUs, and ``full_pct``, the height of a column: 100, or more if the shares of some GPU exceed it.
     bound_key
         The run that proved the bound; ``None`` if there is none.
     bound_gpus
@@ -63,7 +63,7 @@ class Card:
     held: str
     facts: Sequence[tuple[str, str]]
     meter: tuple[float, float | None] | None
-    stacks: Sequence[GpuColumn]
+    columns: Sequence[GpuColumn]
     full_pct: float
     bound_key: str | None
     bound_gpus: int | None
@@ -72,8 +72,8 @@ class Card:
 
     @property
     def narrow(self) -> bool:
-        """Whether there are too many stacks for labels."""
-        return len(self.stacks) > _MANY_GPUS
+        """Whether there are too many columns for labels."""
+        return len(self.columns) > _MANY_GPUS
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[Card]:
     price = min(prices) if len(prices) == 1 and min(prices) > 0.0 else None
     cards = []
     for name, row in full.items():
-        bound, drawn = bounds[name], stacks(row, case.instance)
-        told = [str(detail["message"]) for detail in row.violation_details[:_VIOLATIONS_TOLD]]
+        bound, drawn = bounds[name], gpu_columns(row, case.instance)
+        messages = [str(detail["message"]) for detail in row.violation_details[:_VIOLATIONS_SHOWN]]
         card = Card(
             name,
             row.scheduler,
@@ -162,8 +162,8 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[Card]:
             max([100.0, *(stack.allocated_pct for stack in drawn)]),
             None if bound is None else bound.key,
             _proven_gpus(bound.value, price) if case.minimised and bound is not None else None,
-            told,
-            (row.violations or 0) - len(told),
+            messages,
+            (row.violations or 0) - len(messages),
         )
         cards.append(card)
     return cards

@@ -96,7 +96,7 @@ class InstanceResults:
     ledger
         Name of the ledger's file.
     refuted
-        Claims that a feasible plan in the ledger refutes, by the key of the claimant; its row claims nothing.
+        Claims that a feasible plan in the ledger refutes, by the key of the claiming run; its row omits them.
     """
 
     name: str
@@ -140,7 +140,7 @@ class InstanceResults:
 
     @cached_property
     def better(self) -> dict[str, BetterPlan]:
-        """Best plan outside the class of each proven optimum, where it is better, by the key of the optimum."""
+        """Best plan outside the class of each proven optimum, if better than the optimum; by the optimum's key."""
         return better_plans(self.all_rows, [*self.rows, *self.repeated], self.reaches)
 
     @cached_property
@@ -177,12 +177,12 @@ class InstanceResults:
 
 def in_gpus(value: float | None, case: InstanceResults) -> str:
     """Return a value or a bound with its unit; on cost also as whole GPUs, where the pool has one type."""
-    told = worth(value, case.objective)
+    text = worth(value, case.objective)
     prices = {pool.type.price_per_hour for pool in case.instance.gpus} if case.instance is not None else set()
     if value is None or not case.minimised or len(prices) != 1 or min(prices) <= 0.0 or value / min(prices) > 1e6:
-        return told
+        return text
     count = whole_gpus(value, min(prices))
-    return f"{told} ({count:,} GPU{'s' * (count != 1)})"
+    return f"{text} ({count:,} GPU{'s' * (count != 1)})"
 
 
 def read_cases(ledger: Ledger) -> list[InstanceResults]:
@@ -226,7 +226,7 @@ def read_cases(ledger: Ledger) -> list[InstanceResults]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts ``mix-20`` before ``mix-100``: numbers by their length first."""
+    """Return a sort key that puts ``mix-20`` before ``mix-100``: shorter numbers come first."""
     return [(len(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 

@@ -71,8 +71,8 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
     return {
         "in_time": (within[:own].sum(axis=0) / max(requests[:own].sum(), 1.0)).round(4).tolist(),
         "workloads": [
-            [round(served["violation_rate"], 5), *told, fraction, longest]
-            for served, fraction, (*told, longest) in zip(everyone, served_pct, rounded_ms, strict=True)
+            [round(served["violation_rate"], 5), *quantiles, fraction, longest]
+            for served, fraction, (*quantiles, longest) in zip(everyone, served_pct, rounded_ms, strict=True)
         ],
     }
 
@@ -140,13 +140,13 @@ def _replay(row: Row, shown: Mapping[str, Row]) -> dict[str, Any]:
     values = row.simulation or {"workloads": []}
     planner = next((name for name, one in shown.items() if one.plan == row.plan), None)
     backend, reason = row.parameters["replay"]["backend"], values.get("invalid_reason")
-    told = [
+    label = [
         f"{planner or 'a plan'} on {backend}, run {row.key[:8]}",
         "tiny models, not its times" if backend == "cpu" else "",
         f"not valid: {reason}" if reason else "",
     ]
     return {
-        "name": ": ".join(filter(None, told)),
+        "name": ": ".join(filter(None, label)),
         "scheduler": row.scheduler,
         "points": [
             (one["predicted"]["p99_ms"], one["p99_ms"], one["id"])

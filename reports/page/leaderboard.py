@@ -201,10 +201,10 @@ def _cells(runs: Runs, instances: int) -> list[Cell]:
 
 def _holds_cell(rows: Sequence[Row]) -> Cell:
     """Return how many of an entrant's plans hold; all must for green, and one that does not makes it red."""
-    told = Counter(held(row) for row in rows)
-    words = [f"{name or 'unchecked'} × {told[name]}" for name in ("yes", "no", "") if told[name]]
-    worst = next(name for name in ("no", "", "yes") if told[name])
-    return Cell(holds(rows[0]) if len(rows) == 1 else ", ".join(words), told["yes"] / len(rows), worst)
+    counts = Counter(held(row) for row in rows)
+    words = [f"{name or 'unchecked'} × {counts[name]}" for name in ("yes", "no", "") if counts[name]]
+    worst = next(name for name in ("no", "", "yes") if counts[name])
+    return Cell(holds(rows[0]) if len(rows) == 1 else ", ".join(words), counts["yes"] / len(rows), worst)
 
 
 def _scenario_score(runs: Runs) -> Score | None:
@@ -213,8 +213,8 @@ def _scenario_score(runs: Runs) -> Score | None:
 
 def _scenario_cells(runs: Runs) -> list[Cell]:
     best = _best_counts(runs)
-    told = [Cell(f"{best[name]:,}", best[name]) for name in ("decided", "accepted", "served")]
-    return [*told, Cell(seconds(best["decision_median_s"]), best["decision_median_s"])]
+    counts = [Cell(f"{best[name]:,}", best[name]) for name in ("decided", "accepted", "served")]
+    return [*counts, Cell(seconds(best["decision_median_s"]), best["decision_median_s"])]
 
 
 def _best_counts(runs: Runs) -> Any:

@@ -154,8 +154,8 @@ class Selection:
         """Return questions and their answers; none without a feasible plan."""
         if not self.solvers:
             return []
-        told = [("Which scheduler is best?", self._which()), ("How far from the optimum?", self._how_far())]
-        return [*told, ("Do its plans hold?", self._holds())]
+        answers = [("Which scheduler is best?", self._which()), ("How far from the optimum?", self._how_far())]
+        return [*answers, ("Do its plans hold?", self._holds())]
 
     @cached_property
     def _leaders(self) -> list[Result]:
@@ -164,49 +164,49 @@ class Selection:
 
     def _which(self) -> str:
         leader, count = self._leaders[0], len(self.instances)
-        told = f"{_names(self._leaders)}: best known plan on {leader.best_on} of {count}"
-        told += f" instance{'s' * (count != 1)}, decided in {seconds(leader.decision_s)}{' (median)' * (count > 1)}"
+        text = f"{_names(self._leaders)}: best known plan on {leader.best_on} of {count}"
+        text += f" instance{'s' * (count != 1)}, decided in {seconds(leader.decision_s)}{' (median)' * (count > 1)}"
         for limit_s in reversed(_LIMITS_S):
             quick = [one for one in self.solvers if one.decision_s is not None and one.decision_s <= limit_s]
             if leader not in quick and quick:
                 best = [one for one in quick if one.gap - quick[0].gap <= _EQUAL]
                 away = f"{_names(best)}, {percent(best[0].gap)} away from {'the bound' if self.bounded else 'it'}"
-                return f"{told}. Within {_PHRASES[limit_s]}, the best {'is' if len(best) == 1 else 'are'} {away}."
-        return f"{told}."
+                return f"{text}. Within {_PHRASES[limit_s]}, the best {'is' if len(best) == 1 else 'are'} {away}."
+        return f"{text}."
 
     def _how_far(self) -> str:
         leader = self._leaders[0]
         to = "the certified bound" if self.bounded else "the best known plan; not all instances have a certified bound"
-        told = f"{percent(leader.gap)}: the mean distance of {leader.name} to {to}"
+        text = f"{percent(leader.gap)}: the mean distance of {leader.name} to {to}"
         if self.bounded:
             count = len(self.instances)
-            told += f"; the best plan is proven optimal in its plan class on {self.proven} of {count} instances"
+            text += f"; the best plan is proven optimal in its plan class on {self.proven} of {count} instances"
         if leader.scheduler in self.stopped:
             limit_s = self.stopped[leader.scheduler]
-            told += f"; a run of {leader.name} stopped at its limit of {limit_s:g} s, so more time may prove more"
+            text += f"; a run of {leader.name} stopped at its limit of {limit_s:g} s, so more time may prove more"
         others = [one.gap for one in self.solvers if one not in self._leaders]
         if others:
             ends = [percent(end) for end in (min(others), max(others))]
-            told += f". The others are {ends[0] if ends[0] == ends[1] else f'{ends[0]} to {ends[1]}'} away"
-        return f"{told}."
+            text += f". The others are {ends[0] if ends[0] == ends[1] else f'{ends[0]} to {ends[1]}'} away"
+        return f"{text}."
 
     def _holds(self) -> str:
         leader = self._leaders[0]
         late, unchecked = leader.holds.get(False, 0), leader.holds.get(None, 0)
         if late:
-            told = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {leader.name}."
+            text = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {leader.name}."
         elif unchecked:
-            told = f"Not tested: bench run --check-holds tests the plans of {leader.name}."
+            text = f"Not tested: bench run --check-holds tests the plans of {leader.name}."
         else:
-            told = f"Yes: no workload is late under random arrivals in the {leader.runs} plans of {leader.name}."
+            text = f"Yes: no workload is late under random arrivals in the {leader.runs} plans of {leader.name}."
         if leader.held == "yes":
-            return told
+            return text
         safe = next((one for one in self.solvers if one.held == "yes"), None)
         if safe is not None:
-            return f"{told} All plans of {safe.name} hold, {percent(safe.gap)} away."
+            return f"{text} All plans of {safe.name} hold, {percent(safe.gap)} away."
         if all(one.held == "no" for one in self.solvers):
-            return f"{told} All other schedulers have late plans, too." if len(self.solvers) > 1 else told
-        return f"{told} No scheduler's plans are all known to hold."
+            return f"{text} All other schedulers have late plans, too." if len(self.solvers) > 1 else text
+        return f"{text} No scheduler's plans are all known to hold."
 
 
 def selections(cases: Sequence[InstanceResults]) -> list[Selection]:
@@ -229,7 +229,7 @@ def comparable_cases(cases: Sequence[InstanceResults]) -> list[InstanceResults]:
 def comparable(cases: Sequence[InstanceResults]) -> tuple[CompleteTable, list[Row]]:
     """Return the largest complete table of the instances' runs, and all of these runs."""
     rows = [row for case in cases for row in case.rows if row.truth is None]
-    arrivals = {key: told for case in cases for key, told in case.arrivals.items()}
+    arrivals = {key: name for case in cases for key, name in case.arrivals.items()}
     names = entrants(rows, facets_of(rows, arrivals))
     return complete_table(rows, names, [case.fingerprint for case in cases]), rows
 

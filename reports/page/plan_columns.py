@@ -1,4 +1,4 @@
-"""Stacks of a plan: every GPU with its shares, one upon the other."""
+"""Columns of a plan: one for each GPU, with its slots stacked by share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,23 +20,24 @@ class GpuColumn:
     pieces: Sequence[Piece]
 
 
-def stacks(row: Row, instance: Instance) -> list[GpuColumn]:
+def gpu_columns(row: Row, instance: Instance) -> list[GpuColumn]:
     """Return the GPUs of the row's plan for ``instance``; none without a plan."""
     on: dict[int, list[Piece]] = {}
     for piece in pieces(row, instance):
         on.setdefault(piece.gpu, []).append(piece)
-    return [_stack(gpu["type"], on.get(position, [])) for position, gpu in enumerate(gpus(row))]
-
-
-def _stack(gpu_type: str, found: Sequence[Piece]) -> GpuColumn:
-    # Slots that take turns occupy the same share.
-    return GpuColumn(gpu_type, sum(piece.share_pct for piece in found if piece.turn == 0), found)
+    columns = []
+    for position, gpu in enumerate(gpus(row)):
+        found = on.get(position, [])
+        # Slots that take turns occupy the same share.
+        allocated_pct = sum(piece.share_pct for piece in found if piece.turn == 0)
+        columns.append(GpuColumn(gpu["type"], allocated_pct, found))
+    return columns
 
 
 def boxes(pieces: Sequence[Piece], classes: Mapping[str, str]) -> Markup:
     """Return the HTML of a GPU's slots, with the CSS ``classes`` of their models.
 
-    A function writes them, not the template, since a report has tens of thousands of them.
+    They are not in the template, which would be slow: a report has tens of thousands of them.
     """
     return Markup("").join([_box(piece, classes[piece.model]) for piece in pieces])
 

@@ -119,22 +119,22 @@ def command(row: Row, case: InstanceResults) -> str | None:
 
 
 def _replay(row: Row, ledger: str) -> str:
-    told: Mapping[str, Any] = row.parameters["replay"]
-    words = ["--backend", str(told["backend"]), "--seed", str(row.seed)]
+    replay: Mapping[str, Any] = row.parameters["replay"]
+    words = ["--backend", str(replay["backend"]), "--seed", str(row.seed)]
     for option, name in (("--seconds", "seconds"), ("--warmup", "warmup_s")):
-        words += [option, in_words(told[name])] if name in told else []
-    if "arrivals" in told:
-        words += ["--arrivals", str(told["arrivals"]).split(" ")[0]]
-    words += [option for option, name in (("--half", "half"), ("--graphs", "graphs")) if told.get(name)]
-    words += ["--no-drop"] if told.get("dropping") is False else []
+        words += [option, in_words(replay[name])] if name in replay else []
+    if "arrivals" in replay:
+        words += ["--arrivals", str(replay["arrivals"]).split(" ")[0]]
+    words += [option for option, name in (("--half", "half"), ("--graphs", "graphs")) if replay.get(name)]
+    words += ["--no-drop"] if replay.get("dropping") is False else []
     plan = f"bench show {quote(row.key[:12])} --ledger {quote(ledger)} --plan -o plan.json"
     return f"{plan} && bench replay plan.json {' '.join(map(quote, words))}"
 
 
-def _truth(told: str | None) -> list[str]:
-    """Return the options that produce the text ``told`` of ``bench.evaluation.Trial.reality``."""
+def _truth(reality: str | None) -> list[str]:
+    """Return the options that produce the text ``reality`` of ``bench.evaluation.Trial.reality``."""
     words = []
-    for part in (told or "").split(", "):
+    for part in (reality or "").split(", "):
         if part.startswith("figures off by up to "):
             words += ["--error", f"{float(part.split()[-2]) / 100:g}"]
         elif part:

@@ -1,4 +1,4 @@
-"""Figures of the papers and the suite's own: what each needs, draws and claims."""
+"""Figures of the papers and of the bench: what each needs, draws and claims."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -188,14 +188,14 @@ FIG4 = _latency_figure(
             Claim(
                 what="ATC Fig. 4, arXiv Fig. 3: time on a fifth of a GPU over time on all of it, "
                 f"batch {batch}: {', '.join(MODELS)}",
-                paper=said,
+                paper=statement,
                 ours=_fifth_of_the_gpu(batch),
                 form="{:.1f}, {:.1f}, {:.1f}, {:.1f} times",
                 holds=holds,
                 criterion=criterion,
                 reason="our times are calibrated from another GPU, on which VGG-16 fills the GPU with a single image",
             )
-            for batch, said, holds, criterion in (
+            for batch, statement, holds, criterion in (
                 (32, "steep", lambda *gains: min(gains) >= 3.0, "at least 3 times for each"),
                 (1, "flat", lambda *gains: max(gains) <= 2.0, "at most twice for each"),
             )

@@ -9,7 +9,7 @@ from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, Slo
 from instances.catalogue import gpu_type
 from instances.suites.gpulet import ARXIV_SLO_MS
 from instances.view import View
-from reports.charts.online import Setting, course, draw_courses
+from reports.charts.online import Setting, draw_online_runs, online_run
 from reports.charts.palette import SERIES
 from reports.charts.panels import Curve, Panel, draw_panels
 from reports.claim import Claim, Values
@@ -110,11 +110,11 @@ def _panels() -> Sequence[Panel]:
 _LATER = "; {:.1f} % with the first plan kept; {} to {} GPUs"
 
 
-def _course(setting: Setting) -> Callable[[Runs], Values]:
+def _late_and_gpus(setting: Setting) -> Callable[[Runs], Values]:
     """Query the percentages not in time with changing plans and with the first plan, and the least and most GPUs."""
 
     def query(_: Runs) -> Values:
-        following, kept = (course(setting, policy) for policy in ("reschedule", "static"))
+        following, kept = (online_run(setting, policy) for policy in ("reschedule", "static"))
         gpus = [period.gpus_used for period in following.periods]
         late = [100.0 * served.seen.violation_rate for served in (following, kept)]
         return (*late, min(gpus), max(gpus))
@@ -131,12 +131,12 @@ FIG15 = Figure(
     "under both waves. Headroom is needed: the next plan is for the rates of the last 20 s and takes 12 s more to be "
     "ready. Four GPUs here, eight in the paper. The shape of the load is the paper's; its heights and delays are ours.",
     cost="no runs, a few seconds",
-    draws=partial(draw_courses, setting=SETTING),
+    draws=partial(draw_online_runs, setting=SETTING),
     claims=(
         Claim(
             what="ATC Fig. 15: requests not in time under a changing load of scen3",
             paper="GPUs follow the load, violations stay low",
-            ours=_course(SETTING),
+            ours=_late_and_gpus(SETTING),
             form="{:.2f} %" + _LATER,
             holds=lambda late, _kept, least, most: late <= 1.0 and least < most,
             criterion="at most 1 % late, and the number of GPUs changes",
@@ -153,12 +153,12 @@ ARXIV_FIG14 = Figure(
     "The first wave and the rise of the second are those of gpulet-fig15; in the paper every model has a trace of its "
     "own.",
     cost="no runs, a few seconds",
-    draws=partial(draw_courses, setting=ARXIV_SETTING),
+    draws=partial(draw_online_runs, setting=ARXIV_SETTING),
     claims=(
         Claim(
             what="arXiv Fig. 14: requests not in time under a changing load of five models",
             paper="0.14 %",
-            ours=_course(ARXIV_SETTING),
+            ours=_late_and_gpus(ARXIV_SETTING),
             form="{:.2f} %" + _LATER,
             not_comparable="the paper uses a trace for each model and does not publish the traces",
         ),

@@ -61,8 +61,8 @@ FIG5 = Figure(
     shows=f"Of 19,682 scenarios of nine models, squishy bin packing schedules {HALVES_IN_PAPER['sbp']:,} on whole "
     "GPUs and all of them on halves. Each half counts as a GPU of its own.",
     look_for="Halves make nearly every scenario schedulable, as in the paper. Whole GPUs serve more than twice as "
-    "many scenarios as in the paper, since the times are calibrated from another GPU. The dark part of the lower bar: "
-    "the rule ignores interference between halves, and with it nearly all plans on halves break SLOs.",
+    "many scenarios as in the paper, since the times are calibrated from another GPU. The dark part of the lower bar "
+    "counts plans that break SLOs: nearly all on halves, since the rule ignores the interference between them.",
     cost="2 scenario sets: about a minute on two cores",
     needs=tuple(HALVES.values()),
     draws=partial(draw_counts, needs=HALVES, paper=HALVES_IN_PAPER),
@@ -89,7 +89,7 @@ FIG16 = Figure(
     "violations in most of these plans.",
     cost="3 scenario sets: about a minute on two cores",
     needs=tuple(IDEAL.values()),
-    draws=partial(draw_counts, needs=IDEAL, said=lambda found: missed(found, "gpulet+int", "ideal", 520)),
+    draws=partial(draw_counts, needs=IDEAL, notes_on=lambda found: missed(found, "gpulet+int", "ideal", 520)),
     claims=two_passes(
         ("ATC Fig. 16", "scenarios of `ideal` that elastic partitioning misses"),
         _missed(IDEAL),
@@ -135,7 +135,7 @@ ARXIV_FIG15 = Figure(
     "either.",
     cost="3 scenario sets: about a minute, mostly for unsuccessful searches of the ideal scheduler",
     needs=tuple(ARXIV_IDEAL.values()),
-    draws=partial(draw_counts, needs=ARXIV_IDEAL, said=lambda found: missed(found, "gpulet+int", "ideal", 18)),
+    draws=partial(draw_counts, needs=ARXIV_IDEAL, notes_on=lambda found: missed(found, "gpulet+int", "ideal", 18)),
     claims=two_passes(
         ("arXiv Fig. 15", "scenarios of `ideal` that elastic partitioning misses"),
         _missed(ARXIV_IDEAL),

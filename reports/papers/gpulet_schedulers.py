@@ -26,12 +26,12 @@ def elastic(
 
     The papers do not have ``second_pass``.
     """
-    told = (
+    parameters = (
         f"{ELASTIC}.variant={variant}",
         f"{ELASTIC}.interference={'true' if interference else 'false'}",
         f"{ELASTIC}.second_pass={'true' if second_pass else 'false'}",
     )
-    return Need(instances, (ELASTIC,), quick=quick, parameters=told)
+    return Need(instances, (ELASTIC,), quick=quick, parameters=parameters)
 
 
 def ideal(instances: str, *, quick: str | None = None) -> Need:

@@ -14,7 +14,7 @@ from reports.charts.page import FULL_WIDTH_IN, Artist, Axes, page, save, stroke
 from reports.charts.palette import GREEN, QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
-from reports.selection import gaps, instances_of, own_rows
+from reports.selection import instances_of, missing_notes, own_rows
 
 HEADROOMS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 BY_PAPER = {
@@ -65,7 +65,7 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     drawn = [row for row in rows if row.scheduler in SCHEDULERS and not row.instance.endswith("-hold")] + exact
     own = [row for row in drawn if row.instance.removesuffix("-hold") in names[:1]]
     planned = {row.scheduler for row in own if _drawn(row)}
-    notes = gaps(figure.name, own, [row for row in own if row.scheduler not in planned], figure.needs)
+    notes = missing_notes(figure.name, own, [row for row in own if row.scheduler not in planned], figure.needs)
     instance = instances_of(figure.needs)[names[0]]
     with page(FULL_WIDTH_IN, _HEIGHT_IN, [*_words(instance, own), *notes]) as sheet:
         panels = sheet.subplots(1, len(BY_PAPER), sharex=True, sharey=True)
@@ -171,9 +171,10 @@ HOLD = Figure(
     paper="ours",
     shows="The papers plan for regular arrivals and do not test whether their plans hold under random ones; this figure"
     " is new.",
-    look_for="Every curve begins at the left with the plans of the papers: few GPUs, and hardly a workload that serves "
-    "99 % of its requests in time. Headroom moves a plan to the right and up, because it pays for every workload what "
-    "only some need. The star is the plan of the exact method under the rule attainment, the dotted line its bound.",
+    look_for="Every curve begins at the left with the plans of the papers: few GPUs, and hardly a workload that "
+    "serves 99 % of its requests in time. Headroom moves a plan to the right and up, because every workload gets "
+    "slack that only some need. The star is the plan of the exact method under the rule attainment, the dotted line "
+    "its bound.",
     cost="80 runs, each tested in 10 simulations of 300 s: half an hour on one core; two minutes with --quick",
     needs=(
         *(replace(tested("igniter", headroom), schedulers=SCHEDULERS) for headroom in HEADROOMS),

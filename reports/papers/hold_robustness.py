@@ -20,7 +20,7 @@ from reports.measured import twitter_trace_file
 from reports.need import Need
 from reports.papers.hold import OPTIMUM, PAPERS_OPTIMUM, tested
 from reports.runs import the_instance
-from reports.selection import gaps, nothing_to_draw, rows_by_label
+from reports.selection import missing_notes, nothing_to_draw, rows_by_label
 
 SIMULATIONS, SECONDS = 10, 60.0
 
@@ -82,7 +82,8 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     own = {label: by_label[label, name] for label, name in named.items() if (label, name) in by_label}
     if not own:
         raise nothing_to_draw(figure.name, figure.needs)
-    notes = gaps(figure.name, list(own.values()), [row for row in own.values() if row.plan is None], figure.needs)
+    unplanned = [row for row in own.values() if row.plan is None]
+    notes = missing_notes(figure.name, list(own.values()), unplanned, figure.needs)
     planned = {label: row for label, row in own.items() if row.plan is not None}
     found = {
         (label, condition): result
@@ -121,9 +122,9 @@ HOLD_ROBUSTNESS = Figure(
     title="Late workloads under bursts, a trace and slower GPUs, by the rule of the plan",
     paper="ours",
     shows="No paper tests its plans under arrivals other than the planned ones; this figure is new.",
-    look_for="The optimum of the papers' rule is late everywhere. The plan under the rule attainment keeps what it "
-    "promises, Poisson arrivals, and no more: bursts and longer times need headroom on top. Headroom of two on the "
-    "papers' rule absorbs most of both, for more than twice the GPUs.",
+    look_for="The optimum of the papers' rule is late everywhere. The plan under the rule attainment holds under "
+    "Poisson arrivals, for which it is made, and no more: bursts and longer times need additional headroom. Headroom "
+    "of two on the papers' rule absorbs most of both, for more than twice the GPUs.",
     cost="four runs, tested, then 24 simulations of ten minutes: ten minutes on one core",
     needs=tuple(PLANS.values()),
     draws=_draw,

@@ -257,7 +257,7 @@ def _slowed(_: Runs) -> Values:
 
 FIG3 = Figure(
     name="igniter-fig3",
-    title="Latency beside copies of itself, by the number of workloads",
+    title="Latency of a model beside copies of itself, by the number of workloads",
     paper="iGniter, Fig. 3",
     shows="With two to five workloads of one model at 20 % of a V100 each, latencies are 0.83 to 34.98 % longer than "
     "alone; the range includes Fig. 4.",

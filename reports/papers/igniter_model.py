@@ -41,7 +41,6 @@ FOUR_BATCH, FOUR_SHARE_PCT = 3, 25.0
 
 _FOUR_HEIGHT_IN = 2.6
 _FOUR_NOTES = ["Only the paper measures four co-located models; its errors are 1.53 to 5.02 % for iGniter."]
-MODEL = "resnet50"
 BATCHES = (1, 4, 8, 16, 32)
 SHARES_PCT = np.linspace(10.0, 100.0, 37)
 _LOOKS = shades(len(BATCHES))

@@ -20,7 +20,7 @@ from reports.figure import Figure
 from reports.runs import Runs
 
 _WEIGHT = 1.0
-"""Length of the last period; the rates are constant."""
+"""Weight of the last period in the estimate of the rates, which are constant."""
 
 WORKLOAD = "W10"
 
@@ -38,7 +38,7 @@ _SHADOW_HEIGHT_IN = 1.9
 _LINES = ("-", "--", "-.", ":")
 
 
-def constant_course(scheduler: str, policy: str, pace: Pace, error: float = 0.0) -> OnlineRun:
+def constant_run(scheduler: str, policy: str, pace: Pace, error: float = 0.0) -> OnlineRun:
     """Serve the twelve workloads.
 
     Parameters
@@ -65,7 +65,7 @@ def constant_course(scheduler: str, policy: str, pace: Pace, error: float = 0.0)
 def tuned_and_planned() -> Mapping[str, OnlineRun]:
     """Serve the workloads under each policy, once for all figures."""
     pace = Pace(_SECONDS, _PERIOD_S, _PERIOD_S)
-    return {scheduler: constant_course(scheduler, policy, pace) for scheduler, policy in _POLICIES.items()}
+    return {scheduler: constant_run(scheduler, policy, pace) for scheduler, policy in _POLICIES.items()}
 
 
 def _draw_two_panels(
@@ -90,9 +90,9 @@ def _draw_two_panels(
     with page(COLUMN_IN, _HEIGHT_IN) as sheet:
         panels = sheet.subplots(2, 1, sharex=True)
         handles = []
-        for scheduler, course in tuned_and_planned().items():
+        for scheduler, run in tuned_and_planned().items():
             look = scheduler_look(scheduler)
-            for ax, values in zip(panels, series(course), strict=True):
+            for ax, values in zip(panels, series(run), strict=True):
                 edges_s = [_PERIOD_S * period for period in range(len(values) + 1)]
                 ax.stairs(values, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
             handles.append(stroke(scheduler, color=look.colour, linestyle=look.line))
@@ -108,10 +108,10 @@ def _draw_two_panels(
 RATE_RPS, SLO_MS = 150.0, 25.0
 
 
-def time_and_rate(course: OnlineRun) -> tuple[list[float], list[float]]:
+def time_and_rate(run: OnlineRun) -> tuple[list[float], list[float]]:
     """Return by period the mean time of W10's batches from start to result, in ms, and requests per second."""
-    w = course.ids.index(WORKLOAD)
-    seen = [period.seen for period in course.periods]
+    w = run.ids.index(WORKLOAD)
+    seen = [period.seen for period in run.periods]
     return (
         [float(each.service_ms[w] / max(1, each.served[w])) for each in seen],
         [float(each.throughput_rps[w]) for each in seen],
@@ -126,12 +126,12 @@ def _label_time_and_rate(latency: Axes, throughput: Axes) -> None:
     throughput.set_ylabel("Served (req/s)")
 
 
-def share_and_batch(course: OnlineRun) -> tuple[Sequence[float], Sequence[int]]:
+def share_and_batch(run: OnlineRun) -> tuple[Sequence[float], Sequence[int]]:
     """Return by period the share that serves W10, in percent of a GPU, and its batch."""
     (instance,) = suite("igniter-12").build()
     units = instance.gpus[0].type.share_units
     # Processes take a period to prepare: a plan is put into use at the end of a period and serves in the next.
-    serving = [course.periods[0].plan, *(period.plan for period in course.periods[:-1])]
+    serving = [run.periods[0].plan, *(period.plan for period in run.periods[:-1])]
     own = [(gpulet, slot) for plan in serving for _, gpulet, slot in plan.slots() if slot.workload == WORKLOAD]
     return [100.0 * gpulet.share_units / units for gpulet, _ in own], [slot.batch for _, slot in own]
 
@@ -147,14 +147,14 @@ def _label_share_and_batch(share: Axes, batch: Axes) -> None:
 
 def _draw_shadows(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the online runs into ``folder``; they need no runs of the ledger."""
-    courses = {policy: shadowed(policy) for policy in ("static", "shadow")}
+    runs = {policy: shadowed(policy) for policy in ("static", "shadow")}
     with page(COLUMN_IN, _SHADOW_HEIGHT_IN) as sheet:
         ax = sheet.subplots()
         handles = []
-        broken = violating(courses["static"])
+        broken = violating(runs["static"])
         for policy, colour in (("static", VERMILLION), ("shadow", DEEP_BLUE)):
             for workload, line in zip(broken, _LINES, strict=False):
-                late = late_pct(courses[policy], workload)
+                late = late_pct(runs[policy], workload)
                 edges_s = [_SHADOW_PERIOD_S * period for period in range(len(late) + 1)]
                 ax.stairs(late, edges_s, baseline=None, color=colour, linestyle=line, linewidth=1.1)
                 handles.append(stroke(f"{workload}, {policy}", color=colour, linestyle=line))
@@ -169,33 +169,31 @@ def _draw_shadows(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Pat
 @cache
 def shadowed(policy: str) -> OnlineRun:
     """Serve iGniter's plan, made with wrong figures, under a policy for ten seconds."""
-    return constant_course("igniter", policy, Pace(_SHADOW_S, _SHADOW_PERIOD_S, _SWITCH_S), ERROR)
+    return constant_run("igniter", policy, Pace(_SHADOW_S, _SHADOW_PERIOD_S, _SWITCH_S), ERROR)
 
 
-def violating(course: OnlineRun) -> list[str]:
+def violating(run: OnlineRun) -> list[str]:
     """Return the workloads with more than one request in a hundred not in time."""
-    return [workload for workload, late in zip(course.ids, course.seen.violating, strict=True) if late]
+    return [workload for workload, late in zip(run.ids, run.seen.violating, strict=True) if late]
 
 
-def late_pct(course: OnlineRun, workload: str) -> list[float]:
+def late_pct(run: OnlineRun, workload: str) -> list[float]:
     """Return by period the percentage of a workload's ended requests that were not in time."""
-    w = course.ids.index(workload)
-    ended = [
-        (int(period.seen.violations[w]), period.seen.served[w] + period.seen.dropped[w]) for period in course.periods
-    ]
+    w = run.ids.index(workload)
+    ended = [(int(period.seen.violations[w]), period.seen.served[w] + period.seen.dropped[w]) for period in run.periods]
     return [100.0 * late / max(1, int(all_of_them)) for late, all_of_them in ended]
 
 
 def _throughput(_: Runs) -> Values:
     """Return the throughput of W10 in the last period, tuned and planned."""
-    return tuple(time_and_rate(course)[1][-1] for course in tuned_and_planned().values())
+    return tuple(time_and_rate(run)[1][-1] for run in tuned_and_planned().values())
 
 
 def _share_and_batch(_: Runs) -> Values:
     """Return share and batch of W10 at the start and at the end, tuned and planned."""
     found = []
-    for course in tuned_and_planned().values():
-        shares, batches = share_and_batch(course)
+    for run in tuned_and_planned().values():
+        shares, batches = share_and_batch(run)
         found += [shares[0], batches[0], shares[-1], batches[-1]]
     return tuple(found)
 
@@ -275,8 +273,8 @@ FIG17 = Figure(
     shows="Because of a prediction error W1's P99 latency is 15.6 ms in the first second, above its SLO of 10 ms. "
     "After 1.5 s its shadow process, with a tenth more of the GPU, serves it within the SLO.",
     look_for="Figures wrong by up to 10 % break the SLOs of two workloads of iGniter's plan as long as it is kept. "
-    "With shadow processes they are met from the third second on. The seed of the errors determines which workloads "
-    "these are. Requests arrive at equal distances.",
+    "With shadow processes both SLOs are met from the third second on. The seed of the errors determines which "
+    "workloads are late. Requests arrive at equal distances.",
     cost="no runs, a few seconds",
     draws=_draw_shadows,
     claims=(

@@ -18,7 +18,7 @@ from reports.figure import Figure
 from reports.need import Need, made_for
 from reports.placement import pieces
 from reports.runs import Runs, the_instance
-from reports.selection import gaps, own_rows
+from reports.selection import missing_notes, own_rows
 
 SCHEDULERS = ("igniter", "gpu-lets+", "ffd+", "gslice+")
 
@@ -55,7 +55,7 @@ def _draw_violations(figure: Figure, rows: Sequence[Row], folder: Path) -> list[
     """Draw the simulations in ``rows`` as tables of cells into ``folder``; see ``Figure.draw``."""
     own = [row for row in own_rows(figure.name, rows, figure.needs) if row.scheduler in SCHEDULERS]
     simulated = [row for row in own if row.simulation is not None]
-    notes = gaps(figure.name, own, [row for row in own if row not in simulated], figure.needs)
+    notes = missing_notes(figure.name, own, [row for row in own if row not in simulated], figure.needs)
     allowed = f"{100.0 * VIOLATIONS_ALLOWED:g} %"
     notes.append(f"Requests not in time in percent; red edges: above {allowed}, in violation.")
     notes.append("The paper's numbers of late workloads are measured.")
@@ -97,8 +97,8 @@ def _draw_cells(ax: Axes, found: dict[str, Row], paper: Mapping[str, int]) -> No
             )
             text = "white" if depth > _WHITE_TEXT else "black"
             ax.text(place, line, f"{rate:.2g}" if rate < 10.0 else f"{rate:.0f}", ha="center", va="center", color=text)
-        said = f"{found[name].sim_violating} late" + (f"; paper {paper[name]}" if name in paper else "")
-        ax.text(len(workloads) - 0.4, line, said, va="center")
+        text = f"{found[name].sim_violating} late" + (f"; paper {paper[name]}" if name in paper else "")
+        ax.text(len(workloads) - 0.4, line, text, va="center")
     ax.set(xlim=(-0.6, len(workloads) + 0.9), ylim=(max(1, len(names)) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names)
     ax.set_xticks(range(len(workloads)), workloads)

@@ -13,7 +13,7 @@ from reports.figure import Figure
 from reports.need import Need
 from reports.papers.igniter_plans import IGNITER, twelve
 from reports.runs import Runs
-from reports.selection import gaps, instances_of, own_rows
+from reports.selection import instances_of, missing_notes, own_rows
 
 _QUICK = "igniter-mix-10-s0,igniter-mix-20-s0,igniter-mix-50-s0"
 
@@ -124,7 +124,7 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw time and memory of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = own_rows(figure.name, rows, figure.needs)
     timed = [row for row in own if row.decision_s is not None and row.termination in ("finished", "wall_limit")]
-    notes = gaps(figure.name, own, [row for row in own if row not in timed], figure.needs)
+    notes = missing_notes(figure.name, own, [row for row in own if row not in timed], figure.needs)
     with page(COLUMN_IN, _HEIGHT_IN, notes) as sheet:
         time, memory = sheet.subplots(2, 1, sharex=True, height_ratios=(1.6, 1.0))
         _label(time, memory)

@@ -29,7 +29,7 @@ from reports.need import Need
 from reports.papers.inss_clusters import ALL, BASELINES, rows_of
 from reports.papers.inss_schedulers import TRAININGS, agent, baselines, needs_of
 from reports.runs import Runs
-from reports.selection import gaps, instances_of, nothing_to_draw, rows_by_label
+from reports.selection import instances_of, missing_notes, nothing_to_draw, rows_by_label
 from reports.statistics.inference import half_width
 
 _CURVE_IN = 1.5
@@ -48,7 +48,7 @@ SCHEDULERS = {**agent(_RUNS), **baselines(_RUNS)}
 """Schedulers by label, without local search, which would use all its time in every period."""
 
 LEAST = 0.5
-"""Range of the rates, relative to the suite's rates, at most 1. The shipped policies are trained for this range."""
+"""Least rate of a workload relative to its rate in the suite, the largest; policies are trained for this range."""
 
 _FASTER = 8
 """Speed of the load relative to the built-in waves."""
@@ -122,19 +122,19 @@ def served_by(label: str, training: int = 0) -> OnlineRun:
 
 def _draw_load(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the load that is served online into ``folder``; it needs no runs."""
-    courses = {label: [served_by(label, at) for at in range(len(needs))] for label, needs in SCHEDULERS.items()}
+    runs = {label: [served_by(label, at) for at in range(len(needs))] for label, needs in SCHEDULERS.items()}
     late = ", ".join(
-        f"{label} {100.0 * fmean(one.seen.violation_rate for one in found):.2g} %" for label, found in courses.items()
+        f"{label} {100.0 * fmean(one.seen.violation_rate for one in found):.2g} %" for label, found in runs.items()
     )
     notes = [f"Of the requests not in time: {late}.", "ts: mean of its trainings and its 95 % confidence interval."]
     with page(COLUMN_IN, _LOAD_HEIGHT_IN, notes) as sheet:
         ax = sheet.subplots()
-        periods = courses["ts"][0].periods
+        periods = runs["ts"][0].periods
         edges_s = [*(period.begin_s for period in periods), SECONDS]
         came_rps = [float(period.seen.rate_rps.sum()) for period in periods]
         ax.stairs(came_rps, edges_s, fill=True, color=pale(QUIET))
         handles = [swatch(pale(QUIET), "arriving requests")]
-        for label, found in courses.items():
+        for label, found in runs.items():
             look = scheduler_look(SCHEDULERS[label][0].schedulers[0])
             each_rps = np.array([served_rps(one) for one in found])
             mean, half = each_rps.mean(axis=0), half_width(each_rps)
@@ -162,7 +162,7 @@ def _draw_times(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]
     everyone = [row for found in own.values() for row in found]
     if not everyone:
         raise nothing_to_draw(figure.name, figure.needs)
-    notes = gaps(figure.name, everyone, [row for row in everyone if not _counts(row)], figure.needs)
+    notes = missing_notes(figure.name, everyone, [row for row in everyone if not _counts(row)], figure.needs)
     with page(COLUMN_IN, _TIME_HEIGHT_IN, notes) as sheet:
         ax = sheet.subplots()
         ax.axhline(INSS_BELOW_MS, color=QUIET, linewidth=0.6, linestyle=":")
@@ -208,10 +208,10 @@ def _counts(row: Row) -> bool:
 
 def _served_pct(label: str) -> tuple[float, float]:
     """Return the percentage of arriving requests that are served, over Fig. 11's whole load and in the worst period."""
-    course = served_by(label)
-    parts = [100.0 * float(p.seen.throughput_rps.sum() / p.seen.rate_rps.sum()) for p in course.periods]
-    came = sum(float(p.seen.rate_rps.sum()) * p.seen.seconds for p in course.periods)
-    served = sum(float(p.seen.throughput_rps.sum()) * p.seen.seconds for p in course.periods)
+    run = served_by(label)
+    parts = [100.0 * float(p.seen.throughput_rps.sum() / p.seen.rate_rps.sum()) for p in run.periods]
+    came = sum(float(p.seen.rate_rps.sum()) * p.seen.seconds for p in run.periods)
+    served = sum(float(p.seen.throughput_rps.sum()) * p.seen.seconds for p in run.periods)
     return 100.0 * served / came, min(parts)
 
 

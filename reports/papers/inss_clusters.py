@@ -182,11 +182,11 @@ FIG10 = Figure(
     paper="InSS, Fig. 10",
     shows="InSS serves 52.8 % more than gpulet (which serves only eight of the ten models), 26.4 % more than GSLICE "
     "and 86.1 % more than iGniter (which uses three of the four GPUs).",
-    look_for="The planned throughput of `ts` over five trainings is half as much again as each baseline's. Over "
-    "gpulet it is the paper's result, although gpulet serves all ten models here. The requests served in time do not "
-    "separate the schedulers (19 of 20 by the worst): the rates are ours, and no more requests arrive. The difference "
-    "is the objective, the possible throughput beyond these requests, which the baselines do not pursue. Local "
-    "search, whose plan is optimal, gets a fifth more out of four GPUs than `ts`.",
+    look_for="Averaged over five trainings, the planned throughput of `ts` is half as large again as that of each "
+    "baseline. The lead over gpulet is that of the paper, although gpulet serves all ten models here. The requests "
+    "served in time do not separate the schedulers (19 of 20 by the worst): the rates are ours, and no more requests "
+    "arrive. The difference is the objective, the possible throughput beyond these requests, which the baselines do "
+    "not pursue. Local search, whose plan is optimal, gets a fifth more out of four GPUs than `ts`.",
     cost="the 9 runs of inss-fig3",
     needs=needs_of(SMALL),
     draws=_bars(SMALL, _SERVED, _label_served),

@@ -35,7 +35,7 @@ def baselines(runs: Need) -> Compared:
 
 
 def compared(instances: str) -> Compared:
-    """Return the needs of all of them, and of local search, on ``instances``."""
+    """Return the needs of the agent, the baselines and local search on ``instances``."""
     searched = Need(instances, ("local-search",))
     in_peace = replace(searched, time_limit_s=_GENEROUS_S)  # its rounds end it
     return {**agent(searched), **baselines(searched), "local-search": (in_peace,)}

@@ -1,4 +1,4 @@
-"""The library: gaps of its entries over their size, and who holds the best-known plans."""
+"""The library: gaps of its entries over their size, and the finders of the best-known plans."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ def _draw_holders(ax: Axes, found: Mapping[str, int]) -> None:
 FIGURES = (
     Figure(
         name="library",
-        title="The library: what is proven, what is open, and who holds the best plans",
+        title="The library: proven and open entries, and the finders of the best plans",
         paper="ours",
         shows="No paper has such a collection; this figure is new.",
         look_for="A mark is an entry. Marks on the lowest line are proven best. Marks above it are open: a better plan "

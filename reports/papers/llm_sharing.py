@@ -9,7 +9,7 @@ from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke
 from reports.charts.palette import QUIET, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
-from reports.selection import gaps, instances_of, nothing_to_draw, rows_by_label
+from reports.selection import instances_of, missing_notes, nothing_to_draw, rows_by_label
 
 _INSTANCES, _QUICK = "llm-4gpu,llm-16gpu,llm-mix", "llm-4gpu"
 _EIGHTHS = "-eighths"
@@ -73,7 +73,8 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     if not found:
         raise nothing_to_draw(figure.name, figure.needs)
     own = list(found.values())
-    notes = gaps(figure.name, own, [row for row in own if row.gpus_used is None or not row.feasible], figure.needs)
+    fruitless = [row for row in own if row.gpus_used is None or not row.feasible]
+    notes = missing_notes(figure.name, own, fruitless, figure.needs)
     drawn = {
         name: instances
         for name, instances in PANELS.items()

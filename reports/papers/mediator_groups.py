@@ -28,7 +28,7 @@ from reports.claim import NOTHING_PUBLISHED, Claim, Values
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
 from reports.runs import Runs
-from reports.selection import gaps, instances_of, own_rows, plans_and_notes
+from reports.selection import instances_of, missing_notes, own_rows, plans_and_notes
 
 MEAN_PCT = (30.0, 30.0, 30.0, 30.0)
 DEVIATION_PCT = (20.0, 2.0, 20.0, 2.0)
@@ -41,19 +41,19 @@ Rates = Mapping[str, float]
 """Requests per second by job."""
 
 
-class Fares(NamedTuple):
+class JobThroughputs(NamedTuple):
     """Throughput of jobs under a plan: requests per second of processing (uniform launches), and requests served."""
 
     processed: Rates
     served: Rates
 
 
-Plans = Mapping[str, Fares]
+Plans = Mapping[str, JobThroughputs]
 """Throughputs by scheduler."""
 
-_MEASURES: tuple[tuple[str, Callable[[Fares], Rates]], ...] = (
-    ("Processed faster (%)", lambda fares: fares.processed),
-    ("More requests served (%)", lambda fares: fares.served),
+_MEASURES: tuple[tuple[str, Callable[[JobThroughputs], Rates]], ...] = (
+    ("Processed faster (%)", lambda jobs: jobs.processed),
+    ("More requests served (%)", lambda jobs: jobs.served),
 )
 
 _PORTFOLIO_HEIGHT_IN, _THROUGHPUT_HEIGHT_IN = 2.2, 4.0
@@ -107,13 +107,13 @@ def _draw_groups(ax: Axes, groups: Sequence[Sequence[int]], colour: str) -> None
 def _draw_improvements(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the improvements that the plans of ``rows`` give into ``folder``; see ``Figure.draw``."""
     own = own_rows(figure.name, rows, figure.needs)
-    found: dict[str, dict[str, Fares]] = {}
+    found: dict[str, dict[str, JobThroughputs]] = {}
     for row in own:
         plans = found.setdefault(row.instance, {})
         if row.plan is not None and row.scheduler in (OURS, *OTHERS) and row.scheduler not in plans:
-            plans[row.scheduler] = fares(row)
+            plans[row.scheduler] = job_throughputs(row)
     compared = {name: plans for name, plans in found.items() if OURS in plans and len(plans) > 1}
-    notes = gaps(figure.name, own, [row for row in own if row.plan is None], figure.needs)
+    notes = missing_notes(figure.name, own, [row for row in own if row.plan is None], figure.needs)
     if not compared:
         raise NothingToDrawError(figure.name, f"no two plans to compare. {' '.join(notes)}")
     with page(FULL_WIDTH_IN, _THROUGHPUT_HEIGHT_IN, notes) as sheet:
@@ -132,12 +132,12 @@ def _draw_improvements(figure: Figure, rows: Sequence[Row], folder: Path) -> lis
         return save(sheet, figure.name, folder)
 
 
-def fares(row: Row) -> Fares:
+def job_throughputs(row: Row) -> JobThroughputs:
     """Return the throughput of the jobs under the plan of a row, by the judge."""
     plan = plan_from_json(row.plan)
     slots = judge(plan, instances_of((_FORTY,))[row.instance]).slots
     batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}
-    return Fares(
+    return JobThroughputs(
         {slot.workload: 1000.0 * batch[slot.workload] / slot.t_inf_ms for slot in slots},
         {slot.workload: slot.throughput_rps for slot in slots},
     )
@@ -148,7 +148,7 @@ def improvement_pct(ours: Rates, theirs: Rates) -> dict[str, float]:
     return {job: 100.0 * (ours[job] / rate - 1.0) for job, rate in theirs.items() if rate > 0.0 and job in ours}
 
 
-def _draw_jobs(ax: Axes, plans: Plans, rates: Callable[[Fares], Rates]) -> None:
+def _draw_jobs(ax: Axes, plans: Plans, rates: Callable[[JobThroughputs], Rates]) -> None:
     others = [other for other in OTHERS if other in plans]
     jobs = sorted(plans[OURS].served, key=lambda job: int(job.removeprefix("j")))
     for number, other in enumerate(others):
@@ -163,7 +163,7 @@ def _draw_jobs(ax: Axes, plans: Plans, rates: Callable[[Fares], Rates]) -> None:
     ax.grid(axis="y")
 
 
-def _draw_mixes(ax: Axes, compared: Mapping[str, Plans], rates: Callable[[Fares], Rates]) -> None:
+def _draw_mixes(ax: Axes, compared: Mapping[str, Plans], rates: Callable[[JobThroughputs], Rates]) -> None:
     """Draw the mean over the jobs of each mix."""
     width = _GROUP_WIDTH / len(OTHERS)
     for number, other in enumerate(OTHERS):
@@ -227,12 +227,12 @@ def _deviations(_: Runs) -> Values:
     return tuple(sum(map(deviation_pct, colocations()[name])) for name in ("bin-packing", OURS))
 
 
-def _better(other: str, rates: Callable[[Fares], Rates]) -> Callable[[Runs], Values]:
+def _better(other: str, rates: Callable[[JobThroughputs], Rates]) -> Callable[[Runs], Values]:
     """Query the improvement of the jobs in percent: the mean of the mixes' means, and the largest of any job."""
 
     def query(runs: Runs) -> Values:
         found = [
-            list(improvement_pct(rates(_fares(ours)), rates(_fares(theirs))).values())
+            list(improvement_pct(rates(_job_throughputs(ours)), rates(_job_throughputs(theirs))).values())
             for ours, theirs in zip(_rows(OURS, runs), _rows(other, runs), strict=True)
         ]
         return fmean(map(fmean, found)), max(map(max, found))
@@ -240,13 +240,13 @@ def _better(other: str, rates: Callable[[Fares], Rates]) -> Callable[[Runs], Val
     return query
 
 
-_KEPT: dict[str, Fares] = {}
+_KEPT: dict[str, JobThroughputs] = {}
 """Results by run, because several lines need the same."""
 
 
-def _fares(row: Row) -> Fares:
+def _job_throughputs(row: Row) -> JobThroughputs:
     if row.key not in _KEPT:
-        _KEPT[row.key] = fares(row)
+        _KEPT[row.key] = job_throughputs(row)
     return _KEPT[row.key]
 
 
@@ -260,7 +260,7 @@ def _means(of: Callable[[Row], float | None]) -> Callable[[Runs], Values]:
 def _per_gpu(runs: Runs) -> Values:
     """Return the difference in requests served per GPU from each other scheduler, in percent over all mixes."""
     served = {
-        name: sum(sum(_fares(row).served.values()) for row in _rows(name, runs))
+        name: sum(sum(_job_throughputs(row).served.values()) for row in _rows(name, runs))
         / sum(row.gpus_used or 0 for row in _rows(name, runs))
         for name in ALL
     }
@@ -268,7 +268,7 @@ def _per_gpu(runs: Runs) -> Values:
 
 
 def _not_modelled(_: Runs) -> Values:
-    """Return a dash: the suite does not model the quantity."""
+    """Return a dash: the bench does not model the quantity."""
     return ("–",)
 
 
@@ -302,7 +302,7 @@ FIG8 = Figure(
     "packing on average, at most 108 % and 79 %; for some jobs it is lower.",
     look_for="Above, batches are processed faster on average in each mix, though not for every job; the gain differs "
     "from mix to mix. Below, most jobs serve the same number of requests, since waiting requests are served later. "
-    "Without mediator, only jobs on GPUs at or above full demand serve fewer.",
+    "Under horus and bin-packing, only jobs on GPUs at or above full demand serve fewer.",
     cost="15 runs, about 10 s",
     needs=(_FORTY,),
     draws=_draw_improvements,

@@ -36,7 +36,7 @@ _LAUNCHES = 20_000
 """Launches of a DNN that runs without a pause: more than any DNN completes in the simulated time."""
 
 
-class Used(NamedTuple):
+class JobUtilisation(NamedTuple):
     """Utilisation of the forty jobs alone, in percent of a GPU, shape (40,): mean and deviation over a second each."""
 
     mean_pct: Floats
@@ -66,13 +66,13 @@ def growth_pct(other: str) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def used() -> Used:
+def job_utilisation() -> JobUtilisation:
     """Return the utilisation of the forty jobs as MediatorDNN profiles it (Fig. 6)."""
     found = of_jobs(_view(), _view().instance.jobs)
-    return Used(100.0 * found.mean, 100.0 * found.deviation)
+    return JobUtilisation(100.0 * found.mean, 100.0 * found.deviation)
 
 
-def deviation_ratio(found: Used, alike: float = 0.05) -> float:
+def deviation_ratio(found: JobUtilisation, alike: float = 0.05) -> float:
     """Return the largest ratio of the deviations of two jobs whose means differ by at most the fraction ``alike``."""
     mean, deviation = found
     close = np.abs(mean[:, None] - mean) <= alike * np.maximum(mean[:, None], mean)
@@ -103,15 +103,15 @@ def _fig1() -> Sequence[Panel]:
         "the other": {"color": ORANGE, "marker": "s", "markerfacecolor": "white"},
     }
     papers = {PIVOT: STAR, "the other": {**STAR, "markerfacecolor": "white"}}
-    here, told = {other: growth_pct(other) for other in OTHERS}, PAPER_GROWTH_PCT
+    here, published = {other: growth_pct(other) for other in OTHERS}, PAPER_GROWTH_PCT
     curves = [
         Curve(
-            f"{dnn}{said}",
+            f"{dnn}{suffix}",
             [OTHERS.index(other) + (0.12, -0.12)[dnn == PIVOT] for other in found],
             [both[dnn != PIVOT] for both in found.values()],
             {"linestyle": "", "markersize": 5, **styles[dnn]},
         )
-        for found, styles, said in ((here, ours, ""), (told, papers, ", the paper"))
+        for found, styles, suffix in ((here, ours, ""), (published, papers, ", the paper"))
         for dnn in styles
     ]
     places = list(range(len(OTHERS)))
@@ -148,7 +148,7 @@ def _fig5() -> Sequence[Panel]:
 
 
 def _fig6() -> Sequence[Panel]:
-    mean, deviation = used()
+    mean, deviation = job_utilisation()
     jobs = range(1, len(mean) + 1)
     spans = [
         Curve("± standard deviation", (job, job), (m - d, m + d), {"color": ORANGE, "linewidth": 2.0})
@@ -222,7 +222,7 @@ FIG6 = Figure(
         Claim(
             what="Fig. 6 (GPU): largest ratio of the deviations of two jobs with equal mean utilisation",
             paper="equal means, unequal deviations",
-            ours=lambda _: (deviation_ratio(used()),),
+            ours=lambda _: (deviation_ratio(job_utilisation()),),
             form="{:.1f} times",
             holds=lambda ratio: ratio >= 2.0,
             criterion="at least twice",

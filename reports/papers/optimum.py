@@ -12,7 +12,7 @@ from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, page, sa
 from reports.charts.palette import QUIET, SERIES, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, made_for
-from reports.selection import gaps, instances_of, nothing_to_draw, own_rows
+from reports.selection import instances_of, missing_notes, nothing_to_draw, own_rows
 
 _LARGE = Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12")
 
@@ -57,7 +57,7 @@ def _draw_gaps(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     own = own_rows(figure.name, rows, figure.needs)
     useful = [row for row in own if any(curves(row, None))]
     instances = [i for name, i in instances_of(figure.needs).items() if any(row.instance == name for row in useful)]
-    notes = gaps(figure.name, own, [row for row in own if row not in useful], figure.needs)
+    notes = missing_notes(figure.name, own, [row for row in own if row not in useful], figure.needs)
     columns = 2 if len(instances) > 1 else 1
     lines = -(-len(instances) // columns)
     with page(FULL_WIDTH_IN, _GAP_HEIGHT_IN * lines / 2 + 0.6, notes) as sheet:
@@ -178,7 +178,7 @@ def _gap_legend(rows: Sequence[Row]) -> list[Artist]:
 def _draw_scaling(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw solved share and gap of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = own_rows(figure.name, rows, figure.needs)
-    notes = gaps(figure.name, own, [row for row in own if row.value is None], figure.needs)
+    notes = missing_notes(figure.name, own, [row for row in own if row.value is None], figure.needs)
     with page(COLUMN_IN, _SCALING_HEIGHT_IN, notes) as sheet:
         solved, gap = sheet.subplots(2, 1, sharex=True)
         handles = []
@@ -242,7 +242,7 @@ def _draw_pieces(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path
     if not made:
         raise nothing_to_draw(figure.name, figure.needs)
     fruitless = [row for row in made if own_gap_pct(row) is None or not _states_error(row)]
-    notes = gaps(figure.name, made, fruitless, figure.needs)
+    notes = missing_notes(figure.name, made, fruitless, figure.needs)
     with page(COLUMN_IN, _PWL_HEIGHT_IN, notes) as sheet:
         error, gap = sheet.subplots(2, 1, sharex=True)
         handles = []
@@ -338,7 +338,7 @@ EXACT_SCALING = Figure(
     title="Proven optima and certified gaps against the number of workloads",
     paper="ours",
     shows="No paper solves its problem exactly beyond a handful of workloads; this figure is new.",
-    look_for="Compact models stop proving optimality at some tens of workloads; column generation continues. Where "
+    look_for="Compact models stop proving optimality at a few tens of workloads; column generation continues. Where "
     "the upper panel drops, the lower one shows the remaining gap. Bands span the three instances of a size.",
     cost="48 runs of at most some ten seconds each: about 3 minutes on two cores",
     needs=SCALING,
@@ -351,9 +351,9 @@ PWL_ERROR = Figure(
     paper="ours",
     shows="No paper states the error of its linearised model; this figure is new.",
     look_for="Errors fall about with the square of the number of pieces. At the default of three the largest errors "
-    "are tens of percent, the means several. Gaps do not follow: a finer model takes longer, and its bound at the "
-    "time limit is worse. Where the model's bound gives a smaller gap than the certified one, the model's bound is "
-    "optimistic.",
+    "are tens of percent, the mean errors a few. Gaps do not shrink with them: a finer model takes longer, and its "
+    "bound at the time limit is worse. Where the model's bound gives a smaller gap than the certified one, the "
+    "model's bound is optimistic.",
     cost="48 runs of at most 30 seconds each",
     needs=_PWL_NEEDS,
     draws=_draw_pieces,

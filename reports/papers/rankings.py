@@ -66,8 +66,8 @@ def notes_on(found: CompleteTable) -> list[str]:
     if found.left_out:
         notes.append(f"Not run on all of these: {', '.join(found.left_out)}.")
     if unsolved := found.unsolved():
-        told = ", ".join(f"{name} {count}" for name, count in unsolved.items())
-        notes.append(f"Runs without a feasible plan, with a gap of 100 %: {told}.")
+        counts = ", ".join(f"{name} {count}" for name, count in unsolved.items())
+        notes.append(f"Runs without a feasible plan, with a gap of 100 %: {counts}.")
     return notes
 
 
@@ -132,8 +132,8 @@ def _draw_ranks(ax: Axes, names: Sequence[str], ranking: Ranking) -> None:
         end = 1.0 - pad if left else most + pad
         ax.plot([rank, rank, end], [0.0, level, level], color=QUIET, linewidth=0.6)
         ax.plot(rank, 0.0, look.marker, color=look.colour, clip_on=False, zorder=3)
-        told = f"{names[index]}  {rank:.2f} " if left else f" {rank:.2f}  {names[index]}"
-        ax.text(end, level, told, ha="right" if left else "left", va="center")
+        text = f"{names[index]}  {rank:.2f} " if left else f" {rank:.2f}  {names[index]}"
+        ax.text(end, level, text, ha="right" if left else "left", va="center")
     for position, group in enumerate(ranking.groups):
         ends = [ranking.ranks[group[0]] - pad / 3.0, ranking.ranks[group[-1]] + pad / 3.0]
         ax.plot(ends, [0.5 + 0.5 * position] * 2, color="black", linewidth=2.5, solid_capstyle="butt")
@@ -242,8 +242,8 @@ CRITICAL_DIFFERENCE = Figure(
     name="critical-difference",
     title="Average ranks and significant differences",
     paper="ours",
-    shows="Whether one scheduler is better than another beyond chance: Friedman's and Nemenyi's tests over all "
-    "instances (Demšar 2006). This figure is new.",
+    shows="Friedman's and Nemenyi's tests over all instances (Demšar 2006) show whether one scheduler is better than "
+    "another beyond chance. This figure is new.",
     look_for="Schedulers under one black bar do not differ significantly; more instances may separate them. Ranks "
     "show how often a scheduler is ahead, not by how much; see performance-profiles for that.",
     cost="the runs of performance-profiles",

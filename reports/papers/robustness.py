@@ -13,7 +13,7 @@ from reports.charts.palette import scheduler_look
 from reports.figure import Figure
 from reports.need import Need, tried_like
 from reports.quantities import not_in_time_pct
-from reports.selection import gaps, instances_of, own_rows
+from reports.selection import instances_of, missing_notes, own_rows
 
 HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)
@@ -47,7 +47,7 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
         each for each in (figure.needs[0].instances, figure.needs[0].quick) if each in {row.instance for row in own}
     ]
     own = [row for row in own if row.instance == name]
-    notes = gaps(figure.name, own, [row for row in own if row.violations is None], figure.needs)
+    notes = missing_notes(figure.name, own, [row for row in own if row.violations is None], figure.needs)
     notes.append("GPUs are in the order of the legend.")
     workloads = len(instances_of(figure.needs)[name].workloads)
     kinds: tuple[tuple[str, Callable[[Row], float | None], Arrivals], ...] = (

@@ -8,7 +8,7 @@ from bench.ledger.gap import relative_gap
 from bench.ledger.row import Row
 
 UNSOLVED = 1.0
-"""Gap of a run without a feasible plan, for any reason: that of an unlimited cost."""
+"""Gap of a run without a feasible plan, for any reason; the gap of an infinite cost."""
 
 
 def achieved(row: Row) -> float | None:
@@ -39,7 +39,7 @@ def gap_to_best(value: float | None, best: float | None) -> float:
 
 
 def mean_gap(seeds: Sequence[Row], best: float | None) -> float:
-    """Return the mean gap to ``best`` of runs that differ in their seeds only: one result of one instance."""
+    """Return the mean gap to ``best`` of runs that differ only in their seeds."""
     return fmean(gap_to_best(achieved(row), best) for row in seeds)
 
 

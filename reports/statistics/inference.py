@@ -71,7 +71,7 @@ def half_width(values: ArrayLike, confidence: float = 0.95) -> NDArray[np.float6
 
 @dataclass(frozen=True, slots=True)
 class SignedRanks:
-    """Result of the test.
+    """Result of the signed-rank test.
 
     Attributes
     ----------

@@ -91,42 +91,42 @@ def interval(ends: Interval | None) -> str:
 
 
 def sentences(found: Summary) -> list[str]:
-    """Return the results of the tests, and what the numbers do not tell."""
-    told = []
+    """Return the results of the tests, and the limits of the numbers."""
+    lines = []
     if found.duels:
-        told.append("lead: the other's mean gap minus the reference's; *: significant at 5 % after Holm's correction")
+        lines.append("lead: the other's mean gap minus the reference's; *: significant at 5 % after Holm's correction")
     if found.ranking is not None:
         ranking = found.ranking
         groups = ["; ".join(", ".join(found.order[at] for at in group) for group in ranking.groups)]
-        told.append(
+        lines.append(
             f"Friedman's test that all are equal: p = {ranking.p:.2g}; critical difference of ranks (Nemenyi, 5 %): "
             f"{ranking.critical_difference:.2f}; "
             + (f"not separated: {groups[0]}" if ranking.groups else "all are separated")
         )
     if 0 < found.bounded < found.instances:
-        told.append(f"gap to bound: over the {found.bounded} instances on which every plan has a certified bound")
+        lines.append(f"gap to bound: over the {found.bounded} instances on which every plan has a certified bound")
     if found.left_out:
-        told.append(f"not run on all of these instances: {', '.join(found.left_out)}")
+        lines.append(f"not run on all of these instances: {', '.join(found.left_out)}")
     if found.undecided:
-        told.append(f"does not discriminate, since random reaches the best known value: {', '.join(found.undecided)}")
-    return told
+        lines.append(f"does not discriminate, since random reaches the best known value: {', '.join(found.undecided)}")
+    return lines
 
 
 def loss_lines(found: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) -> list[str]:
     """Return where the reference loses, and how its plans differ from the best ones."""
     if not found.losses:
         return [f"{found.reference} has the best known value on every instance"]
-    told = [f"where {found.reference} loses ({len(found.losses)} of {found.instances} instances):"]
+    lines = [f"where {found.reference} loses ({len(found.losses)} of {found.instances} instances):"]
     for loss, difference in worst:
         own, best = (worth(achieved(row), objective_of(row)) for row in (loss.own, loss.best))
         by = loss.best.scheduler if loss.best.scheduler != loss.own.scheduler else f"its seed {loss.best.seed}"
-        told.append(f"- {loss.instance}: gap {percent(loss.gap)}; {own} instead of {best} by {by}")
-        told += [f"  - {one}" for one in difference]
-    return told
+        lines.append(f"- {loss.instance}: gap {percent(loss.gap)}; {own} instead of {best} by {by}")
+        lines += [f"  - {one}" for one in difference]
+    return lines
 
 
-def latex(tables: Sequence[StatsTable], told: Sequence[str]) -> str:
-    """Return LaTeX tables (package booktabs), and the sentences as comments."""
+def latex(tables: Sequence[StatsTable], notes: Sequence[str]) -> str:
+    """Return LaTeX tables (package booktabs), and the notes as comments."""
     lines = []
     for each in tables:
         lines += [r"\begin{table}", r"\centering", rf"\caption{{{each.caption.translate(_LATEX)}}}"]
@@ -135,17 +135,17 @@ def latex(tables: Sequence[StatsTable], told: Sequence[str]) -> str:
             lines.append(" & ".join(cell.translate(_LATEX) for cell in cells) + r" \\")
             lines += [r"\midrule"] * (position == 0)
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
-    return "\n".join([*lines, *(f"% {line}" for line in told), ""])
+    return "\n".join([*lines, *(f"% {line}" for line in notes), ""])
 
 
-def markdown(tables: Sequence[StatsTable], told: Sequence[str]) -> str:
-    """Return Markdown tables and the sentences as a list."""
+def markdown(tables: Sequence[StatsTable], notes: Sequence[str]) -> str:
+    """Return Markdown tables and the notes as a list."""
     lines = []
     for each in tables:
         rule = ["---", *["---:"] * (len(each.heads) - 1)]
         cells = [[cell.replace("|", r"\|") for cell in line] for line in (each.heads, rule, *each.lines)]
         lines += [f"**{each.caption}**", "", *(f"| {' | '.join(line)} |" for line in cells), ""]
-    return "\n".join([*lines, *(line if line.lstrip().startswith("-") else f"- {line}" for line in told), ""])
+    return "\n".join([*lines, *(line if line.lstrip().startswith("-") else f"- {line}" for line in notes), ""])
 
 
 def stats_json(found: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) -> Mapping[str, object]:
@@ -163,7 +163,7 @@ def stats_json(found: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) -> M
         "not_separated": [] if ranking is None else [[found.order[at] for at in group] for group in ranking.groups],
         "losses": [
             {"instance": each.instance, "gap": each.gap, "key": each.own.key, "best_key": each.best.key}
-            | {"difference": next((told for loss, told in worst if loss is each), None)}
+            | {"difference": next((words for loss, words in worst if loss is each), None)}
             for each in found.losses
         ],
         "left_out": list(found.left_out),

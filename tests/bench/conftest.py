@@ -28,7 +28,7 @@ TaskFactory = Callable[..., Task]
 
 @dataclass(frozen=True)
 class Called:
-    """What a command ended with and printed."""
+    """Exit code and output of a command."""
 
     code: int
     out: str

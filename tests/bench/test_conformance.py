@@ -94,7 +94,7 @@ def test_instances_that_ask_for_something_else_are_no_check(make_instance: Calla
 def lies(row: Row, reachable: float | None = 6.12, own_model: bool = False) -> str | None:
     case = CheckedInstance(cases(Objective.COST, Partition.SHARES)[1].instance, reachable)
     info = SchedulerInfo(Entry("s", "s:S"), own_model=own_model)
-    return _Suite(info, QUICK, ())._lies(case, row)
+    return _Suite(info, QUICK, ())._wrong_claim(case, row)
 
 
 SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}

@@ -9,7 +9,7 @@ from bench.evaluation import Trial
 from bench.simulation.arrivals import Arrivals
 from reports.need import Need, NothingToDrawError
 from reports.papers import figure
-from reports.selection import gaps, instances_of, nothing_to_draw, own_rows, plans_and_notes, rows_by_label
+from reports.selection import instances_of, missing_notes, nothing_to_draw, own_rows, plans_and_notes, rows_by_label
 
 NEEDS = (
     Need("igniter-scaling", ("igniter", "ffd+"), quick="igniter-mix-10-s0,64gpu-cost"),
@@ -68,10 +68,10 @@ def test_gaps_are_gathered_by_scheduler_and_cause(make_row):
         "Without a result: ffd+ (wall limit) on igniter-mix-10-s0, igniter-mix-20-s0;"
         " cpsat (infeasible) on igniter-12.",
     ]
-    assert gaps("name", [*rows, make_row("ffd+")], rows, NEEDS) == said
-    assert gaps("name", rows, [], NEEDS[1:]) == []
+    assert missing_notes("name", [*rows, make_row("ffd+")], rows, NEEDS) == said
+    assert missing_notes("name", rows, [], NEEDS[1:]) == []
     with pytest.raises(NothingToDrawError, match=re.escape(f"name: no run has a result to draw. {' '.join(said)}")):
-        gaps("name", rows, rows, NEEDS)
+        missing_notes("name", rows, rows, NEEDS)
 
 
 def test_rows_that_were_tried_otherwise_do_not_count(make_row):

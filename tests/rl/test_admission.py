@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from instances import PART_STEPS
 from instances.budget import SloRule, latency_budget_ms
-from rl.admission import STEPS, admitted_rps
+from rl.admission import admitted_rps
 
 
 def permitted(rate_rps, slo_ms, batch, inference_ms):
@@ -33,7 +34,7 @@ def test_by_hand(batch, inference_ms, admitted):
     st.integers(1, 32),
     st.floats(0.1, 250.0),
     st.sampled_from([1.0, 1.02, 1.5]),
-    st.integers(1, STEPS),
+    st.integers(1, PART_STEPS),
 )
 def test_is_the_largest_step_that_the_judge_permits(rate_rps, slo_ms, batch, inference_ms, headroom, steps):
     admitted = admitted_rps(rate_rps, slo_ms, batch, inference_ms, headroom, steps)

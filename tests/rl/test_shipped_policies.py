@@ -1,4 +1,6 @@
 import csv
+import subprocess
+import sys
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -128,3 +130,24 @@ def test_it_beats_igniter_on_rates_it_has_not_seen(training):
         more.append(verdict.throughput_rps / baseline.throughput_rps)
     assert kept >= 19
     assert np.mean(more) > 1.3
+
+
+LOADED_AFTER_WARMING = """
+from numba.core.caching import Cache
+from bench.api import Run
+from instances.suites.inss import four_gpus
+from rl.ts import Ts
+
+scheduler = Ts(drawn=0)
+scheduler.warm()
+load, loaded = Cache.load_overload, []
+Cache.load_overload = lambda *terms: loaded.append(terms) or load(*terms)
+scheduler.schedule(four_gpus()[0], Run())
+print(len(loaded))
+"""
+
+
+def test_the_likeliest_decision_alone_loads_no_kernel_after_warming():
+    """In a process of its own, which has loaded none before."""
+    told = subprocess.run([sys.executable, "-c", LOADED_AFTER_WARMING], capture_output=True, text=True, check=True)
+    assert told.stdout == "0\n"

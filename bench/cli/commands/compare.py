@@ -54,7 +54,7 @@ def compare(
         ),
     ] = _DEFAULT,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Count a regression on one instance, significant or not.")
+        bool, typer.Option("--strict", help="Count a regression on one instance even if it is not significant.")
     ] = False,
     alpha: Annotated[float, typer.Option("--alpha", metavar="P", min=0.0, max=1.0, help="Significance level.")] = 0.05,
     each_seed: Annotated[bool, typer.Option("--each-seed", help="Show a line per seed instead of the spread.")] = False,
@@ -148,17 +148,17 @@ def _of_scheduler(name: str, rows: Sequence[Row], ledger_file: Path) -> list[Row
 
 def _regressions(pairs: Sequence[Pair], found: Sequence[Comparison], watched: Sequence[str], strict: bool) -> list[str]:
     """Return messages about the regressions of B in the ``watched`` measures."""
-    told = []
+    lines = []
     if _FEASIBLE in watched:
-        told = [f"{_run(pair)}: B has no feasible plan ({pair.b.termination})" for pair in pairs if pair.lost]
+        lines = [f"{_run(pair)}: B has no feasible plan ({pair.b.termination})" for pair in pairs if pair.lost]
     for test in found:
         if test.measure in watched and (test.verdict is PairVerdict.WORSE or (strict and test.worse)):
             who = f"{test.scheduler}: " if test.scheduler else ""
             instances = test.better + test.equal + test.worse
-            told.append(
+            lines.append(
                 f"{who}{test.measure} is worse on {test.worse} of {instances} instances (p = {test.p_holm:.2g})"
             )
-    return told
+    return lines
 
 
 def _run(pair: Pair) -> str:
@@ -193,7 +193,7 @@ def _pair_table(pairs: Sequence[Pair], across: bool, each_seed: bool) -> Fitted:
     cells = []
     for group in groups.values():
         first = group[0]
-        told = partial(worth, objective=objective_of(first.a))
+        in_unit = partial(worth, objective=objective_of(first.a))
         words = (
             _shared(_in_words(pair.change(measure), measure, first.a.objective) for pair in group)
             for measure in Measure
@@ -203,8 +203,8 @@ def _pair_table(pairs: Sequence[Pair], across: bool, each_seed: bool) -> Fitted:
                 first.a.instance,
                 *([] if across else [first.name]),
                 *([first.a.seed if each_seed else len(group)] * several),
-                spread([achieved(pair.a) for pair in group], told),
-                spread([achieved(pair.b) for pair in group], told),
+                spread([achieved(pair.a) for pair in group], in_unit),
+                spread([achieved(pair.b) for pair in group], in_unit),
                 *words,
             ]
         )
@@ -242,14 +242,14 @@ def _test_table(found: Sequence[Comparison], across: bool, objectives: Collectio
 
 def _with_interval(test: Comparison, objective: str) -> str:
     """Return which side is better by how much on average, and the 95 % interval."""
-    told = _in_words(test.mean_change, test.measure, objective)
+    change = _in_words(test.mean_change, test.measure, objective)
     if test.interval is None or test.interval[0] == test.interval[1]:
-        return told
+        return change
     ends = sorted(test.interval, key=abs)
     low, high = (_in_words(end, test.measure, objective) for end in ends)
     if low[0] == high[0]:
-        return f"{told} ({low.split()[1]} to {high.split()[1]})"
-    return f"{told} ({low} to {high})".replace(" to =", " to equal").replace("(=", "(equal")
+        return f"{change} ({low.split()[1]} to {high.split()[1]})"
+    return f"{change} ({low} to {high})".replace(" to =", " to equal").replace("(=", "(equal")
 
 
 def _in_words(change: float | None, measure: Measure, objective: str) -> str:

@@ -30,8 +30,8 @@ def deploy(
 ) -> None:
     """Write the files that deploy a plan: shares, memory limits, batches and timeouts.
 
-    Where the target cannot say the plan, it is solved again within what the target can say, and the price is printed.
-    The files are read back and judged before the command ends. Names in capitals are placeholders.
+    If the target cannot express the plan, the instance is solved again within the target's limits, and the added cost
+    is printed. The files are read back and judged before the command ends. Names in capitals are placeholders.
     """
     plan, instance = find_plan(plan_file, instance_name)
     verdict = judge(plan, instance)

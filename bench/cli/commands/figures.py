@@ -24,6 +24,8 @@ from bench.ledger.refutation import ledger_refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.planning import Limits, fitting_jobs
+from bench.runner.inspection import inspect_schedulers
+from bench.schedulers import registry
 from bench.selection import names_in
 from bench.task import Task
 from instances import InputError
@@ -74,8 +76,9 @@ def draw_figures(
     Missing runs are executed first; their expected cost is printed before they start. Runs of further schedulers on a
     figure's instances are drawn as well. The command prints the names of the written files.
 
-    With --from, runs with other limits, versions or machines are used as well. `performance-profiles`,
-    `primal-integral` and `critical-difference` then draw any runs, such as those of --instances and --schedulers.
+    With --from, runs with other limits, versions or machines are used as well; of several runs of a scheduler on an
+    instance, figures draw one with default parameters. `performance-profiles`, `primal-integral` and
+    `critical-difference` then draw any runs, such as those of --instances and --schedulers.
 
     If a figure cannot be drawn, one line gives the reason. The exit code is then 1 if the figure was named on the
     command line.
@@ -155,26 +158,47 @@ def _draw_from(
     instances: Sequence[str],
     schedulers: str | None,
 ) -> None:
-    """Draw from the rows in a ledger; figures that were not named are skipped if they need no runs or lack them."""
+    """Draw from the rows in a ledger; figures that were not named are skipped if they lack runs.
+
+    A choice of instances or schedulers is about runs, so it also skips figures that need none and were not named.
+    """
     with Ledger(ledger_file) as ledger:
-        rows = upheld(ledger.rows(), ledger_refutations(ledger))
+        rows = _defaults_last(upheld(ledger.rows(), ledger_refutations(ledger)))
     where = str(ledger_file)
     rows = chosen_instances(rows, [name for text in instances for name in names_in(text)], where)
     rows = chosen_schedulers(rows, [] if schedulers is None else names_in(schedulers), where)
     make_folder(out, "--out")
     chosen = bool(instances or schedulers)
-    drawn = figures if named else [each for each in figures if each.needs]
+    drawn = [each for each in figures if named or each.needs or not chosen]
     without = _draw(drawn, lambda figure: rows if chosen else _of_needs(figure, rows), out)
-    if without and not named:
-        say(f"not drawn because {ledger_file} lacks their runs: {', '.join(without)}")
-    elif without:
-        for reason in without.values():
+    lacking = [] if named else [each.name for each in drawn if each.name in without and each.needs]
+    if lacking:
+        say(f"not drawn because {ledger_file} lacks their runs: {', '.join(lacking)}")
+    for name, reason in without.items():
+        if name not in lacking:
             say(reason)
+    if named and without:
         raise typer.Exit(1)
 
 
+def _defaults_last(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with those of default parameters last: of several runs of a scheduler, a figure draws the last."""
+    known = registry.entries()
+    used = {stage for row in rows for stage in row.scheduler.split("@")}
+    described = inspect_schedulers([known[name] for name in sorted(used & known.keys())])
+    defaults = {name: info.stage.parameters for name, info in described.items()}
+
+    def by_default(row: Row) -> bool:
+        return row.parameters == {stage: defaults.get(stage) for stage in row.scheduler.split("@")}
+
+    return sorted(rows, key=by_default)
+
+
 def _of_needs(figure: Figure, rows: Sequence[Row]) -> Sequence[Row]:
-    """Return the rows on the instances that a figure of any runs needs; all rows if there are none, or otherwise."""
+    """Return the rows that a figure is drawn from.
+
+    These are all rows. A figure that also draws other instances gets only the rows on those of its needs, if any.
+    """
     if not figure.any_runs:
         return rows
     known = {instance.fingerprint for instance in instances_of(figure.needs).values()}

@@ -26,7 +26,7 @@ def gpu(
 ) -> None:
     """Profile the GPU of this host, plan for it, replay the plans, and report predicted beside measured latencies.
 
-    After Ctrl-C or a failure, the same command continues. On a host without a GPU it prints what it would do.
+    After Ctrl-C or a failure, the same command continues. On a host without a GPU it prints its steps and runs nothing.
     """
     lacking = missing()
     aim = (

@@ -38,7 +38,7 @@ def _complete_kind(incomplete: str) -> list[str]:
 def list_things(
     kind: Annotated[str, typer.Argument(metavar="|".join(_KINDS), help="What to list.", autocompletion=_complete_kind)],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Only these, in full. For instances, suites also.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Only these, in full; for instances, also suites.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="List everything that is known of each.")] = False,
     form: FormatOption = Format.TABLE,
@@ -130,7 +130,7 @@ def _show_figures_by_paper(entries: Entries) -> None:
             papers.setdefault(entry["paper"].partition(",")[0], []).append(entry["name"])
     show(table(["paper", "figures"], [[paper, "  ".join(sorted(names))] for paper, names in papers.items()]), "")
     without = sum(not entry["reproducible"] for entry in entries)
-    show(f"{without} more of the papers' figures are not drawn; `bench list figures NAME` or --all tells more, and why")
+    show(f"{without} more of the papers' figures are not drawn; `bench list figures NAME` or --all tells why")
 
 
 def _show_figures(entries: Entries) -> None:

@@ -79,7 +79,7 @@ def max_rate(
 
     First the factor doubles while the scheduler finds a plan. Too many late requests alone do not end the doubling,
     since a plan for higher rates may serve them in time. They end it at a factor of 1,024 or more, and if most requests
-    are late and the plan itself promises less than the rates. Then the factor grows by --step from the largest
+    are late and the plan is predicted to serve less than the rates. Then the factor grows by --step from the largest
     successful one until too many requests are late.
 
     Exit code 1 means that a run failed. A failed run ends the search for its scheduler without a result; --retry

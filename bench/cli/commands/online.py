@@ -155,14 +155,14 @@ def online(
         say(f"failed: {failure}")
         raise typer.Exit(1) from None
     if run.periods:
-        course = OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.periods))
+        found = OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.periods))
         if form is Format.JSON:
             head = {"instance": instance.name, "scheduler": scheduler, "policy": policy, "seed": seed}
-            print_json(head | course.to_json())
+            print_json(head | found.to_json())
         else:
-            _show(course, f"{instance.name}, {scheduler}, {policy}, seed {seed}")
+            _show(found, f"{instance.name}, {scheduler}, {policy}, seed {seed}")
         if output is not None:
-            write_text(output, _csv(course))
+            write_text(output, _csv(found))
     if interrupted:
         say(f"interrupted after {len(run.periods)} periods")
         raise typer.Exit(INTERRUPTED)
@@ -181,39 +181,39 @@ def _follow(run: Online, pace: Pace) -> bool:
     return False
 
 
-def _show(course: OnlineRun, head: str) -> None:
-    many = math.ceil(len(course.periods) / _ROWS)
-    groups = [course.part(first, first + many) for first in range(0, len(course.periods), many)]
-    shown = course.ids if len(course.ids) <= _COLUMNS else ()
+def _show(found: OnlineRun, head: str) -> None:
+    many = math.ceil(len(found.periods) / _ROWS)
+    groups = [found.part(first, first + many) for first in range(0, len(found.periods), many)]
+    shown = found.ids if len(found.ids) <= _COLUMNS else ()
     columns = [">from", ">requests/s", *(f">{name}" for name in shown), ">GPUs", ">share", ">violations", ">drops"]
-    total = course.to_json()
+    total = found.to_json()
     worst = max(total["workloads"], key=lambda workload: workload["violation_rate"])
-    answers = ", ".join(f"{course.count(answer)} {answer}" for answer in PeriodEnd if course.count(answer))
+    answers = ", ".join(f"{found.count(answer)} {answer}" for answer in PeriodEnd if found.count(answer))
     least, most = total["gpus_used"]
     silent = [one_line(workload["id"]) for workload in total["workloads"] if not workload["requests"]]
     kept = total["violation_rate"] <= VIOLATIONS_ALLOWED
-    bare = f"{mark(False)} {course.without_headroom} periods used a plan without headroom: none was found with it"
-    overfull = f"{mark(False)} in {course.overfull} periods the processes on a GPU exceeded its memory"
+    bare = f"{mark(False)} {found.without_headroom} periods used a plan without headroom: none was found with it"
+    overfull = f"{mark(False)} in {found.overfull} periods the processes on a GPU exceeded its memory"
     show(
-        f"{one_line(head)}: {total['seconds']:g} s in {len(course.periods)} periods",
+        f"{one_line(head)}: {total['seconds']:g} s in {len(found.periods)} periods",
         "",
         table(columns, [_cells(group, len(shown)) for group in groups]),
         "",
         f"{mark(None if silent and kept else kept)} {percent(total['violation_rate'])} of"
         f" {total['requests']:,} requests not in time; at worst {percent(worst['violation_rate'])} of"
         f" {one_line(worst['id'])}; {total['dropped']:,} dropped, {total['unfinished']:,} unfinished",
-        f"  {course.gpus_held:.2f} GPUs held on average, {least} to {most} in use; largest memory use of a GPU"
-        f" {pct(course.memory_pct)}; decisions after periods: {answers}",
-        *([bare] if course.without_headroom else []),
+        f"  {found.gpus_held:.2f} GPUs held on average, {least} to {most} in use; largest memory use of a GPU"
+        f" {pct(found.memory_pct)}; decisions after periods: {answers}",
+        *([bare] if found.without_headroom else []),
         *([f"  no requests arrived for {listed(silent)}: simulate longer with --seconds"] if silent else []),
-        *([overfull] if course.overfull else []),
+        *([overfull] if found.overfull else []),
     )
 
 
-def _cells(course: OnlineRun, shown: int) -> list[object]:
-    seen, last = course.seen, course.periods[-1]
+def _cells(found: OnlineRun, shown: int) -> list[object]:
+    seen, last = found.seen, found.periods[-1]
     return [
-        f"{course.periods[0].begin_s:g} s",
+        f"{found.periods[0].begin_s:g} s",
         f"{seen.rate_rps.sum():,.1f}",
         *(f"{rate:,.1f}" for rate in seen.throughput_rps[:shown]),
         last.gpus_used,
@@ -223,14 +223,14 @@ def _cells(course: OnlineRun, shown: int) -> list[object]:
     ]
 
 
-def _csv(course: OnlineRun) -> str:
+def _csv(found: OnlineRun) -> str:
     """Return the periods as CSV: the columns of a period, then the throughput of every workload."""
     sheet = io.StringIO()
     lines = csv.writer(sheet, lineterminator="\n")
-    periods = [period.to_json(course.ids) for period in course.periods]
+    periods = [period.to_json(found.ids) for period in found.periods]
     columns = [name for name in periods[0] if name != "workloads"]
-    lines.writerow([*columns, *(f"throughput_rps {name}" for name in course.ids)])
+    lines.writerow([*columns, *(f"throughput_rps {name}" for name in found.ids)])
     for period in periods:
-        throughput = [period["workloads"][name]["throughput_rps"] for name in course.ids]
+        throughput = [period["workloads"][name]["throughput_rps"] for name in found.ids]
         lines.writerow([*(period[name] for name in columns), *throughput])
     return sheet.getvalue()

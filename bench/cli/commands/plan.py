@@ -55,11 +55,11 @@ MOST_WINDOWS = 1_000
 """Most windows of a trace."""
 
 
-class _SolveTold(Listener):
+class _SolveProgress(Listener):
     """Progress on standard error."""
 
     def finished(self, task: Task, row: Row) -> None:
-        """Tell the cost that a run found."""
+        """Print the cost that a run found."""
         cost = "no plan" if row.cost_per_hour is None else f"{row.gpus_used} GPUs, ${row.cost_per_hour:,.2f}/h"
         say(f"{task.scheduler}: {cost}")
 
@@ -86,11 +86,15 @@ def plan(
     ] = None,
     slowdown: Annotated[
         float | None,
-        typer.Option("--interference", metavar="F", help="Slowdown by one neighbour. Default: measured, else a P95."),
+        typer.Option(
+            "--interference",
+            metavar="F",
+            help="Slowdown by one neighbour. Default: measured, else the P95 of all measured pairs.",
+        ),
     ] = None,
     model: Annotated[str, typer.Option("--performance-model", metavar="NAME", help="Performance model.")] = "hybrid",
     time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves; of each window.")
+        float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves; with --trace, per window.")
     ] = 60.0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Plan file, with its instance.")
@@ -173,7 +177,7 @@ def _answer(question: _Question, output: Path | None, folder: Path, page: bool) 
         ledger = stack.enter_context(Ledger(folder / "ledger.sqlite", create=True)) if page else None
         half_s = time_limit_s / 2.0
         solves = [Solve(instance, name, half_s) for name in (BEST, *PRACTICE)]
-        row, *others = solved(solves, ledger, _SolveTold())
+        row, *others = solved(solves, ledger, _SolveProgress())
         found = plan_of(row)
         if found is None or row.cost_per_hour is None or not row.feasible:
             say(f"no plan was found: {row.reason or row.termination}")
@@ -226,7 +230,7 @@ def _day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, 
     if len(read.rates_rps) > MOST_WINDOWS:
         raise InputError("--window", f"{window_h:g} h gives {len(read.rates_rps)} windows; at most {MOST_WINDOWS}")
     say(f"note: {trace}: {read.words}; a window has the rate of its busiest minute, in steps of 5 %")
-    found = planned_day(window_instances(read, instance), read.window_s, time_limit_s, _SolveTold())
+    found = planned_day(window_instances(read, instance), read.window_s, time_limit_s, _SolveProgress())
     show(*day_view(found, read.window_s))
     if output is not None:
         write_json(output, [plan_to_json(each.chosen, each.instance) for each in found.windows])

@@ -133,7 +133,7 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format, every_line
         print_json(found[0] if len(found) == 1 else found)
 
 
-def _problems(name: str, ledger_file: Path) -> list["Instance | ScenarioSet"]:
+def _problems(name: str, ledger_file: Path) -> list[Instance | ScenarioSet]:
     """Return the instances or the scenario set called ``name``; an empty list if it can only be a run.
 
     Raises
@@ -167,8 +167,8 @@ def _show_best(names: Sequence[str], ledger_file: Path, every_line: bool) -> Non
         if missing := [name for name in names if name not in {row.instance for row in rows}]:
             raise InputError(f"--best {missing[0]}", f"{ledger_file} has no run on this instance")
         gaps = ledger_gaps(rows, ledger)
-        told = [*best_tables(rows, gaps, ledger.arrivals()), *answers(rows, gaps, ledger)]
-        show(*told, every_line=every_line)
+        tables = [*best_tables(rows, gaps, ledger.arrivals()), *answers(rows, gaps, ledger)]
+        show(*tables, every_line=every_line)
 
 
 def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprint: str | None = None) -> None:
@@ -190,7 +190,7 @@ def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprin
     show(*run_tables(best, gaps, others=alike), *notes, every_line=every_line)
 
 
-def leaders(rows: Sequence["Row"]) -> list["Row"]:
+def leaders(rows: Sequence[Row]) -> list[Row]:
     """Return the best row of each scheduler on each instance, sorted by instance name and then best first.
 
     Rows with different parameters, headroom or truth count as different schedulers. Feasible plans rank before

@@ -44,7 +44,9 @@ def simulate_plan(
         ),
     ] = None,
     arrivals: OwnArrivalsOption = None,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Measured seconds, simulated.")] = 30.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="N", help="Simulated seconds that are measured.")
+    ] = 30.0,
     warmup: Annotated[
         float, typer.Option("--warmup", metavar="N", help="Simulated seconds before the measurement.")
     ] = 5.0,
@@ -79,8 +81,8 @@ def simulate_plan(
 ) -> None:
     """Simulate every request of a plan and show latencies, goodput and SLO violations per workload.
 
-    Arrival traces are scaled to each workload's rate. With the same seed, every plan gets the same requests. The exit
-    code is 0 for a late workload, too, unless --strict or --check is given.
+    Arrival traces are scaled to each workload's rate. With the same seed, every plan gets the same requests. A late
+    workload changes the exit code only with --strict or --check.
     """
     refuse_input(series, [plan_file, instance_name, arrivals], "--series")
     given = (seconds, warmup, seed, interference, drop, noise, series)
@@ -92,8 +94,9 @@ def simulate_plan(
     if interference not in list(Interference):
         raise unknown_name("--interference", "kind of interference", interference, [str(kind) for kind in Interference])
     process = parse_arrivals(instance.arrivals if arrivals is None else arrivals, "--arrivals")
+    reality = misspecified(instance, truth, error, seed)
     if check:
-        _check(plan, instance, process, misspecified(instance, truth, error, seed), form)
+        _check(plan, instance, process, reality, form)
         return
     settings = Settings(
         process,
@@ -105,7 +108,6 @@ def simulate_plan(
         noise,
         by_second=series is not None,
     )
-    reality = misspecified(instance, truth, error, seed)
     try:
         found = _finished(simulation(plan, instance, settings, reality))
     except KeyboardInterrupt:
@@ -196,7 +198,7 @@ def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) 
     many = f"{found.violating} of {len(cells)}" if found.violating else "none"
     silent = [one_line(one.id) for one in found.workloads if one.offered_rps > 0.0 and not one.requests]
     late = f"{found.violating} late in {settings.seconds:g} s"
-    told = late if found.violating else "unchecked; bench simulate PLAN --check tests it"
+    held = late if found.violating else "unchecked; bench simulate PLAN --check tests it"
     good = None if silent and not found.violating else not found.violating
     show(
         f"plan for {one_line(instance.name)}: {settings.seconds:g} s of {settings.arrivals.label} arrivals,"
@@ -211,7 +213,7 @@ def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) 
         ),
         f"  {found.requests:,} requests, {found.goodput_rps:,.1f} req/s in time, {percent(found.violation_rate)} not in"
         f" time, {percent(found.drop_rate)} dropped; simulated in {found.wall_s:.2f} s",
-        coloured(f"  holds: {told}", False if found.violating else None),
+        coloured(f"  holds: {held}", False if found.violating else None),
         *([f"  no requests arrived for {listed(silent)}: simulate longer with --seconds"] if silent else []),
     )
 

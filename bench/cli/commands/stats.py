@@ -61,7 +61,10 @@ def stats(
         ),
     ] = None,
     losses: Annotated[
-        int, typer.Option("--losses", metavar="N", min=0, help="Instances to list on which the reference loses most.")
+        int,
+        typer.Option(
+            "--losses", metavar="N", min=0, help="Number of listed instances on which the reference loses most."
+        ),
     ] = 3,
     form: Annotated[StatsFormat, typer.Option("--format", help="Output format.")] = StatsFormat.TABLE,
 ) -> None:
@@ -84,8 +87,8 @@ def stats(
     if form is StatsFormat.TABLE:
         _show(found, tables, worst)
         return
-    told = [*sentences(found), *loss_lines(found, worst)]
-    emit(latex(tables, told) if form is StatsFormat.LATEX else markdown(tables, told), sys.stdout)
+    lines = [*sentences(found), *loss_lines(found, worst)]
+    emit(latex(tables, lines) if form is StatsFormat.LATEX else markdown(tables, lines), sys.stdout)
 
 
 def _show(found: Summary, tables: Sequence[StatsTable], worst: Sequence[tuple[Loss, list[str]]]) -> None:

@@ -86,9 +86,9 @@ def train(
         settings = presets[preset]
     trainer = cast(Trainer, instantiate(kind, {**settings, **overrides}, name))
     interrupted = False
-    with _Told(getattr(trainer, "episodes", None)) as told, _stopped_softly(told):
+    with _TrainingProgress(getattr(trainer, "episodes", None)) as progress, _stopped_softly(progress):
         try:
-            trainer.train(instance, seed, output, told.episode)
+            trainer.train(instance, seed, output, progress.episode)
         except KeyboardInterrupt:
             interrupted = True
         except OSError as error:
@@ -97,21 +97,21 @@ def train(
         command = ["bench", "train", name, "--suite", suite, "--seed", str(seed), "-o", str(output)]
         command += [] if preset is None else ["--preset", preset]
         command += [part for text in parameters or () for part in ("--param", text)]
-        where = "the last checkpoint" if not told.stopping else "there"
-        say(f"interrupted after episode {told.last}; this command continues from {where}: {shlex.join(command)}")
+        where = "the last checkpoint" if not progress.stopping else "there"
+        say(f"interrupted after episode {progress.last}; this command continues from {where}: {shlex.join(command)}")
         raise typer.Exit(INTERRUPTED)
 
     say(f"wrote {output}, learning curve {draw_learning_curve(output)}")
 
 
 @contextmanager
-def _stopped_softly(told: "_Told") -> Iterator[None]:
+def _stopped_softly(progress: "_TrainingProgress") -> Iterator[None]:
     """Stop training after the current episode on the first Ctrl-C, and at once on the second."""
 
     def handle(signum: int, frame: object) -> None:
-        if told.stopping:
+        if progress.stopping:
             raise KeyboardInterrupt
-        told.stopping = True
+        progress.stopping = True
 
     try:
         before = signal.signal(signal.SIGINT, handle)
@@ -124,7 +124,7 @@ def _stopped_softly(told: "_Told") -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-class _Told:
+class _TrainingProgress:
     """Progress of training: a bar with the latest scalars on a terminal, a line for each episode elsewhere.
 
     Attributes
@@ -169,11 +169,11 @@ class _Told:
         self.last = number
         self._here += 1
         reward, late_pct, rps = (scalars[name] for name in ("reward", "late_pct", "throughput_rps"))
-        told = f"reward {reward:.4g}, {late_pct:.3g} % late, {rps:,.0f} req/s"
+        text = f"reward {reward:.4g}, {late_pct:.3g} % late, {rps:,.0f} req/s"
         if self._bar is not None:
-            self._bar.update(self._task, completed=number, scalars=told)
+            self._bar.update(self._task, completed=number, scalars=text)
         else:
-            say(f"[{number}{'' if self._episodes is None else f'/{self._episodes}'}] {told}{self._left(number)}")
+            say(f"[{number}{'' if self._episodes is None else f'/{self._episodes}'}] {text}{self._left(number)}")
         if self.stopping:
             raise KeyboardInterrupt
 

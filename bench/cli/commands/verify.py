@@ -37,7 +37,7 @@ def verify(
 ) -> None:
     """Judge a plan and show its feasibility, its objective value and the constraints that it violates.
 
-    The exit code is 0 for an infeasible plan, too, unless --strict is given.
+    An infeasible plan changes the exit code only with --strict.
     """
     plan, instance = find_plan(plan_file, instance_name)
     verdict = judge(plan, instance)

@@ -37,7 +37,7 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
             leader = best.setdefault(row.instance_hash, row)
             if row.value < (leader.value or 0.0):
                 best[row.instance_hash] = row
-    told = []
+    lines = []
     for fingerprint, row in best.items():
         try:
             instance = ledger.instance(fingerprint)
@@ -46,10 +46,10 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
         prices = [pool.type.price_per_hour for pool in instance.gpus]
         bound = gaps[row.key].best
         if row.gpus_used and len(prices) == 1 and prices[0] > 0.0:
-            told.append(one_line(f"{row.instance}: {_on_one_type(row.gpus_used, bound, prices[0])}"))
+            lines.append(one_line(f"{row.instance}: {_on_one_type(row.gpus_used, bound, prices[0])}"))
         elif row.gpus_used:
-            told.append(one_line(f"{row.instance}: {_on_several(row.plan or ledger.row(row.key).plan, row, bound)}"))
-    return [*told, *undiscriminating(rows)]
+            lines.append(one_line(f"{row.instance}: {_on_several(row.plan or ledger.row(row.key).plan, row, bound)}"))
+    return [*lines, *undiscriminating(rows)]
 
 
 def undiscriminating(rows: Sequence[Row]) -> list[str]:

@@ -148,21 +148,21 @@ class Progress(Listener):
 
 def headline(row: Row, scheduler: str) -> str:
     """Return a run and its result on one line; ``scheduler`` is the name to show."""
-    told = [f"{result(row)}: {row.reason}" if row.reason and row.value is None else result(row)]
+    parts = [f"{result(row)}: {row.reason}" if row.reason and row.value is None else result(row)]
     if row.scenarios is not None:
-        told = [
+        parts = [
             f"{row.termination}: {row.reason}" if row.reason else str(row.termination),
             *set_in_words(row.scenarios),
         ]
     elif row.value is not None:
-        told.append(worth(row.value, objective_of(row)))
+        parts.append(worth(row.value, objective_of(row)))
     if row.gpus_used is not None:
-        told.append(f"{row.gpus_used} GPU{'s' * (row.gpus_used != 1)}")
+        parts.append(f"{row.gpus_used} GPU{'s' * (row.gpus_used != 1)}")
     if row.violations and row.scenarios is None:
-        told.append(f"{row.violations} violation{'s' * (row.violations != 1)}")
+        parts.append(f"{row.violations} violation{'s' * (row.violations != 1)}")
     if row.decision_s is not None:
-        told.append(seconds(row.decision_s))
-    return one_line(f"{row.instance}, {scheduler}, seed {row.seed}: {', '.join(told)}")
+        parts.append(seconds(row.decision_s))
+    return one_line(f"{row.instance}, {scheduler}, seed {row.seed}: {', '.join(parts)}")
 
 
 _REFRESHES_PER_S = 4.0

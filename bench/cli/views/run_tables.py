@@ -145,12 +145,12 @@ def _run_table(
     return Fitted(columns, cells, [row.instance_hash for row in rows], SPARE)
 
 
-def spread(values: Sequence[float | None], told: Callable[[float | None], str]) -> str:
+def spread(values: Sequence[float | None], as_text: Callable[[float | None], str]) -> str:
     """Return the least and the largest value, once if they read alike; a dash stands for runs without a value."""
     known = [value for value in values if value is not None]
     if not known:
-        return told(None)
-    low, high = told(min(known)), told(max(known))
+        return as_text(None)
+    low, high = as_text(min(known)), as_text(max(known))
     text = low if low == high else f"{low.split()[0]}–{high}"
     return text if len(known) == len(values) else f"{text}, -"
 
@@ -236,9 +236,9 @@ def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Te
     if feasible is None:
         return Text("-")
     kept = holding(row)
-    told = ON_PAPER if feasible and kept is False else mark(feasible)
+    verdict = ON_PAPER if feasible and kept is False else mark(feasible)
     number = "" if violations is None else f"{violations} "
-    return Text.assemble(number, (told, "red" if not feasible else "green" if kept else ""))
+    return Text.assemble(number, (verdict, "red" if not feasible else "green" if kept else ""))
 
 
 def _tried(row: Row) -> str:
@@ -310,7 +310,7 @@ def _counts(row: Row, found: JsonObject) -> list[str]:
 
 
 def bound_cell(row: Row, gap: Gap) -> str:
-    """Return a row's bound as text, as whole GPUs can cost it, marked ``(model)`` if it is not certified."""
+    """Return a row's bound as text, on cost as the next sum of GPU prices; ``(model)`` marks an uncertified one."""
     if gap.bound is None or gap.refuted is not None:
         return "-" if row.bound is None else "refuted"
     minimised = row.objective == "cost"

@@ -167,8 +167,8 @@ def _rendered(thing: RenderableType | Fitted, stream: TextIO) -> str:
     if isinstance(thing, Fitted):
         thing, omitted = thing.within(console)
         if omitted:
-            told = f"(too narrow for {', '.join(omitted)}; a wider terminal or `| less -S` shows these columns)"
-            note = fill(told, max(_NARROW, console.width)) + "\n"
+            hint = f"(too narrow for {', '.join(omitted)}; a wider terminal or `| less -S` shows these columns)"
+            note = fill(hint, max(_NARROW, console.width)) + "\n"
     # If the terminal is too narrow even for folded cells, let lines wrap instead of cutting them off.
     console.width = max(console.width, _least_width(thing))
     console.print(thing)

@@ -181,7 +181,7 @@ class HostRig:
         if self._gpu is None:
             return None
         self._end_whole()
-        return counted_traffic(model, batch, self._settings.half, {**os.environ, **self._seeing})
+        return counted_traffic(model, batch, self._settings.half, {**os.environ, **self._visible_gpu})
 
     def measure(self, point: Point, seconds: float) -> Reading:
         """Run all tenants of a point for some time and return their times."""
@@ -236,7 +236,7 @@ class HostRig:
         return max(1, round((os.cpu_count() or 1) * shares_pct[0] / 100.0)) if self._settings.device == "cpu" else 1
 
     @property
-    def _seeing(self) -> dict[str, str]:
+    def _visible_gpu(self) -> dict[str, str]:
         return {} if self._gpu is None else {"CUDA_VISIBLE_DEVICES": self._gpu.uuid}
 
     def _alone(self) -> Child:
@@ -257,7 +257,7 @@ class HostRig:
             "threads": threads,
         }
         variables = self._variables if through_mps else {}
-        return self._supervisor.start(WORKER, order, (), {**self._seeing, **variables, **limits})
+        return self._supervisor.start(WORKER, order, (), {**self._visible_gpu, **variables, **limits})
 
     def _end(self, children: Sequence[Child]) -> None:
         self._supervisor.end(children, PATIENCE_S)

@@ -28,7 +28,7 @@ class Detector(nn.Module):
     Parameters
     ----------
     stages
-        Each continues the one before.
+        Layers of each stage, which continues the one before.
     widths, boxes
         Channels and boxes per place of each stage's feature map.
     classes

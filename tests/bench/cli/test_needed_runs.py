@@ -76,17 +76,28 @@ def test_from_another_ledger_draws_what_is_there_and_runs_nothing(
     assert file.read_bytes() == before
 
 
+def test_from_another_ledger_runs_with_default_parameters_come_last(
+    drawn: list[Row], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.sqlite"
+    run = ["run", "--instances", "igniter-3", "--schedulers", "random", "--simulate", "off", "--ledger", str(file)]
+    assert main(run) == 0
+    assert main([*run, "--param", "random.draws=2"]) == 0
+    assert main(["figures", "--from", str(file), "--out", str(tmp_path / "out")]) == 0
+    assert [row.parameters["random"]["draws"] == 2 for row in drawn] == [True, False]
+
+
 def test_from_a_ledger_without_its_runs_a_figure_is_left_out_unless_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("reports.papers.figure_names", lambda: ["exact-gap", "gpulet-fig5", "igniter-fig11"])
     Ledger(tmp_path / "empty.sqlite", create=True).close()
     figures = ["figures", "--from", str(tmp_path / "empty.sqlite"), "--out", str(tmp_path / "out")]
+    lacking = f"not drawn because {tmp_path / 'empty.sqlite'} lacks their runs: exact-gap, gpulet-fig5\n"
     assert main(figures) == 0
-    assert (
-        capsys.readouterr().err
-        == f"not drawn because {tmp_path / 'empty.sqlite'} lacks their runs: exact-gap, gpulet-fig5\n"
-    )
+    printed = capsys.readouterr()
+    assert {Path(line).stem for line in printed.out.splitlines()} == {"igniter-fig11"}
+    assert printed.err == lacking
     assert main([*figures, "exact-gap"]) == 1
     assert capsys.readouterr().err.startswith("exact-gap: no run to draw;")
     assert main(["figures", "--from", str(tmp_path / "missing.sqlite")]) == 2

@@ -15,7 +15,7 @@ ENDS = {
     "ImportHangs": ("wall_limit", "start-up took more than 120 s (importing ...:ImportHangs)"),
     "ImportWrites": ("crashed", IMPOSSIBLE),
     "ImportAnswers": ("crashed", IMPOSSIBLE),
-    "ImportBabbles": ("crashed", "worker: sent data that is no message; expected JSON objects, one per line"),
+    "ImportBabbles": ("crashed", "worker: sent data that is not a message; expected JSON objects, one per line"),
 }
 _LINES = {
     "ImportWrites": b'{"type": "x"}\n',

@@ -12,7 +12,7 @@ from bench.api import Bound, Outcome, Run, Status
 from hostile.base import Hostile
 from instances import Instance
 
-NO_MESSAGE = "worker: sent data that is no message; expected JSON objects, one per line"
+NO_MESSAGE = "worker: sent data that is not a message; expected JSON objects, one per line"
 
 
 def pipe(run: Run) -> int:
@@ -21,7 +21,7 @@ def pipe(run: Run) -> int:
 
 
 class BadLine(Hostile):
-    """Writes a line that is no message, or an impossible one."""
+    """Writes a line that is not a message, or an impossible one."""
 
     LINES: ClassVar = {
         "no-fields": (b'{"type": "report"}', "worker: sent an impossible message: peak_memory_mb: Field required"),

@@ -124,7 +124,7 @@ def test_a_workload_may_be_split_over_instances() -> None:
 
 
 def _free_positions(units: int, start: int) -> tuple[set[int], set[int]]:
-    """What an instance holds, and what it holds or blocks: a 3 at 0 blocks 3, everything else is its own."""
+    """Positions that an instance holds, and those that it holds or blocks: a 3 at 0 also blocks 3."""
     held = set(range(start, start + units))
     return held, held | ({3} if (units, start) == (3, 0) else set())
 

@@ -100,6 +100,13 @@ def test_row_comes_back_as_it_was(path: Path, full_row: Row, instance: Instance)
         assert type(getattr(found, column.name)) is type(getattr(full_row, column.name)), column.name
 
 
+def test_a_path_may_be_text(path: Path, full_row: Row, instance: Instance) -> None:
+    with Ledger(path, create=True) as ledger:
+        ledger.add(full_row, instance)
+    with Ledger(str(path)) as ledger:
+        assert list(ledger.rows()) == [full_row]
+
+
 def test_negative_zero_is_no_damage(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
         ledger.add(replace(full_row, value=-0.0, bound=-0.0), instance)

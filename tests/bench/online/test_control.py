@@ -123,14 +123,14 @@ def test_nobody_is_lost(period_s: float, reorganisation_s: float) -> None:
     load = {workload.id: STEP for workload in instance.workloads}
     came = [len(stream.until(180_000.0)) for stream in streams(load, instance, 180.0, 0).values()]
 
-    course = rescheduled(instance, pace=pace, headroom=1.0)
+    found = rescheduled(instance, pace=pace, headroom=1.0)
 
-    assert [*course.seen.came] == came
-    assert [*(course.seen.served + course.seen.dropped)] == came
-    assert course.seen.seconds == pytest.approx(180.0)
-    assert sum(course.count(answer) for answer in PeriodEnd) == len(course.periods)
-    assert course.count(PeriodEnd.REORGANISED if reorganisation_s else PeriodEnd.EXCHANGED) > 0
-    assert (course.count(PeriodEnd.UNDER_WAY) > 0) == (reorganisation_s > period_s)
+    assert [*found.seen.came] == came
+    assert [*(found.seen.served + found.seen.dropped)] == came
+    assert found.seen.seconds == pytest.approx(180.0)
+    assert sum(found.count(answer) for answer in PeriodEnd) == len(found.periods)
+    assert found.count(PeriodEnd.REORGANISED if reorganisation_s else PeriodEnd.EXCHANGED) > 0
+    assert (found.count(PeriodEnd.UNDER_WAY) > 0) == (reorganisation_s > period_s)
 
 
 def test_the_same_seed_gives_the_same_course() -> None:
@@ -171,11 +171,11 @@ def test_a_new_plan_serves_when_its_processes_are_ready() -> None:
 def test_without_a_plan_for_the_rates_the_old_one_serves_on() -> None:
     instance = scen3(3.6)
 
-    course = rescheduled(instance, headroom=1.0)  # 771 req/s each at the top, more than four GPUs serve
+    found = rescheduled(instance, headroom=1.0)  # 771 req/s each at the top, more than four GPUs serve
 
-    assert course.count(PeriodEnd.UNSCHEDULABLE) > 0
-    failed = next(n for n, period in enumerate(course.periods) if period.answer is PeriodEnd.UNSCHEDULABLE)
-    assert course.periods[failed + 1].gpus_used == course.periods[failed].gpus_used
+    assert found.count(PeriodEnd.UNSCHEDULABLE) > 0
+    failed = next(n for n, period in enumerate(found.periods) if period.answer is PeriodEnd.UNSCHEDULABLE)
+    assert found.periods[failed + 1].gpus_used == found.periods[failed].gpus_used
 
 
 def test_questions_of_scale_become_questions_of_cost_on_the_same_pool() -> None:

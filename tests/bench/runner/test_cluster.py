@@ -1,4 +1,4 @@
-"""Runs on a real Dask cluster of two worker processes: their rows, nodes that die or differ, Ctrl-C."""
+"""Runs on a real Dask cluster of up to two worker processes: their rows, nodes that die or differ, Ctrl-C."""
 
 import json
 import os
@@ -15,6 +15,7 @@ from processes import alive, survivors, until
 from bench.cli.app import main
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
+from bench.provenance import usable_cores
 from bench.runner.runner import Listener, run_tasks
 from bench.task import Task
 from instances import InputError
@@ -25,6 +26,10 @@ from bench.runner import cluster as bench_cluster  # noqa: E402 - needs what may
 from bench.runner import dask_worker  # noqa: E402
 from bench.runner.cluster import DaskCluster  # noqa: E402
 
+# A cluster whose workers have more threads than the machine has cores is refused.
+NODES = min(2, usable_cores())
+TWO_NODES = pytest.mark.skipif(NODES < 2, reason="needs two cores: both nodes are busy at once")
+
 # What Dask warns of while it comes and goes is no concern of the bench.
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -32,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 @pytest.fixture(scope="module")
 def dask() -> Iterator["distributed.LocalCluster"]:
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=NODES, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
     ) as started:
         yield started
 
@@ -95,6 +100,7 @@ def test_what_the_ledger_has_is_not_run_again(cluster: DaskCluster, make_task: T
     assert notes.told == [("skipped", 1), ("finished", 2)]
 
 
+@TWO_NODES
 def test_node_that_is_killed_costs_no_row_and_doubles_none(
     dask: "distributed.LocalCluster", cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
 ) -> None:
@@ -117,6 +123,7 @@ def test_node_that_is_killed_costs_no_row_and_doubles_none(
     assert survivors(pid for pid, _ in starts(tmp_path)) == []
 
 
+@TWO_NODES
 def test_interruption_stops_the_nodes_and_loses_nothing(
     cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
 ) -> None:

@@ -112,7 +112,7 @@ def test_reported_plan_that_is_none_costs_its_run(record: RunRecord, text: bytes
     assert taken(record, encode(GOOD[1]))
     assert taken(record, encode(GOOD[2])[:-1] + b"\t" + text + b"\n")
     assert taken(record, encode(GOOD[4] | {"decision_s": 0.5}))
-    assert (record.termination, record.reason) == ("invalid_plan", "report: plan: is no JSON object")
+    assert (record.termination, record.reason) == ("invalid_plan", "report: plan: is not a JSON object")
 
 
 def test_messages_are_limited_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,19 +11,19 @@ import pytest
 from bench.runner import scorer
 from bench.runner.forkserver import start_forkserver
 from bench.runner.scorer import Scorer
-from bench.runner.watchdog import Warden
+from bench.runner.watchdog import Watchdog
 from instances import InputError
 
 
 @pytest.fixture
 def process() -> Iterator[Scorer]:
     start_forkserver()
-    warden = Warden()
-    started = Scorer(warden)
+    watchdog = Watchdog()
+    started = Scorer(watchdog)
     yield started
     started.release()
     started.end()
-    warden.close()
+    watchdog.close()
 
 
 def answers(process: Scorer, *work: tuple[Callable[..., object], ...]) -> list[object]:
@@ -58,19 +58,19 @@ def test_an_idle_process_serves_the_next_runs() -> None:
     start_forkserver()
     processes = []
     for _ in range(2):
-        warden = Warden()
-        with scorer.borrowed_scorer(warden) as process:
+        watchdog = Watchdog()
+        with scorer.borrowed_scorer(watchdog) as process:
             processes += answers(process, (os.getpid,))
-        warden.close()
+        watchdog.close()
     assert processes[0] == processes[1] != os.getpid()
 
 
 def test_a_process_that_does_not_start_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     start_forkserver()
-    warden = Warden()
+    watchdog = Watchdog()
     monkeypatch.setattr(scorer, "_serve", print)
-    broken = Scorer(warden)
+    broken = Scorer(watchdog)
     with pytest.raises(InputError, match=r"^judge: does not start: its process ended with exit code 0"):
         answers(broken, (abs, -1))
     broken.end()
-    warden.close()
+    watchdog.close()

@@ -205,17 +205,17 @@ def test_child_that_starts_while_the_others_are_listed_goes_too(monkeypatch: pyt
     assert survivors([early, late]) == []
 
 
-def test_killed_warden_is_replaced() -> None:
+def test_killed_watchdog_is_replaced() -> None:
     start_forkserver()
-    warden = watchdog.Warden()
-    worker = Worker(main, warden)
-    first = warden._process
+    guard = watchdog.Watchdog()
+    worker = Worker(main, guard)
+    first = guard._process
     assert first.pid is not None
     os.kill(first.pid, signal.SIGKILL)
     first.join()
-    another = Worker(main, warden)
-    assert warden._process.pid != first.pid
-    warden.close()  # as when the bench dies: all that it guards goes, also what the first one guarded
+    another = Worker(main, guard)
+    assert guard._process.pid != first.pid
+    guard.close()  # as when the bench dies: all that it guards goes, also what the first one guarded
     assert survivors([worker.pid, another.pid]) == []
 
 
@@ -240,7 +240,7 @@ def test_runs_are_made_again_whose_forkserver_was_killed(make_task: TaskFactory,
 
 def test_forkserver_that_dies_while_it_starts_a_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     start_forkserver()
-    warden = watchdog.Warden()
+    guard = watchdog.Watchdog()
     connect, killed = multiprocessing.forkserver.connect_to_new_process, []
 
     def connect_and_kill(pipes: list[int]) -> tuple[int, int]:
@@ -260,7 +260,7 @@ def test_forkserver_that_dies_while_it_starts_a_process_is_replaced(monkeypatch:
         return connect(pipes)
 
     monkeypatch.setattr(multiprocessing.forkserver, "connect_to_new_process", connect_and_kill)
-    worker = Worker(main, warden)
+    worker = Worker(main, guard)
     assert len(set(killed)) == 3
     assert worker.end() == -signal.SIGKILL
-    warden.close()
+    guard.close()

@@ -98,7 +98,7 @@ class Place:
 
     @property
     def ready_ms(self) -> float:
-        """When the batch is ready that those who wait now make up: full, or the oldest has waited long enough."""
+        """Time at which the batch of the waiting requests is ready: full, or the oldest has waited for the timeout."""
         if not self.queue:
             return inf
         full_ms = self.queue[self.batch - 1].arrived_ms if len(self.queue) >= self.batch else inf
@@ -107,7 +107,7 @@ class Place:
 
 @dataclass
 class Batch:
-    """What runs on an executor."""
+    """Batch that runs on an executor."""
 
     resident: Resident
     planned_ms: float

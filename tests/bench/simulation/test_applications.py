@@ -8,7 +8,7 @@ import pytest
 
 from bench.plan_simulation import Interference, Settings, no_simulation, simulate
 from bench.simulation import driver
-from bench.simulation.applications import flow_of, nobody_underway, with_rows
+from bench.simulation.applications import flow_of, none_underway, with_rows
 from instances import Application, Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload
 from instances.suites import suite
 from tests.bench.simulation.agreement import agree, poisson_ms, simulated
@@ -227,7 +227,7 @@ def test_rows_of_requests_underway_survive_windows_of_any_size(requests: int, mo
 
 def test_with_rows_keeps_the_old_and_adds_the_new() -> None:
     flow = flow_of(instance(DIAMOND))
-    first = with_rows(nobody_underway(flow), flow, np.array([0]), np.array([0]), [np.array([1.0, 2.0, 3.0])])
+    first = with_rows(none_underway(flow), flow, np.array([0]), np.array([0]), [np.array([1.0, 2.0, 3.0])])
     first.stages_left[0, 1], first.missing[3, 1], first.ready_ms[3, 1], first.done_ms[0, 2] = 2, 1, 7.5, 9.5
 
     later = with_rows(first, flow, np.array([1]), np.array([3]), [np.array([4.0])])

@@ -39,7 +39,7 @@ def latencies_ms(found: Simulated) -> list[float | None]:
 
 
 def test_only_the_part_that_overlaps_is_slow() -> None:
-    """From 5 on both run: of b's 10.2 ms, 5 are done, the small one takes 2.4 ms, then what is left goes fast again."""
+    """Both run from 5 on: of b's 10.2 ms, 5 are done; the small one takes 2.4 ms; then b runs at full speed again."""
     found = agree(PAIR, problem(A, B), {"b": [0.0, 0.0], "a": [5.0]}, DYNAMIC)
 
     left = 1.0 - 5.0 / 10.2 - 2.4 / 11.6

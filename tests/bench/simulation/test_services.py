@@ -13,10 +13,11 @@ from bench.simulation.decoding import Noise, decode, prefill
 from bench.simulation.services import ServiceSimulation
 from instances import Gpulet, GpuPool, InputError, Instance, PlacedGpu, Plan, Slot
 from instances.catalogue import gpu_type
-from instances.continuous import continuous_budget_ms, mean_in_flight
+from instances.continuous import continuous_budget_ms
 from instances.instance import instance_of_services
 from instances.services import Service
 from instances.tables import gpu_tables
+from tests.instances.erlang import mean_in_flight
 
 QUIET = Noise(0.0, 0, 0)
 CHAT = Service("chat", "llama-7b", 128, 96, 500.0, 50.0)

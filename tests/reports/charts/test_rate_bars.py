@@ -70,4 +70,4 @@ def test_runs_at_their_time_limit_and_broken_plans_are_named(scale_row, draw):
     ]
     note = " ".join(draw("gpulet-arxiv-fig16", rows).get_supxlabel().split())
     assert "Stopped by the time limit: ideal on gpulet-equal." in note
-    assert "Without a result: elastic-partitioning (feasible) on gpulet-equal." in note
+    assert "Without a result: elastic-partitioning (violations) on gpulet-equal." in note

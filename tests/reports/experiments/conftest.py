@@ -41,7 +41,7 @@ BLANK: dict[str, Any] = {column.name: None for column in columns()} | {
     "time_limit_s": 10.0,
     "started_at": "2026-01-02T03:04:05+00:00",
     "trajectory": [],
-    "provenance": {"cpu": "a CPU", "cores": 2, "commit": None},
+    "provenance": {"cpu": "a CPU", "cores": 2, "commit": None, "load_average": 0.5},
 }
 
 

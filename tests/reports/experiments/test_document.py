@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from bench.plan_simulation import Settings
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports import experiments
 from reports.claim import NOT_AT_HAND, Claim
-from reports.experiments import FIRST_LINE, Document, render
+from reports.experiments import FIRST_LINE, Document, made_by, render
+from reports.experiments.optimum import on_large
 from reports.experiments.sections import SECTIONS
 from reports.measured import VARIABLE
 from reports.need import Need
@@ -75,6 +77,17 @@ def test_with_all_runs_every_query_has_an_answer(full: Document) -> None:
     assert full.missing == []
     assert "no runs" not in full.text
     assert "2026-01-02" in full.text
+
+
+@pytest.mark.parametrize(
+    ("starts_s", "words"), [((0, 10, 21), "one at a time"), ((0, 10, 15), "up to 2 at a time"), ((0, 0, 0), "up to 3")]
+)
+def test_it_tells_how_many_runs_were_executed_at_once(
+    starts_s: tuple[int, ...], words: str, rows_for: Callable[[Need], list[Row]]
+) -> None:
+    (row,) = rows_for(on_large("igniter", "64gpu-cost"))
+    rows = [replace(row, started_at=f"2026-01-02T00:00:{start_s:02}+00:00", wall_s=10.0) for start_s in starts_s]
+    assert f", {words}" in made_by(rows)
 
 
 def test_there_is_a_line_for_each_claim(full: Document) -> None:

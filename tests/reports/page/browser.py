@@ -123,7 +123,7 @@ class Browser:
 
     @property
     def complaints(self) -> list[str]:
-        """What was logged to the console or thrown since the page was opened."""
+        """Messages logged to the console or thrown since the page was opened."""
         kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         return [json.dumps(event["params"]) for event in self.events if event["method"] in kinds]
 

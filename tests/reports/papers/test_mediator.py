@@ -12,7 +12,13 @@ from instances.files import plan_from_json, plan_to_json
 from instances.suites import suite
 from reports.charts.palette import ALARM, scheduler_look
 from reports.need import NothingToDrawError
-from reports.papers.mediator_groups import busiest_group, colocations, deviation_pct, fares, improvement_pct
+from reports.papers.mediator_groups import (
+    busiest_group,
+    colocations,
+    deviation_pct,
+    improvement_pct,
+    job_throughputs,
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +57,7 @@ def test_how_jobs_fare_is_what_the_judge_says(rows):
     row = rows["horus"]
     plan = plan_from_json(row.plan)
     batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}
-    found = fares(row)
+    found = job_throughputs(row)
     for slot in judge(plan, suite("mediator-40").build()[0]).slots:
         assert found.served[slot.workload] == slot.throughput_rps
         assert found.processed[slot.workload] == pytest.approx(1000 * batch[slot.workload] / slot.t_inf_ms)
@@ -60,7 +66,7 @@ def test_how_jobs_fare_is_what_the_judge_says(rows):
 
 def test_a_bar_for_each_job_and_comparison(rows, draw):
     page = draw("mediator-fig8", list(rows.values()))
-    found = {name: fares(row) for name, row in rows.items()}
+    found = {name: job_throughputs(row) for name, row in rows.items()}
     assert page.axes[0].get_title("left") == "mediator-40-s0"
     for measure, (by_job, by_mix) in enumerate(zip(page.axes[::2], page.axes[1::2], strict=True)):
         for other in ("horus", "bin-packing"):

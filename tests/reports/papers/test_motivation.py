@@ -128,7 +128,7 @@ def test_two_that_never_cease_take_twice_as_long():
 
 
 def test_what_is_used_over_time_is_what_the_profile_says():
-    found = mediator_jobs.used()
+    found = mediator_jobs.job_utilisation()
     for number in mediator_jobs.FLUCTUATING:
         over_time = mediator_jobs.over_time_pct(number)
         assert found.mean_pct[number - 1] == pytest.approx(over_time.mean())
@@ -136,6 +136,6 @@ def test_what_is_used_over_time_is_what_the_profile_says():
 
 
 def test_the_largest_ratio_of_deviations_by_hand():
-    found = mediator_jobs.Used(np.array([10.0, 10.4, 20.0]), np.array([1.0, 3.0, 9.0]))
+    found = mediator_jobs.JobUtilisation(np.array([10.0, 10.4, 20.0]), np.array([1.0, 3.0, 9.0]))
     assert mediator_jobs.deviation_ratio(found) == pytest.approx(3.0)
     assert mediator_jobs.deviation_ratio(found, alike=0.5) == pytest.approx(9.0)

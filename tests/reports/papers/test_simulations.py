@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from bench.ledger.row import Termination
 from bench.max_rate import Climb, with_all_served
 from instances.suites import suite
-from reports.charts.online import course
+from reports.charts.online import online_run
 from reports.charts.palette import ALARM, scheduler_look
 from reports.papers import figure, inss_agent
 from reports.papers.gpulet_online import SETTING
@@ -161,7 +161,7 @@ def test_mean_latency_weighs_workloads_by_the_requests_they_served(make_row):
 
 def test_gpus_follow_the_load_and_the_first_plan_does_not():
     first_wave = replace(SETTING, seconds=1200.0)
-    following, kept = (course(first_wave, policy) for policy in ("reschedule", "static"))
+    following, kept = (online_run(first_wave, policy) for policy in ("reschedule", "static"))
     assert min(period.gpus_used for period in following.periods) < max(p.gpus_used for p in following.periods)
     assert len({period.gpus_used for period in kept.periods}) == 1
     assert following.seen.violation_rate < 0.01 < kept.seen.violation_rate

@@ -26,7 +26,7 @@ def solve(
     ] = 120.0,
     schedulers: Annotated[
         str,
-        schedulers_option("In this order.", metavar="A,B,..."),
+        schedulers_option("Schedulers, in this order.", metavar="A,B,..."),
     ] = "local-search,colgen",
     largest: Annotated[int | None, typer.Option("--largest", metavar="N", help="Only up to N workloads.")] = None,
     untried: Annotated[bool, typer.Option("--untried", help="Only entries without a plan.")] = False,
@@ -35,7 +35,7 @@ def solve(
     """Run schedulers on open entries, the smallest first; keep the best plan and every proven bound.
 
     Each scheduler starts from the best-known plan. Certificates are checked before they are written. Ctrl-C loses
-    nothing; the command goes on where entries are open.
+    nothing; run the command again to go on with the open entries.
     """
     library = opened(folder, written=True)
     names = set(library.names(pattern))

@@ -27,7 +27,7 @@ def submit(
 ) -> None:
     """Judge a plan or check a certificate, and write the entry if it is a new best or a new bound.
 
-    The changed files are those of a pull request. Nothing is sent anywhere.
+    Nothing is sent anywhere: open a pull request with the changed files.
 
     Exit codes: 0 the entry is improved, 1 it is not, 2 wrong input.
     """

@@ -79,12 +79,12 @@ def fit(
         facts_file = stated_facts(profile_file)
         facts = _facts(facts_file, gpu_name, share_units, memory_mib, price_per_hour, pcie_bytes_per_ms)
         found = fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
-        gpu, told = _of_kind(found.gpu, facts_file.get("provenance")), folder_residuals(found)
+        gpu, notes = _of_kind(found.gpu, facts_file.get("provenance")), folder_residuals(found)
         if not found.pairs and not (profile_file / LIGHT_FILE).exists():
             gpu = with_buffer(gpu, P95_SLOWDOWN)
             growth = f"{100.0 * (P95_SLOWDOWN - 1.0):.0f} %"
-            told.append(f"no pairs.csv: every neighbour adds {growth}, the P95 of the catalogue's measured pairs")
-        _write(gpu, output, told)
+            notes.append(f"no pairs.csv: every neighbour adds {growth}, the P95 of the catalogue's measured pairs")
+        _write(gpu, output, notes)
         return
 
     refuse_input(output, [profile_file], "--output")

@@ -39,7 +39,7 @@ def validate(
         typer.Option(
             "--hold-out",
             metavar="WHAT",
-            help="Cross-validate: fit interference without each rows, pair, batch or neighbour-batch in turn.",
+            help="Cross-validate: fit without each part in turn. Parts: rows, pair, batch or neighbour-batch.",
         ),
     ] = None,
     worst: Annotated[

@@ -26,9 +26,9 @@ gpu: .venv/installed
 	$(BIN)/bench gpu -o results/gpu
 
 # Tests run on several cores, file by file; what times and kills the bench's workers has the machine to itself.
-PROCESSES := tests/bench/runner tests/benchmarks
+PROCESSES := tests/bench/runner
 test: .venv/installed
-	$(BIN)/pytest -m "not soak" --numprocesses auto --maxprocesses 4 --dist loadfile $(addprefix --ignore=,$(PROCESSES))
+	$(BIN)/pytest -m "not soak" --numprocesses auto --maxprocesses 4 --dist loadfile --ignore=$(PROCESSES)
 	$(BIN)/pytest -m "not soak" $(PROCESSES)
 
 soak: .venv/installed

@@ -23,7 +23,7 @@ RUN = [
     ROOT / "docs" / f"{name}.md"
     for name in ("user-guide", "scheduler-authors", "formats", "metrics", "design", "python")
 ]
-"""Whose commands are run, in order, in one folder; those of the others must at least be right."""
+"""Documents whose commands are run, in order, in one folder; commands of the others must at least parse."""
 
 RUN_OPTIONS = [
     name[2:]

@@ -89,7 +89,7 @@ def _imports(node: ast.AST, path: Path, root: Path) -> Iterator[Import]:
 
 
 def forbidden(path: Path, each: Import, root: Path = ROOT) -> str | None:
-    """Why the file must not import this, or None."""
+    """Reason why the file must not import this, or None."""
     place = path.relative_to(root)
     folder, target = place.parts[0], each.folder
     if target == folder and place != Path("bench/api.py"):
@@ -169,7 +169,7 @@ def test_every_room_has_a_floor(house: str) -> None:
 
 
 def test_no_command_imports_another() -> None:
-    """What two share lies below them; ``bench profile`` is one with commands of its own."""
+    """Code that two commands share lies below them; ``bench profile`` is one command with subcommands."""
     commands = [path for path in FILES if "commands" in path.parts]
     found = [
         f"{path.name}:{each.line}: {each.module}"

@@ -15,7 +15,7 @@ _COMMANDS_NAMED = 4
 
 @cache
 def instances_of(needs: tuple[Need, ...]) -> Mapping[str, Instance]:
-    """Return by name the instances of ``needs``, including those for a first look, in the order of the suites."""
+    """Return the instances of ``needs`` by name, those of ``Need.quick`` included, in the order of the suites."""
     named = {name for need in needs for text in (need.instances, need.quick) if text for name in text.split(",")}
     return {
         instance.name: instance
@@ -33,14 +33,14 @@ def own_rows(figure: str, rows: Sequence[Row], needs: tuple[Need, ...]) -> list[
     figure
         Its name, for the error.
     rows
-        Rows of the ledger, oldest first. Rows under conditions other than those of ``needs`` do not count.
+        Rows of the ledger, oldest first. Rows under conditions other than those of ``needs`` are left out.
     needs
-        Needs of the figure. Other schedulers come last, by name.
+        Needs of the figure. Rows of schedulers that no need names come last, by scheduler name.
 
     Raises
     ------
     NothingToDrawError
-        If there is none; the error names the command to run.
+        If no row is left; the error names the command to run.
     """
     known = instances_of(needs)
     trials = list(dict.fromkeys(need.trial for need in needs))
@@ -85,9 +85,9 @@ def nothing_to_draw(figure: str, needs: Sequence[Need]) -> NothingToDrawError:
 
 
 def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) -> tuple[dict[str, Row], list[str]]:
-    """Return per scheduler the row of the drawn plan (that of the first seed with one), and the figure's notes.
+    """Return the row to draw for each scheduler, which is its first row with a plan, and the figure's notes.
 
-    Rows of schedulers outside the figure's needs count only with ``others``.
+    Without ``others``, rows of schedulers outside the figure's needs are left out.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) ->
             plans.setdefault(row.scheduler, row)
     notes = missing_notes(name, own, [row for row in own if row.scheduler not in plans], needs)
     for scheduler, row in plans.items():
-        unmarked = (row.violations or 0) - len(row.violation_details)  # the ledger keeps only the first ones
+        unmarked = (row.violations or 0) - len(row.violation_details)  # details of the first ones only
         if unmarked > 0:
             notes.append(f"{scheduler}: {unmarked} more violations are not marked.")
     return plans, notes
@@ -117,9 +117,9 @@ def missing_notes(figure: str, rows: Sequence[Row], fruitless: Sequence[Row], ne
     figure
         Its name, for the error.
     rows, needs
-        Rows and needs of the figure; the notes name the needed schedulers without runs.
+        Rows and needs of the figure. The notes name the schedulers of ``needs`` that have no row.
     fruitless
-        Rows without anything to draw; the notes name them and the reason.
+        Rows without a result to draw. The notes name their scheduler, their instance and the reason.
 
     Raises
     ------

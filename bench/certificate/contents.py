@@ -15,7 +15,7 @@ from instances.tables import Tables
 from instances.view import View
 
 MARGIN = 1e-9
-"""Relative margin of every test in floats; it only ever admits more contents."""
+"""Relative margin of every test in floats; it can only admit more contents."""
 
 
 class Candidates(NamedTuple):
@@ -28,7 +28,7 @@ class Candidates(NamedTuple):
     worth
         Worth that does not depend on the neighbours, shape (candidates,).
     per_rps
-        Worth of each request per second of the slot's largest throughput, or 0, shape (candidates,).
+        Worth per request per second of the slot's throughput, 0 except under ``capacity``, shape (candidates,).
     first
         Options of candidate k are ``first[k]`` to ``first[k + 1] - 1``, shape (candidates + 1,).
     batch, alone
@@ -61,16 +61,16 @@ def merged_tables(tables: Tables) -> Tables:
     by_dram = tables.alpha_dram / w
     alpha = by_dram if w == 1.0 else np.minimum(tables.alpha_l2 / (1.0 - w), by_dram)
     summed = (1.0 - w) * tables.l2_pct + w * tables.dram_pct
-    # One part in 10^9 less: the products above are rounded.
+    # The products above are rounded, so the growths are lowered by one part in 10^9.
     alpha = alpha * (1.0 - MARGIN)
     return tables._replace(l2_pct=summed, alpha_l2=alpha, alpha_dram=np.zeros_like(alpha))
 
 
 def broken_premise(tables: Tables) -> str:
-    """Name the premise of the search that the tables break; return an empty text if they keep all.
+    """Return the premise of the search that does not hold for the tables, or an empty text if all hold.
 
-    The premises say that times are positive and that residents never help each other: a time does not fall when the
-    number of residents, their L2, their DRAM or their power grows, and a demand does not fall when the share grows.
+    The premises: times are positive; a time does not fall when the number of residents or their L2, DRAM or power
+    demand grows; and a demand does not fall when the share grows.
     """
     if np.any(tables.scheduling_ms < 0.0) or np.any(tables.permitted < 1) or tables.permitted[-1] > tables.share_units:
         return "a scheduling delay is negative, or a share is beyond the GPU"
@@ -85,18 +85,18 @@ def broken_premise(tables: Tables) -> str:
         if not np.all(tables.active_ms[row, 1 : top + 1, 1:] > 0.0):
             return "an active time is not positive"
         if np.any(exposed_ms < 0.0) or np.any(transfer_ms < exposed_ms):
-            return "a transfer is negative, or shorter than what of it is exposed"
+            return "a transfer is negative, or shorter than its exposed part"
         for demand in (tables.l2_pct, tables.dram_pct, tables.power_w):
             known = demand[row, 1 : top + 1, 1:]
             if np.any(known < 0.0) or np.any(np.diff(known, axis=1) < 0.0):
                 return "a demand is negative, or falls as the share grows"
         if not tables.pairwise and np.any(tables.company[row, 1 : top + 1, 1:] < 1.0):
-            return "company shortens an active time"
+            return "co-location shortens an active time"
     return ""
 
 
 class SlotOffer(NamedTuple):
-    """Rate that one slot may serve of a workload class, and what it is worth.
+    """Rate of a workload class that one slot may serve, and the worth of the slot.
 
     Attributes
     ----------
@@ -116,13 +116,13 @@ class SlotOffer(NamedTuple):
 
 
 def candidates_on(view: View, offers: Sequence[SlotOffer]) -> Candidates:
-    """Return the candidates of these offers, sorted by class, that the GPU type of ``view`` serves alone."""
+    """Return the candidates of the offers whose slots are feasible alone on the GPU type of ``view``, in order."""
     tables = view.tables
     kept, first, batches, alone, budgets = [], [0], [], [], []
     for offer in offers:
         model = int(view.model[offer.workload])
         batch = np.arange(1, int(tables.max_batch[model]) + 1)
-        # Rates within the margin count as equal, so the larger of both budgets is that of the slot.
+        # Rates within the margin count as equal, so the slot has the larger of both budgets.
         rates = offer.rate_rps, offer.rate_rps * (1.0 - 2.0 * MARGIN)
         tried = [np.full(len(batch), rate) for rate in rates]
         if view.instance.objective is Objective.SCALE and view.instance.slo_rule is SloRule.ASSEMBLY:

@@ -1,18 +1,18 @@
-"""Slots that serve any part of a workload: what each is worth, and what those of one class are worth together.
+"""Worth of slots that serve any part of a workload: of each slot, and of all slots of a class on one GPU.
 
-A slot of a batch serves no more than its GPU time permits, so its rate is no choice. Let a plan serve a workload of
-rate R by slots, and let e be the part of the arriving requests that a slot gets, in requests per second. Then its
-budget holds at e, ``e <= R``, and the e of all slots sum to R. Two facts follow from the rules.
+The worth of a slot follows from its batch and its GPU time; its rate is not searched. Let the slots of a plan serve a
+workload of rate R, and let e be the arrival rate of the requests that one slot gets. Then the slot's GPU time is within
+its budget at the rate e, ``e <= R``, and the e of all slots sum to R. Two facts follow from the rules.
 
-- Its GPU time is at most the largest budget of all rates up to R. The budgets of ``half-slo`` and ``duty-cycle`` do
-  not grow with the rate. That of ``assembly``, ``min(SLO - 1000 (b - 1) / r, 1000 b / r)``, grows up to the rate
-  ``1000 (2 b - 1) / SLO`` and falls then. At this rate, or at R if that is lower, all three have their largest budget:
-  the other two are half of the SLO there.
-- e is at most the batch over its period: the GPU time and the part of the transfer that delays the next batch, times
-  the latency buffer.
+- The GPU time is at most the largest budget at any rate up to R. The budgets of ``half-slo`` and ``duty-cycle`` do not
+  grow with the rate. That of ``assembly``, ``min(SLO - 1000 (b - 1) / r, 1000 b / r)``, grows up to the rate
+  ``1000 (2 b - 1) / SLO`` and then falls. All three budgets are largest at this rate, or at R if R is lower: there the
+  other two are limited by half of the SLO.
+- e is at most the batch divided by its period. The period is the GPU time and the part of the transfer that delays the
+  next batch, times the latency buffer.
 
-So a slot covers at most the part ``e / R <= 1``, rounded down to whole steps under ``goodput``. The slots of a class on
-one GPU cover together at most its copies: what exceeds a whole workload is of no use.
+So a slot serves at most the part ``e / R <= 1``, rounded down to whole steps under ``goodput``. The slots of a class on
+one GPU are worth at most as much as the workloads of the class, because no workload is served more than once.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from instances.tables import Tables
 from instances.view import View
 
 ROOM = 4.0 * MARGIN
-"""Part of a rate by which slots count as more: plans may serve a workload at ``1 - MARGIN`` times its rate."""
+"""Relative addition to the part that a slot serves: plans may serve a workload at ``1 - MARGIN`` times its rate."""
 
 
 class DividedClasses(NamedTuple):
@@ -41,15 +41,15 @@ class DividedClasses(NamedTuple):
     of_class, model
         Class and model row, shape (classes,).
     worth, most
-        Worth of one whole workload, above 0, and of all its slots on one GPU, shape (classes,).
+        Worth of one whole workload, above 0, and largest worth of all slots of the class on one GPU, shape (classes,).
     limit_ms
         Longest GPU time of a slot, shape (classes, largest batch + 1); -inf at impossible batches.
     full_ms
         Period of a batch that serves all of a workload's rate, same shape.
     delay_ms
-        Time added to the GPU time for the period of a batch, same shape.
+        Part of the period of a batch that is not GPU time, same shape.
     steps
-        Number of steps in a workload's rate, of which a slot serves whole ones; 0 for any part.
+        Number of equal steps of a workload's rate if a slot serves whole steps; 0 if it may serve any part.
     """
 
     of_class: Ints
@@ -65,7 +65,7 @@ class DividedClasses(NamedTuple):
 def divided_on(
     view: View, classes: Sequence[int], members: Sequence[int], worth: Sequence[int], copies: Sequence[int]
 ) -> DividedClasses:
-    """Return the classes that are worth something, as the GPU type of ``view`` serves their parts.
+    """Return the classes with a worth above 0, with the limits of their slots on the GPU type of ``view``.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def slot_worth(known: DividedClasses, k: int, batch: int, time_ms: float) -> int
 
 @njit(cache=True)
 def served_alone(tables: Tables, known: DividedClasses, k: int) -> bool:
-    """Return whether a slot of a class that is alone on a GPU serves something."""
+    """Return whether a slot of class ``k`` can serve requests when it is alone on a GPU."""
     m = known.model[k]
     for b in range(1, tables.max_batch[m] + 1):
         if tables.memory_mib[m, b] <= tables.memory_limit_mib * (1.0 + MARGIN):
@@ -132,7 +132,7 @@ def served_alone(tables: Tables, known: DividedClasses, k: int) -> bool:
 
 @njit(cache=True)
 def worth_of_slots(tables: Tables, known: DividedClasses, row: Ints, batch: Ints, units: Ints) -> int:
-    """Return the worth of slots on one GPU, each class at most at its copies; -1 if they do not fit."""
+    """Return the worth of slots on one GPU, that of a class at most ``known.most``; -1 if the slots do not fit."""
     count, worth, memory = len(row), 0, 0.0
     if units.sum() > tables.share_units or count > tables.most_residents:
         return -1

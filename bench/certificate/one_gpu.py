@@ -1,4 +1,4 @@
-"""Tests of one GPU: what alternatives a box leaves, and whether a whole content fits."""
+"""Tests of one GPU: the alternatives at a box's floors, and whether a content fits."""
 
 import numpy as np
 from numba import njit
@@ -20,7 +20,7 @@ ROUNDING = 1e-13
 def time_at_floors(
     merged: Tables, model: int, batch: int, units: int, residents: int, l2: float, power: float
 ) -> float:
-    """Return the least GPU time of a slot on a GPU with at least these totals, its own demands included."""
+    """Return the least GPU time of a slot on a GPU whose total demands, the slot's included, are at least these."""
     others = max(0.0, l2 - merged.l2_pct[model, batch, units])
     return gpu_time_ms(
         merged, model, batch, units, residents, others, 0.0, max(power, merged.power_w[model, batch, units])
@@ -31,10 +31,10 @@ def time_at_floors(
 def least_share(
     merged: Tables, candidates: Candidates, model: int, option: int, residents: int, l2_floor: float, power_floor: float
 ) -> int:
-    """Return the least share of an option beside at least these totals, or one unit more than the GPU has.
+    """Return the least share at which an option meets its budget on a GPU whose total demands are at least these.
 
-    Every share from the least one alone up is tried: a budget may fall as the share grows. The totals include the
-    option's own demands.
+    Return ``share_units + 1`` if there is none. The totals include the option's own demands. The search starts at the
+    option's least share alone and tries every larger share, because a budget may fall as the share grows.
     """
     b, last = candidates.batch[option], candidates.budget_ms.shape[1] - 1
     u = candidates.alone[option]
@@ -48,7 +48,7 @@ def least_share(
 
 @njit(cache=True)
 def worth_at(candidates: Candidates, k: int, rate_rps: float) -> int:
-    """Return the worth of candidate ``k`` whose slot serves at most ``rate_rps``, rounded up."""
+    """Return the worth of candidate ``k``, rounded up, if the largest throughput of its slot is ``rate_rps``."""
     return candidates.worth[k] + int(np.ceil(candidates.per_rps[k] * rate_rps * (1.0 + ROUNDING)))
 
 
@@ -56,7 +56,7 @@ def worth_at(candidates: Candidates, k: int, rate_rps: float) -> int:
 def alternatives_of_sets(
     merged: Tables, candidates: Candidates, residents: int, l2_floor: float, power_floor: float, given: Alternatives
 ) -> int:
-    """Write one alternative per candidate, the least share, demand and power over its options; return their number."""
+    """Write an alternative per candidate: least share, demand and power of its options. Return their number."""
     count = 0
     for k in range(len(candidates.model)):
         m = candidates.model[k]
@@ -88,7 +88,7 @@ def alternatives_of_slots(
 ) -> int:
     """Write one alternative per candidate, option and share that meets its budget; return their number.
 
-    Its worth is that of its largest throughput at the floors, which no content in the box exceeds.
+    An alternative's worth is that of its throughput at the floors. In a content of the box, its worth is at most this.
     """
     count, last = 0, candidates.budget_ms.shape[1] - 1
     for k in range(len(candidates.model)):
@@ -111,11 +111,13 @@ def alternatives_of_slots(
 def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, node_limit: int) -> int:
     """Return whether one GPU serves the chosen candidates at some batches and shares: 1, 0, or -1 if undecided.
 
-    The options of each candidate form a range. Over ranges, the least shares, demands and powers at the floors reached
-    so far are lower bounds for every choice within the ranges; they raise the floors, up to a fixed point. If the
-    shares exceed the GPU there, or the least memories its memory, no choice fits. Otherwise the widest range is halved.
-    With one option each, the same argument on the true tables raises every share to the least one that any feasible
-    choice has, so the fixed point itself is the best choice.
+    Each candidate has a range of options; at first it has all of them. Floors are lower bounds on the total demand and
+    power of every choice within the ranges. At given floors, each candidate has a least share, demand and power over
+    its range. Their sums are higher floors, so this step is repeated up to a fixed point. If the least shares then
+    exceed the GPU, or the least memories its memory, no choice fits. Otherwise the widest range is halved.
+
+    If each range has one option, the least shares are computed from the true tables: each share is raised until its
+    slot meets its budget. The fixed point has the least shares of all feasible choices, so it decides.
     """
     count = len(chosen)
     depth = 2 + 8 * count

@@ -1,4 +1,4 @@
-"""Statement of a certificate: the class of its plans, and the rates that a slot of them may serve."""
+"""Statement of a certificate: the class of the plans that it covers, and the rates that their slots may serve."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -67,7 +67,7 @@ class Statement:
 
     @property
     def minimised(self) -> bool:
-        """Whether duals bound a cost; a scale is excluded by the cost of serving it."""
+        """Whether duals bound a cost; under ``scale``, that of serving the claimed multiple of the rates."""
         return self.instance.objective in (Objective.COST, Objective.SCALE)
 
     @property
@@ -82,7 +82,7 @@ class Statement:
 
     @property
     def any_parts(self) -> bool:
-        """Whether these parts are of any size, and several of them may be on one GPU."""
+        """Whether parts may have any size and several parts of a workload may be on one GPU."""
         return self.by_parts and self.claim.parts is None
 
     @property
@@ -98,8 +98,8 @@ class Statement:
     def rates(self, group: int) -> list[tuple[float, Fraction]]:
         """Return the rates at which one slot may be planned for a class, each with the part of the workload.
 
-        Under ``goodput`` a slot serves 1/20 of its workload's rate or a multiple; otherwise all of it, unless the
-        plans may serve it in steps.
+        Under ``goodput``, and in split plans, a slot serves a multiple of 1/20 of its workload's rate. Otherwise it
+        serves the whole rate.
         """
         own = float(self.instance.workloads[int(self.member[group])].rate_rps)
         if self.instance.objective is Objective.GOODPUT or self.by_parts:
@@ -108,9 +108,9 @@ class Statement:
 
 
 def classes(instance: Instance) -> Ints:
-    """Return the class of each workload, numbered by first occurrence: workloads that differ only in their id.
+    """Return the class of each workload, numbered by first occurrence.
 
-    The trace of the arrivals does not count, because plans are made for rates.
+    Workloads of a class differ only in their ids and arrival traces. Plans are made for rates, not for traces.
     """
     keys = [replace(w, id="", arrivals=None) for w in instance.workloads]
     number = {key: n for n, key in enumerate(dict.fromkeys(keys))}

@@ -20,7 +20,7 @@ PERCENTAGE, MEMORY = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVIC
 _PATIENCE_S = 20.0
 
 _GUARD = f'cat > /dev/null; echo quit | {CONTROL}; rm -rf "$1"'
-"""Shell command that ends the daemon when its input ends, that is, when the driver closes it or is killed."""
+"""Shell command that ends the daemon when its input ends: when the replay closes the input or is killed."""
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def daemon() -> Iterator[dict[str, str]]:
             guard.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
             _kill(Path(variables[PIPES]))
-            os.killpg(guard.pid, signal.SIGKILL)  # it may still wait for an answer
+            os.killpg(guard.pid, signal.SIGKILL)  # the guard may still wait for an answer of the daemon
             guard.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -75,7 +75,7 @@ def client(share_pct: float, memory_mib: float | None) -> dict[str, str]:
 
 
 def _start(environment: dict[str, str]) -> None:
-    # The output goes to a file: a pipe stays open as long as the daemon that inherits it.
+    # The output goes to a file: the daemon would inherit a pipe and keep it open.
     with tempfile.TemporaryFile("w+") as printed:
         try:
             subprocess.run(  # noqa: S603 - a program of the driver, found on the path

@@ -1,4 +1,4 @@
-"""Offers of a pool of MIG GPUs to the workloads of an instance: layouts, sizes, and the best use of each size."""
+"""MIG layouts and instance sizes of a pool, and the best configuration of each workload on each size."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from instances.mig import Layout
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """Layouts, instance sizes, and the best configuration of each workload on each size.
+    """Layouts and sizes of a pool's GPUs, with the best configuration per workload and size.
 
     The latency and throughput of a workload on an instance depend only on the instance's size. So for every size one
     configuration suffices: the one with the most throughput within the latency budget.
@@ -41,7 +41,7 @@ class Offers:
 
     @classmethod
     def of(cls, instance: Instance) -> "Offers":
-        """Collect the offers of the pool of ``instance``; all its GPUs are cut into MIG instances."""
+        """Return the offers of the pool of an instance whose GPUs are all cut into MIG instances."""
         migs = [pool.type.mig for pool in instance.gpus if pool.type.mig is not None]
         kinds = tuple((position, one.units) for position, mig in enumerate(migs) for one in mig.slices)
         layouts = tuple((position, layout) for position, mig in enumerate(migs) for layout in mig.layouts())

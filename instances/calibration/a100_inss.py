@@ -1,13 +1,15 @@
-"""A100 with InSS's eight models (its Sec. 6), shaped like RaPP's on a V100 and pinned to points of Tables 3 and 4.
+"""A100 with InSS's eight models (its Sec. 6): RaPP's curves of a V100, fitted to points of InSS's Tables 3 and 4.
 
-The paper's points are GPU times of the first model beside the others; a star means batch 8 at 20 percent. Of 28
-points 18 are pinned (``PublishedTime.pinned``) and ten held out: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at
-30 and 50 %, ResNet-18 and VGG-19 at 50 %, EfficientNet beside 30, 50 and 60 % of MobileNet. Row E*&M1 observes
-EfficientNet: the times hardly depend on the share that varies. The tables have no time of MobileNet itself. Its times
-are those of MnasNet, scaled by the ratio of RaPP's MobileNetV2 to RaPP's MnasNet.
+Each point is the GPU time of the first model of a row beside the row's other models; a star means batch 8 at 20
+percent. Of the 28 points, 18 are pinned (``PublishedTime.pinned``): the fit meets them closely. Ten are held out:
+ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and 50 %, ResNet-18 and VGG-19 at 50 %, EfficientNet beside 30,
+50 and 60 % of MobileNet. Row E*&M1 has times of EfficientNet beside MobileNet at four shares; they hardly depend on
+this share. The tables have no time of MobileNet itself. Its curve is that of RaPP's MobileNetV2, scaled by the factor
+between the launch times of MnasNet's fitted curve and of RaPP's MnasNet.
 
-Demands are those measured on an A100 (``a100``) where that has the model. Other models take a relative's demands,
-scaled by their work per request. The growths per percent are the average of those fitted to the pairs of ``a100``.
+Demands are those of ``a100``, measured on an A100, for the models that it has. The other models have the demands of a
+similar model of ``a100``, scaled by the work per request. The growths per percent are the average of those fitted to
+the pairs of ``a100``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +28,7 @@ from instances.performance.validation import latencies_ms
 
 @dataclass(frozen=True, slots=True)
 class PublishedTime:
-    """A published GPU time: of ``own`` beside ``others``."""
+    """A published GPU time of ``own`` beside ``others``."""
 
     row: str
     own: Configuration
@@ -126,7 +128,7 @@ DEMANDS_OF = {
     "resnet18": ("resnet50", 1.82 / 4.1),
     "vgg19": ("vgg19", 1.0),
 }
-"""Model of ``a100`` that lends its demands, and the work per request relative to it (multiply-adds)."""
+"""Model of ``a100`` whose demands are used, and the work per request relative to it (multiply-adds)."""
 
 BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES_PCT = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 100.0)
@@ -135,10 +137,10 @@ PIN = 0.005
 """Relative tolerance of a pinned point."""
 
 SHAPE = np.array([1.0, 2.0, 1.5, 1.0, 0.1, 0.1])
-"""Prior widths of the logarithms of a shape's figures around RaPP's, scaled to the pinned points."""
+"""Prior standard deviations of the logarithms of a shape's parameters; the prior is RaPP's shape, scaled."""
 
 ROUNDS = 6
-"""Rounds of corrections for the smoothing of the shape by the regression over its grid."""
+"""Rounds of the fit; each corrects the effects of neighbours and of the model's regression on the shape's times."""
 
 SOURCE = (
     "times shaped like RaPP's on a V100 and pinned to 18 of the 28 points of InSS's Tables 3 and 4"
@@ -147,7 +149,7 @@ SOURCE = (
 
 
 def a100_inss(measurements: Path) -> GpuType:
-    """Shape and pin the eight models, one after another: a model's neighbours come before it.
+    """Fit the eight models one after another; the neighbours in a model's points are fitted before it.
 
     Parameters
     ----------
@@ -193,7 +195,7 @@ def _model(name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) 
 
 
 def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) -> Shape:
-    """Fit a shape to the pinned points of its model, otherwise as close as possible to RaPP's shape.
+    """Fit a shape to the pinned points of its model while it stays close to RaPP's shape.
 
     The scale is free, since RaPP used another GPU and framework.
     """
@@ -211,7 +213,7 @@ def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], 
 
     found = prior
     for _ in range(ROUNDS):
-        # Neighbours and the regression change the shape's time; shift the target by the opposite factor.
+        # Neighbours and the regression change the shape's times by a factor; divide the targets by it.
         made_ms = gpu_times_ms(_with(gpu, _model(name, found, alphas, a100)), points)
         target_ms = found.times_ms(batch, share) * observed / made_ms
         found = Shape.from_logs(least_squares(residual, prior.logs(), kwargs={"target_ms": target_ms}).x)

@@ -1,9 +1,9 @@
 """A100 80 GB with LLaMA 7B and 13B: prefill and decoding passes measured alone by MuxServe, smoothed.
 
-A prefill pass depends on the tokens of all its prompts together: batches of equal product with the prompt length
-differ by less than 1.1 % on average. Times rise with tokens, context and batch and fall with the share. Each is the
-mean of the least and the largest surface with this property around the measurements. Models of more parameters were
-measured at tensor parallel 2 and above only, and they are left out.
+The time of a prefill pass depends on the total tokens of its prompts: passes with the same batch times prompt length
+differ by less than 1.1 % on average. The tables are smoothed so that times rise with tokens, context and batch and fall
+with the share. Along each axis, a smoothed time is the mean of the lowest curve with this property above the times and
+the highest one below them. Larger models are left out, because they were measured only at tensor parallel 2 and above.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ MOST_PROMPT_TOKENS = {"llama-7b": 32_768, "llama-13b": 16_384}
 """Most prompt tokens of a batch that were measured at every share."""
 
 SHARE_UNITS, LEAST_UNITS = 54, 17
-"""Units of two SMs; 17 of them are the first whole number above the smallest measured share of 30 %."""
+"""Units of two SMs; 17 units are the least whole number above the smallest measured share, 30 %."""
 
 MEMORY_MIB, PRICE_PER_HOUR, PCIE_BYTES_PER_MS = 81_920.0, 4.1, 2.5e7
 
@@ -66,7 +66,7 @@ def a100_llm(measurements: Path) -> GpuType:
 
 
 def by_level_left_out(by_model: Mapping[str, Sequence[PassSample]]) -> dict[str, float]:
-    """Return the mean relative error at each SM level, of all models and phases, from tables of the other levels."""
+    """Return, by SM level, the mean relative error of tables without that level, over all models and phases."""
     shares = sorted({one.share_pct for samples in by_model.values() for one in samples})
     found = {}
     for level in shares[1:-1]:
@@ -81,7 +81,7 @@ def by_level_left_out(by_model: Mapping[str, Sequence[PassSample]]) -> dict[str,
 def by_size_left_out(
     by_model: Mapping[str, Sequence[PassSample]], models: Mapping[str, LanguageModel]
 ) -> dict[str, float]:
-    """Return the mean relative error of each model from the other's table, in proportion to the parameters."""
+    """Return the mean relative error, by model and phase, of the other model's table scaled by the parameters."""
     found = {}
     for name, samples in by_model.items():
         (other,) = (model for model in models.values() if model.name != name)

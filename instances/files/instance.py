@@ -48,14 +48,14 @@ def read_instance(path: Path) -> Instance:
 
 
 def instance_from_json(data: object, where: str = "instance", folder: Path = Path()) -> Instance:
-    """Return the instance that ``data``, as parsed from JSON, describes.
+    """Return the instance in ``data``, the parsed content of a JSON file.
 
     The path of the instance's own catalogue is relative to ``folder``.
 
     Raises
     ------
     InputError
-        If it is not an instance; ``where`` is the place that the error names.
+        If ``data`` is not an instance; the error names ``where`` as the place.
     """
     return build_instance(validated(InstanceFile, data, where), where, folder=folder)
 
@@ -63,8 +63,8 @@ def instance_from_json(data: object, where: str = "instance", folder: Path = Pat
 def instance_to_json(instance: Instance, *, frozen: bool = False) -> dict[str, object]:
     """Return ``instance`` as JSON data, in the order of the published format, without fields at their default.
 
-    GPU types that the package does not have are embedded; if the instance is to be ``frozen``, all are. Reading the
-    result gives an equal instance with the same fingerprint, provided that times and rates are floats as declared.
+    GPU types that are not in the package are embedded; with ``frozen``, all GPU types are. Reading the result gives an
+    equal instance with the same fingerprint, provided that times and rates are floats as declared.
 
     Raises
     ------
@@ -78,7 +78,9 @@ def instance_to_json(instance: Instance, *, frozen: bool = False) -> dict[str, o
 
 
 def build_instance(file: InstanceFile, where: str, base: Location = (), folder: Path = Path()) -> Instance:
-    """Build the instance of a file that matches the schema; ``base`` is its location in the file in ``folder``.
+    """Build the instance of a file that matches the schema.
+
+    Errors name its location ``base`` in ``where``. The path of its own catalogue is relative to ``folder``.
 
     Raises
     ------
@@ -280,7 +282,7 @@ def _application_problems(application: ApplicationEntry, workloads: set[str], at
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:
-    """Word the error for an unknown name; suggest the nearest known one unless that search would take minutes."""
+    """Return the error for an unknown name; suggest the nearest known one unless there are too many to search."""
     if len(known) > _LONGEST_SEARCH:
         return f'unknown {kind} "{name}"; it is none of the {len(known)} known ones'
     return unknown_name("", kind, name, known).problem
@@ -349,7 +351,7 @@ def _data(instance: Instance, frozen: bool) -> dict[str, object]:
 
 
 def _repriced(gpu: GpuType) -> bool:
-    """Return whether ``gpu`` is the package's, at another price."""
+    """Return whether ``gpu`` differs from the package's GPU type of this name in its price alone."""
     if gpu.name not in gpu_type_names():
         return False
     shared = gpu_type(gpu.name)

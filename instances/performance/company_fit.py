@@ -17,10 +17,10 @@ from instances.performance.model import alone_ms, pcie_transfers_ms
 from instances.performance.solo_fit import rounded
 
 ENOUGH = 30
-"""Least number of samples for growths of a model's own; a model with fewer gets those of all models together."""
+"""Least number of samples from which a model has its own growths; with fewer, it has those fitted to all models."""
 
 SHRINKAGE = 1.0
-"""Ridge weight of the effects above the cells, in samples: an effect seen once counts half."""
+"""Ridge weight, in samples, of the effects that several cells share: an effect with one sample is about halved."""
 
 LEAST_SHRINKAGE, MOST_SHRINKAGE = 0.3, 10.0
 """Range of the cells' ridge weight, which follows from the scatter within cells and between them."""
@@ -56,7 +56,7 @@ class Sides:
 
     @classmethod
     def of(cls, gpu: GpuType, samples: Sequence[PairSample]) -> "Sides":
-        """Look up both models of every sample."""
+        """Compute the GPU times and the neighbours' demands of the samples."""
         transfer_ms = [
             float(sum(pcie_transfers_ms(gpu, gpu.model(s.own.model), np.array(float(s.own.batch))))) for s in samples
         ]
@@ -76,7 +76,7 @@ def demand(gpu: GpuType, at: Configuration) -> tuple[float, float]:
 
 
 def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[float, float]]:
-    """Fit the growths per percent of L2 and DRAM of every model, least squares of relative errors, none below 0."""
+    """Fit each model's growths per percent of L2 and DRAM, at least 0, by least squares of relative errors."""
     sides = Sides.of(gpu, samples)
     alone = np.array([_at(regressed_ms, gpu, s.own) for s in samples])
     own = np.array([s.own.model for s in samples])
@@ -92,7 +92,10 @@ def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[flo
 
 
 def fit_pair_factor(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[PairFactor, float]:
-    """Fit gpulet's five constants by least squares, those of the other gpulet at least 0; return them and R squared."""
+    """Fit gpulet's five constants by least squares and return them with R squared.
+
+    The two constants of the other gpulet are at least 0.
+    """
     sides = Sides.of(gpu, samples)
     factor = sides.gpu_ms / np.array([_at(tabulated_ms, gpu, s.own) for s in samples])
     own, other = (
@@ -122,9 +125,10 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
 
     The growth beside a neighbour is a sum of two parts. The first has an overall effect and effects of the batch, the
     model, the model's batch, the model's share and the cell of all three. The second is linear in the neighbour's L2
-    and DRAM demand. One ridge regression of relative errors fits all of them, none below 0. Cells with few samples
-    borrow from the effects they belong to; a model without samples gets the overall effects. The delay per kernel and
-    the throttling are those of the GPU type.
+    and DRAM demand. One ridge regression of relative errors fits all effects and slopes, each at least 0. The effect of
+    a cell with few samples is shrunk towards 0, so the more general effects decide there. A model without samples has
+    the overall effect, the effects of its batches and the average slopes. The delay per kernel and the throttling are
+    those of the GPU type.
     """
     sides = Sides.of(gpu, samples)
     alone = np.array([_at(alone_ms, gpu, s.own) for s in samples])
@@ -172,9 +176,9 @@ def cell_of(at: Configuration) -> Effect:
 
 
 def _cell_shrinkage(own: Sequence[Configuration], growth: Floats) -> float:
-    """Return the cells' ridge weight: the variance within cells over that between the cells of a model's batch.
+    """Return the cells' ridge weight: the variance within cells divided by that between the cells of a model's batch.
 
-    Where the growth hardly differs between shares, a cell adds little to its batch; elsewhere it adds much.
+    If the growth hardly differs between shares, the weight is large and the effects of cells are small.
     """
     cells: dict[Effect, list[float]] = {}
     for at, value in zip(own, growth.tolist(), strict=True):
@@ -205,7 +209,7 @@ class _MeasuredGrid:
         )
 
     def nearest(self, model: str, batch: int, share_pct: float) -> Configuration:
-        """Return the measured configuration nearest to one, by ratio."""
+        """Return the configuration of the model at the measured batch and share nearest to these, by ratio."""
         b, s = (
             float(seen[np.argmin(np.abs(np.log(seen / at)))])
             for seen, at in ((self.batch, batch), (self.share_pct, share_pct))

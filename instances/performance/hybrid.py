@@ -2,13 +2,15 @@
 
 On measured co-locations the papers' models miss these effects:
 
-- On the A100 small batches are bound by kernel launches, and any neighbour slows these down by 1.3 to 2.5 times,
-  almost independently of the neighbour. A factor by the workload's own model, batch and share describes this
-  (``Company.gpu_ms``).
-- L2 and DRAM contention add to it, linear in the others' utilisations, per model where there is enough data.
+- On the A100 small batches are bound by kernel launches. Beside any neighbour they take 1.3 to 2.5 times as long, and
+  the choice of the neighbour hardly matters. The co-location factor (``Company.gpu_ms``) describes this effect: it
+  depends only on the workload's own model, batch and share.
+- L2 and DRAM contention slow a batch further, linearly in the others' utilisations. Models with measured pairs have
+  slopes of their own; the other models have the average slopes.
 - The power cap and the scheduler's delay per kernel act as in iGniter's model.
 
-Every prediction is a function of N, C, D and P (``instances.interference``), so exact methods apply.
+Every prediction is a function of the number of residents N and of the sums C, D and P of their L2, DRAM and power
+demands (``instances.interference``), so exact methods apply.
 """
 
 from dataclasses import dataclass
@@ -31,7 +33,7 @@ from instances.performance.model import (
 
 @dataclass(frozen=True, slots=True)
 class HybridModel:
-    """Interpolated solo time, co-location factor, growths in L2 and DRAM sums, delay per kernel and power cap."""
+    """Interpolated solo time, co-location factor, growth by L2 and DRAM demands, delay per kernel and power cap."""
 
     name = "hybrid"
     loading_overlaps = True
@@ -84,7 +86,7 @@ def company_of(gpu: GpuType, model: DnnModel) -> Company:
 
 
 def company_factor(solo: SoloProfile, company: Company, batch: Floats, share_pct: Floats) -> Floats:
-    """Return the co-location factor by interpolation; the co-located time then never rises with the share."""
+    """Return the interpolated co-location factor; with it, the co-located time never rises with the share."""
     crowded, alone = np.log(np.array(company.gpu_ms)), np.log(solo.times_ms)
     ratio = np.exp(interpolate(solo, crowded, batch, share_pct) - interpolate(solo, alone, batch, share_pct))
     # Below the profiled shares both curves are extrapolated by their own slopes and could cross.

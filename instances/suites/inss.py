@@ -24,16 +24,16 @@ _DEMANDS = (
 )
 
 _OVERLOAD = 2.5
-"""Multiple of the rates under overload; four GPUs serve at best 82 % of the requests then."""
+"""Factor on the rates under overload; at these rates, four GPUs serve at most 82 % of the requests."""
 
 _MODELS = "InSS, Sec. 6.1: models, SLOs, GPUs; ours: rates, and that AlexNet and ResNet-50 appear twice"
 
 
 def four_gpus() -> tuple[Instance, ...]:
-    """Return ``4gpu``: workloads ``W1`` to ``W10``, the eight models and two of them again.
+    """Return ``4gpu``: workloads ``W1`` to ``W10`` with eight models, two of which appear twice.
 
-    The paper leaves two things open. Here the models that appear twice are AlexNet and ResNet-50, and each workload
-    alone needs a least share of a tenth to two fifths of a GPU at its rate.
+    The paper states neither the models that appear twice nor the rates. Here AlexNet and ResNet-50 appear twice, and
+    at the chosen rates each workload alone needs a tenth to two fifths of a GPU.
     """
     return (_cluster("4gpu", Objective.CAPACITY, 4, np.ones(len(_DEMANDS)), _MODELS),)
 

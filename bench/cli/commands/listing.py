@@ -38,9 +38,9 @@ def _complete_kind(incomplete: str) -> list[str]:
 def list_things(
     kind: Annotated[str, typer.Argument(metavar="|".join(_KINDS), help="What to list.", autocompletion=_complete_kind)],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Only these, in full; for instances, also suites.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Entries to show in full; for instances, suites as well.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="List everything that is known of each.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show all columns of all entries.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List the instances, schedulers, figures, suites or GPU types that commands accept by name.
@@ -81,7 +81,7 @@ def list_things(
 
 
 def _named(entries: Entries, names: Sequence[str], kind: str) -> Entries:
-    """Return the entries called ``names``, and those of suites called so; all without names."""
+    """Return the entries with these names or in suites with these names; without names, all entries."""
     found = []
     for name in names:
         own = [entry for entry in entries if name == entry["name"] or name in entry.get("suites", ())]

@@ -44,7 +44,7 @@ _ROWS = 24
 """Most rows of the table; each row covers one or more periods."""
 
 _COLUMNS = 8
-"""Largest number of workloads with a column each; the table sums up more of them."""
+"""Largest number of workloads with a column each; with more workloads, the table shows only their total."""
 
 
 def online(
@@ -114,11 +114,12 @@ def online(
 ) -> None:
     """Simulate every request of a changing load while a policy changes the plan.
 
-    The first plan is for the instance's rates. After every period the policy decides. `static` keeps the plan.
-    `reschedule` (gpulet) calls the scheduler with the observed rates. `shadow` (iGniter) gives a larger share of the
-    GPU to workloads that violate their SLO. `reactive` (GSLICE) adjusts shares and batches to the measurements.
+    The first plan is for the instance's rates. After every period the policy decides on the next plan. `static` keeps
+    the first plan. `reschedule` (gpulet) calls the scheduler with the observed rates. `shadow` (iGniter) gives a larger
+    share of the GPU to workloads that violate their SLO. `reactive` (GSLICE) adjusts shares and batches to the
+    measurements.
 
-    The old plan serves requests until the new processes are ready. The decision time of the scheduler does not count.
+    The old plan serves requests until the new processes are ready. The scheduler's decisions take no simulated time.
 
     After Ctrl-C, the results up to that point are shown.
     """
@@ -169,7 +170,7 @@ def online(
 
 
 def _follow(run: Online, pace: Pace) -> bool:
-    """Run to the end with a progress bar on a terminal; return whether Ctrl-C interrupted the run."""
+    """Run all periods, on a terminal with a progress bar; return whether Ctrl-C interrupted the run."""
     columns = (TextColumn("serving"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("serving", total=pace.seconds)

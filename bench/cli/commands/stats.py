@@ -63,17 +63,17 @@ def stats(
     losses: Annotated[
         int,
         typer.Option(
-            "--losses", metavar="N", min=0, help="Number of listed instances on which the reference loses most."
+            "--losses", metavar="N", min=0, help="Number of instances to list, those on which the reference loses most."
         ),
     ] = 3,
     form: Annotated[StatsFormat, typer.Option("--format", help="Output format.")] = StatsFormat.TABLE,
 ) -> None:
     """Compare schedulers that ran on the same instances.
 
-    A run's figure is its gap to the best known value of its instance, 100 % without a feasible plan; the seeds of an
-    instance count as one, their mean. The reference is compared with each other scheduler by Wilcoxon's signed-rank
-    test over the instances, with Holm's correction. Intervals are 95 % bootstrap intervals over the instances; ± is
-    half of Student's 95 % interval over the seeds. docs/metrics.md has the formulas.
+    Each run is measured by its gap to the best known value of its instance, which is 100 % without a feasible plan. The
+    gaps of the seeds on an instance are averaged. The reference is compared with each other scheduler by Wilcoxon's
+    signed-rank test over the instances, with Holm's correction. Intervals are 95 % bootstrap intervals over the
+    instances; ± is half of Student's 95 % interval over the seeds. docs/metrics.md has the formulas.
     """
     with Ledger(ledger_file) as ledger:
         names = [name for text in instances or () for name in names_in(text)]
@@ -99,7 +99,7 @@ def _show(found: Summary, tables: Sequence[StatsTable], worst: Sequence[tuple[Lo
 
 
 def _difference(loss: Loss, ledger: Ledger) -> list[str]:
-    """Return how the plan of a loss differs from the best one, or why there is none to compare."""
+    """Return the differences of a loss's plan from the best plan, or the reason why they cannot be compared."""
     own, best = ledger.row(loss.own.key), ledger.row(loss.best.key)
     if own.plan is None or best.plan is None:
         return [own.reason or f"no plan: {own.termination}"]

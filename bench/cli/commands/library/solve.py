@@ -28,14 +28,16 @@ def solve(
         str,
         schedulers_option("Schedulers, in this order.", metavar="A,B,..."),
     ] = "local-search,colgen",
-    largest: Annotated[int | None, typer.Option("--largest", metavar="N", help="Only up to N workloads.")] = None,
+    largest: Annotated[
+        int | None, typer.Option("--largest", metavar="N", help="Skip entries with more workloads.")
+    ] = None,
     untried: Annotated[bool, typer.Option("--untried", help="Only entries without a plan.")] = False,
     folder: LibraryOption = None,
 ) -> None:
     """Run schedulers on open entries, the smallest first; keep the best plan and every proven bound.
 
-    Each scheduler starts from the best-known plan. Certificates are checked before they are written. Ctrl-C loses
-    nothing; run the command again to go on with the open entries.
+    Each scheduler starts from the best-known plan. Certificates are checked before they are written. Ctrl-C keeps all
+    results so far; run the command again to go on with the open entries.
     """
     library = opened(folder, written=True)
     names = set(library.names(pattern))

@@ -127,7 +127,7 @@ def _facts(
     price_per_hour: float | None,
     pcie_bytes_per_ms: float | None,
 ) -> GpuFacts:
-    """Return the facts that are not measured: from options, else from ``gpu.json``, else from the catalogue."""
+    """Return the facts that are not measured; options override ``gpu.json``, which overrides the catalogue."""
     name = name or stated.get("name")
     if name is None:
         raise InputError("--gpu", "is missing; expected the name of the GPU type, here or in a gpu.json in the folder")
@@ -155,7 +155,7 @@ def _all_given(values: Mapping[str, float | None]) -> dict[str, float]:
     Raises
     ------
     InputError
-        If some are missing, which are named together, or one is out of range.
+        If values are missing or out of range; the error names all missing ones.
     """
     options = {key: f"--{key.replace('_', '-')}" for key in values}
     if missing := [options[key] for key, value in values.items() if value is None]:

@@ -1,7 +1,6 @@
 """Large neighbourhood search within a budget: GPUs are emptied and packed again so that more workloads are served."""
 
 import math
-from collections import deque
 
 import numpy as np
 
@@ -13,21 +12,33 @@ from instances.arrays import Floats
 FEWEST_RESIDENTS, MOST_RESIDENTS = 12, 32
 """Range of the number of residents whose GPUs a step empties."""
 
+WASTE, FAVOUR = 1e-6, 0.5
+"""Reduced cost from which a GPU counts as wasteful, and the head start of such GPUs when a step chooses."""
+
+WEIGHT, NOISE = 20.0, 0.05
+"""Weight of a workload of mean dual beside that of its number, 1; and the relative noise of a step on it."""
+
+OWN_PART = 2.0 / 3.0
+"""Least fraction of a known pattern's workloads that a step packs, for the step to use the pattern."""
+
 ROUNDS, PATTERNS_PER_BOX, PATTERNS_PER_CALL, NODES_PER_BOX = 8, 10, 60, 2_000
 """Pricing calls per step and type, and their limits."""
 
-GAIN, KNOWN_PATTERNS = 1e-4, 4_000
+GAIN, KNOWN_PATTERNS = 1e-4, 2_000
 """Reduced cost from which a pattern is added, and the number of latest patterns from which a step starts."""
 
 BUDGET_ROOM = 1e-9
 """Allowance for the rounding of sums of prices."""
 
-MOST_STALLED = 30
-"""Steps in a row that may serve no more workloads than before."""
+MOST_STALLED = 100
+"""Steps in a row that may leave no less unserved than before."""
 
-EXCHANGE_S, EXCHANGE_GAP, PACKING_S = 0.3, 0.2, 3.0
-"""Time limit and gap of a step's integer program that only exchanges unserved workloads; time limit of one that may
-serve more."""
+EXCHANGE_S, EXCHANGE_GAP, PACKING_S, PACKING_GAP = 0.3, 0.2, 3.0, 0.02
+"""Time limit and gap of a step's integer program that only exchanges unserved workloads, and of one that may serve
+more."""
+
+TIE = 0.01
+"""Largest random cost of a GPU in this program, so that equal packings take turns; the least workload weighs 1."""
 
 
 def suits(generation: CostGeneration) -> bool:
@@ -41,13 +52,14 @@ class BudgetSearch:
 
     The state is a set of GPUs within the budget that may leave workloads unserved. A step empties some GPUs and packs
     their workloads and the unserved ones again: column generation over these workloads alone, then an integer program
-    that leaves as little unserved as possible. Larger workloads weigh more, with random noise, so that steps
-    exchange the unserved ones.
+    that leaves as little unserved as possible. Workloads weigh what their duals say: at a budget of the relaxation's
+    value, the duals of the unserved ones sum to the reduced costs of the GPUs, so steps lower the waste. Random noise
+    lets steps exchange the unserved ones.
 
     Parameters
     ----------
     generation
-        Column generation without divisible workloads; its patterns are used.
+        Column generation without divisible workloads; its patterns and the duals of its relaxation are used.
 
     Attributes
     ----------
@@ -57,31 +69,44 @@ class BudgetSearch:
 
     def __init__(self, generation: CostGeneration) -> None:
         self._generation, self._random = generation, np.random.default_rng(generation.run.seed)
-        fair = generation.first_duals([generation.least_fraction(pricer) for pricer in generation.pricers])
-        self._size = fair / max(float(fair.max()), 1e-9)
-        self._known = deque(generation.master.patterns, KNOWN_PATTERNS)
-        self._held = deque(generation.master.amounts, KNOWN_PATTERNS)
-        self.gpus: list[Pattern] = []
+        relaxation = generation.relaxed()
+        self._dual, self._pool_dual = relaxation.workload_dual, relaxation.pool_dual
+        self._first = self._tightest(generation.master.patterns)
+        self.restart()
 
-    def keep_within(self, budget: float) -> None:
-        """Remove GPUs until the others are within the budget and the pool: those that serve the least alone."""
-        price = self._generation.price
-        while self.gpus:
-            pools = np.array([gpu.pool for gpu in self.gpus])
-            excess = float(price[pools].sum()) - budget
-            full = np.bincount(pools, minlength=len(price)) > self._generation.count
-            if excess <= BUDGET_ROOM and not full.any():
-                return
-            eligible = full[pools] if full.any() else price[pools] >= excess
-            left = [self._left([*self.gpus[:g], *self.gpus[g + 1 :]]) for g in range(len(pools))]
-            lost = (np.array(left) - self.unserved()) @ self._size
-            del self.gpus[int(np.argmin(np.where(eligible, lost, np.inf) if eligible.any() else lost / price[pools]))]
+    def restart(self) -> None:
+        """Forget the state and the patterns of its steps: a fresh start packs better than the state of a failure."""
+        self.gpus: list[Pattern] = []
+        self._known: list[Pattern] = []
+        self._held = np.zeros((KNOWN_PATTERNS, len(self._generation.copies)))
+        self._learn(self._first)
+
+    def _tightest(self, patterns: list[Pattern]) -> list[Pattern]:
+        """Return the patterns of the least waste, in their order."""
+        waste = np.array([self._waste(pattern) for pattern in patterns])
+        return [patterns[c] for c in sorted(np.argsort(waste, kind="stable")[:KNOWN_PATTERNS].tolist())]
+
+    def _waste(self, pattern: Pattern) -> float:
+        """Return the reduced cost of a pattern."""
+        worth = float(self._dual @ self._generation.amounts(pattern) + self._pool_dual[pattern.pool])
+        return float(self._generation.price[pattern.pool]) - worth
+
+    def _learn(self, patterns: list[Pattern]) -> None:
+        """Keep the latest patterns, with the number of workloads of each class that they hold."""
+        self._known = [*self._known, *patterns][-KNOWN_PATTERNS:]
+        new = patterns[-KNOWN_PATTERNS:]
+        self._held = np.roll(self._held, -len(new), axis=0)
+        for row, pattern in enumerate(new, start=len(self._held) - len(new)):
+            self._held[row] = self._generation.amounts(pattern)
 
     def search(self, budget: float, deadline: float) -> list[Pattern] | None:
-        """Step until every workload is served within the budget; ``None`` if steps or the time until then run out."""
+        """Step until every workload is served within the budget; ``None`` if steps or the time until then run out.
+
+        The state must be within the budget.
+        """
         fewest, stalled = math.inf, 0
         while self.unserved().any():
-            unserved = float(self.unserved().sum())
+            unserved = self.unserved_worth()
             stalled = stalled + 1 if unserved >= fewest else 0
             fewest = min(fewest, unserved)
             if now() >= deadline or stalled > MOST_STALLED:
@@ -93,14 +118,19 @@ class BudgetSearch:
         """Return the number of unserved workloads of each class."""
         return self._left(self.gpus)
 
+    def unserved_worth(self) -> float:
+        """Return the sum of the duals of the unserved workloads: about what serving them costs."""
+        return float(self.unserved() @ self._dual)
+
     def _left(self, gpus: list[Pattern]) -> Floats:
         served = sum((self._generation.amounts(gpu) for gpu in gpus), start=np.zeros_like(self._generation.copies))
         return np.maximum(self._generation.copies - served, 0.0)
 
     def _emptied(self) -> list[int]:
-        """Choose the GPUs that a step empties: random ones, until enough residents are on them."""
+        """Choose the GPUs that a step empties: random ones, rather wasteful, until enough residents are on them."""
         most = self._random.integers(FEWEST_RESIDENTS, MOST_RESIDENTS)
-        order = self._random.permutation(len(self.gpus)).tolist()
+        wasteful = np.array([self._waste(gpu) > WASTE for gpu in self.gpus], dtype=np.float64)
+        order = np.argsort(self._random.random(len(self.gpus)) - FAVOUR * wasteful).tolist()
         residents = np.cumsum([len(self.gpus[g].members) for g in order])
         return order[: max(2, int(np.searchsorted(residents, most)) + 1)]
 
@@ -111,14 +141,15 @@ class BudgetSearch:
         budget -= math.fsum(generation.price[gpu.pool] for gpu in kept)
         used = np.bincount([gpu.pool for gpu in kept], minlength=len(generation.count))
         count = generation.count - used.astype(np.float64)
-        weight = 1.0 + self._size * self._random.uniform(0.5, 1.5, len(left))
+        noise = self._random.uniform(1.0 - NOISE, 1.0 + NOISE, len(left))
+        weight = 1.0 + WEIGHT * noise * self._dual / max(float(self._dual.mean()), 1e-9)
         unserved = float(weight @ self.unserved())
-        packed = _Packing(generation, left, weight, budget, count)
+        packed = _Packing(generation, left, weight, budget, count, self._random)
         packed.add([self.gpus[g] for g in emptied])
-        packed.add([self._known[c] for c in np.flatnonzero((np.array(self._held) @ (left > 0.0)) >= 1.0)])
-        new = packed.generate(deadline)
-        self._known.extend(new)
-        self._held.extend(generation.amounts(pattern) for pattern in new)
+        held = self._held[len(self._held) - len(self._known) :]
+        own = held @ (left > 0.0) >= OWN_PART * held.sum(axis=1)
+        packed.add([self._known[c] for c in np.flatnonzero(own)])
+        self._learn(packed.generate(deadline))
         found = packed.integer(unserved, int(self.unserved().sum()), deadline)
         if found is not None and weight @ self._left([*kept, *found]) <= unserved + 1e-9:
             self.gpus = [*kept, *found]
@@ -127,8 +158,16 @@ class BudgetSearch:
 class _Packing:
     """Restricted master of one step: rows are classes left, the budget and the pools."""
 
-    def __init__(self, generation: CostGeneration, left: Floats, weight: Floats, budget: float, count: Floats) -> None:
-        self._generation, self._left, self._weight = generation, left, weight
+    def __init__(
+        self,
+        generation: CostGeneration,
+        left: Floats,
+        weight: Floats,
+        budget: float,
+        count: Floats,
+        random: np.random.Generator,
+    ) -> None:
+        self._generation, self._left, self._weight, self._random = generation, left, weight, random
         self._classes = np.flatnonzero(left > 0.0)
         self._budget, self._count = budget + BUDGET_ROOM, count
         self._master = self._empty()
@@ -191,16 +230,16 @@ class _Packing:
         if relaxation is None or now() >= deadline:
             return None
         fewer = math.ceil(relaxation.value / float(self._weight.max()) - 1e-6) < workloads
-        limit_s, gap = (PACKING_S, 0.0) if fewer else (EXCHANGE_S, EXCHANGE_GAP)
+        limit_s, gap = (PACKING_S, PACKING_GAP) if fewer else (EXCHANGE_S, EXCHANGE_GAP)
         amounts = np.array(list(self._patterns.values()))
         pools = np.array([pattern.pool for pattern in patterns])
         reduced = -amounts @ relaxation.workload_dual - relaxation.pool_dual[pools]
         room = unserved - relaxation.value + 1e-6
         master, columns = self._empty(), np.flatnonzero(reduced <= room)
-        for column in columns:
-            master.add_column(0.0, amounts[column], int(pools[column]))
-        run = self._generation.run
-        found, _ = master.whole(0, min(limit_s, deadline - now()), run.threads, run.seed, gap)
+        for column, tie in zip(columns, TIE * self._random.random(len(columns)), strict=True):
+            master.add_column(float(tie), amounts[column], int(pools[column]))
+        threads, seed = self._generation.run.threads, int(self._random.integers(2**31))
+        found, _ = master.whole(0, min(limit_s, deadline - now()), threads, seed, gap)
         if found is None:
             return None
         used = found[len(self._classes) :]

@@ -23,8 +23,11 @@ GOOD_ENOUGH = 1e-4
 ROUNDING_PART = 0.2
 """Fraction of the branching time up to which the restricted master is solved over integers again."""
 
-REPACKING_PART, FIRST_SAVING, LAST_SAVING = 0.6, 0.25, 0.05
-"""Fraction of the remaining time for repacking; largest and least fraction of the gap by which it tries to save."""
+REPACKING_PART, MOST_FAILURES = 0.8, 40
+"""Fraction of the remaining time for repacking, and the number of failed searches that end it."""
+
+CONVERGING_PART = 0.2
+"""Largest fraction of the remaining time for the convergence of the relaxation before repacking."""
 
 FIRST_ROUNDING_PART = 0.2
 """Largest fraction of the remaining time for the integer restricted master before diving, where costs are minimised."""
@@ -88,34 +91,38 @@ class Solution:
     def _to_whole_gpus(self) -> None:
         if self.generation.relaxation is None or self.proven():
             return
+        if isinstance(self.generation, CostGeneration) and suits(self.generation):
+            self._accept(dive(self.generation))
+            self._repack(self.generation)
+            self._round()
+            return
         # Diving prices at every step. For a throughput it takes longer than the restricted master.
         self._round(FIRST_ROUNDING_PART * self.run.remaining_s if self.minimised else 1e6)
         if not self.proven():
             self._accept(dive(self.generation))
-            if isinstance(self.generation, CostGeneration) and suits(self.generation):
-                self._repack(self.generation)
-            else:
-                self._round()
+            self._round()
 
     def _repack(self, generation: CostGeneration) -> None:
-        """Search for plans at ever lower costs; after a failure, at a cost closer to the incumbent's."""
-        relaxation = generation.relaxed()
+        """Search for plans at the cost of the bound, and after a failure once at a higher cost."""
+        least_left_s = (1.0 - CONVERGING_PART) * self.run.remaining_s
+        generation.solve(lambda: self.run.remaining_s < least_left_s)  # the search needs the duals of the optimum
+        self._report_bound()
         repacking, deadline = BudgetSearch(generation), now() + REPACKING_PART * self.run.remaining_s
-        used = np.flatnonzero(relaxation.weight > 1.0 - SURE).tolist()
-        counts = dict.fromkeys(used, 1) if self.counts is None else self.counts
-        repacking.gpus = [generation.master.patterns[c] for c, n in counts.items() for _ in range(n)]
-        part = FIRST_SAVING
-        while not self.proven() and now() < deadline and part > LAST_SAVING:
-            value = min(self.value, self._whole_pool())
-            least = next_cost(generation.bound, self.instance)
-            target = max(least, min(value - part * (value - least), self._worst_of_interest()))
-            repacking.keep_within(target)
+        failures, higher, room = 0, False, 0.0
+        while not self.proven() and now() < deadline and failures < MOST_FAILURES:
+            target = next_cost(generation.bound, self.instance) + (room if higher else 0.0)
+            if target > self._worst_of_interest():
+                failures, higher, room = failures + 1, False, 0.0
+                continue
+            if not higher:
+                repacking.restart()
             found = repacking.search(target, deadline)
             if found is None:
-                part /= 2.0
+                failures, higher = failures + 1, not higher
+                room = max(2.0 * room, repacking.unserved_worth(), cost_step(self.instance)) if higher else room
                 continue
             generation.add(found)
-            before = self.value
+            before, higher, room = self.value, False, 0.0
             self._accept(generation.master.counts(found))
             if self.value >= before:
                 return

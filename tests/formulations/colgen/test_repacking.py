@@ -1,13 +1,14 @@
 """Repacking: GPUs are emptied and packed again within a budget."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from bench.api import Run, Status
 from bench.judging.judge import judge
-from formulations.colgen import ColGen, repacking
+from formulations.colgen import ColGen, repacking, solution
 from formulations.colgen.solution import Solution
 from formulations.colgen.spatial.generation import CostGeneration
 from instances.pool_mix import pool_mix
@@ -41,13 +42,11 @@ def test_the_optimum_is_a_budget_that_suffices(seed: int) -> None:
     assert verdict.value == pytest.approx(budget)
 
 
-def test_steps_stay_in_the_budget_and_the_pool_and_serve_no_fewer() -> None:
+def test_steps_stay_in_the_budget_and_the_pool_and_leave_hardly_more_unserved() -> None:
     generation = relaxed(18, 1, "v100:3,t4:6")
     state = repacking.BudgetSearch(generation)
     budget = 0.97 * generation.bound  # no plan costs so little
-    state.gpus = [p for p in generation.master.patterns if len(p.members) > 1]
-    state.keep_within(budget)
-    unserved = [float(state.unserved().sum())]
+    unserved = [state.unserved_worth()]
 
     for _ in range(6):
         state._step(budget, math.inf)
@@ -56,21 +55,22 @@ def test_steps_stay_in_the_budget_and_the_pool_and_serve_no_fewer() -> None:
         assert math.fsum(generation.price[pools]) <= budget + 1e-6
         assert np.all(np.bincount(pools, minlength=2) <= generation.count)
         assert all(generation.pattern_if_feasible(gpu.pool, gpu.members) for gpu in state.gpus)
-        unserved.append(float(state.unserved().sum()))
-    assert unserved == sorted(unserved, reverse=True)
+        unserved.append(state.unserved_worth())
+    assert all(after <= before * (1.0 + 2.5 * repacking.NOISE) for before, after in pairwise(unserved))
     assert unserved[0] > unserved[-1] > 0.0
 
 
 def test_a_mixed_pool_needs_no_plan_to_repack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a plan, the search starts from the patterns of the relaxation."""
     monkeypatch.setattr(repacking, "MOST_STALLED", 2)
+    monkeypatch.setattr(solution, "MOST_FAILURES", 20)
     generation = relaxed(34, 1, "v100:6,t4:12")
-    solution = Solution(generation, 0.5)
+    solved = Solution(generation, 0.5)
     assert repacking.suits(generation)
     assert not repacking.suits(CostGeneration(pool_mix(34, 1, "v100,t4"), Run()))
 
-    solution._repack(generation)
+    solved._repack(generation)
 
-    assert solution.plan is not None
-    assert judge(solution.plan, generation.instance).violations == ()
-    assert solution.value < float(generation.price @ generation.count)
+    assert solved.plan is not None
+    assert judge(solved.plan, generation.instance).violations == ()
+    assert solved.value < float(generation.price @ generation.count)

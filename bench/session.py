@@ -20,7 +20,8 @@ from bench.ledger.store import Ledger
 from bench.plan_simulation import Interference, Settings, Simulated
 from bench.plan_simulation import simulate as simulate_requests
 from bench.planning import Limits, RunOrder, fitting_jobs, plan_tasks
-from bench.runner.runner import Listener, run_tasks
+from bench.runner.listener import Listener
+from bench.runner.runner import run_tasks
 from bench.selection import find_instance, find_plan, find_problems
 from bench.simulation.arrivals import parse_arrivals
 from instances import InputError, Instance, Plan, ScenarioSet

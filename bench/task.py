@@ -117,7 +117,7 @@ class Task:
 
     @property
     def packages(self) -> list[str]:
-        """Top-level packages of the harness and of the schedulers."""
+        """Top-level packages of the bench and of the schedulers."""
         modules = [stage.target.partition(":")[0] for stage in self.stages if stage.distribution != FILE]
         return [*OWN_PACKAGES, *(module.partition(".")[0] for module in modules)]
 

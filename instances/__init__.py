@@ -7,16 +7,14 @@ from instances.instance import (
     GOODPUT_STEP,
     PART_STEPS,
     SCALE_STEP,
-    Application,
     GpuPool,
     Instance,
-    Job,
     Objective,
     ScenarioSet,
-    Workload,
 )
 from instances.mig import MigConfiguration, MigProfile, MigSlice
 from instances.plan import Gpulet, PlacedGpu, Plan, PlanClass, Slot, spatial_gpu
+from instances.workload import Application, Job, Workload
 
 __all__ = [
     "GOODPUT_STEP",

@@ -23,7 +23,6 @@ from instances.arrays import Floats, Ints
 from instances.attainment import MOST_NODES, Chain, chain_for, missed_fraction, most_waiting, nodes_for
 from instances.attainment_terms import AttainmentTerms
 from instances.compiled import kernel
-from instances.gpu import GpuType
 from instances.queueing import dropped_fraction
 from instances.tables import Tables
 
@@ -46,9 +45,6 @@ GAMMA_SEED = 20_220_711
 
 NEAR = 8
 """First step of the search for a budget from that at a lower rate."""
-
-MOST_ROWS = 200_000
-"""Number of budgets that stay in memory."""
 
 
 class SlotTimes(NamedTuple):
@@ -348,71 +344,6 @@ def bracketed_budgets_ms(
         _bracket_row(slot, 1.0 - terms.attainment, terms.immediate, shares, near, index[0], index[1])
         bounds_ms[:, shares] = np.where(index < 0, -np.inf, index * slo_ms / STEPS)
     return bounds_ms[0], bounds_ms[1]
-
-
-Key = tuple[int, float, float, int]
-"""Model, SLO, rate and batch of a slot."""
-
-
-@lru_cache(maxsize=64)
-def _known_rows(gpu: GpuType, performance_model: str, terms: AttainmentTerms) -> dict[Key, Floats]:
-    """Return the budgets known for a GPU type under a performance model."""
-    return {}
-
-
-class BudgetTable(NamedTuple):
-    """Budgets on one GPU type under one performance model; they are kept in memory.
-
-    A slot that gets a part of its workload's requests gets a thinned stream. The simulator's weighted round robin
-    spreads the requests more evenly than that.
-
-    Attributes
-    ----------
-    gpu, performance_model, tables
-        GPU type, name of the performance model, and their tables.
-    terms
-        Terms of the rule.
-    """
-
-    gpu: GpuType
-    performance_model: str
-    tables: Tables
-    terms: AttainmentTerms
-
-    def row_ms(
-        self, model: int, slo_ms: float, arriving_rps: float, batch: int, rate_rps: float, units: int = 0
-    ) -> Floats:
-        """Return the budgets of a slot at every share, or with ``units`` at this share only.
-
-        Parameters
-        ----------
-        model, slo_ms, batch, rate_rps
-            Figures of the slot.
-        arriving_rps
-            Rate of its workload.
-        units
-            See ``attainment_budgets_ms``.
-        """
-        # Parts that differ by rounding would have different samples.
-        terms = self.terms.thinned(min(1.0, round(rate_rps / arriving_rps, 9)))
-        known, key = _known_rows(self.gpu, self.performance_model, terms), (model, slo_ms, rate_rps, batch)
-        found = known.get(key)
-        if found is None:
-            found = attainment_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, terms, units)
-            if units == 0:
-                if len(known) >= MOST_ROWS:
-                    known.clear()
-                known[key] = found
-        return found
-
-    def bracket_ms(
-        self, model: int, slo_ms: float, batch: int, rate_rps: float, lower_rate_ms: Floats | None
-    ) -> tuple[Floats, Floats]:
-        """Return ``bracketed_budgets_ms`` of a slot, or its budgets as both bounds if they are known."""
-        known = _known_rows(self.gpu, self.performance_model, self.terms).get((model, slo_ms, rate_rps, batch))
-        if known is not None:
-            return known, known
-        return bracketed_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, self.terms, lower_rate_ms)
 
 
 @lru_cache(maxsize=32)

@@ -23,9 +23,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from instances.arrays import Floats, Ints
-from instances.instance import Job
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
 from instances.tables import Tables
+from instances.workload import Job
 
 Value = TypeVar("Value")
 

@@ -7,7 +7,8 @@ from random import Random
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
 from instances.errors import InputError, unknown_name
-from instances.instance import GpuPool, Instance, Objective, Workload
+from instances.instance import GpuPool, Instance, Objective
+from instances.workload import Workload
 
 MOST_WORKLOADS = 100_000
 """Largest number of workloads: larger files take minutes to read, and no scheduler finishes on them."""

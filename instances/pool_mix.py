@@ -11,8 +11,9 @@ from instances.catalogue import gpu_type
 from instances.errors import InputError, unknown_name
 from instances.generate import Range, check_size
 from instances.gpu import GpuType, Partition
-from instances.instance import GpuPool, Instance, Objective, Workload
+from instances.instance import GpuPool, Instance, Objective
 from instances.performance import performance_model as check_performance_model
+from instances.workload import Workload
 
 POOL_MIX = "pool-mix"
 DESCRIPTION = (

@@ -17,7 +17,7 @@ from instances.instance import Instance
 from instances.tables import Tables, gpu_tables
 
 if TYPE_CHECKING:
-    from instances.attainment_budget import BudgetTable
+    from instances.attainment_table import BudgetTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class View:
         return least_ms / buffer, most_ms / buffer
 
     def _attainment_table(self) -> "BudgetTable":
-        from instances.attainment_budget import BudgetTable  # loads numba; `import instances.view` does not
+        from instances.attainment_table import BudgetTable  # loads numba; `import instances.view` does not
 
         instance = self.instance
         terms = AttainmentTerms(instance.attainment, burstiness(instance.arrivals), instance.immediate_dispatch)

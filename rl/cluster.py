@@ -1,4 +1,4 @@
-"""Cluster of the agent: the workloads of an instance on a few equal GPUs, with the inputs of its states."""
+"""Cluster that an agent controls: the workloads of an instance, GPUs of one type, and the inputs of the states."""
 
 from dataclasses import dataclass
 
@@ -23,26 +23,26 @@ class Cluster:
     view
         The instance as seen from that type.
     tables
-        Tables of the type; without interference every workload runs as if alone.
+        Tables of the type, without any interference if ``interference`` is false.
     gpus
         Number of GPUs, K.
     interference
         Whether co-located workloads interfere (InSS) or not (InSS-ni).
     rms_rps
         Root mean square of the throughputs alone over all workloads, batches and shares. The paper normalises by a root
-        mean square but does not define its range. Here it is one constant of the instance, so that the sum of
-        normalised throughputs is proportional to the objective.
+        mean square but does not state over which throughputs. Here it is one constant of the instance, so that the sum
+        of normalised throughputs is proportional to the objective.
     turns_away
         Whether the objective is ``goodput``. Then requests that a decision cannot serve in time are rejected, and a
         workload may be left out. Otherwise all requests are admitted.
     memory_mib
-        Memory of each workload at its largest batch, shape (workloads,). The safe actions use it, since the batch is
-        chosen after the GPU.
+        Memory of each workload at its largest batch, shape (workloads,). The test for safe actions uses it, since the
+        agent chooses the batch after the GPU.
     alone_rps
-        Largest rate that each workload serves alone within its SLO at that many units or fewer, shape (workloads, share
-        units + 1).
+        Largest rate that each workload serves alone within its SLO with at most u share units, in column u, shape
+        (workloads, share units + 1).
     alone_l2_pct, alone_dram_pct
-        Its L2 and DRAM demand at that share and rate, of the same shape.
+        L2 and DRAM demand of each workload at exactly u units with its best batch there, same shape.
     """
 
     view: View
@@ -63,15 +63,18 @@ class Cluster:
         Raises
         ------
         InputError
-            If the instance does not have a known number of GPUs of a single type with every share permitted. Also if
-            its objective is not that of the reward, or it has another SLO rule than ``assembly`` or a latency buffer:
-            the queue of the environment has that rule as its steady state.
+            If the instance does not have a known number of GPUs of a single type with every share permitted, has no
+            workloads, or has an objective outside ``OBJECTIVES``. Also if its SLO rule is not ``assembly`` or it has a
+            latency buffer: the steady state of the environment's queue is the rule ``assembly`` without a buffer.
         """
         if len(instance.gpus) != 1 or instance.gpus[0].count is None:
             raise InputError(f"{instance.name}: gpus", "expected a known number of GPUs of one type")
         pool = instance.gpus[0]
         if pool.type.allowed_shares is not None:
-            raise InputError(f"{instance.name}: gpus[0].type", f"{pool.type.name} restricts the shares; expected all")
+            raise InputError(
+                f"{instance.name}: gpus[0].type",
+                f"{pool.type.name} permits only some shares; expected a GPU type that permits all",
+            )
         if instance.objective not in OBJECTIVES:
             expected = " or ".join(sorted(OBJECTIVES))
             raise InputError(f"{instance.name}: objective", f'is "{instance.objective}"; expected {expected}')
@@ -160,7 +163,7 @@ def _alone(view: View, tables: Tables) -> tuple[Floats, Floats, Floats]:
         batch = np.arange(1, tables.max_batch[model] + 1)[:, None]
         inference_ms = _inference_ms(tables, int(model))
         served_rps = 1000.0 * batch / inference_ms
-        # At the rate that the batch just meets, collecting a batch may take too long.
+        # At its largest throughput, a batch may still take too long to fill.
         budget_ms = latency_budget_ms(view.instance.slo_rule, view.slo_ms[i], served_rps, batch, 0.0, 0.0)
         served_rps[inference_ms > budget_ms * (1.0 + 1e-12)] = 0.0
         best = np.argmax(served_rps, axis=0)

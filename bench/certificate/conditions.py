@@ -1,4 +1,4 @@
-"""Conditions that the plans of a branch share, and the two branches of a node of a tree."""
+"""Conditions that all plans of a branch of a tree meet, and the two branches of a node."""
 
 from dataclasses import dataclass, replace
 
@@ -11,16 +11,16 @@ from instances.arrays import Flags, Ints
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions on plans.
+    """Conditions that all plans of a branch meet.
 
     Attributes
     ----------
     least, most
         Least and largest number of GPUs of each type; ``None`` without a limit.
     barred
-        Pairs of a class and a GPU type that must not hold it.
+        Pairs of a class and a GPU type: no GPU of the type has a slot of the class.
     apart, together
-        Pairs of classes that share no GPU; pairs that share one.
+        Pairs of classes on different GPUs, and pairs on the same GPU.
     """
 
     least: tuple[int, ...]
@@ -31,7 +31,7 @@ class Conditions:
 
     @classmethod
     def root(cls, statement: Statement) -> "Conditions":
-        """Return the branch of all plans."""
+        """Return the conditions of the root, which all plans meet."""
         return cls((0,) * len(statement.views), tuple(statement.limits))
 
     @property
@@ -40,7 +40,14 @@ class Conditions:
         return any(most is not None and least > most for least, most in zip(self.least, self.most, strict=True))
 
     def matrices(self, classes: int) -> tuple[Flags, Ints]:
-        """Return which classes are apart, shape (classes, classes), and the group of each class, or -1."""
+        """Return the conditions on pairs as arrays.
+
+        Returns
+        -------
+        apart, group
+            Whether two classes are on different GPUs, shape (classes, classes); number of the group of classes on one
+            GPU that a class belongs to, or -1, shape (classes,).
+        """
         apart = np.zeros((classes, classes), dtype=np.bool_)
         for a, b in self.apart:
             apart[a, b] = apart[b, a] = True
@@ -52,42 +59,44 @@ class Conditions:
         return apart, group
 
     def branches(self, node: Fork, statement: Statement, where: str) -> tuple["Conditions", "Conditions"]:
-        """Return the two branches of a node, which together hold all plans of this one.
+        """Return the conditions of the two branches of a node, which together have all plans of this one.
 
-        ``gpus``: at most so many GPUs of a type, or more. ``pair``: two workloads are on different GPUs, or on one.
-        ``seat``: a workload is on no GPU of a type, or on no GPU of another type. Both need classes of one workload
-        that every plan serves by exactly one slot.
+        A node divides the plans by one question. ``gpus``: are there at most ``second`` GPUs of a type, or more?
+        ``pair``: are two workloads on different GPUs, or on the same one? ``seat``: is a workload on other GPU types
+        only, or on this GPU type only? ``pair`` and ``seat`` need classes of a single workload, which every plan serves
+        by exactly one slot.
 
         Raises
         ------
         NotProvenError
-            If the node names what does not exist, or classes of which plans may have no slot or several.
+            If the node names a class or GPU type that does not exist, or a class without exactly one slot in every
+            plan.
         """
         a, b = node.first, node.second
         if node.on == "gpus":
-            _known(a, len(self.least), "GPU type", where)
+            _check_exists(a, len(self.least), "GPU type", where)
             most, least = list(self.most), list(self.least)
             most[a] = min(b, b if self.most[a] is None else int(self.most[a] or 0))
             least[a] = max(b + 1, least[a])
             return replace(self, most=tuple(most)), replace(self, least=tuple(least))
-        _one_slot(statement, a, where)
+        _check_one_slot(statement, a, where)
         if node.on == "pair":
-            _one_slot(statement, b, where)
+            _check_one_slot(statement, b, where)
             if a == b:
-                raise NotProvenError(f"{where}: a pair of one class")
+                raise NotProvenError(f"{where}: the pair names the same class twice")
             pair = (min(a, b), max(a, b))
             return replace(self, apart=self.apart | {pair}), replace(self, together=self.together | {pair})
-        _known(b, len(self.least), "GPU type", where)
+        _check_exists(b, len(self.least), "GPU type", where)
         others = {(a, t) for t in range(len(self.least)) if t != b}
         return replace(self, barred=self.barred | {(a, b)}), replace(self, barred=self.barred | others)
 
 
-def _known(position: int, count: int, kind: str, where: str) -> None:
+def _check_exists(position: int, count: int, kind: str, where: str) -> None:
     if position >= count:
         raise NotProvenError(f"{where}: there is no {kind} {position}")
 
 
-def _one_slot(statement: Statement, group: int, where: str) -> None:
-    _known(group, len(statement.copies), "class", where)
+def _check_one_slot(statement: Statement, group: int, where: str) -> None:
+    _check_exists(group, len(statement.copies), "class", where)
     if statement.copies[group] != 1 or statement.by_parts or not statement.serves_all:
-        raise NotProvenError(f"{where}: plans may have no slot, or several, of class {group}")
+        raise NotProvenError(f"{where}: class {group} does not have exactly one slot in every plan")

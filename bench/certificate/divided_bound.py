@@ -1,12 +1,13 @@
 """Bound on the worth of contents of divided workloads in a box, by dynamic programs.
 
-In a box, the times at the floors bound the worth of each slot. Multipliers charge the slots for the ceilings, as in
-``knapsack``. Let n slots of one class take s units. With w their worths and d their charges, they gain
-``min(sum w, most) - sum d``, which is at most ``min(max sum (w - d), most - min sum d)``: two dynamic programs over the
-slots of the class. A third one over the classes bounds the box.
+A slot is worth at most its worth at the floors of the box. Multipliers charge each slot for its part of the ceilings,
+as in ``knapsack``. Let n slots of one class take s units, with worths w and charges d, and let the class be worth at
+most ``most`` on one GPU. The gain of these slots is ``min(sum w, most) - sum d``, which is at most
+``min(max sum (w - d), most - min sum d)``. Two dynamic programs over the slots of the class compute both terms. A third
+one over the classes bounds the box.
 
-A slot with ``w <= d`` is left out: without it, both terms are at least as large. So N slots at most are chosen, instead
-of N, which only admits more.
+Slots with ``w <= d`` are left out: without them, both terms are at least as large. The programs therefore choose at
+most N slots instead of exactly N. This only raises the bound.
 """
 
 from typing import NamedTuple
@@ -24,7 +25,10 @@ from instances.tables import Tables
 
 
 class DividedBox(NamedTuple):
-    """Least and most residents, floor and ceiling of C and of P; all contents with such totals."""
+    """All contents with at least ``least`` and at most ``most`` residents, and C and P between floors and ceilings.
+
+    C is the total demand in percent, L2 and DRAM merged (``merged_tables``); P is the total power in watts.
+    """
 
     least: int
     most: int
@@ -75,7 +79,7 @@ def _slots_at_floors(
     power_most: int,
     made: DividedTables,
 ) -> None:
-    """Write the worth of every slot at the floors; slots above a ceiling serve nothing."""
+    """Write the worth of every slot at the floors; a slot that exceeds a ceiling or the memory gets 0."""
     time_ms = np.empty((len(merged.permitted), l2.shape[1]))
     for k, m in enumerate(known.model):
         for j, u in enumerate(merged.permitted):
@@ -100,7 +104,7 @@ def _gains_of_class(
     made: DividedTables,
     charges: Ints,
 ) -> int:
-    """Write the largest gains of a class; return the number of slots beyond which more gain nothing."""
+    """Write the largest gains of a class; return a number of slots beyond which further slots add no gain."""
     m, shares, capacity = known.model[k], len(merged.permitted), merged.share_units
     charge = np.full(shares, UNBOUNDED, dtype=np.int64)
     nets, gains, most = made.nets[k], made.gains[k], known.most[k]
@@ -114,7 +118,7 @@ def _gains_of_class(
                 charge[j] = min(charge[j], own)
                 if worth - own > net:
                     net, batch = worth - own, b
-        # In each dynamic program, a smaller share that is no worse takes the place of a larger one.
+        # Each dynamic program prefers a smaller share that is no worse, so this share is not needed.
         if net <= best_net and charge[j] >= least_charge:
             net = 0
         made.net[k, j], made.batch[k, j] = net, batch
@@ -135,7 +139,7 @@ def _gains_of_class(
             gain = min(nets[n, s], most - charges[n, s]) if nets[n, s] >= 0 else NOTHING
             fewer = max(gains[n - 1, s], gains[n, s - 1] if s > 0 else 0)
             gains[n, s] = max(gain, fewer)
-            # More slots are charged at least as much, so they gain at most most - charges[n].
+            # Further slots only add charges, so their gain is at most ``most - charges[n]``.
             more = more or (nets[n, s] >= 0 and gains[n, s] < most - charges[n, s])
         if not more:
             return n
@@ -153,7 +157,7 @@ def fill_gains(
     made: DividedTables,
     tops: Ints,
 ) -> int:
-    """Write the gains of all classes and the table; return the largest gain."""
+    """Write ``gains``, ``table`` and the largest number of slots of each class; return the largest gain."""
     table, capacity, charges = made.table, made.table.shape[2] - 1, np.empty_like(made.table[0])
     table[len(tops), : residents + 1] = 0
     for k in range(len(tops) - 1, -1, -1):
@@ -174,7 +178,10 @@ def fill_gains(
 def _best_choice(
     merged: Tables, known: DividedClasses, residents: int, tops: Ints, made: DividedTables, slots: Ints
 ) -> int:
-    """Write row, batch and share of the slots of a choice that attains the table's gain; return their number."""
+    """Write class row, batch and share of the slots of a best choice; return their number.
+
+    Where the worth of a class is limited, the choice may gain less than the table: it has the largest sum of nets.
+    """
     table, size, n, s = made.table, 0, residents, made.table.shape[2] - 1
     for k in range(len(tops)):
         if table[k, n, s] == table[k + 1, n, s]:
@@ -185,7 +192,7 @@ def _best_choice(
                 if own == 0 and table[k, n, s] == made.gains[k, a, u] + table[k + 1, n - a, s - u]:
                     own, units = a, u
         n, s = n - own, s - units
-        # The gains are of at most so many slots within the units: the largest net sum may have fewer.
+        # A gain is that of at most ``own`` slots, so fewer slots may attain it.
         while own > 0:
             taken = False
             for j, u in enumerate(merged.permitted):
@@ -210,7 +217,7 @@ def bound_divided(
     made: DividedTables,
     slots: Ints,
 ) -> tuple[int, int]:
-    """Return an upper bound on the worth of contents in a box, and the number of slots of the last choice.
+    """Return an upper bound on the worth of contents in a box, and the number of slots in ``slots``.
 
     Parameters
     ----------
@@ -223,7 +230,7 @@ def bound_divided(
     multipliers
         Multipliers to start from, at least 0, shape (2,); overwritten with those of the bound.
     made, slots
-        Output: buffers, and row, batch and share of each slot of a choice that attains the bound at the multipliers.
+        Output: buffers, and class row, batch and share of each slot of a best choice at the last multipliers tried.
     """
     l2_most, power_most = ceilings(box)
     _slots_at_floors(merged, known, box, l2, power, l2_most, power_most, made)
@@ -233,7 +240,7 @@ def bound_divided(
             for b in range(1, merged.max_batch[m] + 1):
                 if made.slot[k, j, b] > 0:
                     l2_scale, power_scale = max(l2_scale, l2[m, b, u]), max(power_scale, power[m, b, u])
-    # Demands are rounded down and ceilings up, so a ceiling that the largest demands do not reach never binds.
+    # No content exceeds ``most`` times the largest demand, so a ceiling above that is lowered to it.
     l2_most, power_most = min(l2_most, box.most * l2_scale), min(power_most, box.most * power_scale)
     tops = np.zeros(len(known.model), dtype=np.int64)
     best, best_l2, best_power, size = UNBOUNDED, multipliers[0], multipliers[1], 0

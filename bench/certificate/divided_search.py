@@ -1,7 +1,8 @@
 """Search for a content of divided workloads worth more than a threshold, or a proof that there is none.
 
-Boxes of the number of residents N and the totals C and P cover all contents. A box whose bound (``divided_bound``)
-exceeds the threshold is cut in two along the axis that matters most to its best choice.
+A box limits the number of residents N, their total demand C (L2 and DRAM merged) and their total power P. Boxes cover
+all contents. A box whose bound (``divided_bound``) exceeds the threshold is cut in two, along the axis that changes the
+worth of its best choice most. Once times hardly grow across a box, all its contents are listed instead.
 """
 
 from dataclasses import dataclass
@@ -22,13 +23,13 @@ from instances.arrays import Ints
 from instances.tables import Tables
 
 LISTED, NARROW = 3e-3, 1e-6
-"""Growth of a time across a box below which its contents are listed, and below which it is not cut."""
+"""Largest growths of a time across a box at which its contents are listed, and at which it is too narrow to cut."""
 
 FIRST_NODES, NARROW_NODES = 20_000, 20_000_000
-"""Nodes after which the listing of a box gives up, for the box to be cut, and in a box too narrow to be cut."""
+"""Node limits for listing a box: of one that can be cut instead, and of one that is too narrow to cut."""
 
 MOST_DEMAND = 2.0**48
-"""Largest demand of a full GPU in steps: sums and ceilings of demands fit 64 bits."""
+"""Largest total demand of one GPU in steps, so that sums and ceilings of demands fit 64 bits."""
 
 MOST_BOXES = 300_000
 """Boxes after which a search gives up."""
@@ -48,11 +49,17 @@ def list_contents(
     slots: Ints,
     node_limit: int,
 ) -> tuple[int, int]:
-    """Test every content of a box that may be worth more than ``threshold``; return the status and its slots' number.
+    """Test every content of a box that may be worth more than ``threshold``.
 
-    Slots are added in order, those of one class after each other. Let some slots of a class have worths w and charges
-    d. With further slots of the class they gain at most ``sum (w - d)`` more than those would gain alone, because no d
-    is negative; and at most ``most - sum d`` in all. So the table bounds every completion.
+    Slots are added in order, those of one class after each other. Let the chosen slots of a class have worths w and
+    charges d. Two limits hold for these and any further slots of the class together, because no worth and no charge is
+    negative. Their gain is at most ``sum (w - d)`` plus the gain of the further slots alone. It is also at most
+    ``most - sum d``. So the table bounds every completion.
+
+    Returns
+    -------
+    status, size
+        ``FOUND`` and the number of slots of the content in ``slots``; ``REFUTED`` or ``LIMIT``, and 0.
     """
     capacity, table = merged.share_units, made.table
     l2_most, power_most = ceilings(box)
@@ -72,7 +79,7 @@ def list_contents(
                     kept[5, many], kept[6, many] = l2[m, b, u], power[m, b, u]
                     many += 1
     at = np.full(box.most + 1, -1, dtype=np.int64)
-    # Totals of the slots so far: gain of the earlier classes, nets and charges of the last one, units, C and P.
+    # Totals of the slots so far: gain of the earlier classes, nets and charges of the last class, units, C and P.
     so_far = np.zeros((box.most + 1, 6), dtype=np.int64)
     depth, nodes, last = 0, 0, -1
     while depth >= 0:
@@ -86,7 +93,7 @@ def list_contents(
         gain, nets, charges, units, total_l2, total_power = so_far[depth]
         if last >= 0 and k != last:
             gain, nets, charges = gain + min(nets, known.most[last] - charges), 0, 0
-            # The table does not increase with the class, so no later slot completes to more.
+            # The table does not increase with the class, so no slot of a later class leads to more either.
             if gain + table[k, box.most - depth, capacity - units] + offset <= threshold:
                 depth -= 1
                 continue
@@ -117,7 +124,7 @@ def list_contents(
 
 @njit(cache=True)
 def _losses(merged: Tables, known: DividedClasses, box: DividedBox, slots: Ints) -> tuple[int, int, int]:
-    """Return by how much less slots are worth if the residents, C or P are at their ceiling instead of their floor."""
+    """Return the loss of the slots' worth if only N, only C or only P is at its ceiling instead of its floor."""
     lost = np.zeros(3, dtype=np.int64)
     for i in range(slots.shape[1]):
         k, b, u = slots[0, i], slots[1, i], slots[2, i]
@@ -168,7 +175,7 @@ class DividedSearch:
         )
 
     def above(self, threshold: int, progress: Progress = ignore) -> list[int]:
-        """Return the classes of the slots of a content that is worth more than ``threshold``; none if there is none.
+        """Return the class of each slot of a content worth more than ``threshold``; empty if there is no such content.
 
         Raises
         ------
@@ -182,7 +189,7 @@ class DividedSearch:
         l2, power = float(self.merged.l2_pct[rows].max()), float(self.merged.power_w[rows].max())
         slots = np.zeros((3, most), dtype=np.int64)
         tops = 0.0, most * l2 * (1.0 + MARGIN), 0.0, most * power * (1.0 + MARGIN)
-        # A slot alone is a box of its own: company may shorten the times of gpulet's pairs.
+        # A single slot has a box of its own: in gpulet's performance model, co-location may shorten a time.
         sizes = [(1, 1), (2, most)] if most > 1 else [(1, 1)]
         numbers = count()
         boxes = [
@@ -229,7 +236,7 @@ class DividedSearch:
         return []
 
     def _growths(self, box: DividedBox) -> tuple[float, float, float]:
-        """Return how much a time grows across a box by the residents, C and P; infinite for several numbers of them."""
+        """Return the growth of a time across a box along N, C and P; infinite along N if the box has several N."""
         throttled_w = self.tables.max_power_w - self.tables.idle_power_w
         return (
             np.inf if box.most > box.least else 0.0,
@@ -241,7 +248,7 @@ class DividedSearch:
 def _halves(
     box: DividedBox, grown: tuple[float, float, float], losses: tuple[int, int, int]
 ) -> tuple[DividedBox, DividedBox]:
-    """Cut a box along the axis, of those not narrow, at whose ceiling its best choice loses most."""
+    """Return the halves of a box, cut along the axis of the largest loss among the axes that are not narrow."""
     wide = [axis for axis in range(3) if grown[axis] >= NARROW]
     match max(wide, key=lambda axis: (losses[axis], grown[axis])):
         case 0:

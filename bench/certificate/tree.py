@@ -9,13 +9,14 @@ from bench.certificate.conditions import Conditions
 from bench.certificate.statement import NotProvenError, Statement
 
 LeafBound = Callable[[Leaf, Conditions, str], Fraction | float]
-"""Function that returns the bound of a leaf's duals on the plans of its branch; it is named in errors."""
+"""Function of a leaf, the conditions of its branch and its name in errors; it returns the bound of the leaf's duals."""
 
 
 def tree_bound(statement: Statement, proof: TreeProof, leaf_bound: LeafBound) -> Fraction | float:
-    """Return the bound that a tree proves: the least over its leaves, or ``inf`` without any.
+    """Return the bound that a tree proves: the least bound of its leaves, or ``inf`` if no leaf has plans.
 
-    Every node is reached once, from the root, so that the branches of every inner node are both checked.
+    Every node must be the root or a branch of exactly one earlier node. Both branches of every inner node are therefore
+    checked.
 
     Raises
     ------
@@ -30,11 +31,11 @@ def tree_bound(statement: Statement, proof: TreeProof, leaf_bound: LeafBound) ->
         where = f"node {position}"
         branch = waiting.pop(position, None)
         if branch is None:
-            raise NotProvenError(f"{where} is no branch of an earlier node")
+            raise NotProvenError(f"{where}: no earlier node leads to it, or two do")
         if isinstance(node, Fork):
             for child, part in zip(node.branches, branch.branches(node, statement, where), strict=True):
                 if child <= position or child in waiting or child >= len(proof.nodes):
-                    raise NotProvenError(f"{where}: branch {child} is not a node of its own after this one")
+                    raise NotProvenError(f"{where}: branch {child} must be a later node to which no other node leads")
                 waiting[child] = part
         elif not branch.empty:
             bound = min(bound, leaf_bound(node, branch, where))

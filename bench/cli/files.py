@@ -29,8 +29,7 @@ def refuse_input(output: Path | None, inputs: Iterable[str | Path | None], optio
     Raises
     ------
     InputError
-        If ``output`` of ``option`` is one of the files in ``inputs``. Names in ``inputs`` that are no files are
-        ignored.
+        If ``output``, the value of ``option``, is one of the files in ``inputs``. Names without a file are ignored.
     """
     for given in inputs:
         if output is not None and given is not None and _same(output, given):
@@ -40,7 +39,7 @@ def refuse_input(output: Path | None, inputs: Iterable[str | Path | None], optio
 def _same(output: Path, given: str | Path) -> bool:
     try:
         return output.samefile(given)
-    except (OSError, ValueError):  # one of the two does not exist
+    except (OSError, ValueError):  # a file does not exist, or the name is not a valid path
         return False
 
 
@@ -75,7 +74,8 @@ def write_plan(path: Path, row: Row, instance: Instance) -> None:
 def plan_file_name(row: Row) -> str:
     """Return a file name that is unique to the run.
 
-    Instance names may contain characters that file names may not, so the start of the run's key makes it unique.
+    Characters that file names may not contain are replaced, so two instances may get the same name. The start of the
+    run's key distinguishes them.
     """
     parts = (_safe(row.instance), _safe(row.scheduler), f"s{row.seed}", row.key[:12])
     return f"{'--'.join(parts)}.json"

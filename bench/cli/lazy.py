@@ -1,4 +1,4 @@
-"""Group of subcommands that imports the module of a subcommand when it is called."""
+"""Group of subcommands that imports the module of a subcommand on its first use."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from bench.cli.options import examples
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """Place of a subcommand.
+    """Location of a subcommand's code, and its line in the help.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Subcommand:
     function
         Name of the function, or of a ``typer.Typer`` with its own subcommands.
     short_help
-        Line in the help of the group.
+        Line about the subcommand in the help of its group.
     """
 
     module: str
@@ -63,7 +63,7 @@ def lazy_group(subcommands: Mapping[str, Subcommand]) -> type[TyperGroup]:
     class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
-            self.commands = _Loaded(subcommands)  # type: ignore[assignment]  # nothing is added to it
+            self.commands = _Loaded(subcommands)  # type: ignore[assignment]  # the group never adds a command
 
         def format_commands(self, _context: Any, formatter: Any) -> None:
             with formatter.section("Commands"):

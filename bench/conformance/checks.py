@@ -1,4 +1,4 @@
-"""Contract checks on the rows of ordinary runs of the harness, each in a process under limits."""
+"""Contract checks on the rows of ordinary runs of the bench, each in a process under limits."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,7 @@ from itertools import pairwise
 from bench.fleet.solving import Solve, plan_of, solved
 from bench.judging.judge import judge
 from bench.online.plan_switch import aligned
-from bench.runner.runner import Listener
+from bench.runner.listener import Listener
 from bench.simulation.exchange import identity
 from instances import InputError, Instance, Plan
 from instances.costs import next_cost

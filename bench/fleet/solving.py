@@ -10,7 +10,8 @@ from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.planning import Limits, RunOrder, default_jobs, plan_orders
-from bench.runner.runner import Listener, run_tasks
+from bench.runner.listener import Listener
+from bench.runner.runner import run_tasks
 from bench.schedulers.parameters import instantiate
 from bench.schedulers.registry import entries, load
 from instances import Instance, Plan

@@ -242,7 +242,7 @@ class Row:
     ]
     import_s: Annotated[float | None, About("loading the scheduler's module", "s")]
     warm_s: Annotated[float | None, About("the scheduler's `warm`: compilation", "s")]
-    overhead_s: Annotated[float, About("time of the harness itself", "s")]
+    overhead_s: Annotated[float, About("time of the bench itself", "s")]
     wall_s: Annotated[float, About("from the request for the process to its end", "s")]
     overshoot_s: Annotated[float, About("time by which the run exceeded the time limit", "s")]
     peak_memory_mb: Annotated[float | None, About("largest resident memory", "MiB")]

@@ -20,7 +20,8 @@ from bench.ledger.store import Ledger
 from bench.ledger.writer import Writer
 from bench.runner.dask_worker import Node, describe, run_on_node, stop_runs
 from bench.runner.interruption import Interruption, signals_noted
-from bench.runner.runner import Listener, known_rows
+from bench.runner.listener import Listener
+from bench.runner.runner import known_rows
 from bench.task import Task
 from instances import InputError
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from bench.api import Status
 from bench.ledger.row import JsonObject, Termination
+from bench.runner.failures import tells_of_memory
 from bench.runner.messages import Message, parsed
-from bench.runner.worker import tells_of_memory
 from bench.scenarios import Tally
 from bench.task import Task
 from instances import InputError

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing.connection import wait
-from pathlib import Path
 
 from bench.ledger.row import JsonObject, Row, Termination
 from bench.ledger.store import Ledger
@@ -20,14 +19,16 @@ from bench.ledger.writer import Writer
 from bench.plan_simulation import warm_simulation
 from bench.provenance import load_average, usable_cores
 from bench.runner import worker
+from bench.runner.active_run import ActiveRun
 from bench.runner.forkserver import start_forkserver
 from bench.runner.interruption import Interruption, signals_noted
+from bench.runner.listener import Listener
 from bench.runner.messages import Message, checked
-from bench.runner.record import Incumbent, RunRecord
+from bench.runner.record import RunRecord
 from bench.runner.scorer import Scorer, borrowed_scorer
 from bench.runner.scoring import RefusedChunk, Start, judged_chunk, score, unscored
 from bench.runner.watchdog import Watchdog
-from bench.runner.worker_limits import ControlGroup, control_group
+from bench.runner.worker_limits import control_group
 from bench.runner.worker_process import Worker
 from bench.scenarios import Tally
 from bench.task import Task
@@ -47,43 +48,7 @@ ATTEMPTS = 3
 """Largest number of attempts of a run that ends through a failure of the bench."""
 
 _DYING_S = 1.0
-
-_LOOK_S, _LOOK_PART = 0.02, 0.05
-"""Longest time between two looks at a deciding worker: the larger of these seconds and this part of its time so far."""
-
-_REFILL_S = 0.1
-"""Time that a worker whose pipe was full may need to write the waiting message after the bench has read the pipe."""
-
-
-class Listener:
-    """Listener to the runner's events; every method does nothing by default."""
-
-    def started(self, task: Task) -> None:
-        """Handle the start of ``task`` in a worker."""
-
-    def incumbent(self, task: Task, incumbent: Incumbent) -> None:
-        """Handle a plan or a bound that the scheduler reported; it is not judged yet."""
-
-    def finished(self, task: Task, row: Row) -> None:
-        """Handle the end of a run, successful or not; its row is in the ledger."""
-
-    def repeated(self, task: Task, reason: str) -> None:
-        """Handle the end of a run by a failure of the bench; the run is made again."""
-
-    def advanced(self, task: Task, decided: int) -> None:
-        """Handle progress of a scenario set: ``decided`` scenarios are judged, including those of interrupted runs."""
-
-    def skipped(self, task: Task, row: Row) -> None:
-        """Handle a row that is reused from the ledger."""
-
-    def held_up(self, ledger: Path) -> None:
-        """Handle a ledger that another process has locked for some seconds; rows are kept until it is free."""
-
-    def interrupted(self, tasks: Sequence[Task]) -> None:
-        """Handle the end of these runs by Ctrl-C or SIGTERM; they have no row, so that they run again next time.
-
-        Scenario sets then continue after the last judged chunk.
-        """
+"""Time that a worker whose pipe has closed may need to end."""
 
 
 def run_tasks(
@@ -162,70 +127,13 @@ def known_rows(
 
 
 @dataclass
-class _Active:
-    """A run with a live worker."""
-
-    record: RunRecord
-    worker: Worker
-    group: ControlGroup | None
-    """Control group that limits the worker as a whole; ``None`` if each of its processes limits itself."""
-    start: Start
-    asked_at: float
-    """Start of the worker, on the monotonic clock."""
-    startup_limit_s: float
-    attempt: int
-    ordered_at: float
-    """Time of the order for the run or, for a scenario set, for the latest chunk; on the monotonic clock."""
-    emptied_at: float = -math.inf
-    """A recent time at which the bench had read all that the worker had sent, on the monotonic clock."""
-
-    @property
-    def kill_at(self) -> float:
-        """Time at which the run is killed, on the monotonic clock."""
-        if self.record.pausing:
-            return math.inf
-        started = self.record.clock_started
-        if started is None:
-            return self.ordered_at + self.startup_limit_s
-        return started + self.record.task.time_limit_s + self.record.grace_s
-
-    @property
-    def look_at(self) -> float:
-        """Time by which the bench looks whether the worker has sent something, on the monotonic clock."""
-        started = self.record.clock_started
-        if started is None or self.record.pausing:
-            return math.inf
-        now = time.monotonic()
-        return now + max(_LOOK_S, _LOOK_PART * (now - started))
-
-    def note_emptied(self, at: float) -> None:
-        """Note that the bench had read all that the worker had sent by ``at``."""
-        if at >= self.emptied_at + _REFILL_S:
-            self.record.quiet_at, self.emptied_at = self.emptied_at, at
-
-    def end(self) -> None:
-        """Kill the worker with all processes that it started."""
-        if self.group is not None:
-            self.group.kill()
-        self.worker.end()
-        if self.group is not None:
-            self.group.remove()
-
-    @property
-    def elapsed_s(self) -> float | None:
-        """Seconds since the clock started, or ``None`` before."""
-        started = self.record.clock_started
-        return None if started is None else time.monotonic() - started
-
-
-@dataclass
 class _Bench:
     ledger: Ledger | None
     jobs: int
     listener: Listener
     grace_s: float
     startup_limit_s: float
-    active: list[_Active] = field(default_factory=list)
+    active: list[ActiveRun] = field(default_factory=list)
     scorer: Scorer = field(init=False)
     rows: dict[str, Row] = field(default_factory=dict)
     waiting: deque[tuple[Task, int]] = field(default_factory=deque)
@@ -290,7 +198,7 @@ class _Bench:
             real = replace(task.scenarios, base=task.reality)
             tally = Tally(real, self.ledger.chunks(task.key) if self.ledger is not None else ())
         record = RunRecord(task, self.grace_s, tally, limited_by="address space" if group is None else "control group")
-        self.active.append(_Active(record, process, group, start, asked_at, self.startup_limit_s, attempt, asked_at))
+        self.active.append(ActiveRun(record, process, group, start, asked_at, self.startup_limit_s, attempt, asked_at))
         process.order(task)
         if tally is not None:
             process.order(tally.decided)
@@ -312,7 +220,7 @@ class _Bench:
                 run.note_emptied(now)
         self.scorer.look()
 
-    def _read(self, run: _Active, died: bool) -> None:
+    def _read(self, run: ActiveRun, died: bool) -> None:
         record = run.record
         try:
             for message in run.worker.messages():
@@ -333,7 +241,7 @@ class _Bench:
         if record.ended:
             self._end(run)
 
-    def _repeat(self, run: _Active) -> bool:
+    def _repeat(self, run: ActiveRun) -> bool:
         """Make a run again that ended with the forkserver, or return false and end it for good."""
         if run.attempt == ATTEMPTS:
             run.record.end(Termination.CRASHED, f"the bench's forkserver was killed in each of {ATTEMPTS} attempts")
@@ -355,7 +263,7 @@ class _Bench:
                 run.record.end_at_limit(elapsed_s)
             self._end(run)
 
-    def _end(self, run: _Active) -> None:
+    def _end(self, run: ActiveRun) -> None:
         """Remove the worker and queue the run for the judge."""
         self.active.remove(run)
         run.end()
@@ -369,7 +277,7 @@ class _Bench:
             failed=lambda reason: self._store(run, unscored(run.record, run.start, reason)),
         )
 
-    def _store(self, run: _Active, row: Row) -> None:
+    def _store(self, run: ActiveRun, row: Row) -> None:
         task = run.record.task
         self.writer.add(row, task.instance, partial(self._stored, task))
 
@@ -377,7 +285,7 @@ class _Bench:
         self.rows[row.key] = row
         self.listener.finished(task, row)
 
-    def _judge_chunk(self, run: _Active, tally: Tally, message: Message) -> None:
+    def _judge_chunk(self, run: ActiveRun, tally: Tally, message: Message) -> None:
         self.scorer.submit(
             judged_chunk,
             tally.scenarios,
@@ -388,7 +296,7 @@ class _Bench:
             failed=lambda reason: self._take_chunk(run, tally, RefusedChunk(Termination.EXCEPTION, f"judge: {reason}")),
         )
 
-    def _take_chunk(self, run: _Active, tally: Tally, chunk: JsonObject | RefusedChunk) -> None:
+    def _take_chunk(self, run: ActiveRun, tally: Tally, chunk: JsonObject | RefusedChunk) -> None:
         """Count and store a chunk of scenarios, then order the next one or end the run."""
         record = run.record
         if isinstance(chunk, RefusedChunk):

@@ -21,53 +21,29 @@ After the last message the worker waits to be killed, so that exit handlers of l
 import gc
 import os
 import pickle
-import sys
 import threading
-import traceback
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isfinite
 from multiprocessing.connection import Connection
 from time import monotonic, sleep
 
-from bench.api import Bound, Branching, Duals, Outcome, ProofNode, Run, Scheduler, Status, refusal
-from bench.ledger.row import Termination
+from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
 from bench.runner import worker_limits
+from bench.runner.failures import RefusedError, SkippedError, ended, one_line, shortened
 from bench.runner.messages import FREE_MESSAGES, MAX_BYTES, MESSAGES_PER_S, Message, encode
+from bench.runner.outcome_json import checked_outcome, proof_json, result_json, statistics_json
 from bench.runner.worker_limits import in_control_group
 from bench.schedulers import registry
 from bench.schedulers.parameters import instantiate
 from bench.task import Task
-from instances import Instance, Plan, PlanClass, ScenarioSet
-from instances.files import plan_to_json
+from instances import Instance, Plan, ScenarioSet
 from instances.view import prepared
-
-TRACEBACK_FRAMES = 8
-"""Number of innermost frames of an exception in the log."""
 
 CHUNK = 256
 """Most scenarios per chunk."""
 
 CHUNK_PART = 0.5
 """Fraction of the time limit after which a chunk is sent with fewer scenarios."""
-
-_MEMORY_SIGNS = (
-    "bad_alloc",
-    "cannot allocate memory",
-    "can't allocate memory",
-    "out of memory",
-    "failed to map segment",
-    "unable to allocate",
-    "memoryerror",
-)
-
-
-class RefusedError(Exception):
-    """Error of a scheduler that returned or reported an invalid plan, bound or outcome."""
-
-
-class SkippedError(Exception):
-    """Error of a scheduler that does not support the instance."""
 
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
@@ -89,7 +65,7 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
             _run_scenarios(task, task.scenarios, report, inbox)
     except BaseException as error:  # noqa: BLE001 - every exception of a scheduler is a result, SystemExit included
         elapsed_s = report.elapsed_s
-        report.send(_ended(error, task) | {"decision_s": elapsed_s})
+        report.send(ended(error, task) | {"decision_s": elapsed_s})
     wait_to_be_killed(inbox)
 
 
@@ -149,7 +125,7 @@ class Report:
         """
         try:
             self._hold_back()
-            message = {"type": "report", "t_s": self.elapsed_s, **_result(plan, bound)}
+            message = {"type": "report", "t_s": self.elapsed_s, **result_json(plan, bound)}
             if plan is not None or message["bound"] is not None:
                 self.send(message)
         except RefusedError as error:
@@ -206,10 +182,10 @@ def _run(task: Task, report: Report) -> None:
         "type": "done",
         "decision_s": decision_s,
         "status": outcome.status.value,
-        "statistics": _statistics(outcome),
-        "reason": _shortened(str(outcome.reason or "")),
-        **_result(outcome.plan, outcome.bound),
-        **_duals(outcome.proof),
+        "statistics": statistics_json(outcome),
+        "reason": shortened(str(outcome.reason or "")),
+        **result_json(outcome.plan, outcome.bound),
+        **proof_json(outcome.proof),
     }
     _final_plan(outcome, report.plan)
     report.send(done)  # before this function returns and frees the scheduler's data
@@ -259,7 +235,7 @@ def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Co
             try:
                 outcome = _schedule(task, scenario, schedulers, start, latest)
                 decision_s.append(monotonic() - begin)
-                plans.append(_result(_final_plan(outcome, latest.plan), None)["plan"])
+                plans.append(result_json(_final_plan(outcome, latest.plan), None)["plan"])
             except BaseException as error:
                 error.add_note(f"({scenario.name})")
                 raise
@@ -277,138 +253,18 @@ def _schedule(
         run = Run(
             start + task.time_limit_s, task.seed, task.threads, task.memory_limit_mb, plan, report, task.work_limit
         )
-        outcome = _checked(scheduler.schedule(instance, run), stage.name)
+        outcome = checked_outcome(scheduler.schedule(instance, run), stage.name)
         if position + 1 < len(schedulers):
             report(outcome.plan, outcome.bound)
             plan = outcome.plan or report.plan
     return outcome
 
 
-def _checked(outcome: object, name: str) -> Outcome:
-    if not isinstance(outcome, Outcome):
-        raise RefusedError(f"{name} returned a {type(outcome).__name__}; expected an Outcome")
-    if not isinstance(outcome.status, Status):
-        raise RefusedError(f"{name}: status is a {type(outcome.status).__name__}; expected a Status")
-    return outcome
-
-
-def _result(plan: object, bound: object) -> Message:
-    """Return a plan and a bound as JSON values.
-
-    Raises
-    ------
-    RefusedError
-        If one of them, or a part of it, has the wrong type.
-    """
-    if plan is not None and not isinstance(plan, Plan):
-        raise RefusedError(f"plan is a {type(plan).__name__}; expected a Plan")
-    if bound is not None and not isinstance(bound, Bound):
-        raise RefusedError(f"bound is a {type(bound).__name__}; expected a Bound")
-    try:
-        return {"plan": None if plan is None else plan_to_json(plan), "bound": _bound(bound)}
-    except Exception as error:  # plugin data of the wrong types can raise any exception
-        raise RefusedError(f"the plan or bound has no JSON form: {_one_line(error)}") from error
-
-
-def _duals(proof: Sequence[ProofNode]) -> Message:
-    """Return a proof as JSON values; one with infinite numbers, which proves nothing, counts as none."""
-    nodes: list[Message] = []
-    for node in proof:
-        if isinstance(node, Duals):
-            if not all(map(isfinite, (*node.workloads, *node.gpus))):
-                return {}
-            nodes.append({"workloads": list(node.workloads), "gpus": list(node.gpus)})
-        elif isinstance(node, Branching):
-            nodes.append({"on": node.on, "first": node.first, "second": node.second, "branches": list(node.branches)})
-        else:
-            raise RefusedError(f"proof has a {type(node).__name__}; expected Duals and Branching")
-    return {"duals": {"nodes": nodes}} if nodes else {}
-
-
 def _line(message: Message) -> bytes:
     try:
         line = encode(message)
     except (TypeError, ValueError, RecursionError) as error:
-        raise RefusedError(f"the message has no JSON form: {_one_line(error)}") from error
+        raise RefusedError(f"the message has no JSON form: {one_line(error)}") from error
     if len(line) > MAX_BYTES:
         raise RefusedError(f"the message takes {len(line)} bytes as JSON; at most {MAX_BYTES} are accepted")
     return line
-
-
-def _bound(bound: Bound | None) -> Message | None:
-    """Return a bound as JSON values; an infinite bound counts as none."""
-    if bound is None or not isfinite(bound.value):
-        return None
-    for name in ("slots_per_gpulet", "max_batch", "part_steps"):
-        most = getattr(bound, name)
-        if most is not None and not 0 < int(most) < 2**31:
-            raise RefusedError(f"bound: {name} is {most}; expected a whole number from 1")
-    found: Message = {
-        "value": float(bound.value),
-        "certified": bool(bound.certified),
-        "plan_class": PlanClass(bound.plan_class).value,
-        "allowed_shares": None if bound.allowed_shares is None else [int(units) for units in bound.allowed_shares],
-        "slots_per_gpulet": int(bound.slots_per_gpulet),
-        "max_batch": None if bound.max_batch is None else int(bound.max_batch),
-    }
-    if bound.split_workloads is not None:
-        found["split_workloads"] = [str(name) for name in bound.split_workloads]
-    if bound.part_steps is not None:
-        found["part_steps"] = int(bound.part_steps)
-    if bound.parts_apart:
-        found["parts_apart"] = True
-    return found
-
-
-def _statistics(outcome: Outcome) -> dict[str, float | None]:
-    try:
-        numbers = {str(name): float(value) for name, value in outcome.statistics.items()}
-    except (TypeError, ValueError, AttributeError) as error:
-        raise RefusedError(f"statistics: {_one_line(error)}; expected numbers by name") from error
-    return {name: number if isfinite(number) else None for name, number in numbers.items()}
-
-
-def _ended(error: BaseException, task: Task) -> Message:
-    """Return the last message of a run that ended by ``error``."""
-    memory = _is_memory_failure(error, task.memory_limit_mb)
-    if memory or task.memory_limit_mb is not None:
-        worker_limits.lift_memory_limit()
-    match error:
-        case RefusedError():
-            termination, reason = Termination.INVALID_PLAN, " ".join([str(error), *getattr(error, "__notes__", ())])
-        case SkippedError():
-            return {"type": "ended", "termination": Termination.SKIPPED, "reason": str(error)}
-        case _ if memory:
-            limit = "without a limit" if task.memory_limit_mb is None else f"limit {task.memory_limit_mb:g} MiB"
-            termination, reason = Termination.MEMORY_LIMIT, f"{limit}: {_one_line(error)}"
-        case _:
-            termination, reason = Termination.EXCEPTION, _one_line(error)
-    traceback.print_exception(error, limit=-TRACEBACK_FRAMES, file=sys.stderr)
-    return {"type": "ended", "termination": termination, "reason": reason}
-
-
-def _is_memory_failure(error: BaseException, limit_mb: float | None) -> bool:
-    """Return whether memory ran out: on a ``MemoryError``, or under a limit on an error whose text says so."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, MemoryError) or (limit_mb is not None and tells_of_memory(_one_line(cause))):
-            return True
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return False
-
-
-def tells_of_memory(text: str) -> bool:
-    """Return whether ``text`` contains a message of allocators, loaders or runtimes about refused memory."""
-    lowered = text.lower()
-    return any(sign in lowered for sign in _MEMORY_SIGNS)
-
-
-def _one_line(error: BaseException) -> str:
-    """Return type and message of an exception on one line."""
-    return _shortened("".join(traceback.format_exception_only(error)))
-
-
-def _shortened(text: str) -> str:
-    """Return ``text`` on one line of at most 500 characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= 500 else line[:497] + "..."

@@ -4,12 +4,14 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.api import Bound, Duals, ProofNode, Run
+from formulations.colgen.loop import StepResult, generate
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation, RestrictedMaster
 from formulations.colgen.smoothing import Smoothing
 from instances import PART_STEPS, Instance, PlacedGpu, Plan, PlanClass
@@ -75,6 +77,7 @@ class ColumnGeneration:
         self.bound = self.trivial_bound
         self.proof: list[ProofNode] = []
         self.tally = GenerationCounts()
+        self._cut_short = False
 
     # Parts that depend on the objective ------------------------------------------------------------------------
 
@@ -158,37 +161,36 @@ class ColumnGeneration:
     def generate(self, relax: Callable[[], Relaxation], finished: Callable[[], bool]) -> None:
         """Add patterns that gain at the duals of ``relax()`` until none gains, the time is over, or ``finished()``.
 
-        Pricing uses smoothed duals. If it finds no pattern that gains at the duals of ``relax()``, the smoothing is
-        weakened. Then the node limit of pricing rises, or its tolerance falls; a later call goes on from these.
+        Where pricing is refined, its node limit rises, or its tolerance falls; a later call goes on from these.
         """
-        smoothing = self.smoothing
-        smoothing.restore()
-        while self.run.remaining_s > 0.0:
-            relaxation = relax()
-            duals = smoothing.smoothed(relaxation)
-            priced = self.price_at(duals, self.tolerance, self.node_limit)
-            self.tally.iterations += 1
-            self.tally.nodes += sum(p.nodes for p in priced)
-            new = sum(self.add(p.patterns) for p in priced)
-            best_worth = np.array([p.bound for p in priced])
-            if np.isfinite(best_worth).all():
-                self._improve_bound(duals, best_worth)
-            if finished():
-                return
-            if new and (smoothing.weight == 0.0 or any(self._gains(p, relaxation) for p in priced)):
-                smoothing.restore()
-                continue
-            if smoothing.weight > 0.0:
-                smoothing.weaken()
-                continue
-            least = [self.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
-            cut_short = any(p.bound > worth for p, worth in zip(priced, least, strict=True))
-            if cut_short and self.node_limit < self.last_node_limit:
-                self.node_limit *= 10
-            elif self.tolerance > self.last_tolerance:
-                self.tolerance /= 2.0
-            else:
-                return
+        self.smoothing.restore()
+        generate(self.run, self.smoothing, relax, partial(self._step, finished), self._refine)
+
+    def _step(self, finished: Callable[[], bool], relaxation: Relaxation, duals: Relaxation) -> StepResult:
+        """Price at the smoothed duals, add the patterns and improve the bound."""
+        priced = self.price_at(duals, self.tolerance, self.node_limit)
+        self.tally.iterations += 1
+        self.tally.nodes += sum(p.nodes for p in priced)
+        new = sum(self.add(p.patterns) for p in priced)
+        best_worth = np.array([p.bound for p in priced])
+        if np.isfinite(best_worth).all():
+            self._improve_bound(duals, best_worth)
+        if finished():
+            return StepResult.ENOUGH
+        least = [self.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
+        self._cut_short = any(p.bound > worth for p, worth in zip(priced, least, strict=True))
+        gain = new and (self.smoothing.weight == 0.0 or any(self._gains(p, relaxation) for p in priced))
+        return StepResult.GAIN if gain else StepResult.NO_GAIN
+
+    def _refine(self) -> bool:
+        """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether one moved."""
+        if self._cut_short and self.node_limit < self.last_node_limit:
+            self.node_limit *= 10
+        elif self.tolerance > self.last_tolerance:
+            self.tolerance /= 2.0
+        else:
+            return False
+        return True
 
     def starts(self) -> list[list[Pattern]]:
         """Return initial solutions as lists of known patterns: the given start plan, if it is usable."""

@@ -13,23 +13,23 @@ from instances.mig import Layout
 class Offers:
     """Layouts and sizes of a pool's GPUs, with the best configuration per workload and size.
 
-    The latency and throughput of a workload on an instance depend only on the instance's size. So for every size one
-    configuration suffices: the one with the most throughput within the latency budget.
+    The latency and throughput of a workload on a MIG instance depend only on the size of the MIG instance. So for every
+    size one configuration suffices: the one with the most throughput within the latency budget.
 
     Attributes
     ----------
     kinds
-        Instance sizes, as (pool position, units).
+        Sizes of MIG instances, as (position of the GPU type in ``gpus``, units).
     layouts
-        Layouts of a GPU, as (pool position, placement).
+        Layouts of a GPU, as (position of the GPU type in ``gpus``, layout).
     count
-        Number of instances of each kind in each layout, shape (layouts, kinds).
+        Number of MIG instances of each kind in each layout, shape (layouts, kinds).
     price
         Price of one GPU of each layout, in dollars per hour, shape (layouts,).
     best
         Best configuration per workload and kind, or ``None`` if none is within the budget.
     rate_rps
-        Rate that this configuration serves, 0 if there is none, shape (workloads, kinds).
+        Rate that the best configuration serves, 0 if there is none, shape (workloads, kinds).
     """
 
     kinds: tuple[tuple[int, int], ...]
@@ -41,10 +41,10 @@ class Offers:
 
     @classmethod
     def of(cls, instance: Instance) -> "Offers":
-        """Return the offers of the pool of an instance whose GPUs are all cut into MIG instances."""
-        migs = [pool.type.mig for pool in instance.gpus if pool.type.mig is not None]
-        kinds = tuple((position, one.units) for position, mig in enumerate(migs) for one in mig.slices)
-        layouts = tuple((position, layout) for position, mig in enumerate(migs) for layout in mig.layouts())
+        """Return the offers of ``instance``, whose GPUs are all cut into MIG instances."""
+        migs = {at: pool.type.mig for at, pool in enumerate(instance.gpus) if pool.type.mig is not None}
+        kinds = tuple((position, one.units) for position, mig in migs.items() for one in mig.slices)
+        layouts = tuple((position, layout) for position, mig in migs.items() for layout in mig.layouts())
         best = tuple(
             tuple(
                 migs[position].fastest(workload.model, units, workload.slo_ms / 2.0 / instance.latency_buffer)

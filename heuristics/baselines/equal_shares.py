@@ -1,4 +1,4 @@
-"""GPUs as clusters hand them out today: whole, in equal MPS shares, or in turns of equal time."""
+"""Baselines that share GPUs as clusters do today: whole GPUs, equal MPS shares, or equal time slices."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from heuristics.baselines.improvement import order_waiting
 from heuristics.baselines.placement import Placement, PlacementMarket, warm_placement
 from heuristics.options import whole_items
 from heuristics.packing import UnservableError
-from instances import DnnModel, Gpulet, GpuType, Instance, Objective, PlacedGpu, Plan
+from instances import DnnModel, Gpulet, GpuType, Instance, Objective, PlacedGpu, Plan, Workload
 from instances.gpu import Company, PairFactor
 from instances.performance import performance_model
 from instances.view import View
@@ -25,14 +25,14 @@ OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY})
 
 @dataclass(frozen=True, slots=True)
 class WholeGpu:
-    """A GPU for each workload: no sharing.
+    """One workload per GPU: no sharing.
 
-    Each workload takes the cheapest GPU type that serves it. A workload that no GPU serves is divided into equal parts.
+    Each workload takes the cheapest free GPU that serves it. A workload that no GPU serves is divided into equal parts.
 
     Attributes
     ----------
     by_service
-        Whether prefill and decode of a language-model service share GPUs, which no other service uses.
+        Whether every language-model service has GPUs of its own, which its prefill and decode workloads share.
     """
 
     name: ClassVar[str] = "whole-gpu"
@@ -48,7 +48,7 @@ class WholeGpu:
         """Return the plan with one workload, or one service, on each GPU."""
         if self.by_service and instance.services:
             return _each_service(instance, run)
-        return _cheapest(instance, run, [1], lambda units: [_divided(pool.type, units) for pool in instance.gpus])
+        return _cheapest(instance, run, [1], lambda parts: [_divided(pool.type, parts) for pool in instance.gpus])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Replicated:
         """Load the compiled kernels."""
         warm_placement()
 
-    def tried(self) -> Iterable[int]:
+    def replica_counts(self) -> Iterable[int]:
         """Return the numbers of replicas to try."""
         return [self.replicas] if self.replicas else range(2, MOST_REPLICAS + 1)
 
@@ -82,8 +82,8 @@ class Replicated:
 class EqualShares(Replicated):
     """Equal MPS shares: every GPU is cut into the same number of replicas, and each takes a workload or a part of one.
 
-    The NVIDIA device plugin offers MPS in this form. Workloads go, largest first, where they fit beside their
-    neighbours.
+    The NVIDIA device plugin offers MPS in this form. Workloads are placed largest first, each where all residents of
+    the GPU stay within their latency budgets.
     """
 
     name: ClassVar[str] = "equal-shares"
@@ -91,16 +91,16 @@ class EqualShares(Replicated):
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the cheapest plan of equal shares."""
         types = [pool.type for pool in instance.gpus]
-        return _cheapest(instance, run, self.tried(), lambda n: [_divided(gpu, n) for gpu in types])
+        return _cheapest(instance, run, self.replica_counts(), lambda n: [_divided(gpu, n) for gpu in types])
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSlicing(Replicated):
-    """Time slices: the processes on a GPU take turns on the whole of it, as without MPS.
+    """Time slices: the processes on a GPU take turns on the whole GPU, as without MPS.
 
-    Each of n processes is planned as if it had 1/n of the GPU's time: its batches take n times as long as
-    alone, without interference. In the plan, the slots of a whole GPU take turns, which SLO rules for random arrivals
-    do not permit.
+    Each of n processes is planned as if it had 1/n of the GPU's time: the active time of its batches is n times that
+    alone, without interference. In the plan, the slots of a whole GPU take turns. SLO rules for random arrivals do not
+    permit turns.
     """
 
     name: ClassVar[str] = "time-slicing"
@@ -111,7 +111,7 @@ class TimeSlicing(Replicated):
         """Return the cheapest plan of equal time."""
         sliced = replace(instance, gpus=tuple(replace(pool, type=_in_time_slices(pool.type)) for pool in instance.gpus))
         types = [pool.type for pool in sliced.gpus]
-        found = _cheapest(sliced, run, self.tried(), lambda n: [_divided(gpu, n) for gpu in types])
+        found = _cheapest(sliced, run, self.replica_counts(), lambda n: [_divided(gpu, n) for gpu in types])
         if found.plan is None:
             return found
         gpus = tuple(_in_turns(gpu, instance) for gpu in found.plan.gpus)
@@ -119,22 +119,28 @@ class TimeSlicing(Replicated):
 
 
 def _each_service(instance: Instance, run: Run) -> Outcome:
-    """Return the plan of every service alone on GPUs of its own."""
+    """Return a plan in which every service, and every workload of none, has GPUs of its own."""
     gpus: list[PlacedGpu] = []
-    for service in instance.services:
-        own = tuple(workload for workload in instance.workloads if workload.service == service)
-        found = _cheapest(replace(instance, workloads=own), run, [1], lambda _: [p.type for p in instance.gpus])
+    groups: dict[object, list[Workload]] = {}
+    for workload in instance.workloads:
+        groups.setdefault(workload.service or workload.id, []).append(workload)
+    for own in groups.values():
+        apart = replace(instance, workloads=tuple(own))
+        found = _cheapest(apart, run, [1], lambda _: [pool.type for pool in instance.gpus])
         if found.plan is None:
             return found
         gpus += found.plan.gpus
     for pool in instance.gpus:
         if pool.count is not None and sum(gpu.type == pool.type.name for gpu in gpus) > pool.count:
-            return Outcome(Status.UNKNOWN, reason=f"too few GPUs of type {pool.type.name} for one of each service")
+            return Outcome(
+                Status.UNKNOWN,
+                reason=f"the pool has too few GPUs of type {pool.type.name} to give every service its own",
+            )
     return Outcome(Status.FEASIBLE, Plan(instance.name, tuple(gpus)))
 
 
 def _divided(gpu: GpuType, parts: int) -> GpuType | None:
-    """Return a GPU type whose only share is one of ``parts`` equal ones; ``None`` if it has no such share."""
+    """Return the GPU type with one share only, ``1 / parts`` rounded down; ``None`` if that share is not permitted."""
     units = gpu.share_units // parts
     if units < 1 or (gpu.allowed_shares is not None and units not in gpu.allowed_shares):
         return None
@@ -144,8 +150,11 @@ def _divided(gpu: GpuType, parts: int) -> GpuType | None:
 def _cheapest(
     instance: Instance, run: Run, tried: Iterable[int], divided: Callable[[int], list[GpuType | None]]
 ) -> Outcome:
-    """Return the cheapest greedy plan over the numbers of equal parts."""
-    best, least, reason = None, math.inf, "no GPU type has such shares"
+    """Return the cheapest of the greedy plans for the numbers of equal parts in ``tried``.
+
+    ``divided`` returns the GPU types of the pools with that number of parts, ``None`` for a type without such a share.
+    """
+    best, least, reason = None, math.inf, "no GPU type of the pool permits these equal shares"
     for parts in tried:
         pools = [(pool, gpu) for pool, gpu in zip(instance.gpus, divided(parts), strict=True) if gpu is not None]
         if best is not None and run.remaining_s <= 0.0:
@@ -188,7 +197,7 @@ def _in_time_slices(gpu: GpuType) -> GpuType:
 
 def _sliced(model: DnnModel) -> DnnModel:
     k1, k2, k3, k4, k5 = model.k
-    full = 100.0 / (100.0 + k4)  # the time at 100 % of iGniter's equation 11, times 100 over the share
+    full = 100.0 / (100.0 + k4)  # iGniter's equation 11 at 100 % of the GPU; the new time is this, times 100 / share
     changed = replace(
         model, k=(k1 * full, k2 * full, k3 * full + 100.0 * k5, 0.0, 0.0), alpha_cache=0.0, kernels=0, inss=(0.0, 0.0)
     )

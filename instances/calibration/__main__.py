@@ -17,7 +17,9 @@ def main(arguments: list[str]) -> int:
     """Print the entry that ``arguments`` name; return the exit code."""
     try:
         if len(arguments) != 2:
-            raise InputError("arguments", "expected the name of an entry and the folder of measurements")
+            raise InputError(
+                "arguments", f"expected the name of an entry ({', '.join(ENTRIES)}) and the folder of measurements"
+            )
         name, folder = arguments
         if name not in ENTRIES:
             raise unknown_name("arguments", "calibrated entry", name, list(ENTRIES))

@@ -1,10 +1,11 @@
 """GeForce RTX 2080 Ti with gpulet's nine models (ATC'22, Tables 2 and 3).
 
-Shapes are RaPP's on a V100, scaled so that the latency of a batch of 32 on the full GPU is half the SLO of Table 3,
-since the paper sets the SLOs by this rule. Each model has this one pinned point; everything else follows from the
+Shapes are RaPP's on a V100, scaled so that the latency of a batch of 32 on the full GPU is half the SLO of Table 3:
+the paper sets its SLOs to twice this latency. Each model has this one pinned point; all other times follow from the
 shape. LeNet, SSD-MobileNet and BERT are not among RaPP's models and take the shapes of AlexNet, MobileNetV2 and
 ResNet-18.
-The authors publish the utilisations and the five constants of the pair factor (casys-kaist/glet).
+The utilisations and the five constants of the pair factor are those that gpulet's authors published
+(casys-kaist/glet).
 """
 
 import csv
@@ -47,7 +48,7 @@ SOURCE = (
 
 
 def rtx2080ti(measurements: Path) -> GpuType:
-    """Shape and pin the nine models.
+    """Return the GPU type with the nine models, each shaped and pinned.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def rtx2080ti(measurements: Path) -> GpuType:
 def pinned(shape: Shape, full_ms: float) -> Shape:
     """Scale the work so that a batch of 32 on the full GPU takes ``full_ms``.
 
-    The launch time is the host's and stays unchanged, but is at most half of ``full_ms``.
+    The launch time depends on the host, so it is not scaled, but it is limited to half of ``full_ms``.
     """
     launch_ms = min(shape.launch_ms, full_ms / 2.0)
     work_ms = (full_ms**SHARPNESS - launch_ms**SHARPNESS) ** (1.0 / SHARPNESS)
@@ -110,7 +111,7 @@ def _pair(file: Path) -> PairFactor:
 
 
 def _utilisations(file: Path, name: str) -> tuple[Floats, Floats]:
-    """Return the L2 and DRAM utilisation on the full GPU at ``BATCHES``, in percent."""
+    """Return the L2 and DRAM utilisation on the full GPU at ``BATCHES``, in percent, interpolated between rows."""
     rows = sorted((row for row in _rows(file) if row["model"] == name), key=lambda row: int(row["batch"]))
     if not rows:
         raise InputError(str(file), f'has no rows of "{name}"')

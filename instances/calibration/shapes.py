@@ -14,18 +14,18 @@ from instances.performance.igniter_fit import model_of_times
 from instances.performance.solo_fit import best_span, rounded
 
 SHAPES_FILE = Path("v100-rapp") / "solo.csv"
-"""Solo measurements of 69 torchvision models, at batches to 8 and 20 shares (KontonGu/RaPP)."""
+"""Solo measurements of 69 torchvision models, at batches up to 8 and at 20 shares (KontonGu/RaPP)."""
 
 
 SHARPNESS = 8.0
-"""Sharpness of the transition from launch-bound to work-bound: the exponent of the norm that joins both."""
+"""Exponent of the norm that joins launch time and work: the larger, the sharper the transition between both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Launch time and work, joined: ``(launch^8 + work^8)^(1/8)`` milliseconds at b items and r percent.
+    """Time of a batch of b items at a share of r percent: ``(launch^8 + work^8)^(1/8)`` milliseconds.
 
-    ``work = serial + (fixed + per_item b^batch_exponent) (100 / r)^share_exponent``.
+    Here ``work = serial + (fixed + per_item b^batch_exponent) (100 / r)^share_exponent``.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class Shape:
     serial_ms
         GPU time that does not depend on the share.
     fixed_ms, per_item_ms
-        Work of a batch on the full GPU.
+        Work on the full GPU: of any batch, and of each item.
     batch_exponent, share_exponent
-        About 1.
+        Exponents of the batch and of the inverse share, both near 1.
     """
 
     launch_ms: float
@@ -48,11 +48,11 @@ class Shape:
 
     @classmethod
     def from_logs(cls, logs: Floats) -> "Shape":
-        """Build a shape from the logarithms of its figures."""
+        """Build a shape from the logarithms of its attributes."""
         return cls(*(float(value) for value in np.exp(logs)))
 
     def logs(self) -> Floats:
-        """Return the logarithms of the figures."""
+        """Return the logarithms of the attributes."""
         return np.log(astuple(self))
 
     def times_ms(self, batch: Floats, share_pct: Floats) -> Floats:
@@ -71,7 +71,7 @@ class Shape:
 
 
 def read_shapes(measurements: Path) -> dict[str, list[SoloSample]]:
-    """Read the samples that the shapes are fitted to, by model."""
+    """Read the samples for ``fit_shape``, by model."""
     found: dict[str, list[SoloSample]] = {}
     for sample in read_solo(measurements / SHAPES_FILE):
         found.setdefault(sample.configuration.model, []).append(sample)
@@ -109,7 +109,7 @@ def fit_shape(name: str, samples: Sequence[SoloSample]) -> tuple[Shape, float]:
 def shaped_profile(
     shape: Shape, batches: Sequence[int], shares_pct: Sequence[float], l2: Line, dram: Line
 ) -> SoloProfile:
-    """Return the profile of a shape with demands along lines."""
+    """Return the solo profile of a shape, with demands on the lines ``l2`` and ``dram``."""
     grid = rounded(shape.grid(batches, shares_pct))
     full = 1000.0 * np.array(batches) / np.array(grid)[:, -1]
     return SoloProfile(
@@ -125,9 +125,10 @@ def shaped_profile(
 
 
 def calibrated_model(name: str, solo: SoloProfile, alphas: tuple[float, float], source: str) -> DnnModel:
-    """Return a model with the profile ``solo`` and the same growths per percent under every performance model.
+    """Return a model with the profile ``solo`` and the same growths in several performance models.
 
-    Interference comes from the neighbours' demands alone; power and kernels are unknown.
+    ``alphas`` are the growths per percent of the neighbours' L2 and DRAM utilisation; ``igniter`` (L2 only), ``inss``
+    and ``hybrid`` use them. Nothing else interferes there: power and kernels are unknown, the co-location factor is 1.
     """
     batch, share = np.meshgrid(np.array(solo.batch, dtype=float), np.array(solo.share_pct), indexing="ij")
     origin = Provenance("calibrated", f"{source}; memory: instances/memory.py")

@@ -18,20 +18,11 @@ from instances.files.models import VERSION, ApplicationEntry, GpuEntry, Instance
 from instances.files.problems import Location, Problem, input_error, validated
 from instances.files.text import read_json
 from instances.gpu import GpuType
-from instances.instance import (
-    Application,
-    GpuPool,
-    Instance,
-    Job,
-    Objective,
-    Workload,
-    partition_mismatch,
-    service_workloads,
-    services_mismatch,
-)
+from instances.instance import GpuPool, Instance, Objective, partition_mismatch, services_mismatch
 from instances.mig import MIG_TABLE
 from instances.performance import performance_model
 from instances.services import Service, gpu_for_services, service_problem
+from instances.workload import Application, Job, Workload, service_workloads
 
 _LONGEST_SEARCH = 100
 

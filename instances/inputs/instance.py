@@ -13,10 +13,11 @@ from instances.files.records import Record, read_records
 from instances.gpu import GpuType
 from instances.inputs.profile import OwnProfile, read_profile
 from instances.inputs.tables import GPUS, SERVICES
-from instances.instance import GpuPool, Instance, Objective, Workload
+from instances.instance import GpuPool, Instance, Objective
 from instances.performance import interference_model_names, performance_model
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.profile_fit import MEMORY_ASSUMED, GpuFacts, fit_measurements
+from instances.workload import Workload
 
 _UNITS = 50
 """Share units of a GPU type whose number of SMs is unknown: steps of 2 %."""

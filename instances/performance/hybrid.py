@@ -1,12 +1,12 @@
 """Hybrid performance model: measured solo times, a learned co-location factor per batch and share, linear sums.
 
-On measured co-locations the papers' models miss these effects:
+The model has three effects. No paper's model has the first:
 
 - On the A100 small batches are bound by kernel launches. Beside any neighbour they take 1.3 to 2.5 times as long, and
-  the choice of the neighbour hardly matters. The co-location factor (``Company.gpu_ms``) describes this effect: it
-  depends only on the workload's own model, batch and share.
-- L2 and DRAM contention slow a batch further, linearly in the others' utilisations. Models with measured pairs have
-  slopes of their own; the other models have the average slopes.
+  this hardly depends on the neighbour. The co-location factor (``Company.gpu_ms``) therefore depends only on the
+  workload's own model, batch and share.
+- L2 and DRAM contention slow a batch further, linearly in the others' utilisations. DNN models with measured pairs
+  have slopes of their own; all others have the average slopes.
 - The power cap and the scheduler's delay per kernel act as in iGniter's model.
 
 Every prediction is a function of the number of residents N and of the sums C, D and P of their L2, DRAM and power
@@ -40,7 +40,7 @@ class HybridModel:
     pairwise = False
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
-        """Return the solo time, the demands linear in the processing ability, and the co-location factor."""
+        """Return the solo time, the demands linear in ``1000 b / active_ms``, and the co-location factor."""
         solo, company = model.profiled(gpu.name), company_of(gpu, model)
         active_ms = alone_ms(solo, batch, share_pct)
         ability = 1000.0 * batch / active_ms
@@ -71,7 +71,7 @@ class HybridModel:
 
 
 def company_of(gpu: GpuType, model: DnnModel) -> Company:
-    """Return the co-location factor of a model.
+    """Return the co-location factor of a model, with its growths by L2 and DRAM.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def company_of(gpu: GpuType, model: DnnModel) -> Company:
 
 
 def company_factor(solo: SoloProfile, company: Company, batch: Floats, share_pct: Floats) -> Floats:
-    """Return the interpolated co-location factor; with it, the co-located time never rises with the share."""
+    """Return the interpolated co-location factor, at least 1. The co-located time then never rises with the share."""
     crowded, alone = np.log(np.array(company.gpu_ms)), np.log(solo.times_ms)
     ratio = np.exp(interpolate(solo, crowded, batch, share_pct) - interpolate(solo, alone, batch, share_pct))
     # Below the profiled shares both curves are extrapolated by their own slopes and could cross.

@@ -12,7 +12,8 @@ import numpy as np
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
-from instances.instance import Application, GpuPool, Instance, Objective, ScenarioSet, Workload
+from instances.instance import GpuPool, Instance, Objective, ScenarioSet
+from instances.workload import Application, Workload
 
 _GPUS = 4
 
@@ -57,7 +58,7 @@ _EQUAL_RPS = 100.0
 
 
 def _served(name: str, workloads: tuple[Workload, ...], source: str, gpus: int = _GPUS) -> Instance:
-    """Return workloads under the objective ``scale``."""
+    """Return the instance of these workloads under the objective ``scale``."""
     return Instance(
         name=name,
         objective=Objective.SCALE,
@@ -71,7 +72,7 @@ def _served(name: str, workloads: tuple[Workload, ...], source: str, gpus: int =
 
 
 def scenario(number: int) -> tuple[Instance, ...]:
-    """Return ``gpulet-scen1`` to ``gpulet-scen5``: models by memory footprint, equal rates (ATC'22, Table 4)."""
+    """Return one of ``gpulet-scen1`` to ``gpulet-scen5``: models by memory footprint, equal rates (ATC'22, Table 4)."""
     workloads = tuple(Workload(model, model, ATC_SLO_MS[model], _EQUAL_RPS) for model in GROUPS[number - 1])
     source = (
         f"gpulet, ATC '22, Table 4, scen{number}; SLOs of Table 3; rates equal, of {_EQUAL_RPS:g} req/s times the scale"
@@ -94,31 +95,31 @@ def pairs() -> tuple[Instance, ...]:
 
 
 def game() -> tuple[Instance, ...]:
-    """Return ``gpulet-game``: six LeNets and a ResNet-50 look at every frame (ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1).
+    """Return ``gpulet-game``: six LeNets and a ResNet-50 for each frame (ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1).
 
     Every stage is a workload of its own under its model's SLO. The stages run in parallel, so a plan that meets these
-    SLOs meets the application's, 108 ms.
+    SLOs also meets the application's SLO of 108 ms.
     """
     return (_application("game", _GAME, (), 108.0),)
 
 
 def arxiv_game() -> tuple[Instance, ...]:
-    """Return ``gpulet-arxiv-game``: the same under the SLOs of the arXiv version; the application's is 95 ms."""
+    """Return ``gpulet-arxiv-game``: ``gpulet-game`` with the SLOs of arXiv'21, 95 ms for the application."""
     return (_application("arxiv-game", _GAME, (), 95.0, ARXIV_SLO_MS),)
 
 
 def traffic() -> tuple[Instance, ...]:
-    """Return ``gpulet-traffic``: an SSD-MobileNet, then GoogLeNet and VGG-16 on the objects that it finds.
+    """Return ``gpulet-traffic``: SSD-MobileNet detects objects, then GoogLeNet and VGG-16 classify them.
 
-    The source is Sec. 5.1 (ATC'22) and Sec. 6.1 (arXiv'21). Every stage is a workload of its own under its model's SLO.
-    One stage follows another, so these SLOs add up to more than the application's SLO of 202 ms, which only a
-    simulation checks.
+    The sources are ATC'22, Sec. 5.1, and arXiv'21, Sec. 6.1. Every stage is a workload of its own under its model's
+    SLO. The stages run in sequence, and these SLOs add up to more than the application's SLO of 202 ms. Only a
+    simulation checks the application's SLO.
     """
     return (_application("traffic", _TRAFFIC, _TRAFFIC_EDGES, 202.0),)
 
 
 def arxiv_traffic() -> tuple[Instance, ...]:
-    """Return ``gpulet-arxiv-traffic``: the same under the SLOs of the arXiv version; the application's is 136 ms."""
+    """Return ``gpulet-arxiv-traffic``: ``gpulet-traffic`` with the SLOs of arXiv'21, 136 ms for the application."""
     return (_application("arxiv-traffic", _TRAFFIC, _TRAFFIC_EDGES, 136.0, ARXIV_SLO_MS),)
 
 
@@ -141,7 +142,7 @@ def _application(
 
 
 def equal() -> tuple[Instance, ...]:
-    """Return ``gpulet-equal``: all five models alike (arXiv'21, Table 5)."""
+    """Return ``gpulet-equal``: equal rates for all five models (arXiv'21, Table 5)."""
     return (_chosen("equal", (50.0, 50.0, 50.0, 50.0, 50.0)),)
 
 
@@ -167,13 +168,13 @@ def _chosen(name: str, rates_rps: tuple[float, ...]) -> Instance:
 
 
 def scenarios_1023() -> ScenarioSet:
-    """Return every choice of 0, 200, 400 or 600 requests per second for five models, not all zero (arXiv'21)."""
+    """Return all combinations of 0, 200, 400 or 600 requests per second for five models, without all 0 (arXiv'21)."""
     source = "gpulet, arXiv, Sec. 3.1; SLOs of Table 4; times of the ATC '22 testbed"
     return _all_rates("gpulet-1023", ARXIV_SLO_MS, (0.0, 200.0, 400.0, 600.0), source)
 
 
 def scenarios_19682() -> ScenarioSet:
-    """Return every choice of 0, 100 or 200 requests per second for nine models but all zero (ATC'22, Sec. 3.2)."""
+    """Return all combinations of 0, 100 or 200 requests/s for nine models, without all 0 (ATC'22, Sec. 3.2)."""
     return _all_rates("gpulet-19682", ATC_SLO_MS, (0.0, 100.0, 200.0), "gpulet, ATC '22, Sec. 3.2; SLOs of Table 3")
 
 
@@ -188,12 +189,15 @@ def scenarios_1790() -> ScenarioSet:
 
 
 def _every_eleventh(name: str, scenarios: ScenarioSet) -> ScenarioSet:
-    """Return a sample in which each model has each of its rates about equally often: 11 divides no power of 3 or 4."""
+    """Return every eleventh scenario: 11 is coprime to 3 and 4, so each model has all its rates about equally often."""
     return ScenarioSet(replace(scenarios.base, name=name), scenarios.rates_rps[::11])
 
 
 def _all_rates(name: str, slo_ms: Mapping[str, float], rates_rps: tuple[float, ...], source: str) -> ScenarioSet:
-    """Return all combinations of rates, the last model's changing fastest; ``cost`` makes them decision problems."""
+    """Return all combinations of rates but all 0; the last model's rate changes fastest.
+
+    Under the objective ``cost``, a scheduler only has to decide whether the pool can serve a scenario's rates.
+    """
     workloads = tuple(Workload(model, model, slo, rates_rps[-1]) for model, slo in slo_ms.items())
     base = replace(_served(name, workloads, source), objective=Objective.COST)
     return ScenarioSet(base, np.array(list(product(rates_rps, repeat=len(workloads)))[1:]))

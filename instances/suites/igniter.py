@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
-from instances.instance import GpuPool, Instance, Objective, Workload
+from instances.instance import GpuPool, Instance, Objective
+from instances.workload import Workload
 
 
 def _igniter(name: str, demands: Sequence[tuple[str, float, float]], source: str, gpu: str = "v100") -> Instance:

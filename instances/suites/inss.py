@@ -7,7 +7,8 @@ import numpy as np
 from instances.arrays import Floats
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
-from instances.instance import GpuPool, Instance, Objective, Workload
+from instances.instance import GpuPool, Instance, Objective
+from instances.workload import Workload
 
 # Model, SLO in ms (Sec. 6.1) and requests per second (ours).
 _DEMANDS = (

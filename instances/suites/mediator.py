@@ -10,7 +10,8 @@ from typing import Any
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
-from instances.instance import GpuPool, Instance, Job, Objective
+from instances.instance import GpuPool, Instance, Objective
+from instances.workload import Job
 
 SEEDS = range(5)
 

@@ -2,8 +2,9 @@
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
-from instances.instance import GpuPool, Instance, Objective, Workload
+from instances.instance import GpuPool, Instance, Objective
 from instances.mig import MIG_TABLE
+from instances.workload import Workload
 
 # Per model and mix (SLO in ms, requests per second), as published; None where a mix leaves the model out.
 _DEMANDS: dict[str, tuple[tuple[float, float] | None, ...]] = {

@@ -1,4 +1,4 @@
-"""InSS, Fig. 1, 2, 6 and 7, Tables 3 and 4: its performance model on an A100 (Sec. 2.1, 2.2 and 4.1)."""
+"""Performance model of InSS on an A100 (Sec. 2.1, 2.2 and 4.1): Fig. 1, 2, 6 and 7, Tables 3 and 4."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -40,7 +40,7 @@ BATCHES = (1, 4, 8, 16, 32)
 """Batches of Fig. 6."""
 
 PROFILED = ("resnet50", "vgg16", "mobilenet")
-"""Models of Fig. 7; the paper does not name its own."""
+"""Models of our Fig. 7. The paper does not name the models of its figure."""
 
 
 def alone_ms(model: str, batch: int) -> Floats:
@@ -60,16 +60,16 @@ def growth_pct(neighbours: str) -> Floats:
 
 
 def unexplained(model: str) -> tuple[float, float]:
-    """Return the fractions of the variance of measured L2 and DRAM utilisation that the lines of Fig. 7 do not explain.
+    """Return the unexplained fractions of the variance of measured L2 and DRAM utilisation.
 
-    The result is NaN without measurements.
+    The lines of Fig. 7 explain the rest. Without measurements, both fractions are NaN.
     """
     solo = gpu_type("a100").model(model).profiled("a100")
     samples = _samples(model)
     found = []
     for measured, fitted in (([s.l2_pct for s in samples], solo.l2), ([s.dram_pct for s in samples], solo.dram)):
         error = np.array(measured) - (fitted[0] * _throughput_rps(samples) + fitted[1])
-        found.append(float(np.var(error) / np.var(measured)) if samples else float("nan"))
+        found.append(float(np.mean(error**2) / np.var(measured)) if samples else float("nan"))
     return found[0], found[1]
 
 
@@ -146,7 +146,10 @@ def _fig7() -> Sequence[Panel]:
 
 
 def _share_pct(point: PublishedTime) -> float:
-    """Return the share that varies along a row: the neighbour's where the observed model's is fixed."""
+    """Return the share that varies along a row of Table 4.
+
+    In the row ``E*&M1`` that is the neighbour's share; in all others, the observed model's.
+    """
     return point.others[0].share_pct if point.row == "E*&M1" else point.own.share_pct
 
 
@@ -174,12 +177,12 @@ FIG1 = Figure(
     title="Latency and throughput by the share of the GPU",
     paper="InSS, Fig. 1",
     shows="Both depend on the share, not in proportion to it; ResNet50, in batches of eight, gains little beyond 60 %.",
-    look_for="ResNet50 gains nothing beyond 60 %. The small networks are flat from 30 % on: kernel launches bound a "
-    "batch of eight. Times are calibrated: shaped like another GPU's and pinned to points of the paper's tables.",
+    look_for="ResNet50 gains almost nothing beyond 60 %. The small networks are flat from 30 % on: kernel launches "
+    "bound a batch of eight. The times have the shape of another GPU's, pinned to points of the paper's tables.",
     draws=partial(draw_panels, panels=_fig1),
     claims=(
         Claim(
-            what="Fig. 1: change of ResNet-50's inference time from 30 to 60 % of the GPU, and from 60 to 100 %",
+            what="Fig. 1: change of ResNet50's inference time from 30 to 60 % of the GPU, and from 60 to 100 %",
             paper="little gain beyond 60 %",
             ours=_beyond_knee,
             form="{:+.0f} %, {:+.1f} %",
@@ -217,7 +220,7 @@ FIG6 = Figure(
     name="inss-fig6",
     title="GPU running time of ResNet50 by batch and share",
     paper="InSS, Fig. 6",
-    shows="The running time falls with the share and rises fast with the batch, in no simple form; the paper uses a "
+    shows="The running time falls with the share and rises fast with the batch, in no simple form. The paper uses a "
     "local regression.",
     look_for="Lines are the local regression, hollow marks the profiled grid of the catalogue.",
     draws=partial(draw_panels, panels=_fig6),

@@ -1,4 +1,4 @@
-"""Fixtures of the harness tests: a tiny instance, a locked ledger, and tasks for toy and hostile schedulers."""
+"""Fixtures of the tests of the bench: a tiny instance, a locked ledger, and tasks for toy and hostile schedulers."""
 
 import shlex
 import sqlite3

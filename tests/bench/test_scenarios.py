@@ -17,7 +17,8 @@ from bench.evaluation import Trial
 from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from bench.runner.runner import Listener, run_tasks
+from bench.runner.listener import Listener
+from bench.runner.runner import run_tasks
 from bench.runner.worker import CHUNK
 from bench.scenarios import Tally, pack, unpack
 from bench.task import Stage, Task

@@ -1,4 +1,4 @@
-"""Benchmarks of the harness: a run from the warm forkserver to its row, and listing a large ledger."""
+"""Benchmarks of the bench: a run from the warm forkserver to its row, and listing a large ledger."""
 
 import sys
 from dataclasses import replace

@@ -75,3 +75,13 @@ def test_a_service_has_gpus_of_its_own() -> None:
 
     small = replace(services, gpus=(GpuPool(services.gpus[0].type, 1),))
     assert "too few GPUs of type a100-llm" in WholeGpu(by_service=True).schedule(small, Run()).reason
+
+
+def test_beside_services_a_plain_workload_has_a_gpu_of_its_own() -> None:
+    (services, *_) = suite("llm-4gpu").build()
+    prefill = services.workloads[0]
+    mixed = replace(services, workloads=(*services.workloads, replace(prefill, id="plain", service=None)))
+    plan = planned(WholeGpu(by_service=True), mixed)
+    assert judge(plan, mixed).feasible
+    (alone,) = [gpu for gpu in plan.gpus if "plain" in {s.workload for gpulet in gpu.gpulets for s in gpulet.slots}]
+    assert sum(len(gpulet.slots) for gpulet in alone.gpulets) == 1

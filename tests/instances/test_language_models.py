@@ -11,12 +11,13 @@ from instances import GpuPool, InputError, Instance, Objective
 from instances.calibration.a100_llm import FILE, FOLDER, a100_llm
 from instances.catalogue import gpu_type
 from instances.files import instance_from_json, instance_to_json
-from instances.instance import instance_of_services, service_workloads
+from instances.instance import instance_of_services
 from instances.least_shares import linear_conditions_hold, premises_hold
 from instances.measurements import read_passes
 from instances.services import Service, gpu_for_services
 from instances.suites import suite
 from instances.tables import gpu_tables
+from instances.workload import service_workloads
 
 MEASURED = Path(os.environ.get("GPUSHARE_MEASUREMENTS", "nowhere"))
 A100 = gpu_type("a100-llm")

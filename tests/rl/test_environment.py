@@ -284,7 +284,7 @@ def test_refuses_other_instances():
     with pytest.raises(InputError, match="slo_rule"):
         Cluster.of(replace(FOUR_GPUS, slo_rule=SloRule.HALF_SLO))
     restricted = replace(pool, type=replace(pool.type, allowed_shares=(27, 54)))
-    with pytest.raises(InputError, match="restricts the shares"):
+    with pytest.raises(InputError, match="permits only some shares"):
         Cluster.of(replace(FOUR_GPUS, gpus=(restricted,)))
 
 

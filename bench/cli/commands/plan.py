@@ -36,7 +36,7 @@ from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.plan_simulation import finished
-from bench.runner.runner import Listener
+from bench.runner.listener import Listener
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError, Instance, Plan

@@ -49,7 +49,9 @@ def replay_plan(
     backend: Annotated[
         str,
         typer.Option(
-            "--backend", metavar="cpu|mps|green|stream|sim", help="Device and partitioning that serve the plan."
+            "--backend",
+            metavar="cpu|mps|green|stream|sim",
+            help="mps, green or stream: how GPUs are shared; cpu: tiny models on CPU cores; sim: simulation only.",
         ),
     ] = "mps",
     seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Measured seconds.")] = 30.0,
@@ -83,7 +85,7 @@ def replay_plan(
     plans = [find_plan(plan_file, instance_name), *([] if then is None else [find_plan(then, instance_name)])]
     settings = Settings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping=drop)
     order = ReplayOrder(plans, backend, settings, ReplayOptions(half, graphs, switch_at))
-    # Opened before the measurement, which a wrong name would lose.
+    # The ledger is opened first: a wrong file name then fails before the measurement, not after it.
     with nullcontext() if ledger is None else Ledger(ledger, create=True) as file:
         try:
             values = simulated(order) if backend == "sim" else measured(order, say)
@@ -105,7 +107,7 @@ def replay_plan(
 
 
 def _store(row: Row, instance: Instance, ledger: Ledger) -> None:
-    """Store the measurement; Ctrl-C ends the wait for a locked ledger, and saves the row beside it."""
+    """Store the measurement. Ctrl-C ends the wait for a locked ledger; the row is then saved in a file beside it."""
     writer = Writer(ledger, lambda path: say(f"{path} is locked by another process; the measurement waits for it"))
     with signals_noted() as interrupted:
         writer.add(row, instance, lambda _: None)
@@ -123,7 +125,7 @@ def _title(values: Values) -> str:
 
 
 def _cells(workload: Values) -> list[str]:
-    """Return the row of a workload in ms; the parts of the latency are means."""
+    """Return a workload's row of the table, in the order of ``COLUMNS``; queue to feedback are mean times."""
     parts = workload.get("split") or {}
     means = [parts.get(f"{name}_ms") for name in ("queue", "upload", "compute", "feedback")]
     predicted = workload.get("predicted") or {}
@@ -154,11 +156,13 @@ def remarks(values: Values) -> list[str]:
     if values["backend"] == "cpu":
         lines.append("tiny models replace those of the plan: this tests the serving, not the times")
     if values["generator"] is not None:
-        lines.append(f"requests were sent {values['generator']['p99']:.2f} ms late at P99")
+        lines.append(
+            f"the load generator sent requests {values['generator']['p99']:.2f} ms after their arrival time (P99)"
+        )
     if not values["valid"]:
         lines.append(f"NOT VALID: {values['invalid_reason']}")
     lines += [
-        f"{slot['workload']}: a full batch computed {_ms(slot['gpu_ms'])} ms, predicted {_ms(slot['predicted_gpu_ms'])}"
+        f"{slot['workload']}: a full batch took {_ms(slot['gpu_ms'])} ms, predicted {_ms(slot['predicted_gpu_ms'])}"
         for slot in values["slots"]
         if "predicted_gpu_ms" in slot and values["backend"] != "cpu"
     ]
@@ -185,7 +189,8 @@ def _switch_lines(switch: Values) -> list[str]:
         f"the second plan took over {took_s:.1f} s after the switch began at {switch['began_s']:.1f} s;"
         f" the first plan finished at {switch['drained_s']:.1f} s",
         *(
-            f"{one['id']}: {_ms(one['without_service_ms'])} ms without service, P99 {_ms(one['p99_ms'])} meanwhile"
+            f"{one['id']}: {_ms(one['without_service_ms'])} ms without service,"
+            f" P99 {_ms(one['p99_ms'])} ms in the switch"
             for one in switch["workloads"]
         ),
     ]

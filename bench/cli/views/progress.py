@@ -20,8 +20,8 @@ from bench.cli.views.tables import cell, console_on, mark
 from bench.formatting import clock, labels, objective_of, result, seconds, worth
 from bench.judging.judge import judge
 from bench.ledger.row import Row
+from bench.runner.listener import Listener
 from bench.runner.record import Incumbent
-from bench.runner.runner import Listener
 from bench.task import Task
 from instances import InputError
 from instances.files import plan_from_json

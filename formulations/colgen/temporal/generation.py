@@ -8,6 +8,7 @@ import numpy as np
 
 from bench.api import Run
 from formulations.colgen.bounds import SAFETY, cost_bound, value_bound
+from formulations.colgen.loop import StepResult, generate
 from formulations.colgen.restricted_master import LinearMaster, Relaxation
 from formulations.colgen.smoothing import Smoothing
 from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
@@ -158,9 +159,9 @@ class TemporalGeneration:
         # At first the duals of the best bound so far are priced again.
         smoothing = Smoothing(SMOOTHING_WEIGHT, LEAST_SMOOTHING, 1.0, self.stability_centre)
         best: float | None = None
-        while self.run.remaining_s > 0.0:
-            relaxation = master.relax()
-            duals = smoothing.smoothed(relaxation)
+
+        def step(relaxation: Relaxation, duals: Relaxation) -> StepResult:
+            nonlocal best
             dual = duals.workload_dual[: len(self.rate_rps)]
             priced = self.priced(dual, most, closely)
             self.iterations += 1
@@ -172,15 +173,12 @@ class TemporalGeneration:
                 report()
             value = relaxation.value if self.minimised else -relaxation.value
             if abs(value - best) <= GOOD_ENOUGH * abs(best):
-                return
+                return StepResult.ENOUGH
             columns = [self._column(t, gpu) for t, each in enumerate(priced) for gpu in each.gpus]
             gains = [self._add(master, relaxation, column) for column in columns]
-            if any(gains) or smoothing.weight == 1.0:
-                smoothing.restore()
-            elif smoothing.weight == 0.0:
-                return
-            else:
-                smoothing.weaken()
+            return StepResult.GAIN if any(gains) or smoothing.weight == 1.0 else StepResult.NO_GAIN
+
+        generate(self.run, smoothing, master.relax, step, refine=lambda: False)
 
     def priced(self, dual: Floats, most: float, closely: bool) -> list[TemporalPriced]:
         """Solve the pricing problem of every GPU type."""

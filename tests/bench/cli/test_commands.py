@@ -352,7 +352,7 @@ WRONG = [
     ("profile fit toy.json --price-per-hour 1", "--memory-mib: is missing"),
     ("profile fit toy.json --price-per-hour -1 --memory-mib 1", "--price-per-hour: -1; expected a finite number"),
     ("profile fit short.json --price-per-hour 1 --memory-mib 1", "short.json: profile: models.alexnet: expected 9"),
-    ("profile fit nothing.json --price-per-hour 1 --memory-mib 1", "nothing.json: is not a light profile"),
+    ("profile fit nothing.json --price-per-hour 1 --memory-mib 1", "nothing.json: is not a valid light profile"),
     ("profile fit toy.json --price-per-hour 1 --memory-mib 1 -o file/x.toml", "file/x.toml: cannot be written"),
     ("figures igniter-fig99", 'unknown figure "igniter-fig99"'),
     ("schema", "is missing"),

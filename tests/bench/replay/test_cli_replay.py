@@ -163,10 +163,10 @@ def test_what_went_wrong_stands_below_the_table(replay: Replay) -> None:
 
     assert remarks(values)[1:] == [
         "NOT VALID: the load generator was 4.00 ms late at P99",
-        "w2: a full batch computed 3.00 ms, predicted 2.50",
+        "w2: a full batch took 3.00 ms, predicted 2.50",
         "GPU 0: 150 W, 1530 MHz, busy 61 %",
         "the second plan took over 3.5 s after the switch began at 2.0 s; the first plan finished at 5.9 s",
-        "w2: 0.25 ms without service, P99 - meanwhile",
+        "w2: 0.25 ms without service, P99 - ms in the switch",
         "FAILED: GPU 0, gpulet 1 (w2, w3): died",
     ]
     assert remarks(values | {"switch": {"drained_s": None}})[4] == "the second plan did not take over"

@@ -16,7 +16,8 @@ from bench.cli.app import main
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
 from bench.provenance import usable_cores
-from bench.runner.runner import Listener, run_tasks
+from bench.runner.listener import Listener
+from bench.runner.runner import run_tasks
 from bench.task import Task
 from instances import InputError
 

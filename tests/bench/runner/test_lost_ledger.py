@@ -15,7 +15,8 @@ from bench.cli.views.progress import Progress
 from bench.ledger import ledger_file
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
-from bench.runner.runner import Listener, run_tasks
+from bench.runner.listener import Listener
+from bench.runner.runner import run_tasks
 from bench.task import Task
 
 SPY = '''

@@ -15,8 +15,9 @@ from bench.api import Status
 from bench.ledger.row import Row, Termination
 from bench.ledger.store import Ledger
 from bench.runner import runner, scoring
+from bench.runner.listener import Listener
 from bench.runner.record import Incumbent, RunRecord
-from bench.runner.runner import Listener, run_tasks
+from bench.runner.runner import run_tasks
 from bench.task import Task
 from instances import InputError, Instance
 

@@ -16,7 +16,8 @@ from processes import sessions, survivors, until
 from bench.ledger.row import Row, Termination
 from bench.runner import watchdog
 from bench.runner.forkserver import forkserver_pid, start_forkserver
-from bench.runner.runner import Listener, run_tasks
+from bench.runner.listener import Listener
+from bench.runner.runner import run_tasks
 from bench.runner.worker import main
 from bench.runner.worker_process import Worker
 from bench.task import Task

@@ -11,7 +11,7 @@ import pytest
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen.scheduler import ColGen, SearchedClass
-from formulations.colgen.spatial.choices import replaceable
+from formulations.colgen.spatial.dominance import replaceable
 from instances import PART_STEPS, GpuPool, Instance, Objective, PlanClass, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate

@@ -14,7 +14,7 @@ from bench.judging.judge import judge
 from formulations.colgen.column_generation import identical_workloads
 from formulations.colgen.scheduler import ColGen
 from formulations.colgen.spatial import choices as batches_of
-from formulations.colgen.spatial.choices import Slot, covers
+from formulations.colgen.spatial.dominance import Slot, covers
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.search import decide
 from formulations.configurations import rates_of
@@ -164,7 +164,7 @@ def test_the_optimum_needs_no_dropped_batch(objective: Objective, seed: int, mon
     instance = under_attainment(seed, 5 if whole else 3, objective, GpuPool(gpu, None if whole else 1))
     few, value = options(instance), best(instance)
 
-    monkeypatch.setattr(batches_of, "_drop_dominated", lambda *_: None)
+    monkeypatch.setattr(batches_of, "drop_dominated", lambda *_: None)
 
     assert few < options(instance)
     assert best(instance) == (None if value is None else pytest.approx(value, rel=1e-9))
@@ -185,7 +185,7 @@ def pricer_of(instance: Instance) -> Pricer:
 
 def test_halving_decides_as_trying_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """With ever less memory: the batches of the last answer do not fit the next time."""
-    monkeypatch.setattr(batches_of, "_drop_dominated", lambda *_: None)
+    monkeypatch.setattr(batches_of, "drop_dominated", lambda *_: None)
     answers = []
     for seed in range(16):
         instance = under_attainment(seed, 3, Objective.COST, GpuPool(HOT if seed % 2 else COARSE)).scaled(0.7)

@@ -1,4 +1,4 @@
-"""Tables of a performance model's errors."""
+"""Tables of the prediction errors of a performance model."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def summary_table(name: str, summaries: dict[Any, dict[str, float]]) -> Any:
 
 
 def worst_table(name: str, errors: Errors) -> Any:
-    """Return a table with one row per measured pair."""
+    """Return a table with one row per measured latency of ``errors``."""
     rows = [
         [
             row["own"],

@@ -34,7 +34,7 @@ def stated_facts(folder: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If a text is empty, or a number is not finite and above 0.
+        If the file does not contain an object, a text is empty, or a number is not both finite and above 0.
     """
     file = folder / FACTS_FILE
     if not file.exists():
@@ -45,10 +45,17 @@ def stated_facts(folder: Path) -> dict[str, Any]:
     for field in (*TEXTS, *NUMBERS):
         value = found.get(field)
         if field in TEXTS and field in found and not (isinstance(value, str) and value):
-            raise InputError(f"{file}: {field}", "expected a text")
-        if field in NUMBERS and field in found and not (isinstance(value, int | float) and 0.0 < value < math.inf):
+            raise InputError(f"{file}: {field}", "expected a non-empty string")
+        if field in NUMBERS and field in found and not _is_positive(value):
             raise InputError(f"{file}: {field}", "expected a finite number greater than 0")
+    if "share_units" in found and found["share_units"] != int(found["share_units"]):
+        raise InputError(f"{file}: share_units", f"is {found['share_units']:g}; expected a whole number")
     return {field: value for field, value in found.items() if field in (*TEXTS, *NUMBERS)}
+
+
+def _is_positive(value: object) -> bool:
+    """Return whether a JSON value is a finite number greater than 0; ``true`` is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value < math.inf
 
 
 def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
@@ -57,7 +64,7 @@ def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
     Raises
     ------
     InputError
-        If ``solo.csv`` is missing, or a file is wrong.
+        If ``solo.csv`` is missing, or a file has invalid content.
     """
     pairs, light = folder / PAIRS_FILE, folder / LIGHT_FILE
     try:
@@ -118,7 +125,13 @@ def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
 
 
 def catalogued(profile: Any, file: Path) -> GpuType | None:
-    """Return the catalogue's entry of the profiled GPU, if there is one."""
+    """Return the catalogue's entry of the profiled GPU, or ``None`` if the catalogue does not have this GPU.
+
+    Raises
+    ------
+    InputError
+        If the profile does not name its GPU.
+    """
     gpu = profile.get("gpu") if isinstance(profile, dict) else None
     if not isinstance(gpu, dict) or not isinstance(gpu.get("name"), str):
         raise InputError(f"{file}: gpu.name", "is missing; expected the name of the profiled GPU")
@@ -136,7 +149,10 @@ def fit_light_profile(profile: Any, file: Path, source: str, memory_mib: float, 
     except InputError as error:
         raise InputError(f"{file}: {error.where}", error.problem) from None
     except (ArithmeticError, AttributeError, IndexError, StopIteration, TypeError, ValueError) as error:
-        raise InputError(str(file), f"is not a light profile: {type(error).__name__} {error}".rstrip()) from None
+        raise InputError(
+            str(file),
+            f"is not a valid light profile; see docs/formats.md ({type(error).__name__} {error}".rstrip() + ")",
+        ) from None
     for model in gpu.models.values():
         numbers = (*model.k, *model.power, *model.l2, model.alpha_cache, *model.provenance.residual.values())
         if not all(map(math.isfinite, numbers)):
@@ -159,7 +175,7 @@ def _check_numbers(profile: Any, where: str) -> None:
 
 
 def light_residuals(gpu: GpuType) -> list[Table | str]:
-    """Return tables of residuals: of the hardware, and of each model."""
+    """Return two tables: residuals of the hardware fit, and relative errors of each model's fit."""
     hardware = [[quantity, f"{value:.3g}"] for quantity, value in gpu.provenance.residual.items()]
     quantities = list(next(iter(gpu.models.values())).provenance.residual) if gpu.models else []
     models = [

@@ -39,7 +39,7 @@ def validate(
         typer.Option(
             "--hold-out",
             metavar="WHAT",
-            help="Cross-validate: fit without each part in turn. Parts: rows, pair, batch or neighbour-batch.",
+            help="Cross-validate: leave out one part at a time; parts are rows, pair, batch or neighbour-batch.",
         ),
     ] = None,
     worst: Annotated[
@@ -75,7 +75,7 @@ def validate(
 
 
 def find_gpu(name: str) -> GpuType:
-    """Return the GPU type from the catalogue or, if ``name`` ends in ``.toml``, from that catalogue file.
+    """Return the GPU type ``name`` of the catalogue, or that of the file ``name`` if it ends in ``.toml``.
 
     Raises
     ------

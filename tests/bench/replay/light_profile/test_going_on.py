@@ -126,7 +126,13 @@ def test_wrong_input_is_one_line_and_exit_code_2(
 
 @pytest.mark.parametrize(
     ("facts", "expected"),
-    [("[]", "expected an object"), ('{"name": ""}', "name: expected a text"), ('{"memory_mib": 0}', "memory_mib: ")],
+    [
+        ("[]", "expected an object"),
+        ('{"name": ""}', "name: expected a non-empty string"),
+        ('{"memory_mib": 0}', "memory_mib: "),
+        ('{"memory_mib": true}', "memory_mib: "),
+        ('{"share_units": 2.5}', "share_units: is 2.5; expected a whole number"),
+    ],
 )
 def test_a_wrong_gpu_file_is_refused(
     facts: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -1,0 +1,76 @@
+"""Failures of a scheduler inside the worker, and the last message of a run that ends by one."""
+
+import sys
+import traceback
+
+from bench.ledger.row import Termination
+from bench.runner import worker_limits
+from bench.runner.messages import Message
+from bench.task import Task
+
+TRACEBACK_FRAMES = 8
+"""Number of innermost frames of an exception in the log."""
+
+_MEMORY_SIGNS = (
+    "bad_alloc",
+    "cannot allocate memory",
+    "can't allocate memory",
+    "out of memory",
+    "failed to map segment",
+    "unable to allocate",
+    "memoryerror",
+)
+
+
+class RefusedError(Exception):
+    """Error of a scheduler that returned or reported an invalid plan, bound or outcome."""
+
+
+class SkippedError(Exception):
+    """Error of a scheduler that does not support the instance."""
+
+
+def ended(error: BaseException, task: Task) -> Message:
+    """Return the last message of a run that ended by ``error``."""
+    memory = _is_memory_failure(error, task.memory_limit_mb)
+    if memory or task.memory_limit_mb is not None:
+        worker_limits.lift_memory_limit()
+    match error:
+        case RefusedError():
+            termination, reason = Termination.INVALID_PLAN, " ".join([str(error), *getattr(error, "__notes__", ())])
+        case SkippedError():
+            return {"type": "ended", "termination": Termination.SKIPPED, "reason": str(error)}
+        case _ if memory:
+            limit = "without a limit" if task.memory_limit_mb is None else f"limit {task.memory_limit_mb:g} MiB"
+            termination, reason = Termination.MEMORY_LIMIT, f"{limit}: {one_line(error)}"
+        case _:
+            termination, reason = Termination.EXCEPTION, one_line(error)
+    traceback.print_exception(error, limit=-TRACEBACK_FRAMES, file=sys.stderr)
+    return {"type": "ended", "termination": termination, "reason": reason}
+
+
+def _is_memory_failure(error: BaseException, limit_mb: float | None) -> bool:
+    """Return whether memory ran out: on a ``MemoryError``, or under a limit on an error whose text says so."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or (limit_mb is not None and tells_of_memory(one_line(cause))):
+            return True
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return False
+
+
+def tells_of_memory(text: str) -> bool:
+    """Return whether ``text`` contains a message of allocators, loaders or runtimes about refused memory."""
+    lowered = text.lower()
+    return any(sign in lowered for sign in _MEMORY_SIGNS)
+
+
+def one_line(error: BaseException) -> str:
+    """Return type and message of an exception on one line."""
+    return shortened("".join(traceback.format_exception_only(error)))
+
+
+def shortened(text: str) -> str:
+    """Return ``text`` on one line of at most 500 characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= 500 else line[:497] + "..."

@@ -1,0 +1,39 @@
+"""The listener to the events of runs: progress bars, sessions and clusters each have one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.ledger.row import Row
+from bench.runner.record import Incumbent
+from bench.task import Task
+
+
+class Listener:
+    """Listener to the runner's events; every method does nothing by default."""
+
+    def started(self, task: Task) -> None:
+        """Handle the start of ``task`` in a worker."""
+
+    def incumbent(self, task: Task, incumbent: Incumbent) -> None:
+        """Handle a plan or a bound that the scheduler reported; it is not judged yet."""
+
+    def finished(self, task: Task, row: Row) -> None:
+        """Handle the end of a run, successful or not; its row is in the ledger."""
+
+    def repeated(self, task: Task, reason: str) -> None:
+        """Handle the end of a run by a failure of the bench; the run is made again."""
+
+    def advanced(self, task: Task, decided: int) -> None:
+        """Handle progress of a scenario set: ``decided`` scenarios are judged, including those of interrupted runs."""
+
+    def skipped(self, task: Task, row: Row) -> None:
+        """Handle a row that is reused from the ledger."""
+
+    def held_up(self, ledger: Path) -> None:
+        """Handle a ledger that another process has locked for some seconds; rows are kept until it is free."""
+
+    def interrupted(self, tasks: Sequence[Task]) -> None:
+        """Handle the end of these runs by Ctrl-C or SIGTERM; they have no row, so that they run again next time.
+
+        Scenario sets then continue after the last judged chunk.
+        """

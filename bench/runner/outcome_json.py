@@ -1,0 +1,98 @@
+"""JSON values of what a scheduler returned or reported, with a check of every type."""
+
+from collections.abc import Sequence
+from math import isfinite
+
+from bench.api import Bound, Branching, Duals, Outcome, ProofNode, Status
+from bench.runner.failures import RefusedError, one_line
+from bench.runner.messages import Message
+from instances import Plan, PlanClass
+from instances.files import plan_to_json
+
+
+def checked_outcome(outcome: object, name: str) -> Outcome:
+    """Return what the scheduler ``name`` returned if it is an outcome with a status.
+
+    Raises
+    ------
+    RefusedError
+        If it is not, or its status is not a ``Status``.
+    """
+    if not isinstance(outcome, Outcome):
+        raise RefusedError(f"{name} returned a {type(outcome).__name__}; expected an Outcome")
+    if not isinstance(outcome.status, Status):
+        raise RefusedError(f"{name}: status is a {type(outcome.status).__name__}; expected a Status")
+    return outcome
+
+
+def result_json(plan: object, bound: object) -> Message:
+    """Return a plan and a bound as JSON values.
+
+    Raises
+    ------
+    RefusedError
+        If one of them, or a part of it, has the wrong type.
+    """
+    if plan is not None and not isinstance(plan, Plan):
+        raise RefusedError(f"plan is a {type(plan).__name__}; expected a Plan")
+    if bound is not None and not isinstance(bound, Bound):
+        raise RefusedError(f"bound is a {type(bound).__name__}; expected a Bound")
+    try:
+        return {"plan": None if plan is None else plan_to_json(plan), "bound": _bound(bound)}
+    except Exception as error:  # plugin data of the wrong types can raise any exception
+        raise RefusedError(f"the plan or bound has no JSON form: {one_line(error)}") from error
+
+
+def proof_json(proof: Sequence[ProofNode]) -> Message:
+    """Return a proof as JSON values; one with infinite numbers, which proves nothing, counts as none."""
+    nodes: list[Message] = []
+    for node in proof:
+        if isinstance(node, Duals):
+            if not all(map(isfinite, (*node.workloads, *node.gpus))):
+                return {}
+            nodes.append({"workloads": list(node.workloads), "gpus": list(node.gpus)})
+        elif isinstance(node, Branching):
+            nodes.append({"on": node.on, "first": node.first, "second": node.second, "branches": list(node.branches)})
+        else:
+            raise RefusedError(f"proof has a {type(node).__name__}; expected Duals and Branching")
+    return {"duals": {"nodes": nodes}} if nodes else {}
+
+
+def _bound(bound: Bound | None) -> Message | None:
+    """Return a bound as JSON values; an infinite bound counts as none."""
+    if bound is None or not isfinite(bound.value):
+        return None
+    for name in ("slots_per_gpulet", "max_batch", "part_steps"):
+        most = getattr(bound, name)
+        if most is not None and not 0 < int(most) < 2**31:
+            raise RefusedError(f"bound: {name} is {most}; expected a whole number from 1")
+    found: Message = {
+        "value": float(bound.value),
+        "certified": bool(bound.certified),
+        "plan_class": PlanClass(bound.plan_class).value,
+        "allowed_shares": None if bound.allowed_shares is None else [int(units) for units in bound.allowed_shares],
+        "slots_per_gpulet": int(bound.slots_per_gpulet),
+        "max_batch": None if bound.max_batch is None else int(bound.max_batch),
+    }
+    if bound.split_workloads is not None:
+        found["split_workloads"] = [str(name) for name in bound.split_workloads]
+    if bound.part_steps is not None:
+        found["part_steps"] = int(bound.part_steps)
+    if bound.parts_apart:
+        found["parts_apart"] = True
+    return found
+
+
+def statistics_json(outcome: Outcome) -> dict[str, float | None]:
+    """Return the statistics of an outcome; an infinite number or NaN is ``None``.
+
+    Raises
+    ------
+    RefusedError
+        If they are not numbers by name.
+    """
+    try:
+        numbers = {str(name): float(value) for name, value in outcome.statistics.items()}
+    except (TypeError, ValueError, AttributeError) as error:
+        raise RefusedError(f"statistics: {one_line(error)}; expected numbers by name") from error
+    return {name: number if isfinite(number) else None for name, number in numbers.items()}

@@ -1,0 +1,121 @@
+"""Workloads, the applications that combine them, and best-effort jobs: all that an instance serves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from instances.continuous import CONTINUOUS
+from instances.services import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A stream of requests to one DNN model under a latency SLO.
+
+    Attributes
+    ----------
+    id
+        Unique within its instance.
+    model
+        Name of the DNN model.
+    slo_ms
+        Latency objective of a request, arrival to result.
+    rate_rps
+        Mean arrival rate.
+    arrivals
+        Name of an arrival trace (a file of requests per second), or ``None`` for a stationary stream.
+    rule
+        SLO rule of this workload, or ``None`` for the instance's. Only ``continuous`` is possible: decoding.
+    service
+        Language-model service of which this workload is the prefill or, under ``continuous``, the decoding.
+    """
+
+    id: str
+    model: str
+    slo_ms: float
+    rate_rps: float
+    arrivals: str | None = None
+    rule: str | None = None
+    service: Service | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of a request under the rule ``continuous``, otherwise 0: a request is in one batch."""
+        return self.service.output_tokens if self.service is not None and self.rule == CONTINUOUS else 0
+
+
+def service_workloads(service: Service, rate_rps: float) -> tuple[Workload, Workload]:
+    """Return prefill and decode of a service.
+
+    The first token waits for the next decoding step, so the SLO of prefill is the time to first token less one step.
+    """
+    prefill_ms = service.ttft_ms - service.tpot_ms
+    return (
+        Workload(f"{service.name}/prefill", service.prefill_model, prefill_ms, rate_rps, service=service),
+        Workload(f"{service.name}/decode", service.decode_model, service.tpot_ms, rate_rps, None, CONTINUOUS, service),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A directed acyclic graph of workloads under one end-to-end SLO (gpulet's ``game`` and ``traffic``).
+
+    Attributes
+    ----------
+    id
+        Unique within its instance.
+    stages
+        Ids of the workloads that one request visits.
+    edges
+        Pairs (before, after) of stage ids.
+    slo_ms
+        End-to-end latency objective.
+    """
+
+    id: str
+    stages: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+    slo_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A best-effort inference job without an SLO (MediatorDNN).
+
+    Attributes
+    ----------
+    id
+        Unique within its instance.
+    model
+        Name of the DNN model.
+    batches, batch_weights
+        Batch sizes the job draws from, and their relative frequencies.
+    interarrival_ms, interarrival_weights
+        Gaps between batches the job draws from, and their relative frequencies.
+    """
+
+    id: str
+    model: str
+    batches: tuple[int, ...]
+    batch_weights: tuple[float, ...]
+    interarrival_ms: tuple[float, ...]
+    interarrival_weights: tuple[float, ...]
+
+    @property
+    def mean_batch(self) -> float:
+        """Requests per batch in the long run."""
+        return _mean(self.batches, self.batch_weights)
+
+    @property
+    def mean_gap_ms(self) -> float:
+        """Time from batch to batch in the long run; 0 where the next one always waits."""
+        return _mean(self.interarrival_ms, self.interarrival_weights)
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests per second that the job asks for in the long run; infinite if the next batch always waits."""
+        return 1000.0 * self.mean_batch / self.mean_gap_ms if self.mean_gap_ms > 0.0 else inf
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)

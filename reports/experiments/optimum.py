@@ -23,26 +23,26 @@ LARGE = {
     "64gpu-goodput": 30_000_000,
     "igniter-mix-1000-s0": 100_000_000,
 }
-"""Work limit of column generation by instance; local search ends after its rounds."""
+"""Work limit of column generation by instance. Local search needs none: its number of rounds is limited."""
 
 _SPLIT_WORK, _TURNS_WORK = 5_000_000, 15_000_000
 
 _GENEROUS_S, _PATIENT_S = 900.0, 3_600.0
-"""Time limits that no run with such a work limit reaches, on the smaller instances and on the largest."""
+"""Time limits, the second for the largest instance. Work limits and rounds end every run before then."""
 
 
 def on_large(scheduler: str, instance: str) -> Need:
-    """Return the need for the run of a scheduler on one of the large instances."""
+    """Return the ``Need`` of one run: a scheduler on one of the instances of ``LARGE``."""
     parameters = {"colgen": _SPATIAL, "igniter": IGNITER}.get(scheduler, ())
     if scheduler == "igniter":
         return Need(instance, (scheduler,), parameters=parameters)
-    limit_s = _PATIENT_S if LARGE[instance] > max(LARGE["64gpu-cost"], _SPLIT_WORK) else _GENEROUS_S
+    limit_s = _PATIENT_S if LARGE[instance] > LARGE["64gpu-cost"] else _GENEROUS_S
     work = LARGE[instance] if scheduler == "colgen" else None
     return Need(instance, (scheduler,), parameters=parameters, time_limit_s=limit_s, work_limit=work)
 
 
 def value(row: Row) -> str:
-    """Return the value of a plan, in GPUs if it is a cost, and its number of violations."""
+    """Return the value of a run's plan (GPUs under ``cost``), with the number of violations if it has any."""
     if row.value is None:
         return "no plan"
     worth = f"{row.gpus_used} GPUs" if row.objective == "cost" else _worth(row, row.value)
@@ -50,7 +50,7 @@ def value(row: Row) -> str:
 
 
 def bound(row: Row) -> str:
-    """Return a certified bound, in whole GPUs if it bounds a cost."""
+    """Return a run's certified bound (whole GPUs under ``cost``), or "none"."""
     if row.bound is None or not row.bound_certified:
         return "none"
     if row.objective != "cost":
@@ -60,7 +60,7 @@ def bound(row: Row) -> str:
 
 
 def gap(row: Row, bounding: Row) -> str:
-    """Return the gap of a plan to the certified bound of a run."""
+    """Return the gap of the plan of ``row`` to the certified bound of ``bounding``."""
     found = gaps([row], [bounding], the_instance(row.instance))[row.key].gap
     return "–" if found is None else f"{100.0 * found:.1f} %"
 
@@ -95,7 +95,16 @@ def _large_line(instance: str) -> tuple[str | Query, ...]:
 
 
 GAPS = QueryTable(
-    ("instance", "igniter", "local-search", "colgen", "certified bound", "gap of igniter", "local-search", "colgen"),
+    (
+        "instance",
+        "igniter",
+        "local-search",
+        "colgen",
+        "certified bound",
+        "gap of igniter",
+        "gap of local-search",
+        "gap of colgen",
+    ),
     [_large_line(instance) for instance in LARGE],
 )
 
@@ -176,8 +185,8 @@ PLANS_IN_TURNS = QueryTable(
         "ideal",
         "colgen",
         "certified bound",
-        "gap",
-        "second pass",
+        "gap of elastic-partitioning",
+        "gap of second pass",
         "gap of ideal",
         "gap of colgen",
     ),

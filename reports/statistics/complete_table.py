@@ -74,9 +74,8 @@ class CompleteTable:
 
     def integrals_s(self) -> Array:
         """Return the mean primal integrals up to ``horizon_s``."""
-        return self.values(
-            lambda rows, best: fmean(primal_integral(gap_over_time(row, best), self.horizon_s) for row in rows)
-        )
+        until_s = self.horizon_s
+        return self.values(lambda rows, best: fmean(primal_integral(gap_over_time(row, best), until_s) for row in rows))
 
     def unsolved(self) -> dict[str, int]:
         """Return the number of runs without a feasible plan, by contestant that has some."""

@@ -162,6 +162,10 @@ class Selection:
         best = self.solvers[0].gap
         return [one for one in self.solvers if one.gap - best <= _EQUAL]
 
+    def _short(self, one: Result) -> str:
+        """Return the name without parameters, where no other result is of the same scheduler."""
+        return one.scheduler if sum(one.scheduler == each.scheduler for each in self.solvers) == 1 else one.name
+
     def _which(self) -> str:
         leader, count = self._leaders[0], len(self.instances)
         text = f"{_names(self._leaders)}: best known plan on {leader.best_on} of {count}"
@@ -177,13 +181,15 @@ class Selection:
     def _how_far(self) -> str:
         leader = self._leaders[0]
         to = "the certified bound" if self.bounded else "the best known plan; not all instances have a certified bound"
-        text = f"{percent(leader.gap)}: the mean distance of {leader.name} to {to}"
+        text = f"{percent(leader.gap)}: the mean distance of {self._short(leader)} to {to}"
         if self.bounded:
             count = len(self.instances)
             text += f"; the best plan is proven optimal in its plan class on {self.proven} of {count} instances"
         if leader.scheduler in self.stopped:
             limit_s = self.stopped[leader.scheduler]
-            text += f"; a run of {leader.name} stopped at its limit of {limit_s:g} s, so more time may prove more"
+            text += (
+                f"; a run of {self._short(leader)} stopped at its limit of {limit_s:g} s, so more time may prove more"
+            )
         others = [one.gap for one in self.solvers if one not in self._leaders]
         if others:
             ends = [percent(end) for end in (min(others), max(others))]
@@ -194,16 +200,18 @@ class Selection:
         leader = self._leaders[0]
         late, unchecked = leader.holds.get(False, 0), leader.holds.get(None, 0)
         if late:
-            text = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {leader.name}."
+            text = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {self._short(leader)}."
         elif unchecked:
-            text = f"Not tested: bench run --check-holds tests the plans of {leader.name}."
+            text = f"Not tested: bench run --check-holds tests the plans of {self._short(leader)}."
         else:
-            text = f"Yes: no workload is late under random arrivals in the {leader.runs} plans of {leader.name}."
+            text = (
+                f"Yes: no workload is late under random arrivals in the {leader.runs} plans of {self._short(leader)}."
+            )
         if leader.held == "yes":
             return text
         safe = next((one for one in self.solvers if one.held == "yes"), None)
         if safe is not None:
-            return f"{text} All plans of {safe.name} hold, {percent(safe.gap)} away."
+            return f"{text} All plans of {self._short(safe)} hold, {percent(safe.gap)} away."
         if all(one.held == "no" for one in self.solvers):
             return f"{text} All other schedulers have late plans, too." if len(self.solvers) > 1 else text
         return f"{text} No scheduler's plans are all known to hold."

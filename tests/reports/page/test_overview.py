@@ -150,3 +150,19 @@ def test_colours_of_schedulers_differ_on_a_dark_background():
         for other in looks[:at]:
             channels = zip(*([int(look.dark[i : i + 2], 16) for i in (1, 3, 5)] for look in (one, other)), strict=True)
             assert one.marker != other.marker or max(abs(a - b) for a, b in channels) > 40
+
+
+def test_only_the_first_sentence_has_the_parameters_of_a_scheduler():
+    rows = [
+        [
+            plan_of_value("colgen", each, 9.18, parameters={"colgen": {"plan_class": "spatial"}}),
+            plan_of_value("igniter", each, 12.24),
+        ]
+        for each in MIXES
+    ]
+    rows[0].append(plan_of_value("colgen", MIXES[0], 9.18, parameters={"colgen": {"plan_class": "split"}}))
+    cases = [case_of(instance, *made, suite="mixes") for instance, made in zip(MIXES, rows, strict=True)]
+    which, how_far, holds = (answer for _, answer in selections(cases)[0].sentences())
+    assert which.startswith("colgen (plan_class=spatial): best known plan")
+    assert "distance of colgen to" in how_far
+    assert "plans of colgen." in holds

@@ -21,7 +21,7 @@ from reports.papers.hold import HEADROOMS as STEPS
 from reports.papers.hold import SCHEDULERS as WITH_HEADROOM
 from reports.papers.hold_robustness import CONDITIONS, PLANS, kept
 from reports.papers.igniter_plans import BASELINES, LATE_IN_PAPER, twelve
-from reports.papers.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, SCHEDULERS, SEEDS
+from reports.papers.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, ROUNDS_LIMIT_S, SCHEDULERS, SEEDS
 from reports.quantities import not_in_time_pct
 from reports.runs import NotAtHandError, Runs, the_instance
 
@@ -107,7 +107,7 @@ def _wrong(scheduler: str, headroom: float, of: Callable[[Row], float | None], a
 
 
 def _robust(scheduler: str, trial: Trial) -> Need:
-    return Need("64gpu-cost", (scheduler,), SEEDS, trial=trial)
+    return Need("64gpu-cost", (scheduler,), SEEDS, trial=trial, time_limit_s=ROUNDS_LIMIT_S)
 
 
 def _gpus(scheduler: str, headroom: float) -> Query:

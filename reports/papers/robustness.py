@@ -19,7 +19,7 @@ HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)
 SEEDS = (0, 1, 2)
 
-_GENEROUS_S = 120.0
+ROUNDS_LIMIT_S = 120.0
 """Time limit that local search does not reach; its rounds end it."""
 
 SCHEDULERS = ("igniter", "ffd+", "gpu-lets+", "gslice+", "local-search")
@@ -32,7 +32,7 @@ NEEDS = tuple(
         SEEDS,
         quick="exact-5-s1",
         trial=Trial(headroom, error=error, arrivals=arrivals),
-        time_limit_s=_GENEROUS_S,
+        time_limit_s=ROUNDS_LIMIT_S,
     )
     for arrivals, headroom, error in product((CONSTANT, POISSON), HEADROOMS, ERRORS)
 )

@@ -85,7 +85,7 @@ def mark_powers(axis: Axis, steps: Sequence[int]) -> None:
     from matplotlib.ticker import LogLocator
 
     axis.set_major_locator(LogLocator(subs=steps))
-    axis.set_major_formatter("{x:,g}")
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1.0 else f"{value:g}")
 
 
 def save(sheet: Page, name: str, folder: Path, suffixes: Sequence[str] = tuple(_METADATA)) -> list[Path]:

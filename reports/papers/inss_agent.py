@@ -1,6 +1,7 @@
 """InSS, Fig. 8, 9, 11 and 19: its agent in training, under changing rates, and its decision time."""
 
 import csv
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -167,13 +168,14 @@ def _draw_times(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]
         ax = sheet.subplots()
         ax.axhline(INSS_BELOW_MS, color=QUIET, linewidth=0.6, linestyle=":")
         ax.text(64.0, INSS_BELOW_MS * 1.1, "InSS at 64 GPUs, at most", fontsize=6, color=QUIET, ha="right")
-        for label, found in own.items():
-            line = points(found)
+        lines = {label: points(found) for label, found in own.items()}
+        for label, line in lines.items():
             look = scheduler_look(TIMED[label][0].schedulers[0])
             ax.plot(*zip(*line, strict=True), **look.marked, label=label)
         ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="Decision time (ms)", xlim=(3.5, 73.0))
         ax.set_xticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
-        ax.set_ylim(bottom=1.0)
+        least_ms = min((time_ms for line in lines.values() for _, time_ms in line), default=1.0)
+        ax.set_ylim(bottom=10.0 ** math.floor(math.log10(least_ms)))
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_minor_formatter("")
         ax.yaxis.set_major_formatter("{x:,g}")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bench.formatting import labels
 from bench.ledger.row import Row
-from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke
+from reports.charts.page import FULL_WIDTH_IN, Axes, mark_powers, page, save, stroke
 from reports.charts.palette import QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, tried_like
@@ -233,7 +233,8 @@ def _draw_integrals(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: fl
         ax.errorbar(mean, position, xerr=whiskers, fmt=look.marker, color=look.colour, capsize=2.0, linewidth=0.8)
     ax.set_yticks(range(len(steps)), list(steps))
     ax.set(ylim=(len(steps) - 0.5, -0.5), xlabel=f"Primal integral over {horizon_s:g} s (s)", xscale="log")
-    ax.xaxis.set_major_formatter("{x:g}")
+    mark_powers(ax.xaxis, (1, 2, 5))
+    ax.xaxis.set_minor_formatter("")
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x")
 

@@ -46,7 +46,8 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     (name, *_) = [
         each for each in (figure.needs[0].instances, figure.needs[0].quick) if each in {row.instance for row in own}
     ]
-    own = [row for row in own if row.instance == name]
+    misled = {row.scheduler for row in own if row.truth is not None}
+    own = [row for row in own if row.instance == name and row.scheduler in misled]
     notes = missing_notes(figure.name, own, [row for row in own if row.violations is None], figure.needs)
     notes.append("GPUs are in the order of the legend.")
     workloads = len(instances_of(figure.needs)[name].workloads)

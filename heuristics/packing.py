@@ -58,7 +58,8 @@ def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
     hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]  # per request, linear in the batch
     # Equation 17, with B_pcie divided out
     batch = np.ceil(view.slo_ms[workload] / 2.0 / (1000.0 / rate_rps + hidden_ms)).astype(np.int64)
-    batch = np.where(view.steps[workload] > 0, view.places_needed(workload, rate_rps), batch)
+    if view.steps.any():
+        batch = np.where(view.steps[workload] > 0, view.places_needed(workload, rate_rps), batch)
     clipped: Ints = np.clip(batch, 1, tables.max_batch[model])
     return clipped
 

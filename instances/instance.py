@@ -76,7 +76,7 @@ class Instance:
     slo_rule
         Latency rule that every plan must satisfy.
     performance_model
-        Name of the latency model, such as ``igniter``.
+        Name of the performance model, such as ``igniter``.
     gpus
         The GPU pool, one entry per type.
     workloads

@@ -66,7 +66,7 @@ class Plan:
     instance
         Name of the instance that the plan solves.
     gpus
-        The GPUs used.
+        The GPUs; one without gpulets does not count as used.
     """
 
     instance: str

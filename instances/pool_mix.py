@@ -49,9 +49,9 @@ class RateLaw(StrEnum):
 
 # SLO in ms and rate in requests per second, by GPU type and model. The SLO is twice the time of a batch of 8 on the
 # whole GPU beside a neighbour without demands, transfers included, by the slowest of the performance models, rounded
-# up. The rate is the largest that the GPU then serves alone under every performance model and each of the rules
-# half-slo, assembly and duty-cycle, rounded down to two digits. These are whole numbers of this family: later fits of
-# the catalogue do not change its workloads.
+# up. The rate is the largest that one GPU without neighbours serves within this SLO under every performance model and
+# each of the rules half-slo, assembly and duty-cycle, rounded down to two digits. The numbers are constants, so that
+# later fits of the catalogue do not change the workloads of this family.
 REFERENCES: Mapping[str, Mapping[str, tuple[int, int]]] = MappingProxyType(
     {
         "v100": {
@@ -143,7 +143,9 @@ def models_of(pool: Sequence[GpuPool], wanted: Sequence[str] = (), where: str = 
     first, *others = [each.type for each in pool]
     shared = tuple(dict.fromkeys(wanted)) or tuple(m for m in first.models if all(m in gpu.models for gpu in others))
     if not shared:
-        raise InputError("--pool", f"{', '.join(each.type.name for each in pool)} have no model in common")
+        types = ", ".join(each.type.name for each in pool)
+        problem = "have no model in common" if others else "has no models"
+        raise InputError("--pool", f"{types} {problem}; the models of this family are those of {', '.join(REFERENCES)}")
     return shared
 
 
@@ -162,8 +164,8 @@ def pool_mix(
 ) -> Instance:
     """Draw an instance of the family.
 
-    Each workload is drawn from the same random numbers whatever the options. The same size, seed, first GPU type and
-    models therefore give the same models; ``slo`` changes the SLOs alone, ``rates`` the rates alone, and the other
+    The random numbers of each workload depend only on ``size`` and ``seed``, and the workloads also on the first GPU
+    type and the models to draw from. With these fixed, ``slo`` changes only SLOs, ``rates`` only rates, and the other
     options no workload.
 
     Parameters

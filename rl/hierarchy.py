@@ -1,8 +1,9 @@
 """Top layer of the three (InSS Sec. 5.1): it assigns workloads to groups of GPUs, and TS decides inside the groups.
 
-The top layer is SAC-Discrete like the first stage, with groups in place of GPUs and one actor per place of a group.
-Place by place, the workloads for a place are dealt to the groups, one to each, the most unusual rates first. An actor
-scores every group by
+The top layer is SAC-Discrete like the first stage, but it chooses groups instead of GPUs. A place of a group stands for
+one of the workloads that TS was trained for; every group has the same places, and every place has its own actor. Place
+by place, the workloads of all groups at this place are dealt again, one to each group, those with the most unusual
+rates first. An actor scores every group by
 
 =====  ===============  =============================================================================================
 size   range            meaning
@@ -87,7 +88,7 @@ class TopLayer:
     groups
         Number of groups of a cluster.
     middle
-        Middling load of a place.
+        Middle of the training range of a place's rate, as a multiple of its rate in ``Policy.rate_rps``.
     random
         Source of all randomness.
     """
@@ -107,7 +108,7 @@ class TopLayer:
         Parameters
         ----------
         load
-            Rates relative to those of the places, shape (clusters, groups, places).
+            Rates divided by the places' rates in ``Policy.rate_rps``, shape (clusters, groups, places).
         spread
             0 takes the likeliest groups, 1 draws them from the policy.
         """
@@ -175,12 +176,12 @@ class Outcomes:
     Attributes
     ----------
     worth
-        Reward of equation (2) as the layers below learn from it; if a workload is not served in time, all its requests
-        count as late.
+        Reward by equation (2), compressed as for the layers below. If a workload's whole rate is not served in time,
+        all its requests count as late.
     throughput_rps
         Sum over the workloads.
     late
-        Number of workloads that are not served in time.
+        Number of workloads whose whole rate is not served in time.
     """
 
     worth: Floats
@@ -189,7 +190,7 @@ class Outcomes:
 
 
 def outcomes(below: TwoStage, rates_rps: Floats, headroom: float, drawn: int) -> Outcomes:
-    """Return the results of the layers below for the rates of each group, by the latency model.
+    """Return the results of the layers below for the rates of each group, by the performance model.
 
     Parameters
     ----------

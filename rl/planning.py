@@ -36,7 +36,7 @@ class Decided:
     rate_rps
         Admitted part of ``dealt.rate_rps``: all of it, or the part served in time if requests may be rejected.
     worth
-        Value of each group by the latency model, shape (groups,): the admitted rate if requests may be rejected,
+        Value of each group by the performance model, shape (groups,): the admitted rate if requests may be rejected,
         otherwise the throughput; far below 0 if a workload is not served in time.
     """
 

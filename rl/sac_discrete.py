@@ -37,15 +37,15 @@ class SacSettings:
     minibatch
         Transitions of each agent in an update.
     learning_rate
-        l' of critics, actors and temperatures.
+        Learning rate (l') of critics, actors and temperatures.
     temperature
-        Initial tau.
+        Initial temperature (tau).
     target_entropy
         Target entropy as a fraction of the largest.
     soft
-        kappa'.
+        Step of the target critics towards the critics after each update (kappa').
     discount
-        gamma.
+        Discount factor (gamma).
     """
 
     hidden: int = 256
@@ -76,7 +76,7 @@ class SacDiscrete:
     random
         Source of all randomness.
     network
-        Kind of all networks.
+        Class of the actor and critic networks.
     shared
         Whether all agents share the two critics.
 
@@ -167,14 +167,14 @@ class SacDiscrete:
         self._optimisers["critics"].step(self._critic_gradient.flat)
 
         least = self._judged(self.critics.forward(seen)[-1], agents)
-        # The actors have not changed since: the first half of the rows is that of the present states
+        # The actors have not changed since ``both``, whose first half of the rows belongs to the present states
         layers = [np.ascontiguousarray(part[:, : part.shape[1] // 2]) for part in both]
         gradient, actor_loss, entropy, beyond = _actor_loss(
             layers[-1], safe, least, temperature, self.exploration * settings.target_entropy
         )
         self.actor.backward(layers, gradient, self._actor_gradient)
         self._optimisers["actor"].step(self._actor_gradient.flat)
-        # Loss: log temperature times the entropy beyond the wanted one
+        # Loss: log temperature times the excess of the entropy over its target; ``beyond`` is the gradient
         self._optimisers["temperature"].step(beyond)
 
         follow(self.targets.flat, self.critics.flat, settings.soft)

@@ -39,7 +39,7 @@ class Ts:
     training
         Training seed of the shipped policy to use.
     drawn
-        Number of decisions drawn from the policy besides its likeliest. The best by the policy's latency model is
+        Number of decisions drawn from the policy besides its likeliest. The best by the policy's performance model is
         taken. The paper takes the likeliest: 0.
     published
         Whether to use the policy trained with the paper's settings, ``bench train ts --preset paper``. It takes the

@@ -1,13 +1,15 @@
 """Bound of one relaxation from duals in whole numbers.
 
-Let every class c of identical workloads have a dual ``p_c`` and every GPU type t a dual ``g_t``.
+Let every class c of identical workloads have a dual ``p_c`` and every GPU type t a dual ``g_t``. A content is the set
+of slots on one GPU, and ``part`` is the part of its workload that a slot serves.
 
 - ``cost``: if every content of a GPU of type t has ``sum p_c part <= price_t + g_t``, then every plan costs at least
   ``sum p_c copies_c - sum (g_t count_t if g_t > 0 else g_t least_t)``: add the inequality over the GPUs of the plan,
   and note that the contents cover every class. ``p_c`` is at least 0; ``g_t > 0`` needs a limit on the GPUs.
 - ``goodput``, ``capacity``: if every content earns at most ``g_t >= 0`` beyond the charges ``p_c``, then every plan
   earns at most ``sum p_c copies_c + sum g_t count_t``. Under ``goodput`` a workload may be left out, so ``p_c >= 0``.
-- ``scale``: no plan exists at rates times the bound, because it would cost more than the whole pool.
+- ``scale``: as ``cost``, with all rates multiplied by the claimed bound. No such plan exists if it would cost more than
+  the whole pool.
 """
 
 from collections.abc import Sequence
@@ -58,7 +60,7 @@ def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) ->
 
 
 def _unservable(statement: Statement, branch: Conditions) -> bool:
-    """Return whether there is a class of which no GPU serves a slot, even alone."""
+    """Return whether there is a class whose slots are feasible on no GPU type of the branch, even alone on a GPU."""
     waiting = set(range(len(statement.copies)))
     for t, view in enumerate(statement.views):
         tried = sorted(c for c in waiting if (c, t) not in branch.barred) if branch.most[t] != 0 else []
@@ -77,7 +79,7 @@ def _unservable(statement: Statement, branch: Conditions) -> bool:
 
 
 def _divided(statement: Statement, t: int, classes: Sequence[int], worth: Sequence[int]) -> DividedClasses:
-    """Return these classes, of which whole workloads have these worths, as GPU type t serves their parts."""
+    """Return ``classes`` for slots of any part on GPU type t; ``worth`` is that of one whole workload of each class."""
     member, copies = (array[list(classes)].tolist() for array in (statement.member, statement.copies))
     return divided_on(statement.views[t], classes, member, worth, copies)
 
@@ -123,7 +125,8 @@ def _check_contents(
         else:
             apart, together = branch.matrices(len(statement.copies))
             offers = [
-                # Without a resident of no worth, a content fits as well and is worth as much; a branch may need it.
+                # Candidates without positive worth are left out: a content without them also fits and is worth at
+                # least as much. Those that the branch ties to other classes stay.
                 offer
                 for offer in offers_of(statement, leaf.workloads, unit, allowed)
                 if offer.worth > 0 or offer.per_rps > 0.0 or together[offer.of_class] >= 0
@@ -155,7 +158,7 @@ def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Se
             match statement.instance.objective:
                 case Objective.GOODPUT:
                     own = Fraction(repr(float(statement.instance.workloads[int(statement.member[c])].rate_rps)))
-                    # The slot's rate is a rounded product; the larger of both counts.
+                    # ``rate_rps`` is a rounded product; the larger of it and the exact product counts.
                     worth, per_rps = ceil(max(Fraction(rate_rps), own * part) * unit - charged * dual), 0.0
                 case Objective.CAPACITY:
                     worth, per_rps = -dual, float(unit)

@@ -1,9 +1,10 @@
 """Exhaustive search of one GPU type for a content worth more than a threshold, or a proof that there is none.
 
-The contents with N residents are covered by boxes of their totals C and P, which ``knapsack`` bounds. A box whose bound
-exceeds the threshold is searched depth first: a partial content is left once the dynamic program says that no
-completion exceeds the threshold, and a whole one is tested (``one_gpu``). If that takes too many nodes, the box is cut
-in two; both halves are searched.
+The contents with N residents are covered by boxes of their total demand C (L2 and DRAM merged, see ``contents``) and
+their total power P; ``knapsack`` bounds the worth of the contents in a box. A box whose bound exceeds the threshold is
+searched depth first: the search leaves a partial content once the dynamic program says that no completion exceeds the
+threshold, and tests every complete content (``one_gpu``). If that takes too many nodes, the box is cut in two; both
+halves are searched.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,10 @@ SET_NODES = 200_000
 """Nodes of the test of one set of residents."""
 
 NARROW, NARROW_SLOTS = 2e-3, 1e-6
-"""Growth of a time across a box below which it is not cut: of sets, which are decided whole, and of slots."""
+"""A box across which no time grows by this much is not cut.
+
+The first limit is for alternatives that stand for all options of a candidate, the second for those of one option each.
+"""
 
 REFUTED, FOUND, LIMIT = 0, 1, 2
 
@@ -82,7 +86,10 @@ def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, resid
 
 @njit(cache=True)
 def _allowed(chosen: Ints, of_class: Ints, apart: Flags, together: Ints) -> bool:
-    """Return whether a branch allows a content: no pair apart, and of each pair together both or none."""
+    """Return whether a branch allows a content.
+
+    The content must hold no two classes that are ``apart``, and every group of ``together`` wholly or not at all.
+    """
     for i in range(len(chosen)):
         a, mates = of_class[chosen[i]], 0
         for j in range(len(chosen)):
@@ -116,18 +123,18 @@ def search_box(
     Returns
     -------
     status : int
-        ``REFUTED``: every content of the box that is worth more was met; ``FOUND``: the search ended at the first one;
-        ``LIMIT``: it took too many nodes.
+        ``REFUTED``: no content of the box is worth more than the returned threshold; ``FOUND``: the search ended at
+        the first content that is worth more than the given one; ``LIMIT``: it took too many nodes.
     threshold, bound, nodes : int
-        Worth of the last content met, whose candidates are in ``found``, or else the threshold; bound on the box; and
-        nodes visited.
+        Worth of the last content found, whose candidates are in ``found``, or the given threshold if there is none;
+        bound on the box; and nodes visited.
     """
     residents, capacity, slots = box.residents, table.shape[2] - 1, given.option[0] >= 0
     charged, first = np.empty(len(given.units), dtype=np.int64), np.empty(len(given.units) + 1, dtype=np.int64)
     bound = bound_box(given, box, threshold, multipliers, ROUNDS, charged, table, first)
     if bound <= threshold:
         return REFUTED, threshold, bound, 0
-    # Alternatives that no content worth more than the threshold holds are left out.
+    # Leave out the alternatives that are in no content worth more than the threshold.
     charged[:] = given.worth - multipliers[0] * given.l2 - multipliers[1] * given.power
     offset = multipliers[0] * box.l2_most + multipliers[1] * box.power_most
     order = by_units(given, box, capacity)
@@ -260,11 +267,11 @@ class GpuSearch:
         Parameters
         ----------
         threshold
-            Worth that no content exceeds, as is to be proven.
+            Worth that a content must exceed to be returned.
         residents
             Numbers of residents to search; all by default.
         best
-            Whether to go on, for the largest worth.
+            Whether to return the content of the largest worth instead of the first one above ``threshold``.
         progress
             Function that is told the part of the search that is done, after each box.
 

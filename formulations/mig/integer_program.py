@@ -1,4 +1,4 @@
-"""Integer program: the number of GPUs of each layout, and of instances of each kind for each workload."""
+"""Integer program: the number of GPUs of each layout, and of MIG instances of each kind for each workload."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class MigSolution:
     gpus
         Number of GPUs of each layout, shape (layouts,); ``None`` without a solution.
     used
-        Number of instances of each kind for each workload, shape (workloads, kinds).
+        Number of MIG instances of each kind for each workload, shape (workloads, kinds).
     proven
         Whether the solver claims that the solution is optimal, or that none exists.
     nodes
@@ -42,7 +42,7 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSo
 
     min  sum_l price_l x_l
     s.t. sum_k rate_wk y_wk >= R_w            for every workload w
-         sum_w y_wk <= sum_l count_lk x_l     for every kind of instance k
+         sum_w y_wk <= sum_l count_lk x_l     for every kind k of MIG instance
          sum_(l of pool p) x_l <= count_p     for every bounded pool p;  x, y integer
     """
     reset_threads()
@@ -58,7 +58,7 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSo
     x = [solver.addIntegral(lb=0, obj=float(price)) for price in offers.price]
     y = [[solver.addIntegral(lb=0) for _ in range(kinds)] for _ in range(workloads)]
     for w, workload in enumerate(instance.workloads):
-        # An instance counts for at most the whole demand.
+        # A MIG instance counts for at most the whole rate of the workload.
         part = np.minimum(offers.rate_rps[w] / workload.rate_rps, 1.0)
         solver.addConstr(solver.qsum(float(_ENOUGH * part[k]) * y[w][k] for k in range(kinds)) >= _ENOUGH)
     for k in range(kinds):

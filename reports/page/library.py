@@ -1,4 +1,4 @@
-"""Data of the library's page: its entries, and the marks of gap over size."""
+"""Data of the library's page: its entries, and their marks in a drawing of the gap over the number of workloads."""
 
 from dataclasses import dataclass
 from math import log10

@@ -42,7 +42,10 @@ Rates = Mapping[str, float]
 
 
 class JobThroughputs(NamedTuple):
-    """Throughput of jobs under a plan: requests per second of processing (uniform launches), and requests served."""
+    """Throughput of jobs under a plan: requests per second of processing, and requests served per second.
+
+    The former is a job's largest batch divided by its mean launch time, as if every launch had the largest batch.
+    """
 
     processed: Rates
     served: Rates
@@ -105,7 +108,7 @@ def _draw_groups(ax: Axes, groups: Sequence[Sequence[int]], colour: str) -> None
 
 
 def _draw_improvements(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the improvements that the plans of ``rows`` give into ``folder``; see ``Figure.draw``."""
+    """Draw into ``folder`` the improvements of mediator's plans in ``rows`` over the others; see ``Figure.draw``."""
     own = own_rows(figure.name, rows, figure.needs)
     found: dict[str, dict[str, JobThroughputs]] = {}
     for row in own:
@@ -241,7 +244,7 @@ def _better(other: str, rates: Callable[[JobThroughputs], Rates]) -> Callable[[R
 
 
 _KEPT: dict[str, JobThroughputs] = {}
-"""Results by run, because several lines need the same."""
+"""Throughputs by key of the run; several claims need those of the same run."""
 
 
 def _job_throughputs(row: Row) -> JobThroughputs:

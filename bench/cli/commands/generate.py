@@ -92,7 +92,7 @@ def generate_instance(
         typer.Option(
             "--arrivals",
             metavar="PROCESS",
-            help="Its arrivals: poisson or gamma:CV. Default: poisson.",
+            help="Arrivals under --slo-rule attainment: poisson or gamma:CV. Default: poisson.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Instance name. Default: family, size and seed.")] = None,

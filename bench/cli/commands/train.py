@@ -97,7 +97,7 @@ def train(
         command = ["bench", "train", name, "--suite", suite, "--seed", str(seed), "-o", str(output)]
         command += [] if preset is None else ["--preset", preset]
         command += [part for text in parameters or () for part in ("--param", text)]
-        where = "the last checkpoint" if not progress.stopping else "there"
+        where = "there" if progress.stopping and not progress.broken_off else "the last checkpoint"
         say(f"interrupted after episode {progress.last}; this command continues from {where}: {shlex.join(command)}")
         raise typer.Exit(INTERRUPTED)
 
@@ -110,6 +110,7 @@ def _stopped_softly(progress: "_TrainingProgress") -> Iterator[None]:
 
     def handle(signum: int, frame: object) -> None:
         if progress.stopping:
+            progress.broken_off = True
             raise KeyboardInterrupt
         progress.stopping = True
 
@@ -133,11 +134,13 @@ class _TrainingProgress:
         Number of the last episode that ended, 0 before the first.
     stopping
         Whether training stops after the current episode.
+    broken_off
+        Whether it stopped within an episode, so that no checkpoint has that episode.
     """
 
     def __init__(self, episodes: int | None) -> None:
         self.last = 0
-        self.stopping = False
+        self.stopping = self.broken_off = False
         self._began_s = time.monotonic()
         self._here = 0
         self._episodes = episodes

@@ -9,7 +9,7 @@ BIN := .venv/bin
 	$(BIN)/pip install --quiet --editable '.[test]'
 	touch $@
 
-# `bench run` without --schedulers runs all; each further one adds its compilation to the first demo.
+# Only some schedulers, because each one adds its compilation to the time of the first demo.
 HEURISTICS := igniter,ffd+,ffd++,gpu-lets+,gslice+,local-search
 demo: .venv/installed
 	$(BIN)/bench run --instances 64gpu-cost,igniter-12 --schedulers $(HEURISTICS),cpsat,colgen --ledger results/demo.sqlite
@@ -21,11 +21,11 @@ demo: .venv/installed
 	@echo "ledger: results/demo.sqlite    figures: results/figures/    page: results/site/index.html"
 	$(BIN)/bench show 64gpu-cost igniter-12 --best --ledger results/demo.sqlite
 
-# On a host with one GPU: profile, fit, plan, replay and report in 25 minutes; elsewhere it prints what it would do.
+# On a host with one GPU: profile, fit, plan, replay and report in at most 25 minutes. On other hosts: print the steps.
 gpu: .venv/installed
 	$(BIN)/bench gpu -o results/gpu
 
-# Tests run on several cores, file by file; what times and kills the bench's workers has the machine to itself.
+# Tests run on several cores, file by file. Tests that time or kill the bench's workers run alone afterwards.
 PROCESSES := tests/bench/runner
 test: .venv/installed
 	$(BIN)/pytest -m "not soak" --numprocesses auto --maxprocesses 4 --dist loadfile --ignore=$(PROCESSES)
@@ -34,7 +34,7 @@ test: .venv/installed
 soak: .venv/installed
 	$(BIN)/pytest -m soak
 
-# Coverage-guided: files that no reader was ever shown. FUZZ_S seconds.
+# Fuzz the file readers for FUZZ_S seconds, guided by coverage.
 FUZZ_S ?= 120
 fuzz: .venv/installed
 	$(BIN)/pip install --quiet --editable '.[test,fuzz]'

@@ -14,7 +14,7 @@ from instances import Instance, Objective, Partition, Plan, PlanClass
 
 
 class Status(StrEnum):
-    """Status that a scheduler reports for its own result."""
+    """Claim of a scheduler about its own result."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -31,7 +31,7 @@ class Bound:
     value
         Value in the objective's unit: dollars per hour, requests per second or rate multiple.
     certified
-        Whether it is proven for the true problem with safe rounding. ``False``: a bound of a model of the problem.
+        Whether it is proven for the true problem with safe rounding. If not, it holds for a model of the problem.
     plan_class
         Widest class of plans for which it holds.
     allowed_shares
@@ -107,14 +107,13 @@ class Outcome:
     Attributes
     ----------
     status
-        The scheduler's own claim; the judge decides on feasibility.
+        The scheduler's claim; the judge decides on feasibility.
     plan, bound
         Best plan and best bound, if any.
     statistics
         Numbers to record by name, such as nodes or columns.
     reason
-        One line for people that explains a missing plan, such as the workload that no GPU can serve, or a missing
-        claim.
+        Why there is no plan or no claim, in one line for people, such as the workload that no GPU can serve.
     proof
         Nodes of the branching tree from which the bound follows, the root first; empty if there is none to give.
     """
@@ -129,7 +128,7 @@ class Outcome:
     def prices(self, instance: Instance) -> dict[str, float]:
         """Return the dual of each workload at the root of the proof, by id; empty without one.
 
-        It is the part of the bound, in the objective's unit, that falls away with the workload.
+        The dual is the workload's part of the bound, in the objective's unit.
         """
         roots = [node for node in self.proof if isinstance(node, Duals)]
         return {w.id: price for w, price in zip(instance.workloads, roots[0].workloads, strict=True)} if roots else {}
@@ -196,8 +195,8 @@ class Scheduler(Protocol):
     - ``own_model: ClassVar[bool] = True`` says that the scheduler predicts latencies by its own model, such as one
       without interference. Its ``feasible`` then refers to that model, and the judge may find violations.
     - ``left_out: ClassVar[Mapping[Objective, str]]`` gives the reason for each objective that is left out on purpose.
-    - ``no_services: ClassVar[str]`` says why it does not plan language-model services: such a scheduler computes
-      latencies or rates itself, without the latency budget.
+    - ``no_services: ClassVar[str]`` says why it does not plan language-model services, such as that it computes
+      latencies or rates itself instead of using the latency budget.
     - ``write_model(self, instance, file) -> None`` writes the model of an instance that the scheduler solves, for other
       solvers; ``model_formats: ClassVar[frozenset[str]]`` has the endings of such files, such as ``.mps``.
     - ``plan_of_solution(self, instance, solution, where) -> Plan | None`` returns the plan of a solution of that model,
@@ -212,7 +211,6 @@ class Scheduler(Protocol):
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return a plan for ``instance`` within the limits of ``run``."""
-        ...
 
 
 class Capable(Protocol):
@@ -221,7 +219,6 @@ class Capable(Protocol):
     @property
     def objectives(self) -> frozenset[Objective]:
         """Objectives that it solves."""
-        ...
 
 
 def partitions(scheduler: object) -> frozenset[Partition]:

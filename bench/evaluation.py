@@ -15,10 +15,10 @@ MOST_REQUESTS = 100_000_000
 """Most requests that are simulated for a row; a core simulates so many in about a minute."""
 
 MOST_CHECKED = 1_000_000_000
-"""Most requests for which a row's plan is tested; a core takes some 90 seconds for so many."""
+"""Most requests in the test of a row's plan; a core takes some 90 seconds for so many."""
 
 UNCHECKED = "not checked"
-"""Beginning of the reason why a plan is not tested."""
+"""First words of the reason why a plan is not tested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Trial:
 
     @property
     def reality(self) -> str | None:
-        """Difference between the true and the planned performance in words, or ``None`` if there is none."""
+        """Difference of the true performance from the planned one in words, or ``None`` if there is none."""
         error = f"figures off by up to {100.0 * self.error:g} %" if self.error else ""
         return ", ".join(filter(None, (self.truth, error))) or None
 
@@ -102,7 +102,7 @@ class Trial:
         return instance if self.reality is None else misspecified(instance, self.truth, self.error, seed)
 
     def too_many_requests(self, plan: Plan, instance: Instance) -> str | None:
-        """Return why ``plan`` is not simulated, if so many requests would arrive that the bench refuses it."""
+        """Return why a plan is not simulated if too many requests would arrive, otherwise ``None``."""
         from bench.plan_simulation import Settings, expected_requests
 
         if self.arrivals is None or instance.objective is Objective.COLOCATION:
@@ -114,7 +114,7 @@ class Trial:
 
     def simulated(self, plan: Plan, instance: Instance, truth: Instance, seed: int) -> dict[str, Any] | None:
         """Simulate a plan with the true performance of ``truth``; return JSON values, ``None`` without a simulation."""
-        # Loads compiled code, which figures and tasks that only state a trial do not need.
+        # These modules load compiled code, which figures and tasks that only describe a trial do not need.
         from bench.plan_simulation import Settings, no_simulation, simulate
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
@@ -123,7 +123,7 @@ class Trial:
         return {"arrivals": self.arrivals.label, **found.to_json(histograms=True)}
 
     def cannot_check(self, plan: Plan, instance: Instance) -> str | None:
-        """Return why ``plan`` is not tested although the test is on."""
+        """Return why a plan is not tested if the test is on and impossible, otherwise ``None``."""
         from bench.holding import expected_requests_of_test
         from bench.plan_simulation import no_simulation
 
@@ -137,7 +137,10 @@ class Trial:
         return None if reason is None else f"{UNCHECKED}: {reason}"
 
     def checked(self, plan: Plan, instance: Instance, truth: Instance) -> "Holding | None":
-        """Test, if asked to, whether a plan holds with the true performance of ``truth``; see ``cannot_check``."""
+        """Test whether a plan holds with the true performance of ``truth``; return ``None`` if the test is off.
+
+        The plan must be one for which ``cannot_check`` returns ``None``.
+        """
         from bench.holding import holding
         from bench.plan_simulation import finished
 

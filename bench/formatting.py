@@ -52,8 +52,7 @@ def clock(duration_s: float) -> str:
     """Return a duration as hours, minutes and seconds, or as a number if it is implausibly long."""
     if duration_s > _MOST_CLOCK_S:
         return f"{duration_s:.3g} s"
-    text = str(timedelta(seconds=round(duration_s)))
-    return text.removeprefix("0:")
+    return str(timedelta(seconds=round(duration_s))).removeprefix("0:")
 
 
 def result(row: Row) -> str:
@@ -65,13 +64,13 @@ def result(row: Row) -> str:
 
 
 def beaten_by(better: BetterPlan) -> str:
-    """Return a better plan than a proven optimum in words: ``16.40 $/h with split plans by elastic-partitioning``."""
+    """Return in words the plan that beats a proven optimum: ``16.40 $/h with split plans by elastic-partitioning``."""
     row = better.row
     return f"{worth(row.value, objective_of(row))} with {better.outside} by {row.scheduler}"
 
 
 ON_PAPER = "on paper"
-"""Replacement of the judge's tick beside a plan that has no violation but does not hold."""
+"""Words in place of the judge's tick if a plan has no violation but does not hold."""
 
 HOLDS_MEANS = (
     "holds: whether every workload keeps its attainment in 10 simulations of 300 s (bench run --check-holds, bench"
@@ -113,7 +112,7 @@ def held(row: Row) -> str:
 
 
 def holds_in_words(held: bool, late: int) -> str:
-    """Return the result of the test in words; a plan without ``late`` workloads may still fail for all together."""
+    """Return the result of the test in words; it may fail for all requests together although no workload is late."""
     return "yes" if held else f"no, {late} late" if late else "no, late in total"
 
 
@@ -128,17 +127,14 @@ class LabelledRun(Protocol):
     @property
     def key(self) -> str:
         """Key of its row."""
-        ...
 
     @property
     def scheduler(self) -> str:
         """Spec of the scheduler; ``b@a`` runs ``a`` first."""
-        ...
 
     @property
     def parameters(self) -> JsonObject:
         """Values of all parameters, by scheduler name."""
-        ...
 
 
 def labels(runs: Sequence[LabelledRun]) -> dict[str, str]:

@@ -3,9 +3,9 @@
 A plan holds if no workload's attainment is below the target by a one-sided test at ``LEVEL`` divided by the number of
 workloads (Bonferroni), and the pooled attainment is at least the target minus ``POOLED_MARGIN``. The attainment of a
 workload is the fraction of its requests that are served within their SLO, over ``SEEDS`` simulations of ``SECONDS``
-each. Late requests come in clusters, so its standard error is that of the means of blocks of ``BLOCK_S`` (about a
-hundred of them). The simulations have dynamic interference and dropping, and no noise; under ``goodput`` only admitted
-requests count.
+each. Late requests come in clusters, so the standard error of the attainment is computed from a hundred blocks of
+``BLOCK_S``, not from single requests. The simulations have dynamic interference and dropping, and no noise; under
+``goodput`` only admitted requests count.
 """
 
 import math
@@ -38,8 +38,6 @@ class Attained:
 
     Attributes
     ----------
-    workload
-        Its id.
     requests
         Measured requests.
     attainment, standard_error
@@ -105,12 +103,7 @@ def holding(
 ) -> Generator[float, None, Holding]:
     """Test a plan; yield the finished fraction.
 
-    Parameters
-    ----------
-    plan, instance, truth
-        See ``bench.plan_simulation.simulate``.
-    arrivals
-        Arrivals of the simulations.
+    ``plan``, ``instance`` and ``truth`` are as in ``bench.plan_simulation.simulate``.
 
     Raises
     ------
@@ -118,9 +111,8 @@ def holding(
         If the plan cannot be simulated, or the instance has applications.
     """
     if instance.applications:
-        raise InputError(
-            "--check", f"{instance.name} has applications; only workloads with an SLO of their own are tested"
-        )
+        problem = f"{instance.name} has applications; only workloads with an SLO of their own are tested"
+        raise InputError("--check", problem)
     found = []
     for n in range(SEEDS):
         settings = Settings(arrivals, SECONDS, seed=FIRST_SEED + n, by_second=True)

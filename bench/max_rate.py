@@ -2,9 +2,9 @@
 
 For every multiple, the scheduler makes a new plan, which is then simulated. A multiple holds if at most 1 % of the
 requests are not served in time. Smaller multiples need not hold: at low rates a plan has few gpulets, which are nearly
-full. The search therefore doubles the rates as long as there is a plan to simulate, even if it does not hold. Then it
-grows the rates in small steps from the largest multiple that holds until one does not. It halves the rates only if none
-of the multiples holds.
+full. The search therefore doubles the rates as long as there is a plan to simulate and it is not overloaded, even if it
+does not hold. Then it grows the rates in small steps from the largest multiple that holds until one does not. It halves
+the rates only if none of the multiples holds.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ MOST = 2.0**10
 """Multiple from which rates that do not hold are not doubled: some schedulers return a plan for any rate."""
 
 _OVERLOAD = 0.5
-"""Fraction of requests not in time above which no higher rates hold, if the plan also has a violation of a rate."""
+"""Fraction of requests not in time above which a plan with a violated rate is overloaded: no higher rates will hold."""
 
 _PROMISES = frozenset({"latency", "rate", "duty-cycle"})
-"""Kinds of violation that concern time; the simulation decides whether they matter."""
+"""Kinds of violation that concern time; the simulation shows whether they matter."""
 
 
 @dataclass(slots=True)
@@ -70,8 +70,7 @@ class Climb:
     def take(self, multiple: float, row: Row) -> None:
         """Record the result of a run at a multiple of the rates."""
         self.rows[multiple] = row
-        problem = not_held(row)
-        if problem is not None:
+        if (problem := not_held(row)) is not None:
             self.problems[multiple] = problem
 
     @property
@@ -106,34 +105,26 @@ def not_held(row: Row) -> str | None:
     """Return why a run does not show that its rates can be served, or ``None`` if it does."""
     if row.failed:
         return row.reason or str(row.termination)
-    if not _can_be_tried(row):
-        if row.plan is None:
-            return row.reason or f"no plan: {row.status}"
-        broken = _broken(row)
-        return f"the plan violates {', '.join(sorted(broken))}" if broken else "the plan cannot be simulated"
-    late = late_fraction(row)
-    if late is None or late <= VIOLATIONS_ALLOWED:
-        return None
-    return f"{100.0 * late:.1f} % of the requests not in time"
+    if row.plan is None:
+        return row.reason or f"no plan: {row.status}"
+    if broken := _broken(row):
+        return f"the plan violates {', '.join(sorted(broken))}"
+    if (late := late_fraction(row)) is None:
+        return "the plan cannot be simulated"
+    return None if late <= VIOLATIONS_ALLOWED else f"{100.0 * late:.1f} % of the requests not in time"
 
 
 def _higher_may_hold(row: Row) -> bool:
     """Return whether higher rates may hold with another plan although these do not."""
-    overloaded = (late_fraction(row) or 0.0) > _OVERLOAD and "rate" in _kinds(row)
-    return _can_be_tried(row) and not overloaded
-
-
-def _can_be_tried(row: Row) -> bool:
-    """Return whether there is a simulated plan with no violations except those that concern time."""
-    return row.plan is not None and not _broken(row) and late_fraction(row) is not None
+    late = late_fraction(row)
+    if row.plan is None or late is None or _broken(row):
+        return False
+    return late <= _OVERLOAD or all(violation["kind"] != "rate" for violation in row.violation_details)
 
 
 def _broken(row: Row) -> set[str]:
-    return _kinds(row) - _PROMISES
-
-
-def _kinds(row: Row) -> set[str]:
-    return {violation["kind"] for violation in row.violation_details}
+    """Return the kinds of violation that do not concern time."""
+    return {violation["kind"] for violation in row.violation_details} - _PROMISES
 
 
 def late_fraction(row: Row) -> float | None:
@@ -159,7 +150,7 @@ def with_all_served(instance: Instance) -> Instance:
 
 
 def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: float = STEP) -> list[Climb]:
-    """Find the largest rates of every task's instance with concurrent searches; return them in the order of the tasks.
+    """Find the largest rates for every task, in concurrent searches; return these in the order of the tasks.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ cycle. The performance model gives the time of a batch of its actual size, with 
 import math
 from collections.abc import Callable, Generator
 from functools import cache
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from bench.judging.judge import check_belongs
 from bench.simulation.driver import Simulation
@@ -24,35 +24,18 @@ from instances.suites import suite
 
 Result = TypeVar("Result")
 
-__all__ = [
-    "Interference",
-    "Series",
-    "Served",
-    "Settings",
-    "Simulated",
-    "finished",
-    "no_simulation",
-    "offered_rps",
-    "simulate",
-]
+__all__ = ["Interference", "Series", "Served", "Settings", "Simulated", "finished", "no_simulation", "simulate"]
 
 
 def simulate(
-    plan: Plan,
-    instance: Instance,
-    settings: Settings | None = None,
-    truth: Instance | None = None,
+    plan: Plan, instance: Instance, settings: Settings | None = None, truth: Instance | None = None
 ) -> Simulated:
     """Simulate a plan.
 
     Parameters
     ----------
-    plan
-        Plan to simulate. It may violate constraints if there are figures for all of its batches.
-    instance
-        Instance of the plan.
-    settings
-        Arrivals, durations and other settings.
+    plan, instance
+        Plan to simulate, and its instance. The plan may violate constraints if there are figures for all its batches.
     truth
         The same instance with the true performance of its GPUs, if it differs from the planner's model.
 
@@ -71,8 +54,7 @@ def finished(steps: Generator[float, None, Result], tell: Callable[[float], obje
         try:
             tell(next(steps))
         except StopIteration as done:
-            found: Result = done.value
-            return found
+            return cast(Result, done.value)
 
 
 def simulation(
@@ -119,7 +101,7 @@ def no_simulation(plan: Plan, instance: Instance) -> str | None:
 
 @cache
 def warm_simulation() -> None:
-    """Simulate a tenth of a second so that no run waits for the compiler; slow only on the first call on a host."""
+    """Simulate a tenth of a second, so that no run waits for the compiler; this is slow only once on a host."""
     instance = suite("igniter-3").build()[0]
     gpulets = tuple(Gpulet(10, (Slot(w.id, 1, w.rate_rps),)) for w in instance.workloads)
     simulate(Plan(instance.name, (PlacedGpu(instance.gpus[0].type.name, gpulets),)), instance, Settings(seconds=0.1))

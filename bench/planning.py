@@ -1,4 +1,4 @@
-"""Tasks of a run, planned from the options of the command line."""
+"""Tasks for the options of a command."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +40,8 @@ class Limits:
     def task(self, problem: Instance | ScenarioSet, infos: Sequence[SchedulerInfo], seed: int, trial: Trial) -> Task:
         """Return the task of one run under these limits."""
         scenarios = problem if isinstance(problem, ScenarioSet) else None
+        if scenarios is not None:  # its thousands of plans are not simulated
+            trial = replace(trial, arrivals=None, check_holds=False)
         return Task(
             instance=base_of(problem),
             stages=tuple(info.stage for info in infos),
@@ -49,9 +51,7 @@ class Limits:
             memory_limit_mb=self.memory_limit_gb * _MIB_PER_GB,
             threads=self.threads,
             scenarios=scenarios,
-            trial=trial
-            if scenarios is None
-            else replace(trial, arrivals=None, check_holds=False),  # its thousands of plans are not simulated
+            trial=trial,
         )
 
 
@@ -106,8 +106,8 @@ class RunOrder:
         ``name`` or ``name@start``; ``None`` for all schedulers that support an instance's objective.
     parameters
         ``name.parameter=value``; with ``value,value`` every combination is a separate variant.
-    seeds, limits, trial
-        Seeds, limits and trial of every run.
+    limits, trial
+        Limits and trial of every run.
     own_arrivals
         Whether every plan is simulated under the arrivals of its instance, not under those of ``trial``.
     """
@@ -134,7 +134,7 @@ def plan_tasks(order: RunOrder) -> tuple[list[Task], list[str]]:
 
 
 def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]]:
-    """Return the same as ``plan_tasks`` for several orders.
+    """Return the result of ``plan_tasks`` for several orders.
 
     The schedulers of all orders are inspected together, since inspection takes most of the time.
     """
@@ -145,10 +145,10 @@ def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]
         _variants(named.values(), _overrides(order.parameters, known, named.values()))
         for order, named in zip(orders, specs, strict=True)
     ]
-    distinct = {_variant(*each): each for stages in asked for each in stages}
+    distinct = {key: variant for stages in asked for key, variant in stages.items()}
     infos = dict(zip(distinct, inspect_variants(list(distinct.values())), strict=True))
     return [
-        _tasks(order, named, [infos[_variant(*each)] for each in stages])
+        _tasks(order, named, [infos[key] for key in stages])
         for order, named, stages in zip(orders, specs, asked, strict=True)
     ]
 
@@ -191,15 +191,14 @@ def _specs(order: RunOrder, known: Mapping[str, Entry]) -> dict[str, tuple[Entry
 
 def _variants(
     specs: Iterable[Sequence[Entry]], overrides: Mapping[str, Mapping[str, str]]
-) -> list[tuple[Entry, Mapping[str, str]]]:
-    """Return the schedulers of all ``specs``, each with every combination of its ``overrides``."""
+) -> dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Entry, Mapping[str, str]]]:
+    """Return the schedulers of all ``specs``, each with every combination of its ``overrides``, by name and values."""
     stages = {entry.name: entry for spec in specs for entry in spec}
-    return [(entry, variant) for name, entry in stages.items() for variant in variants(overrides.get(name, {}), name)]
-
-
-def _variant(entry: Entry, overrides: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return a key that identifies a scheduler with these ``overrides``."""
-    return entry.name, tuple(overrides.items())
+    return {
+        (name, tuple(variant.items())): (entry, variant)
+        for name, entry in stages.items()
+        for variant in variants(overrides.get(name, {}), name)
+    }
 
 
 def _overrides(

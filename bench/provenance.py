@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,9 +48,14 @@ def sources_hash(packages: Iterable[str]) -> str:
 def _package_hash(package: str) -> str:
     digest = sha256()
     for name, file in sorted(_files(package)):
-        content = sha256(file.read_bytes()).hexdigest()
-        digest.update(f"{name}={content};".encode())
+        digest.update(f"{name}={file_hash(file)};".encode())
     return digest.hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _files(package: str) -> Iterable[tuple[str, Path]]:

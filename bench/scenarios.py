@@ -87,14 +87,10 @@ def judge_scenarios(
 
     Parameters
     ----------
-    scenarios
-        The set with the instances that judge its plans.
-    first
-        Position of the first scenario.
-    plans
-        Plans in the format of plan files; ``None`` if the scheduler has no plan.
-    decision_s
-        Time for each plan.
+    scenarios, first
+        The set with the instances that judge its plans, and the position of the first scenario.
+    plans, decision_s
+        Plans in the format of plan files, ``None`` where the scheduler has none, and the time for each.
 
     Returns
     -------

@@ -44,8 +44,16 @@ def find_problems(given: Sequence[str | Instance | ScenarioSet], where: str) -> 
     return list(found.values())
 
 
+def find_plain_instances(given: Sequence[str], where: str) -> list[Instance]:
+    """Return the instances that texts name as in ``find_problems``; refuse scenario sets."""
+    found = find_problems(given, where)
+    if sets := [one.name for one in found if isinstance(one, ScenarioSet)]:
+        raise InputError(f"{where} {sets[0]}", "is a scenario set; expected instances")
+    return [one for one in found if isinstance(one, Instance)]
+
+
 def _listed(given: Sequence[str | Instance | ScenarioSet], where: str) -> Iterator[tuple[str, Instance | ScenarioSet]]:
-    """Yield every problem with its origin, which is empty for one that is not named by a text."""
+    """Yield every problem with the text that names it, which is empty for an object."""
     seen: set[str] = set()
     for one in given:
         if not isinstance(one, str):
@@ -97,7 +105,8 @@ def named_instances(name: str) -> list[Instance]:
     """Return the built-in instance called ``name``, or all instances of the suite called ``name``.
 
     An instance takes precedence over a suite. A scenario of a set is an instance; the set itself is not.
-    ``library/NAME`` is an instance of the library, ``library/PATTERN`` all whose names match; plans name it ``NAME``.
+    ``library/NAME`` is an instance of the library, which plans call ``NAME``; ``library/PATTERN`` stands for all that
+    match.
     """
     if name.startswith(MARK):
         return [LIBRARY.instance(each) for each in LIBRARY.names(name.removeprefix(MARK))]
@@ -134,8 +143,8 @@ def pool_in_words(instance: Instance) -> str:
 
 def looks_like_file(text: str) -> bool:
     """Return whether ``text`` must be a path and cannot be a built-in name."""
-    written_so = os.sep in text or text.endswith(".json") or has_magic(text)
-    return written_so or os.path.exists(text)  # noqa: PTH110 - see names_in
+    is_path = os.sep in text or text.endswith(".json") or has_magic(text)
+    return is_path or os.path.exists(text)  # noqa: PTH110 - see names_in
 
 
 def anchored(text: str, folder: Path) -> str:
@@ -162,27 +171,22 @@ def _found(text: str, where: str) -> Iterator[tuple[str, Instance | ScenarioSet]
     if text in SCENARIO_SUITES:
         yield f'"{text}"', SCENARIO_SUITES[text].build()
         return
-    named = named_instances(text)
-    if named:
+    if named := named_instances(text):
         yield from ((f'"{text}"', instance) for instance in named)
         return
-    path = Path(text)
     if not looks_like_file(text):
         raise unknown_name(where, "suite, instance or file", text, known_names(), [*SUITES, *SCENARIO_SUITES])
     if os.path.isdir(text):  # noqa: PTH112 - see names_in
-        yield from _read(sorted(map(str, path.glob("*.json"))), where, f'folder "{text}" contains no *.json files')
+        files = sorted(map(str, Path(text).glob("*.json")))
+        yield from _read(files, where, f'folder "{text}" contains no *.json files')
     elif has_magic(text) and not os.path.exists(text):  # noqa: PTH110 - see names_in
-        found = sorted(file for file in _matching(text, where) if os.path.isfile(file))  # noqa: PTH113 - see names_in
-        yield from _read(found, where, f'"{text}" matches no file')
+        try:
+            found = glob(text, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute patterns
+        except ValueError:
+            raise InputError(where, "no file can have this name") from None
+        yield from _read(sorted(filter(os.path.isfile, found)), where, f'"{text}" matches no file')
     else:
-        yield text, read_instance(path)
-
-
-def _matching(pattern: str, where: str) -> list[str]:
-    try:
-        return glob(pattern, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute patterns
-    except ValueError:
-        raise InputError(where, "no file can have this name") from None
+        yield text, read_instance(Path(text))
 
 
 def _read(files: Sequence[str], where: str, nothing: str) -> Iterator[tuple[str, Instance]]:

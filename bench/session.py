@@ -1,10 +1,10 @@
 """Functions for scripts and notebooks: run schedulers, judge and simulate plans, load instances.
 
-``import bench`` has them all; the command line plans, runs, judges and simulates by the same functions.
+``import bench`` offers them all. They use the same code as the command line.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from warnings import warn
@@ -64,7 +64,7 @@ def run(
     parameters
         Values by ``"scheduler.parameter"``.
     seeds
-        One run for each.
+        Seeds, each for a run of its own.
     time_limit_s, work_limit, memory_limit_gb, threads
         Limits of every run.
     jobs
@@ -75,11 +75,12 @@ def run(
     check_holds
         Whether to test if every plan holds, in 10 simulations of 300 s: columns ``holds`` and ``late_workloads``.
     headroom
-        Factor on every latency that the schedulers plan with.
+        Factor on every predicted latency while planning.
     truth, error
-        Performance model by which the GPUs really behave, and the largest relative error of their figures.
+        True performance model of the GPUs, and the largest relative error of their figures.
     ledger
-        Ledger that takes the rows and gives those it has; a path is made if need be. Without one, nothing is kept.
+        Ledger that stores the rows, and whose rows are reused; a missing file is created. Without a ledger, no row is
+        kept.
     retry
         Whether failed runs of the ledger are run again.
     listener
@@ -138,9 +139,7 @@ def table(ledger: Ledger | str | Path) -> DataFrame:
     InputError
         If there is no such ledger.
     """
-    if isinstance(ledger, Ledger):
-        return all_columns(ledger)
-    with Ledger(Path(ledger)) as opened:
+    with nullcontext(ledger) if isinstance(ledger, Ledger) else Ledger(Path(ledger)) as opened:
         return all_columns(opened)
 
 
@@ -195,7 +194,7 @@ def simulate(
     seed
         Seed of the arrivals and of the error.
     interference
-        ``dynamic``: of batches that overlap; ``static``: of all residents at all times.
+        ``dynamic``: only batches that overlap slow each other; ``static``: all gpulets of a GPU do, at all times.
     drop
         Whether requests that can no longer be in time are dropped.
     truth, error
@@ -229,7 +228,7 @@ def load(name: str | Path) -> Instance:
     Raises
     ------
     InputError
-        If there is none, or the name is that of several.
+        If nothing has this name, or several instances do.
 
     Examples
     --------
@@ -260,7 +259,7 @@ def _pair(plan: AnyPlan, instance: str | Path | Instance | None) -> tuple[Plan, 
 
 @contextmanager
 def _named_as_arguments() -> Iterator[None]:
-    """Name arguments of these functions, not options of the command line, in errors."""
+    """Replace options of the command line by arguments of these functions in errors."""
     try:
         yield
     except InputError as error:

@@ -20,14 +20,10 @@ class Stage:
 
     Attributes
     ----------
-    name
-        Registered name.
     target
         Location of its class as ``module:attribute``; only the worker imports it.
-    overrides
-        Parameters from the user, as text.
-    parameters
-        Values of all parameters as JSON, for the row and its key.
+    overrides, parameters
+        Parameters from the user, as text; values of all parameters as JSON, for the row and its key.
     distribution, version
         Distribution of the scheduler.
     """
@@ -50,23 +46,17 @@ class Task:
         Instance to solve; for a scenario set, its base instance.
     stages
         Schedulers in the order of execution, each starting from the plan of the one before; usually one.
-    seed
-        Seed of all random choices.
     time_limit_s
         Time limit of all stages together, from the end of their ``warm``.
     work_limit
         Units of work of each stage, in its own unit, or ``None``. See ``bench.api.Scheduler``.
     memory_limit_mb
         Address space of every process of the run, in MiB (``RLIMIT_AS``), or ``None``. Imports alone take up to 2 GiB.
-    threads
-        Number of threads of schedulers and solvers.
     source
         Source of the figures in the row: ``plan`` or ``replay``.
     scenarios
         Set whose scenarios are solved instead of ``instance``. They run in chunks; the time limit applies to each
         chunk.
-    trial
-        Conditions of planning and evaluation.
     """
 
     instance: Instance
@@ -93,7 +83,7 @@ class Task:
             raise InputError("threads", f"{self.threads}; expected at least 1")
         if not 0 <= self.seed < 2**63:
             raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
-        _ = self.reality  # a wrong trial fails here instead of after the run
+        _ = self.reality  # raises for a wrong trial before the run, not after it
 
     @cached_property
     def reality(self) -> Instance:
@@ -134,8 +124,8 @@ class Task:
             "stages": [
                 {
                     "name": stage.name,
-                    "target": Path(stage.target).name,  # of a file without its folder, which changes nothing
-                    # All values if the class could be loaded, so that an explicit default gives the same key.
+                    "target": Path(stage.target).name,  # without the folder of a file, which has no effect
+                    # ``parameters`` has all values if the class can be loaded: a default, if given, changes no key.
                     "parameters": {**stage.overrides, **stage.parameters},
                     "distribution": [stage.distribution, stage.version],
                 }

@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Flags, Floats, Ints
@@ -26,19 +25,17 @@ MARGIN = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rates that a workload may be planned for, and the value of each.
+    """Rates that a workload may be planned for, and the rank of each; arrays of shape (rates,).
 
     Attributes
     ----------
-    rate_rps
-        Shape (rates,).
     step
-        Rank by value: a configuration may replace another of the same or a lower step. Under ``goodput`` the steps are
-        multiples of 5 % of the workload's own rate; otherwise all rates have the same step.
+        Rank: a configuration may replace another of the same or a lower step. If a workload may be served in part,
+        step s is s times 5 % of its own rate. Otherwise all rates have the same step.
     """
 
-    rate_rps: NDArray[np.float64]
-    step: NDArray[np.int64]
+    rate_rps: Floats
+    step: Ints
 
 
 def rates_of(instance: Instance, workload: int) -> Rates:
@@ -80,7 +77,7 @@ class Configurations:
     budget_ms
         Latency budget: the longest GPU time within the SLO rule.
     demand
-        Demand that its neighbours see: L2 (percent), DRAM (percent) and power (W), shape (configurations, 3).
+        L2 (percent), DRAM (percent) and power (W), shape (configurations, 3).
     conditions
         Linear conditions for co-location, shape (configurations, 2, 5). Beside others the workload stays within its
         budget iff both rows hold. A row holds if its first four numbers times (N, C, D, P) sum to at most the fifth. N
@@ -106,7 +103,7 @@ class Configurations:
 
 
 def why_not_exact(tables: Tables) -> str:
-    """Name the property of this module that the tables violate; return an empty string if there is none."""
+    """Return which property that this module relies on fails for the tables; empty if both hold."""
     if not premises_hold(tables):
         return "least shares need not exist: a demand falls as the share grows, or interference shortens a latency"
     if not linear_conditions_hold(tables):
@@ -117,21 +114,19 @@ def why_not_exact(tables: Tables) -> str:
 def configurations_on(view: View, rates: Sequence[Rates], deadline: float = math.inf) -> list[Configurations]:
     """Return the configurations of every workload on one GPU type that some optimal plan may need.
 
-    The list of a workload that no such GPU serves alone is empty.
+    A workload that no such GPU serves alone has none.
 
     Parameters
     ----------
-    view
-        The instance as seen from the GPU type.
     rates
         Rates that each workload may be planned for, in the order of the instance.
     deadline
-        ``time.monotonic()`` value at which to give up: budgets that depend on the share take milliseconds per workload.
+        ``time.monotonic()`` value at which to stop: budgets that depend on the share take milliseconds per workload.
 
     Raises
     ------
     TimeoutError
-        If the deadline has passed before the last workload.
+        If the deadline passes before the last workload.
     """
     servable = []
     for w, offered in enumerate(rates):
@@ -144,7 +139,7 @@ def configurations_on(view: View, rates: Sequence[Rates], deadline: float = math
 def servable_configurations(view: View, workload: int, rates: Rates) -> Configurations:
     """Return all configurations that are feasible alone on a GPU, by batch, step and share.
 
-    At a batch and share, a rate is left out if another rate has at least its step and at least its latency budget.
+    At every batch and share, a rate is left out if another rate has no lower step and no smaller latency budget.
     """
     tables, model = view.tables, int(view.model[workload])
     batch = np.arange(1, int(tables.max_batch[model]) + 1)
@@ -168,7 +163,7 @@ def servable_configurations(view: View, workload: int, rates: Rates) -> Configur
 
 
 def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
-    """Mark the rates that no other rate of the same batch and share dominates; shape (batches, rates, shares)."""
+    """Mark the rates that no other rate dominates at the same batch and share; shape (batches, rates, shares)."""
     best = np.zeros(budget_ms.shape, dtype=bool)
     largest = np.full(budget_ms.shape[::2], -np.inf)
     order = np.lexsort((np.arange(len(step)), -step))
@@ -208,13 +203,7 @@ def needed(servable: Sequence[Configurations], tables: Tables) -> list[Configura
     At the least shares of a feasible GPU, the next smaller share of any resident violates its budget. A share is
     therefore needed only if the next smaller one violates the budget beside some set of others that fits into the
     remaining shares. The number and the demands of the others are each bounded by a knapsack over the other workloads.
-
-    Parameters
-    ----------
-    servable
-        Complete lists from ``servable_configurations``, one per workload.
-    tables
-        Tables of the GPU type.
+    ``servable`` must have all configurations of each workload from ``servable_configurations``.
     """
     worst = most_company(servable, tables.share_units)
     kept = []
@@ -231,13 +220,13 @@ def needed(servable: Sequence[Configurations], tables: Tables) -> list[Configura
 
 
 def most_company(workloads: Sequence[Configurations], share_units: int) -> Floats:
-    """Bound what the others can have in the shares left on one GPU: number, L2, DRAM and power demand, each separately.
+    """Bound the number and the L2, DRAM and power demands of the other workloads on a GPU, each quantity by itself.
 
     Returns
     -------
     numpy.ndarray
-        Shape (4, workloads + 1, share_units + 1). Entry [q, w, s] is the most of quantity q that workloads other than w
-        can have in s units together. The last w excludes no workload.
+        Shape (4, workloads + 1, share_units + 1). Entry [q, w, s] is the largest sum of quantity q over workloads other
+        than w that fit into s units. The last w excludes no workload.
     """
     count = len(workloads)
     most = np.zeros((4, count + 1, share_units + 1))
@@ -255,17 +244,10 @@ def most_company(workloads: Sequence[Configurations], share_units: int) -> Float
 
 
 def undominated(configurations: Configurations, count_steps: bool = True) -> Configurations:
-    """Drop dominated configurations: another one may replace them on any feasible GPU.
+    """Drop the dominated configurations of one workload: another one may replace them on any feasible GPU.
 
-    The dominating configuration needs no more units and memory and has no larger demand. Its step is no lower, and both
-    its conditions follow from those of the dominated one.
-
-    Parameters
-    ----------
-    configurations
-        Configurations of one workload.
-    count_steps
-        Whether the steps of the rates are compared.
+    The dominating configuration needs no more units and memory and has no larger demand. Its step is no lower (not
+    compared without ``count_steps``), and both its conditions follow from those of the dominated one.
     """
     worth = configurations.step if count_steps else np.zeros_like(configurations.step)
     # A dominating configuration precedes those that it dominates.

@@ -1,7 +1,7 @@
-"""Confirmation of a claim by column generation, whose bounds are certified.
+"""Confirmation of a solver's claim by column generation, whose bounds are certified.
 
-A solver of nonlinear models works in floating point, so its claims are not proofs. This bench claims optimality or
-infeasibility only if a certified bound confirms it.
+A solver of nonlinear models computes in floating point, so its claims are not proofs. ``minlp`` repeats SCIP's claim
+that a plan is optimal, or that none exists, only if column generation confirms it.
 """
 
 from dataclasses import dataclass, replace
@@ -17,14 +17,10 @@ AGREEMENT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Result of checking one claim by column generation.
+    """Result of checking one claim by column generation, with the certified bound if there is one.
 
     Attributes
     ----------
-    confirmed
-        Whether the claim holds.
-    bound
-        The certified bound, if there is one.
     reason
         Why the instance is infeasible, or why the claim is not confirmed; empty for a confirmed plan.
     """

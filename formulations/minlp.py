@@ -3,11 +3,11 @@
 The model is that of ``formulations.compact``: iGniter's equations as printed, with integer batches and shares. Pyomo
 writes it to a file (.nl) that SCIP reads through PySCIPOpt.
 
-Every nonlinear relation has a relative tolerance of 1e-6. Without it, SCIP 10.0 cuts off feasible plans: the relations
-``(k_act - k5) (p r + k4) = k1 b^2 + k2 b + k3`` and ``ability k_act = 1000 b`` hold together. Presolve probes a batch,
-and propagation leaves ``k_act`` an interval about as wide as SCIP's tolerance of 1e-9. Where the sides reach 32,000,
-no value of ``ability`` is left. Rows scaled to size 1, one-sided where the model allows it, keep these plans. A wider
-tolerance in SCIP's propagation does so too.
+Every nonlinear relation has a relative tolerance of 1e-6. Without it, SCIP 10.0 cuts off feasible plans. The relations
+``(k_act - k5) (p r + k4) = k1 b^2 + k2 b + k3`` and ``ability k_act = 1000 b`` share ``k_act``. When presolve probes a
+batch, propagation narrows ``k_act`` to an interval about as wide as SCIP's tolerance of 1e-9. Where the sides of the
+relations reach 32,000, no value of ``ability`` is left. Rows that are scaled to size 1, and one-sided where the model
+allows it, keep these plans. So does a wider tolerance in SCIP's propagation.
 
 Only the placement and the batches are read from SCIP's solution. The one-GPU kernel sets the least shares (under
 ``capacity`` the best shares), and a placement that it rejects is repaired.
@@ -80,10 +80,7 @@ class Minlp:
 
         model = build.build(search.problem, gpus, self.continuous_shares)
         model.require(limit)
-        if self.as_printed:
-            model.state_exactly()
-        else:
-            model.state_with_room()
+        model.state_relations(exact=self.as_printed)
 
         def take(value_of: Callable[[Any], float]) -> None:
             repaired = repair(search.problem, model.groups(value_of))
@@ -103,11 +100,8 @@ class Minlp:
         """Write the nonlinear model of an instance; see ``bench.api.Scheduler``."""
         from formulations.compact import export
 
-        model = export.whole_model(instance, self.continuous_shares)
-        if self.as_printed:
-            model.state_exactly()
-        else:
-            model.state_with_room()
+        _, model = export.whole_model(instance, self.continuous_shares)
+        model.state_relations(exact=self.as_printed)
         export.write(model, file)
 
 

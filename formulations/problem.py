@@ -20,8 +20,6 @@ class Offer:
 
     Attributes
     ----------
-    view
-        The instance as seen from the GPU type.
     count
         Number of GPUs; the number of workloads if the pool has no limit.
     configurations
@@ -35,7 +33,7 @@ class Offer:
     def least_fraction(self, workload: int) -> float:
         """Return the least fraction of a GPU that the workload needs; infinity if no such GPU serves it."""
         units = self.configurations[workload].units
-        return int(units.min()) / self.view.tables.share_units if len(units) else float("inf")
+        return int(units.min()) / self.view.tables.share_units if len(units) else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +45,13 @@ class Group:
 
 
 TOO_FEW = "the pool has too few GPUs to serve all workloads"
-"""Reason for infeasibility when each workload alone fits on some GPU."""
+"""Reason for infeasibility if some GPU serves each workload alone."""
 
 WHOLE = "each whole on one GPU"
-"""Addition to that reason when the search covers no plans that split workloads."""
+"""Addition to that reason if the search covers no plans that split workloads."""
 
 IN_PARTS = "each on one GPU, or in parts on several if no GPU serves it whole"
-"""Addition to that reason when some workloads are served in parts."""
+"""Addition to that reason if some workloads are served in parts."""
 
 
 class Problem:
@@ -61,14 +59,12 @@ class Problem:
 
     Parameters
     ----------
-    instance
-        The instance to solve.
     rates
         Rates that each workload may be planned for.
     deadline
         See ``configurations_on``, which may raise ``TimeoutError``; ignored if budgets are the same at every share.
     split
-        Workloads that several GPUs serve in parts, each a step of its rates.
+        Positions of the workloads that several GPUs serve in parts; each of their rates is the rate of a part.
 
     Attributes
     ----------
@@ -98,7 +94,7 @@ class Problem:
 
     def least_fraction(self, workload: int) -> float:
         """Return the least fraction of any GPU that the workload needs; infinity if no GPU serves it."""
-        return min((offer.least_fraction(workload) for offer in self.offers), default=float("inf"))
+        return min((offer.least_fraction(workload) for offer in self.offers), default=math.inf)
 
     def largest_first(self) -> list[int]:
         """Return the workload positions by decreasing fraction of a GPU that they need."""
@@ -107,15 +103,16 @@ class Problem:
     def unservable(self) -> str:
         """Name the first workload that no GPU serves even alone; return an empty string if there is none."""
         for w, asked in enumerate(self.instance.workloads):
-            if self.least_fraction(w) == float("inf") and w in self.split:
+            if self.least_fraction(w) < math.inf:
+                continue
+            if w in self.split:
                 return f"{asked.id}: no GPU of the pool serves even a part of {asked.model} at {asked.rate_rps:g} req/s"
-            if self.least_fraction(w) == float("inf"):
-                asks = f"{self.rates[w].rate_rps.min():g} req/s of {asked.model} within {asked.slo_ms:g} ms"
-                return f"{asked.id}: no GPU of the pool alone serves {asks}, and plans here split no workload"
+            asks = f"{self.rates[w].rate_rps.min():g} req/s of {asked.model} within {asked.slo_ms:g} ms"
+            return f"{asked.id}: no GPU of the pool alone serves {asks}, and plans here split no workload"
         return ""
 
     def fits(self, group: Group) -> PlacedGpu | None:
-        """Return a GPU with the group at its least shares, or ``None`` if the one-GPU kernel finds it infeasible."""
+        """Return a GPU with the residents at their least shares, or ``None`` if they do not fit on one."""
         if group not in self._placed:
             self._placed[group] = fit_gpu(self.offers[group.offer].view, group.residents)
         return self._placed[group]
@@ -132,13 +129,13 @@ class Problem:
         return all(count >= PART_STEPS for count in steps)
 
     def steps(self, resident: Resident) -> int:
-        """Return the steps of its workload that a resident serves: all of them unless the workload is split."""
+        """Return how many steps of its workload's rate a resident serves: all unless the workload is split."""
         if resident.workload not in self.split:
             return PART_STEPS
         return round(PART_STEPS * resident.rate_rps / self.instance.workloads[resident.workload].rate_rps)
 
     def trimmed(self, groups: Sequence[Group]) -> Sequence[Group]:
-        """Return groups that serve no split workload beyond its rate; they fit, because budgets fall with the rate."""
+        """Return groups that serve no split workload beyond its rate; they fit, because budgets fall as rates grow."""
         left = dict.fromkeys(self.split, PART_STEPS)
         found = []
         for group in groups if self.split else ():
@@ -163,6 +160,26 @@ RATE_TOLERANCE = 1e-9
 """Relative difference below which two rates count as equal."""
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Workload with a batch and a rate, and the units that it needs alone on a GPU."""
+
+    resident: Resident
+    units: int
+
+
+def ways_to_serve(workload: int, configurations: Configurations, most: int) -> dict[int, list[Way]]:
+    """Return by step of the rate the ``most`` different (batch, rate) pairs that need the fewest units."""
+    found: dict[int, list[Way]] = {}
+    for k in np.argsort(configurations.units, kind="stable"):
+        ways = found.setdefault(int(configurations.step[k]), [])
+        if len(ways) < most:
+            resident = Resident(workload, int(configurations.batch[k]), float(configurations.rate_rps[k]))
+            if all(way.resident != resident for way in ways):
+                ways.append(Way(resident, int(configurations.units[k])))
+    return found
+
+
 def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Group]:
     """Place workloads one by one on the first GPU that has room; leave out those that fit nowhere.
 
@@ -171,12 +188,10 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
 
     Parameters
     ----------
-    problem
-        The GPU types and the configurations.
     order
         Workload positions; each occurrence of a split workload places one part.
     price
-        Price of a GPU of each offer.
+        Price of a GPU, by offer.
     deadline
         ``time.monotonic()`` value after which no further workload is placed.
     """
@@ -186,15 +201,15 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
     for w in order:
         if time.monotonic() >= deadline:
             break
-        tried = [_to_try(offer.configurations[w]) for offer in offers]
+        tried = [ways_to_serve(w, offer.configurations[w], BATCHES_TRIED) for offer in offers]
         cheapest = sorted(range(len(offers)), key=lambda o: price[o] * offers[o].least_fraction(w))
-        for step in sorted({step for pairs in tried for step in pairs}, reverse=True):
-            joined = _join(problem, groups, w, [pairs.get(step, []) for pairs in tried])
+        for step in sorted({step for ways in tried for step in ways}, reverse=True):
+            joined = _join(problem, groups, w, [ways.get(step, []) for ways in tried])
             opened = next((o for o in cheapest if free[o] and step in tried[o]), None)
             if joined is not None:
                 groups[joined[0]] = joined[1]
             elif opened is not None:
-                groups.append(Group(opened, (Resident(w, *tried[opened][step][0]),)))
+                groups.append(Group(opened, (tried[opened][step][0].resident,)))
                 free[opened] -= 1
             else:
                 continue
@@ -202,26 +217,15 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
     return groups
 
 
-def _to_try(configurations: Configurations) -> dict[int, list[tuple[int, float]]]:
-    """Return the pairs of batch and rate by step, those of the fewest units first."""
-    found: dict[int, list[tuple[int, float]]] = {}
-    for k in np.argsort(configurations.units, kind="stable"):
-        pairs = found.setdefault(int(configurations.step[k]), [])
-        pair = (int(configurations.batch[k]), float(configurations.rate_rps[k]))
-        if pair not in pairs and len(pairs) < BATCHES_TRIED:
-            pairs.append(pair)
-    return found
-
-
 def _join(
-    problem: Problem, groups: Sequence[Group], workload: int, pairs: Sequence[Sequence[tuple[int, float]]]
+    problem: Problem, groups: Sequence[Group], workload: int, ways: Sequence[Sequence[Way]]
 ) -> tuple[int, Group] | None:
-    """Return the index of the first GPU that has room for the workload at one of its pairs, and the enlarged group."""
+    """Return the index of the first GPU with room for the workload in one of its ways, and the enlarged group."""
     for g, group in enumerate(groups):
         if any(resident.workload == workload for resident in group.residents):
-            continue  # each part of a workload is on another GPU
-        for batch, rate in pairs[group.offer]:
-            grown = Group(group.offer, (*group.residents, Resident(workload, batch, rate)))
+            continue  # the parts of a workload are on different GPUs
+        for way in ways[group.offer]:
+            grown = Group(group.offer, (*group.residents, way.resident))
             if problem.fits(grown) is not None:
                 return g, grown
     return None
@@ -258,12 +262,10 @@ def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Grou
 
 
 def bound_on_parts(value: float, instance: Instance, split: Collection[int] | None) -> Bound:
-    """Return a certified bound for plans that serve workloads in parts: multiples of a step, each on another GPU.
+    """Return a certified bound for plans that serve workloads in parts: multiples of a step, on different GPUs.
 
     Parameters
     ----------
-    value, instance
-        Value of the bound, and the instance.
     split
         Positions of the workloads that may be split; ``None`` for all.
     """
@@ -272,6 +274,6 @@ def bound_on_parts(value: float, instance: Instance, split: Collection[int] | No
         True,
         PlanClass.SPLIT,
         split_workloads=None if split is None else tuple(instance.workloads[w].id for w in sorted(split)),
-        part_steps=None if instance.objective is Objective.GOODPUT else PART_STEPS,  # goodput itself demands the steps
+        part_steps=None if instance.objective is Objective.GOODPUT else PART_STEPS,  # under goodput all rates are steps
         parts_apart=True,
     )

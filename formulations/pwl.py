@@ -2,8 +2,8 @@
 
 The model is that of ``formulations.compact``:
 
-- The binary ``v = 1`` places a workload on GPU j. Its time ``t_gpu (1 - slowdown) >= t_sch + k_act (1 + alpha_cache
-  others_l2)`` stays within its budget. Shares and memory stay within the GPU's.
+- A binary ``v`` places a workload on GPU j. Its time ``t_gpu``, with ``t_gpu (1 - slowdown) >= t_sch + k_act (1 +
+  alpha_cache others_l2)``, stays within its budget. The shares and the memory of all workloads stay within the GPU's.
 - L2 demand and power are linear in ``k_act(b, r)`` and ``ability(b, r) = 1000 b / k_act``. These two become linear on
   the triangles of a grid over batch and share. The products with ``others_l2`` and ``slowdown`` become their convex
   envelopes.
@@ -66,7 +66,7 @@ class Pwl:
 
     def __post_init__(self) -> None:
         if self.pieces < 1:
-            raise ValueError("pieces: expected at least 1")
+            raise ValueError(f"pieces is {self.pieces}; expected at least 1")
 
     def warm(self) -> None:
         """Import Pyomo and HiGHS and load the compiled kernels."""
@@ -91,7 +91,7 @@ class Pwl:
 
         model = build.build(search.problem, gpus)
         model.require(limit)
-        search.statistics |= piecewise.statistics_of(piecewise.linearise(model, self.pieces, self.certified))
+        search.statistics |= piecewise.linearise(model, self.pieces, self.certified)
         answer = highs.solve(model.pyomo, run, min(RESERVE_S, RESERVE_PART * run.remaining_s))
         search.statistics["nodes"] = answer.nodes
         bound = search.bound(limit, answer.bound, self.certified)
@@ -110,7 +110,7 @@ class Pwl:
         """Write the piecewise-linear model of an instance; see ``bench.api.Scheduler``."""
         from formulations.compact import export, piecewise
 
-        model = export.whole_model(instance)
+        _, model = export.whole_model(instance)
         piecewise.linearise(model, self.pieces, self.certified)
         export.write(model, file)
 
@@ -122,7 +122,7 @@ class Pwl:
 
     @staticmethod
     def _take(search: Search, groups: list[Group]) -> None:
-        """Turn the model's solution into a plan, repairing it if necessary."""
+        """Accept the plan of the model's solution, repaired where its GPUs do not fit, if it is better."""
         search.statistics["gpus_repaired"] = float(sum(search.problem.fits(group) is None for group in groups))
         repaired = repair(search.problem, groups)
         if repaired is not None:

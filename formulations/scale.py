@@ -9,7 +9,7 @@ from instances import SCALE_STEP, Instance, Plan, SloRule
 from instances.attainment_terms import POISSON
 
 UNDECIDED = 200_000
-"""Number of a scale at which no scale is known to be infeasible."""
+"""Value of ``ScaleBisection.fails`` while no scale is known to be infeasible."""
 
 
 @dataclass
@@ -21,8 +21,6 @@ class ScaleBisection:
 
     Attributes
     ----------
-    instance, run
-        The instance, and the limits of the run.
     fits, fails
         Largest scale known to be feasible, and smallest scale known to be infeasible.
     plan
@@ -47,18 +45,18 @@ class ScaleBisection:
 
     def bound(self) -> Bound | None:
         """Return the bound; ``None`` if no scale is known to be infeasible."""
-        # Under p99 and gamma arrivals, which are sampled, a higher rate than the workload's own may have a larger
-        # latency budget; those are not tried.
+        # Under p99 and gamma arrivals, budgets are sampled: a rate above the workload's own may have a larger one. Such
+        # rates are not tried, so the bound is not certified.
         certified = self.instance.slo_rule is not SloRule.P99 and self.instance.arrivals == POISSON
         return None if self.fails == UNDECIDED else Bound(self.fails * SCALE_STEP, certified)
 
     def accept(self, scale: int, plan: Plan) -> None:
-        """Take over and report a plan of a larger scale."""
+        """Record and report a plan of a larger scale."""
         self.fits, self.plan = scale, plan
         self.run.report(plan=plan)
 
     def exclude(self, scale: int, reason: str = "", proof: Sequence[ProofNode] = ()) -> None:
-        """Take over and report that a scale is infeasible; the proof shows that serving it costs more than the pool."""
+        """Record and report that a scale is infeasible; the proof shows that serving it costs more than the pool."""
         self.fails, self.reason, self.proof = scale, reason or self.reason, proof
         self.run.report(bound=self.bound())
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.packing import UnservableError, shares_alone
+from heuristics.packing import UnservableError, fewest_parts, shares_alone
 from instances import GOODPUT_STEP, Objective, Plan
 from instances.arrays import Floats, Ints
 from instances.view import View
@@ -14,7 +14,7 @@ BATCHES_TRIED = 3
 """Batches tried per rate of an item: those of the fewest units; more only if the objective is throughput."""
 
 HOPELESS_PARTS = 1e6
-"""Number of parts at which a workload that cannot be served counts as unservable."""
+"""Number of parts in which a workload is tried; if it cannot be served then, it counts as unservable."""
 
 RATE_TOLERANCE = 1e-9
 """Relative difference below which two rates count as equal."""
@@ -46,14 +46,10 @@ class ItemOptions(NamedTuple):
     first
         The options of item i are ``first[i]:first[i + 1]``, shape (items + 1,): by rate, highest first, then by
         ``units``.
-    item
-        Item of the option.
     step
         Under ``goodput`` the rate in steps of ``GOODPUT_STEP``, otherwise 1.
-    model, batch
-        Row in the tables, and batch size.
-    rate_rps
-        Rate served.
+    model
+        Row of the DNN model in the tables.
     budget_ms
         Largest GPU time that meets the SLO at this rate, by share, shape (options, 1 or share units + 1).
     units
@@ -80,7 +76,7 @@ class _Rows(NamedTuple):
 
 
 def _rows(view: View, workload: Ints, rate_rps: Floats, wanted: Ints) -> _Rows:
-    """Return the batches worth trying for every pair of workload and rate, and the batch in ``wanted``."""
+    """Return the batches to try for every pair of workload and rate, with the batch in ``wanted`` if it is servable."""
     every_batch = view.instance.objective is Objective.CAPACITY
     model = view.model[workload]
     top = view.tables.max_batch[model]
@@ -104,15 +100,12 @@ def _rows(view: View, workload: Ints, rate_rps: Floats, wanted: Ints) -> _Rows:
 def whole_items(views: Sequence[View]) -> Items:
     """Return one item per workload, or the fewest equal parts that can be served if no GPU serves it whole.
 
-    Parameters
-    ----------
-    views
-        The instance as seen from each of its GPU types.
+    ``views`` has a view of the instance for each of its GPU types.
 
     Raises
     ------
     UnservableError
-        If a workload cannot be served at any rate; under ``goodput`` such a workload is left out instead.
+        If a workload cannot be served at any rate; under ``goodput`` it is an item without options instead.
     """
     workload = np.arange(len(views[0].rate_rps), dtype=np.int64)
     if views[0].instance.objective is Objective.GOODPUT:
@@ -128,7 +121,7 @@ def whole_items(views: Sequence[View]) -> Items:
 
 
 def _parts(views: Sequence[View], workload: int) -> int:
-    """Return the number of equal parts in which a workload must be served that cannot be served whole."""
+    """Return the fewest equal parts in which a workload can be served that cannot be served whole."""
     rate = float(views[0].rate_rps[workload])
 
     def servable(count: float) -> bool:
@@ -141,20 +134,14 @@ def _parts(views: Sequence[View], workload: int) -> int:
         raise UnservableError(
             f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {kinds} at any rate"
         )
-    too_few, enough = 1, 2
-    while not servable(enough):
-        too_few, enough = enough, 2 * enough
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        too_few, enough = (too_few, middle) if servable(middle) else (middle, enough)
-    return enough
+    return fewest_parts(servable)
 
 
 def items_of(plan: Plan, views: Sequence[View]) -> Items:
-    """Return the slots of ``plan`` as items, so that its splits are kept.
+    """Return the slots of ``plan`` as items, so that split workloads stay split.
 
-    Workloads that the plan does not serve at their full rate, or with slots that no GPU can serve, become items as in
-    ``whole_items``. Under ``goodput`` all workloads do.
+    A workload becomes items as in ``whole_items`` if the plan does not serve its full rate, or if no GPU can serve one
+    of its slots. Under ``goodput`` all workloads do.
     """
     whole = whole_items(views)
     index = views[0].instance.workload_index

@@ -1,7 +1,8 @@
-"""Packing of workloads onto GPUs of one type, each workload in one gpulet: items, pools and objectives."""
+"""Packing of items (workloads or equal parts of them) onto GPUs of one type, each in a gpulet of its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numba import njit
@@ -17,11 +18,12 @@ from instances.view import View
 
 
 class UnservableError(Exception):
-    """Workload that cannot be served at any number of parts and any batch, even on full GPUs."""
+    """Workload that no whole GPU serves, at any batch and in any number of parts."""
 
 
 @njit(cache=True)
 def _least_shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
+    """Return the least share of each alone on a GPU, ignoring its own power."""
     units = np.empty(len(model), dtype=np.int64)
     for i in range(len(model)):
         units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
@@ -31,9 +33,8 @@ def _least_shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Flo
 @njit(cache=True)
 def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
     """Return the least share of each alone on a GPU, including its own power; ``share_units + 1`` if none is enough."""
-    units = np.empty(len(model), dtype=np.int64)
+    units = _least_shares_alone(tables, model, batch, budget_ms)
     for i in range(len(model)):
-        units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
         if tables.memory_mib[model[i], batch[i]] > tables.memory_limit_mib or not raise_to_feasible(
             tables, model[i : i + 1], batch[i : i + 1], budget_ms[i : i + 1], units[i : i + 1], 1
         ):
@@ -45,14 +46,8 @@ def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
     """Return ``b_appr``: the batch that just meets the rate within half the SLO (iGniter equation 17).
 
     If uploads do not overlap execution, the upload term is zero. The batch is capped at the catalogue's largest. In
-    decoding, it is the fewest places that serve the rate with the longest permitted steps.
-
-    Parameters
-    ----------
-    view
-        The instance as seen from one GPU type.
-    workload, rate_rps
-        Positions and rates, of equal shape.
+    decoding, it is the fewest places that serve the rate with the longest permitted steps. ``workload`` and
+    ``rate_rps`` have equal shapes.
     """
     tables, model = view.tables, view.model[workload]
     hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]  # per request, linear in the batch
@@ -67,8 +62,9 @@ def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
 def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats) -> Ints:
     """Return ``r_lower`` in units: the least share that serves each workload alone (iGniter equation 18).
 
-    The result is ``share_units + 1`` if even the full GPU is too slow. Equation 18 ignores the workload's own power;
-    under a rule whose budget depends on the share it counts, so that a workload that throttles its GPU is split.
+    The result is ``share_units + 1`` if even the full GPU is too slow. Equation 18 ignores the workload's own power.
+    Under a rule whose budget depends on the share, the power counts, so that a workload that throttles its GPU is
+    split.
     """
     budget = view.budgets_ms(workload, batch, rate_rps)
     least = shares_alone if view.instance.slo_rule.by_share else _least_shares_alone
@@ -88,7 +84,7 @@ class DemandItems:
     workload
         Position in the instance, shape (items,).
     rate_rps, batch, lower_units
-        Shape (items, rates).
+        Rate, appropriate batch (equation 17) and lower bound on the share (equation 18), shape (items, rates).
     budget_ms
         Budgets by share, shape (items, rates, 1 or share units + 1).
     """
@@ -106,7 +102,7 @@ class DemandItems:
         Raises
         ------
         UnservableError
-            If a workload cannot be served at any rate.
+            If a workload cannot be served at any rate (not under ``goodput``).
         """
         workload = np.arange(len(view.rate_rps), dtype=np.int64)
         if view.instance.objective is Objective.GOODPUT:
@@ -128,12 +124,12 @@ class DemandItems:
         )
 
     def decreasing(self) -> Ints:
-        """Item positions by ``r_lower`` at full rate, largest first, ties in the instance's order (Alg. 1, line 3)."""
+        """Return the items by ``r_lower`` at full rate, largest first, ties by position (Alg. 1, line 3)."""
         return np.argsort(-self.lower_units[:, 0], kind="stable")
 
 
 def _parts(view: View, workload: Ints) -> Ints:
-    """Return the number of equal parts of each workload such that one full GPU serves a part; usually 1."""
+    """Return into how many equal parts each workload is split so that one GPU serves a part; usually 1."""
     full = view.tables.share_units
     trickle = view.rate_rps * 1e-6
     hopeless = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
@@ -150,12 +146,7 @@ def _parts(view: View, workload: Ints) -> Ints:
     parts = np.ones(len(workload), dtype=np.int64)
     whole = lower_bound_share(view, workload, appropriate_batch(view, workload, view.rate_rps), view.rate_rps)
     for position in np.flatnonzero(whole > full).tolist():
-        too_few, enough = 1, 2
-        while not fits(position, enough):
-            too_few, enough = enough, 2 * enough
-        while enough - too_few > 1:
-            middle = (too_few + enough) // 2
-            too_few, enough = (too_few, middle) if fits(position, middle) else (middle, enough)
+        enough = fewest_parts(partial(fits, position))
         if view.instance.slo_rule.by_share and enough <= PART_STEPS:
             # Certified bounds under such a rule hold for parts that are multiples of a step.
             enough = next(count for count in range(enough, PART_STEPS + 1) if PART_STEPS % count == 0)
@@ -163,31 +154,29 @@ def _parts(view: View, workload: Ints) -> Ints:
     return parts
 
 
+def fewest_parts(enough: Callable[[int], bool]) -> int:
+    """Return the smallest number of parts from 2 on that is ``enough``, where every larger number is enough too."""
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 Packing = tuple[Ints, Ints, Ints, Ints]
-"""Result of a packing kernel: column of each item (-1 if it was left out), and per GPU the residents' items, their
-share units and their number; see ``placed_gpus``."""
+"""Result of a packing kernel: the rate column of each item (-1 if it was left out), shape (items,); the items and the
+shares of the residents, shape (GPUs, residents at most); and the number of residents, shape (GPUs,)."""
 
 Pack = Callable[[View, DemandItems, int], Packing]
 """Type of a packing rule: (view, items, available GPUs) to a packing."""
 
 
-def placed_gpus(
-    view: View, items: DemandItems, column: Ints, resident: Ints, units: Ints, residents: Ints
-) -> tuple[PlacedGpu, ...]:
-    """Convert the arrays of packing kernels to GPUs; empty GPUs are left out.
-
-    Parameters
-    ----------
-    view, items
-        The instance and the packed items.
-    column
-        Rate column of each item, shape (items,).
-    resident, units
-        Item and share of each resident, shape (GPUs, residents at most).
-    residents
-        Number of residents of each GPU, shape (GPUs,).
-    """
+def _placed_gpus(view: View, items: DemandItems, packing: Packing) -> tuple[PlacedGpu, ...]:
+    """Return the GPUs of a packing that are in use."""
     workloads = view.instance.workloads
+    column, resident, units, residents = packing
     return tuple(
         spatial_gpu(
             view.gpu.name,
@@ -209,19 +198,10 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
     """Pack onto each GPU type alone and return the best plan (iGniter, Sec. 4.1, last paragraph).
 
     Under ``cost`` that is the cheapest type with a large enough pool, under ``capacity`` and ``goodput`` the one with
-    the largest value.
-
-    Parameters
-    ----------
-    instance
-        The instance to solve.
-    pack
-        The packing rule.
-    spend_spare
-        Distribute the spare shares of each GPU (``capacity`` only).
+    the largest value. ``spend_spare`` distributes the spare shares of each GPU (``capacity`` only).
     """
     best: tuple[float, tuple[PlacedGpu, ...]] | None = None
-    reasons = []
+    reasons, unservable = [], True
     for pool in instance.gpus:
         view = View.of(instance, pool.type)
         try:
@@ -229,26 +209,22 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
         except UnservableError as why:
             reasons.append(str(why))
             continue
-        column, resident, units, residents = pack(view, items, _available(pool, len(items.workload)))
-        left_out = int(np.count_nonzero(column < 0))
+        unservable, count = False, len(items.workload)
+        packing = pack(view, items, count if pool.count is None else min(pool.count, count))
+        left_out = int(np.count_nonzero(packing[0] < 0))
         if left_out and instance.objective is not Objective.GOODPUT:
             offered = "any number of" if pool.count is None else pool.count
-            reasons.append(f"{left_out} of {len(column)} do not fit on {offered} GPUs of type {pool.type.name}")
+            reasons.append(f"{left_out} of {count} workloads (or parts) do not fit on {offered} {pool.type.name} GPUs")
             continue
-        gpus = placed_gpus(view, items, column, resident, units, residents)
+        gpus = _placed_gpus(view, items, packing)
         if spend_spare and instance.objective is Objective.CAPACITY:
             gpus = tuple(with_spare_spent(view, gpu) for gpu in gpus)
         worth = _worth(view, pool, gpus)
         if best is None or worth > best[0]:
             best = (worth, gpus)
     if best is None:
-        unservable = len(reasons) == len(instance.gpus) and not any("do not fit" in reason for reason in reasons)
         return Outcome(Status.INFEASIBLE if unservable else Status.UNKNOWN, reason="; ".join(reasons))
     return Outcome(Status.FEASIBLE, Plan(instance.name, best[1]))
-
-
-def _available(pool: GpuPool, items: int) -> int:
-    return items if pool.count is None else min(pool.count, items)
 
 
 def _worth(view: View, pool: GpuPool, gpus: tuple[PlacedGpu, ...]) -> float:

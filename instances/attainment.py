@@ -5,17 +5,16 @@ has waited the timeout. At that moment, requests that would be late in a batch o
 The results of a batch of k are there after ``result_ms[k]``; the server is free again after ``busy_ms[k]``. Served
 requests are in time, so the missed fraction is the dropped fraction.
 
-**State.** When the server becomes free, the arrivals of the last L ms are a Poisson process of which nothing is known
-yet, and no older request waits. After a batch that took all waiting requests, L is the time of that batch. After a full
-batch, the waiting requests arrived after its youngest: L is the age of the youngest at the start plus the time of the
-batch. So L is a Markov chain, with one point for every smaller batch and a density for full batches. The age of the
-youngest is ``min(L, latest) - E``: ``latest = SLO - result_ms[b]`` is the largest age at which a full batch can start,
-and E is Erlang distributed, the time of b arrivals.
+**State.** When the server becomes free, all waiting requests arrived in the last L ms, and the arrivals in this window
+are a Poisson process. After a batch that took all waiting requests, L is the time of that batch. After a full batch,
+the waiting requests arrived after its youngest: L is the age of the youngest at the start plus the time of the batch.
+So L is a Markov chain, with one state for every smaller batch and a density for full batches. The age of the youngest
+is ``min(L, latest) - E``: ``latest = SLO - result_ms[b]`` is the largest age at which a full batch can start, and E is
+the time of b arrivals, which is Erlang distributed.
 
-**Numerical error.** The age is put on equidistant nodes, ``RESOLUTION`` to a standard deviation of E; mass between two
-nodes is divided so that its mean is kept. This adds variance, so the result is too large: by 0.3 % of itself on
-average and 2 % at most, which is 0.02 points where 1 % is missed. The other transitions are sums of Poisson
-probabilities.
+**Numerical error.** The age is put on equidistant nodes, ``RESOLUTION`` to a standard deviation of E. Mass between two
+nodes is divided so that its mean is kept. This adds variance, so the fraction is too large: by 0.3 % of itself on
+average and 2 % at most. The other transitions are sums of Poisson probabilities.
 """
 
 from typing import NamedTuple
@@ -104,17 +103,17 @@ def chain_for(batch: int, nodes: int) -> Chain:
 
 @kernel
 def nodes_for(rate_per_ms: float, latest_ms: float, batch: int) -> int:
-    """Return the number of intervals of the age by definition of the rule."""
+    """Return the number of intervals of the age; the SLO rule is defined with this number."""
     wanted = RESOLUTION * rate_per_ms * latest_ms / np.sqrt(batch)
     return int(min(max(np.ceil(wanted), FEWEST_NODES), MOST_NODES))
 
 
 @kernel
 def most_waiting(rate_per_ms: float, batch: int, busy_ms: Floats, timeout_ms: float) -> int:
-    """Return a size that batches practically never exceed, at most ``batch``; a slot of this batch misses as much.
+    """Return the size, at most ``batch``, that a slot's batches practically never exceed.
 
-    Before a batch starts, requests gather during the last one and the timeout. If more than k of them are unlikely
-    after a batch of k, batches larger than k do not occur.
+    A slot with this size as its batch misses the same fraction. Before a batch starts, requests gather during the last
+    one and the timeout. If more than k of them are unlikely after a batch of k, batches larger than k do not occur.
     """
     for k in range(1, batch):
         mean = rate_per_ms * (busy_ms[k] + timeout_ms)
@@ -139,14 +138,12 @@ def missed_fraction(
     timeout_ms: float,
     nodes: int,
 ) -> float:
-    """Return the fraction of a slot's requests that are not served in time, under Poisson arrivals.
+    """Return the fraction of a slot's requests that are not served in time; 1 if a full batch alone exceeds the SLO.
 
     Parameters
     ----------
     chain
         Working memory for at least this batch and number of nodes.
-    rate_per_ms, slo_ms, batch
-        Arrival rate, SLO and batch of the slot.
     result_ms, busy_ms
         Time of a batch of k until its results are there, and until the server is free again, at index k from 1 to
         ``batch``; nondecreasing.
@@ -154,11 +151,6 @@ def missed_fraction(
         Time after which a partial batch starts, at most ``slo_ms - result_ms[batch]``.
     nodes
         Number of intervals of the age; see ``nodes_for``.
-
-    Returns
-    -------
-    float
-        From 0 to 1; 1 if a full batch takes longer than the SLO.
     """
     latest_ms = slo_ms - result_ms[batch]
     if latest_ms < 0.0:
@@ -180,7 +172,7 @@ def missed_fraction(
             full = _full_at_once(chain, row, rate_per_ms, batch, window_ms, step_ms, nodes)
             _none_dropped(chain, row, rate_per_ms, batch, window_ms, timeout_ms, many, full)
             continue
-        # A full batch that starts at once is the same from all of these states.
+        # The probabilities of a full batch that starts at once are the same from all of these states.
         for j in range(nodes + 1):
             here = chain.excess_ms[nodes - j]
             down = chain.excess_ms[nodes - j - 1] if j < nodes else 0.0
@@ -317,19 +309,25 @@ def _drop_up_to(
     """
     while size > 1 and slo_ms - result_ms[size - 1] < window_ms:
         bound_ms = slo_ms - result_ms[size - 1]
-        _poisson(rate_per_ms * (bound_ms - reached_ms), size, chain.step)
-        for c in range(size):
-            chain.after[c] = 0.0
-        for c in range(size):
-            rest = chain.level[c]
-            for n in range(size - 1 - c):
-                chain.after[c + n] += chain.level[c] * chain.step[n]
-                rest -= chain.level[c] * chain.step[n]
-            chain.larger[size - 1] += max(0.0, rest)
+        chain.after[:size] = 0.0
+        _add_arrivals(chain, rate_per_ms * (bound_ms - reached_ms), size, chain.after)
+        size, reached_ms = size - 1, bound_ms
+        chain.larger[size] = chain.after[size]
         for c in range(size):
             chain.level[c] = chain.after[c]
-        size, reached_ms = size - 1, bound_ms
     return size, reached_ms
+
+
+@kernel
+def _add_arrivals(chain: Chain, mean: float, size: int, out: Floats) -> None:
+    """Add to ``out`` the distribution ``chain.level`` after Poisson arrivals; ``out[size - 1]`` also counts more."""
+    _poisson(mean, size, chain.step)
+    for c in range(size):
+        rest = chain.level[c]
+        for n in range(size - 1 - c):
+            out[c + n] += chain.level[c] * chain.step[n]
+            rest -= chain.level[c] * chain.step[n]
+        out[size - 1] += max(0.0, rest)
 
 
 @kernel
@@ -345,7 +343,7 @@ def _some_dropped(
     size: int,
     reached_ms: float,
 ) -> None:
-    """Add the smaller batches from a window longer than ``latest``: too old requests are dropped.
+    """Add the smaller batches from a window longer than ``latest``; requests that are too old are dropped.
 
     A batch keeps the most requests that would all be in time: m such that the m youngest are not older than
     ``SLO - result_ms[m]``.
@@ -353,19 +351,12 @@ def _some_dropped(
     latest_ms = slo_ms - result_ms[batch]
     for m in range(batch):
         chain.kept[m] = chain.larger[m]
-    _poisson(rate_per_ms * (window_ms - reached_ms), size, chain.step)
-    for c in range(size):
-        rest = chain.level[c]
-        for n in range(size - 1 - c):
-            chain.kept[c + n] += chain.level[c] * chain.step[n]
-            rest -= chain.level[c] * chain.step[n]
-        chain.kept[size - 1] += max(0.0, rest)
-
+    _add_arrivals(chain, rate_per_ms * (window_ms - reached_ms), size, chain.kept)
     lost = rate_per_ms * (window_ms - latest_ms)
     quiet = np.exp(-rate_per_ms * (latest_ms - timeout_ms))
     served = chain.served[row]
     for m in range(batch):
-        # No kept request is older than ``latest`` iff none arrived between it and the bound of a batch with one more.
+        # No kept request is older than ``latest`` if none arrived between ``latest`` and the bound of a larger batch.
         bound_ms = latest_ms if m == batch - 1 else min(slo_ms - result_ms[m + 1], window_ms)
         none_older = np.exp(-rate_per_ms * (bound_ms - latest_ms))
         lost += m * (chain.latest[m] - chain.kept[m])

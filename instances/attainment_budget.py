@@ -4,13 +4,14 @@ The budget of a slot depends on its share, because its partial batches do. By de
 takes ``t(k) = t_alone(k) + t_gpu(b) - t_alone(b)``: the delay of the full batch is that of every batch.
 
 The budget is the largest multiple of ``SLO / STEPS`` at which the rule holds. The missed fraction rises with the GPU
-time, with the rate and, at equal time of the full batch, with the share (a larger share shortens full batches more than
-partial ones, so at equal time its partial batches are longer). The tests measure this to 1e-10. So the rule also holds
-at every smaller GPU time and rate, and budgets fall with the share; the search uses both.
+time and the rate, so the rule also holds at every smaller GPU time and rate. At equal time of the full batch it also
+rises with the share: a larger share shortens full batches more than partial ones, so its partial batches are longer.
+Budgets therefore fall with the share. The search uses all this. The tests check time and rate, with a tolerance of 1e-9
+where at most 2 % is missed, and compare budgets with those of a scan over all multiples.
 
-Poisson arrivals are evaluated exactly (``instances.attainment``). Gamma arrivals are sampled: one sample for all slots,
-planned to three standard errors above the target, and at ``GAMMA_SHARES`` shares only; a share in between has the
-budget of the next larger one, which is smaller.
+The missed fraction under Poisson arrivals is that of a Markov chain (``instances.attainment``). Gamma arrivals are
+sampled, one sample for all slots: its missed fraction plus three standard errors must meet the target. Their budgets
+are computed at ``GAMMA_SHARES`` shares only; a share in between has the smaller budget of the next larger one.
 """
 
 from functools import lru_cache
@@ -30,10 +31,10 @@ STEPS = 1000
 """Budgets are multiples of the SLO over this number."""
 
 BRACKETS, BRACKET_GROWTH = 3, 1.12
-"""Number of shares at which ``bracketed_budgets_ms`` bounds budgets, from the smallest up, and the ratio of two."""
+"""Number of shares at which ``bracketed_budgets_ms`` bounds budgets, from the smallest up, and their least ratio."""
 
 BRACKET_STEPS = 3
-"""Largest distance of these bounds, in steps."""
+"""Largest distance of the two bounds at such a share, in steps."""
 
 GAMMA_SHARES = 4
 """Number of shares at which budgets under gamma arrivals are computed: the whole GPU and halves of it."""
@@ -44,7 +45,7 @@ GAMMA_REQUESTS = 400_000
 GAMMA_SEED = 20_220_711
 
 NEAR = 8
-"""First step of the search for a budget from that at a lower rate."""
+"""Distance, in steps, of the first guess from the known upper bound of a budget; also the first step from there."""
 
 
 class SlotTimes(NamedTuple):
@@ -114,11 +115,6 @@ def missed_at(slot: SlotTimes, terms: _Evaluator, units: int, time_ms: float) ->
 
 
 @kernel
-def _holds(slot: SlotTimes, terms: _Evaluator, units: int, index: int) -> bool:
-    return missed_at(slot, terms, units, index * slot.slo_ms / STEPS) <= terms.missed
-
-
-@kernel
 def _largest(
     slot: SlotTimes, terms: _Evaluator, units: int, holds: int, fails: int, guess: int, width: int, apart: int = 1
 ) -> tuple[int, int]:
@@ -149,12 +145,13 @@ def _largest(
 
 @kernel
 def _first_index(slot: SlotTimes, units: int) -> int:
+    """Return the least index at which the time of the full batch is at least its time alone."""
     return int(np.ceil(slot.alone_ms[slot.batch, units] * STEPS / slot.slo_ms))
 
 
 @kernel
 def _holds_alone(slot: SlotTimes, terms: _Evaluator, units: int) -> bool:
-    return _holds(slot, terms, units, _first_index(slot, units))
+    return missed_at(slot, terms, units, _first_index(slot, units) * slot.slo_ms / STEPS) <= terms.missed
 
 
 @kernel
@@ -218,8 +215,8 @@ def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None
 def _bracket(slot: SlotTimes, terms: _Evaluator, shares: Ints, near: Ints, low: Ints, high: Ints) -> None:
     """Write bounds on the index of each share's budget, as ``_fill``; ``near`` holds upper bounds.
 
-    Least shares of patterns are hardly larger than the smallest share at which the rule holds. Budgets are bounded from
-    there up, and fall with the share.
+    Least shares of patterns are hardly larger than the smallest share at which the rule holds. Budgets are therefore
+    searched at a few shares from there up; those at other shares follow because budgets fall with the share.
     """
     last = len(shares) - 1
     low[:] = -1
@@ -270,7 +267,7 @@ def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch
     """Return the times of a slot by the performance model."""
     alone_ms = np.zeros((batch + 1, tables.share_units + 1))
     alone_ms[1:] = tables.scheduling_ms[model] + tables.active_ms[model, 1 : batch + 1]
-    # The definition needs times that do not fall with the batch.
+    # missed_fraction needs times that do not fall with the batch.
     np.maximum.accumulate(alone_ms, axis=0, out=alone_ms)
     transfer_ms, exposed_ms = np.zeros(batch + 1), np.zeros(batch + 1)
     transfer_ms[1:] = np.maximum.accumulate(tables.transfer_ms[model, 1 : batch + 1])
@@ -327,12 +324,12 @@ def bracketed_budgets_ms(
     rate_rps: float,
     batch: int,
     terms: AttainmentTerms,
-    lower_rate_ms: Floats | None = None,
+    lower_rate_ms: Floats | None,
 ) -> tuple[Floats, Floats]:
     """Return lower and upper bounds on ``attainment_budgets_ms`` under Poisson arrivals, in a fraction of the time.
 
     The bounds are tight at the smallest shares at which the rule holds. ``lower_rate_ms`` has upper bounds at a lower
-    rate, if known.
+    rate, if they are known.
     """
     shares = tables.permitted
     index = np.empty((2, len(shares)), dtype=np.int64)

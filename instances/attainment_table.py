@@ -18,22 +18,15 @@ Key = tuple[int, float, float, int]
 
 @lru_cache(maxsize=64)
 def known_rows(gpu: GpuType, performance_model: str, terms: AttainmentTerms) -> dict[Key, Floats]:
-    """Return the budgets known for a GPU type under a performance model."""
+    """Return the budgets computed so far for a GPU type under a performance model; the caller adds to them."""
     return {}
 
 
 class BudgetTable(NamedTuple):
     """Budgets on one GPU type under one performance model; they are kept in memory.
 
-    A slot that gets a part of its workload's requests gets a thinned stream. The simulator's weighted round robin
-    spreads the requests more evenly than that.
-
-    Attributes
-    ----------
-    gpu, performance_model, tables
-        GPU type, name of the performance model, and their tables.
-    terms
-        Terms of the rule.
+    A slot that serves a part of its workload's requests is assumed to get each of them at random. The simulator's
+    weighted round robin spreads the requests more evenly than that.
     """
 
     gpu: GpuType
@@ -44,18 +37,8 @@ class BudgetTable(NamedTuple):
     def row_ms(
         self, model: int, slo_ms: float, arriving_rps: float, batch: int, rate_rps: float, units: int = 0
     ) -> Floats:
-        """Return the budgets of a slot at every share, or with ``units`` at this share only.
-
-        Parameters
-        ----------
-        model, slo_ms, batch, rate_rps
-            Figures of the slot.
-        arriving_rps
-            Rate of its workload.
-        units
-            See ``attainment_budgets_ms``.
-        """
-        # Parts that differ by rounding would have different samples.
+        """Return ``attainment_budgets_ms`` of a slot whose workload has the rate ``arriving_rps``."""
+        # Without rounding, parts that should be equal would have different samples of gamma arrivals.
         terms = self.terms.thinned(min(1.0, round(rate_rps / arriving_rps, 9)))
         known, key = known_rows(self.gpu, self.performance_model, terms), (model, slo_ms, rate_rps, batch)
         found = known.get(key)

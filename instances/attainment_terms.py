@@ -1,4 +1,4 @@
-"""Terms of the SLO rule ``attainment``: the fraction to serve in time, and the arrivals that it plans for."""
+"""Terms of the SLO rule ``attainment``: the fraction of requests to serve in time, and the assumed arrivals."""
 
 import re
 from typing import NamedTuple, Protocol
@@ -7,7 +7,7 @@ from instances.budget import SloRule
 from instances.errors import InputError
 
 DEFAULT_ATTAINMENT = 0.99
-"""Fraction of the requests to serve within the SLO: the P99 latency is then within the SLO."""
+"""Fraction of the requests to serve within the SLO; at 0.99 the P99 latency is within the SLO."""
 
 LEAST_ATTAINMENT, MOST_ATTAINMENT = 0.5, 0.9999
 
@@ -35,12 +35,12 @@ class AttainmentTerms(NamedTuple):
     immediate: bool
 
     def thinned(self, part: float) -> "AttainmentTerms":
-        """Return the terms for a slot that gets each request with probability ``part``."""
+        """Return the terms of a slot that gets each request with probability ``part``."""
         return self if self.cv == 1.0 else self._replace(cv=(part * self.cv**2 + 1.0 - part) ** 0.5)
 
 
 def burstiness(arrivals: str) -> float:
-    """Return the coefficient of variation that ``poisson`` or ``gamma:CV`` names.
+    """Return the coefficient of variation of the arrivals ``poisson`` or ``gamma:CV``.
 
     Raises
     ------
@@ -72,15 +72,7 @@ class HasTerms(Protocol):
 
 
 def terms_mismatch(asked: HasTerms, applications: bool) -> tuple[str, str] | None:
-    """Return the field that contradicts the SLO rule and the problem with it; ``None`` if all fields agree.
-
-    Parameters
-    ----------
-    asked
-        An instance, or the file of one.
-    applications
-        Whether it has applications.
-    """
+    """Return the field that contradicts the SLO rule and the problem with it; ``None`` if all fields agree."""
     if asked.slo_rule != SloRule.ATTAINMENT:
         for name, value, default in (
             ("attainment", asked.attainment, DEFAULT_ATTAINMENT),
@@ -88,7 +80,8 @@ def terms_mismatch(asked: HasTerms, applications: bool) -> tuple[str, str] | Non
             ("immediate_dispatch", asked.immediate_dispatch, False),
         ):
             if value != default:
-                return name, f'is given, but only slo_rule "{SloRule.ATTAINMENT}" has it, not "{asked.slo_rule}"'
+                problem = f'is given, but slo_rule "{asked.slo_rule}" does not use it'
+                return name, f'{problem}; remove it or choose "{SloRule.ATTAINMENT}"'
         return None
     if asked.objective == "colocation":
         return "slo_rule", f'is "{SloRule.ATTAINMENT}"; best-effort jobs have no SLO'

@@ -1,4 +1,4 @@
-"""Latency budget: every SLO rule as one number, the largest GPU time at which the rule holds."""
+"""Latency budget: the largest GPU time at which an SLO rule holds."""
 
 from enum import StrEnum
 
@@ -12,11 +12,12 @@ from instances.errors import InputError
 class SloRule(StrEnum):
     """Rules that convert an SLO into a latency budget.
 
-    ``half-slo``: a batch is dispatched when full or after SLO/2 (iGniter 13, 14). ``assembly``: steady first come first
-    served, full batches (InSS 3). ``duty-cycle``: every D ms a batch of up to b (Nexus, gpulet). ``p99``: the simulated
-    P99 under Poisson arrivals is within the SLO. ``attainment``: under random arrivals, a given fraction of the
-    requests is served within the SLO; requests that would be late are dropped, and partial batches take their own
-    times. Its budget depends on the share: see ``View.budgets_ms``.
+    ``half-slo``: a batch is dispatched when full or after SLO/2 (iGniter, equations 13 and 14). ``assembly``: requests
+    arrive evenly and are served first come first served in full batches (InSS, equation 3). ``duty-cycle``: a batch of
+    up to b runs every D ms (Nexus, gpulet). ``p99``: the simulated P99 under Poisson arrivals is within the SLO.
+    ``attainment``: under random arrivals, a given fraction of the requests is served within the SLO; requests that
+    would be late are dropped, and partial batches take their own times. Its budget depends on the share: see
+    ``View.budgets_ms``.
     """
 
     HALF_SLO = "half-slo"
@@ -45,22 +46,16 @@ def latency_budget_ms(
     exposed_ms: ArrayLike,
     latency_buffer: float = 1.0,
 ) -> Floats:
-    """Return ``tau``: the largest ``t_gpu`` at which a slot of one workload satisfies ``rule``.
+    """Return the latency budget: the largest ``t_gpu`` at which a slot of one workload satisfies ``rule``.
 
     All array arguments broadcast.
 
     Parameters
     ----------
-    rule
-        Latency rule of the instance.
-    slo_ms
-        Latency objective.
-    rate_rps
-        Rate the slot serves.
-    batch
-        Batch size of the slot, at least 1.
+    rule, slo_ms, rate_rps, batch
+        SLO rule; SLO, rate and batch (at least 1) of the slot.
     transfer_ms
-        Upload plus feedback ``x`` of a batch.
+        Time of upload and feedback of a batch, ``x``.
     exposed_ms
         The part of ``x`` that delays the next batch.
     latency_buffer
@@ -79,11 +74,11 @@ def latency_budget_ms(
     slo, rate, b = np.asarray(slo_ms, float), np.asarray(rate_rps, float), np.asarray(batch, float)
     x, y = np.asarray(transfer_ms, float), np.asarray(exposed_ms, float)
     period_ms = 1000.0 * b / rate
-    rule = SloRule(rule)  # a plain "half-slo" is equal to its member, but not the same object
+    rule = SloRule(rule)  # callers may pass the plain text, which is not identical to the member
     if rule.by_share:
         raise InputError("slo_rule", f'is "{rule}": its budgets depend on the share, which this scheduler does not use')
     if rule is SloRule.HALF_SLO:
-        # iGniter 14 and 13: t_inf <= SLO / 2 and b / (t_gpu + feedback) >= R
+        # iGniter, equations 14 and 13: t_inf <= SLO / 2 and b / (t_gpu + feedback) >= R
         return np.minimum(slo / 2.0 / latency_buffer - x, period_ms / latency_buffer - y)
     if rule is SloRule.ASSEMBLY:
         # The first request of a batch waits for the other b - 1; then the batch is served within its own period.

@@ -1,14 +1,14 @@
 """Best-effort jobs on one GPU (MediatorDNN): arrivals of their batches and their progress side by side.
 
 Jobs have no shares. Each job is a process that takes its batches in order of arrival. Every launch is first
-transferred, which delays only itself, and then runs on the GPU. The launches on the GPU at a moment
+transferred, which delays only itself, and then runs on the GPU. The n launches that are on the GPU at a moment take
+turns: each advances at 1/n of its speed alone on the whole GPU. They also interfere: each is slower by the factor that
+the performance model predicts for n shares of equal size, because a launch's demand of caches and memory falls with its
+speed.
 
-- take turns: with n of them each advances at 1/n of its speed alone on the whole GPU;
-- interfere: each is slower by the factor that the performance model predicts for n shares of equal size, since its
-  demand of caches and memory falls with its speed.
-
-Work is conserved. While the jobs together need less than the whole GPU, interference included, all of it is done, but
-later; beyond that the queues grow. MediatorDNN's testbed has real contention; this is a model of it.
+The GPU is work-conserving: while the jobs together need less than the whole GPU, interference included, every launch
+completes, though later than alone; beyond that the queues grow. MediatorDNN's testbed has real contention; this is a
+model of it.
 """
 
 from bisect import bisect_right
@@ -20,9 +20,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from instances.arrays import Floats, Ints
+from instances.arrays import Flags, Floats, Ints
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
 from instances.tables import Tables
 from instances.workload import Job
@@ -51,7 +50,7 @@ class Launches(NamedTuple):
     model
         Row of its model in the tables.
     arrival_ms, batch
-        Arrival time and batch of every launch, by arrival, shape (launches,).
+        Arrival time and batch of every launch, in order of arrival, shape (launches,).
     """
 
     model: int
@@ -65,7 +64,7 @@ class JobProgress(NamedTuple):
     Attributes
     ----------
     taken
-        Fraction of the GPU that each job takes in each window, shape (jobs, ``WINDOWS``); their sum is at most 1.
+        Fraction of the GPU that each job takes in each window, shape (jobs, ``WINDOWS``); at most 1 over all jobs.
     served
         Requests of completed launches, shape (jobs,).
     launches
@@ -90,19 +89,13 @@ def draw_launches(tables: Tables, model: int, job: Job, largest: int, seed: int 
 
     Parameters
     ----------
-    tables
-        Tables of the GPU type.
     model
-        Row of the job's model.
-    job
-        The job with its distributions.
+        Row of the job's model in ``tables``.
     largest
         Largest batch of one launch, at most the largest with figures. Larger batches become several consecutive
         launches.
     seed
         Seed of the instance.
-    sample
-        The sample to draw.
     """
     random = Random(f"{seed}/{job.id}/{sample}")
     gap_ms = _sampler(random, job.interarrival_ms, job.interarrival_weights)
@@ -126,7 +119,7 @@ def draw_launches(tables: Tables, model: int, job: Job, largest: int, seed: int 
 
 
 def _sampler(random: Random, values: Sequence[Value], weights: Sequence[float]) -> Callable[[], Value]:
-    """Return a function that draws a value; built on ``Random.random`` alone, as in ``instances.generate``."""
+    """Return a function that draws a value; it calls ``Random.random`` alone, whose sequence Python guarantees."""
     reached = list(accumulate(weights))
     last = len(values) - 1
     return lambda: values[min(last, bisect_right(reached, random.random() * reached[-1]))]
@@ -156,7 +149,7 @@ def run_alone(tables: Tables, jobs: Sequence[Launches]) -> Floats:
 def _take_turns(
     tables: Tables, model: Ints, starts: Ints, arrival_ms: Floats, batch: Ints, windows: int
 ) -> tuple[Floats, Ints, Ints, Floats]:
-    """Simulate from event to event: a launch comes onto the GPU, a launch ends, a window ends.
+    """Simulate from event to event: a launch starts on the GPU, a launch ends, or a window ends.
 
     The launches of job i are those from ``starts[i]`` up to ``starts[i + 1]``.
     """
@@ -217,9 +210,7 @@ def _ready_ms(tables: Tables, model: int, at: int, end: int, arrival_ms: Floats,
 
 
 @njit(cache=True)
-def _slow_down(
-    tables: Tables, model: Ints, batch: Ints, current: Ints, running: NDArray[np.bool_], slower: Floats
-) -> None:
+def _slow_down(tables: Tables, model: Ints, batch: Ints, current: Ints, running: Flags, slower: Floats) -> None:
     """Write the factor by which each running launch takes longer than alone on the whole GPU."""
     beside = np.flatnonzero(running)
     count = len(beside)
@@ -231,7 +222,7 @@ def _slow_down(
     for n in range(count):
         m, b = model[beside[n]], batch[current[beside[n]]]
         disturbed_ms = gpu_time_beside_ms(tables, m, b, units, demands, n)
-        # At a frequency of 0 no launch advances
+        # At a frequency of 0 no launch advances.
         slower[beside[n]] = count * disturbed_ms / _alone_ms(tables, m, b, units) if disturbed_ms < np.inf else np.inf
 
 

@@ -4,8 +4,8 @@ A request takes a place in the batch and keeps it for as many steps as it has ou
 of ``t`` ms, ``a = rate * tokens * t / 1000`` places are occupied on average (Little's law). The rule asks for two
 things. A step is within the time per output token, ``t <= TPOT``. And a request rarely waits for a place, because
 waiting delays its first token: with probability ``1 - attainment`` at most. That probability is Erlang's C formula for
-``b`` servers at load ``a``, so ``a < b``. Steps of smaller batches are shorter, and constant numbers of steps wait less
-than exponential ones, so the formula errs on the safe side.
+``b`` servers at load ``a``, so ``a < b``. The formula errs on the safe side: it takes all steps to be as long as those
+of a full batch, and exponential numbers of steps, with which requests wait longer than with constant ones.
 """
 
 from functools import lru_cache
@@ -21,7 +21,7 @@ CONTINUOUS = "continuous"
 _BISECTIONS = 60
 
 _TABULATED = 128
-"""Numbers of places are tabulated up to a multiple of this."""
+"""Loads are tabulated for all numbers of places up to a multiple of this."""
 
 
 def largest_loads(most: int, waiting: float) -> Floats:
@@ -43,7 +43,7 @@ def _largest_loads(most: int, waiting: float) -> Floats:
 
 
 def _waiting_probabilities(load: Floats) -> Floats:
-    """Return the probability that a request waits (Erlang C) by number of places, from 0 on; loads are below it."""
+    """Return the probability that a request waits (Erlang C) for 0, 1, ... places, each at its own load."""
     blocked, found = np.ones(len(load)), np.ones(len(load))
     for n in range(1, len(load)):
         blocked[n:] = load[n:] * blocked[n:] / (n + load[n:] * blocked[n:])
@@ -52,9 +52,9 @@ def _waiting_probabilities(load: Floats) -> Floats:
 
 
 def places_needed(slo_ms: ArrayLike, rate_rps: ArrayLike, steps: ArrayLike, waiting: float, most: int) -> Ints:
-    """Return the fewest places that serve the rate with steps as long as the time per output token; ``most`` at most.
+    """Return the fewest places, at most ``most``, that serve the rate with steps as long as the time per output token.
 
-    More places only make steps longer.
+    More places are never needed: they only make steps longer.
     """
     load = np.asarray(rate_rps, float) * np.asarray(steps, float) * np.asarray(slo_ms, float) / 1000.0
     return np.minimum(np.searchsorted(largest_loads(most, waiting), load), most)
@@ -68,11 +68,9 @@ def continuous_budget_ms(
     Parameters
     ----------
     slo_ms
-        Time per output token.
-    rate_rps
-        Requests per second.
+        Objective of the time per output token.
     batch
-        Places.
+        Places in the batch.
     steps
         Output tokens of a request.
     waiting

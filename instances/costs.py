@@ -1,19 +1,18 @@
-"""Costs of sets of whole GPUs, which lift a fractional bound to the next reachable cost."""
+"""Costs that sets of whole GPUs can have: a fractional bound can be raised to the next of them."""
 
 import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Flags
 from instances.instance import Instance
 
 ROUNDING = 1e-6
-"""Relative tolerance: a bound this little above a reachable cost still means that cost, since both are float sums."""
-
+"""Relative tolerance: a bound this little above a reachable cost counts as that cost, since both are float sums."""
 
 _MOST_STEPS = 2**22
-"""Largest number of cost steps up to the next cost; beyond it, one step is negligible."""
+"""Largest number of cost steps in a cost; beyond it, one step is negligible."""
 
 
 def cost_step(instance: Instance) -> float:
@@ -38,7 +37,7 @@ def next_cost(bound: float, instance: Instance) -> float:
         return 0.0
     step = cost_step(instance)
     offers = [(round(pool.type.price_per_hour / step), pool.count) for pool in instance.gpus if step > 0.0]
-    # Without one of its GPUs, a cheapest set that reaches the target no longer does.
+    # A cheapest set misses the target without any of its GPUs, so it costs less than the target and one more GPU.
     most = target / step + max(price for price, _ in offers) if offers else math.inf
     if most > _MOST_STEPS:
         return bound
@@ -51,14 +50,14 @@ def next_cost(bound: float, instance: Instance) -> float:
     return float(enough[0] * step) if len(enough) else bound
 
 
-def _with_gpus(reached: NDArray[np.bool_], price: int, count: int | None) -> NDArray[np.bool_]:
-    """Return the costs, in steps, of sets with one of the ``reached`` costs after adding ``count`` GPUs at most."""
+def _with_gpus(reached: Flags, price: int, count: int | None) -> Flags:
+    """Return the reachable costs, in steps, with at most ``count`` further GPUs at ``price``; ``None``: any number."""
     rows = -(-len(reached) // price)
     chains = np.zeros(rows * price, dtype=bool)
     chains[: len(reached)] = reached
-    added = np.arange(rows)[:, None]  # along a column of the matrix, each row has one GPU more
+    added = np.arange(rows)[:, None]  # costs in a column of the matrix differ by one GPU from row to row
     latest = np.maximum.accumulate(np.where(chains.reshape(rows, price), added, -rows - 1), axis=0)
-    found: NDArray[np.bool_] = added - latest <= (rows if count is None else min(count, rows))
+    found: Flags = added - latest <= (rows if count is None else min(count, rows))
     return found.ravel()[: len(reached)]
 
 

@@ -25,11 +25,16 @@ class InputError(ValueError):
 
 
 def unknown_name(where: str, kind: str, name: str, known: list[str], listed: list[str] | None = None) -> InputError:
-    """Build the error for an unknown name, with the nearest known one or else with ``listed`` (default: all)."""
+    """Build the error for an unknown name, with the nearest known one as a hint or else ``listed`` (default: all)."""
     near = get_close_matches(name, known, n=1)
     listed = known if listed is None else listed
     hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(listed)) or 'none'}"
     return InputError(where, f'unknown {kind} "{name}"; {hint}')
+
+
+def shortened(text: str) -> str:
+    """Return ``text`` with at most 60 characters, for a quotation."""
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Generator of random instances, determined by family, size and seed, and the suites made by it."""
+"""Generator of random instances from a family, a size and a seed, and the suites of such instances."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Range:
     high: int
 
     def draw(self, random: Random) -> int:
-        """Draw a number; uses ``Random.random`` alone, whose sequence Python guarantees across versions."""
+        """Draw a number with ``Random.random``, whose sequence Python guarantees across versions."""
         return self.at(random.random())
 
     def at(self, unit: float) -> int:
@@ -90,15 +90,9 @@ FAMILIES = {
 
 
 def check_size(size: int) -> None:
-    """Check that an instance can have ``size`` workloads.
-
-    Raises
-    ------
-    InputError
-        If it cannot.
-    """
+    """Raise ``InputError`` if an instance cannot have ``size`` workloads."""
     if not 1 <= size <= MOST_WORKLOADS:
-        raise InputError("size", f"{size} workloads; an instance has 1 to {MOST_WORKLOADS:,}")
+        raise InputError("size", f"{size} workloads; expected 1 to {MOST_WORKLOADS:,}")
 
 
 def generate(
@@ -118,9 +112,7 @@ def generate(
     size
         Number of workloads, 1 to ``MOST_WORKLOADS``; their models are drawn uniformly.
     seed
-        Seed; the same family, size and seed give the same workloads in every version.
-    objective
-        Objective of a plan.
+        The same family, size and seed give the same workloads in every version.
     gpus
         Size of the pool; ``None`` for an unlimited pool.
     name
@@ -165,7 +157,7 @@ def sixty_four_gpus() -> tuple[Instance, ...]:
 
 
 def smoke() -> tuple[Instance, ...]:
-    """Return tiny instances of the objectives of the papers' schedulers."""
+    """Return a tiny instance under each of ``cost``, ``capacity`` and ``goodput``."""
     return (
         generate("igniter-mix", 5, 0, Objective.COST, name="smoke-cost"),
         generate("igniter-mix", 4, 1, Objective.CAPACITY, gpus=2, name="smoke-capacity"),

@@ -1,9 +1,10 @@
-"""GPU types and DNN models: the catalogue's figures of the hardware and of each model on it."""
+"""GPU types and DNN models: figures of the hardware and of each model on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,12 +12,14 @@ from instances.arrays import Floats
 from instances.errors import InputError, unknown_name
 from instances.mig import MigProfile
 
+Figures = TypeVar("Figures")
+
 
 class Partition(StrEnum):
     """Ways to divide a GPU among workloads.
 
-    ``shares``: any whole number of share units under MPS, with interference. ``mig``: isolated instances of a few
-    sizes at fixed places.
+    ``shares``: any whole number of share units under MPS, with interference. ``mig``: isolated MIG instances of a few
+    sizes at fixed positions.
     """
 
     SHARES = "shares"
@@ -31,10 +34,10 @@ class Provenance:
     ----------
     kind
         ``fitted`` (to measurements), ``calibrated`` (shaped like other measurements and pinned to published points,
-        which it therefore does not predict), ``measured`` (published measurements, unchanged), ``measured-here``, or
-        ``stated`` (data sheets; no model is measured).
+        which it therefore does not predict), ``measured`` (published measurements, unchanged), ``measured-here``
+        (fitted to measurements of ``bench profile run``), or ``stated`` (data sheets; no model is measured).
     source
-        The measurements or publication, in words.
+        The measurements or the publication.
     residual
         Largest and mean in-sample relative error of the fit, by quantity; empty without a fit.
     """
@@ -55,7 +58,7 @@ class Hardware:
     idle_power_w, max_power_w
         ``p_idle`` and the cap ``P`` above which the frequency falls.
     max_frequency_mhz
-        ``F``.
+        Highest frequency, ``F``.
     alpha_f
         MHz lost per watt of demand beyond the cap (at most 0), equation 9.
     alpha_sch, beta_sch
@@ -72,8 +75,7 @@ class Hardware:
 
 
 ISOLATED = Hardware(inf, 0.0, inf, 1.0, 0.0, 0.0, 0.0)
-"""Coefficients of GPUs cut into MIG instances: bus, power cap and scheduler cause no modelled interference."""
-
+"""Coefficients of GPUs cut into MIG instances: bus, power cap and scheduler cause no interference in the model."""
 
 Line = tuple[float, float]
 """Slope and intercept."""
@@ -93,9 +95,9 @@ class SoloProfile:
     l2_pct, dram_pct
         Utilisation on the full GPU by batch.
     l2, dram
-        The same as lines against ``1000 b / gpu_ms``, percent at any share (InSS, Sec. 4.1).
+        Utilisation at any share as lines against ``1000 b / gpu_ms``, in percent (InSS, Sec. 4.1).
     span
-        Fraction of the grid that the locally weighted regression uses around a point.
+        Fraction of the grid's points that the locally weighted regression around a point uses.
     """
 
     batch: tuple[int, ...]
@@ -115,8 +117,8 @@ class SoloProfile:
     def beyond_ms(self, batch: Floats, share_pct: Floats) -> Floats:
         """Return a lower bound of the time at shares below the profiled ones; 0 at the others.
 
-        A launch-bound batch takes equally long at half the share, until the GPU's work becomes the bottleneck. The
-        largest batch, scaled to the items and to the share, gives the time of that work.
+        While kernel launches limit a batch, it takes no longer at half the share; then the GPU's work limits it. The
+        time of that work is the largest batch's time, in proportion to the batch and inverse to the share.
         """
         least = self.share_pct[0]
         bound = self.gpu_ms[-1][0] * (batch / self.batch[-1]) * (least / share_pct)
@@ -125,7 +127,7 @@ class SoloProfile:
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """Slowdown of a model beside any other, on the grid of its ``SoloProfile``, and by the others' demands.
+    """Slowdown of a model beside any other, on the grid of its ``SoloProfile``, and its growth by the others' demands.
 
     Attributes
     ----------
@@ -161,14 +163,12 @@ class DnnModel:
 
     Attributes
     ----------
-    name
-        The model, such as ``resnet50``.
     max_batch
-        Largest batch that the figures support.
+        Largest batch with figures.
     k
         ``k1..k5`` of the active time (iGniter equation 11), share in percent, result in ms.
     power, l2
-        Slope and intercept against ``1000 b / k_act``: power in watts, L2 utilisation in percent.
+        Lines against ``1000 b / k_act``: power in watts, L2 utilisation in percent.
     alpha_cache
         Relative growth of the active time per percent of the others' L2 utilisation (equation 8).
     scheduling_alone_ms
@@ -179,8 +179,6 @@ class DnnModel:
         Bytes transferred per request, ``d_load`` and ``d_feedback``.
     memory_base_mib, memory_per_item_mib
         Resident memory is ``base + b * per_item``.
-    provenance
-        Origin of these figures.
     solo
         Profile of the model alone; ``None`` where only iGniter's coefficients are known.
     inss
@@ -192,8 +190,8 @@ class DnnModel:
     name: str
     max_batch: int
     k: tuple[float, float, float, float, float]
-    power: tuple[float, float]
-    l2: tuple[float, float]
+    power: Line
+    l2: Line
     alpha_cache: float
     scheduling_alone_ms: float
     kernels: int
@@ -211,28 +209,21 @@ class DnnModel:
         return self.memory_base_mib + batch * self.memory_per_item_mib
 
     def profiled(self, gpu: str) -> SoloProfile:
-        """Return the solo profile on the GPU type called ``gpu``.
+        """Return the solo profile on the GPU type called ``gpu``; errors are those of ``required``."""
+        return required(self.solo, f"{gpu}: {self.name}", "solo times")
 
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
-        if self.solo is None:
-            raise InputError(f"{gpu}: {self.name}", "has no solo times, which this performance model needs")
-        return self.solo
 
-    def inss_alphas(self, gpu: str) -> tuple[float, float]:
-        """Return the growths of InSS's model on the GPU type called ``gpu``.
+def required(figures: Figures | None, where: str, kind: str) -> Figures:
+    """Return ``figures`` of a GPU type or model.
 
-        Raises
-        ------
-        InputError
-            If there are none.
-        """
-        if self.inss is None:
-            raise InputError(f"{gpu}: {self.name}", "has no InSS growths, which this performance model needs")
-        return self.inss
+    Raises
+    ------
+    InputError
+        If they are ``None``; the error names ``where`` as the place and ``kind`` as the figures.
+    """
+    if figures is None:
+        raise InputError(where, f"has no {kind}, which this performance model needs")
+    return figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +232,6 @@ class LanguageModel:
 
     Attributes
     ----------
-    name
-        The model, such as ``llama-7b``.
     parameters
         Number of parameters, two bytes each.
     layers, width
@@ -257,8 +246,6 @@ class LanguageModel:
         Context lengths and batches of the decoding grid, ascending.
     decode_ms
         GPU time of a decoding step, ``[context_tokens][batch][share]``.
-    provenance
-        Origin of these figures.
     """
 
     name: str
@@ -291,17 +278,15 @@ class GpuType:
     Attributes
     ----------
     name
-        Name of the catalogue file, such as ``v100``.
+        Name of the GPU type, such as ``v100``.
     share_units
         Units in 100 % of the GPU; shares are whole units (V100: 40 units of 2.5 %; under MIG the compute slices).
-    memory_mib
-        Device memory.
     price_per_hour
         List price in US dollars.
     hardware
         Coefficients of the hardware; ``ISOLATED`` under MIG.
     models
-        Models by name; empty under MIG, where figures exist for instances only.
+        Models by name; empty under MIG, where only ``mig`` has figures.
     provenance
         Origin of the hardware's figures.
     allowed_shares
@@ -309,7 +294,7 @@ class GpuType:
     mig
         Its MIG instances and the models on them; ``None`` for a GPU divided into shares.
     pair
-        gpulet's pair factor on this GPU type, or ``None``.
+        gpulet's pair factor on this GPU type, or ``None`` if it is not known.
     language_models
         Language models by name; the services of an instance add models of their lengths to ``models``
         (``instances.services``).
@@ -353,15 +338,9 @@ class GpuType:
         if name not in self.model_names:
             raise unknown_name(where, f"model on {self.name}", name, self.model_names)
 
-    def model(self, name: str, where: str = "model") -> DnnModel:
-        """Return the coefficients of the model called ``name``.
-
-        Raises
-        ------
-        InputError
-            If the model has no figures; ``where`` is the place that the error names.
-        """
-        self.check_model(name, where)
+    def model(self, name: str) -> DnnModel:
+        """Return the coefficients of the model called ``name``; errors are those of ``check_model``."""
+        self.check_model(name)
         return self.models[name]
 
     def share_pct(self, share_units: float) -> float:

@@ -1,4 +1,4 @@
-"""Instances: what they serve, a GPU pool, a latency rule and an objective."""
+"""Instances: workloads or jobs, a GPU pool, a performance model, an SLO rule and an objective."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -9,8 +9,8 @@ from json import dumps
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Floats
 from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, terms_mismatch
 from instances.budget import SloRule
 from instances.errors import InputError
@@ -25,12 +25,12 @@ from instances.workload import Application, Job, Workload, service_workloads
 class Objective(StrEnum):
     """Objective of a plan. Files call ``capacity`` and ``goodput`` together ``throughput``.
 
-    ``cost``: least sum of GPU prices with everything served (iGniter 12-16). ``capacity``: everything served on the
-    given GPUs, most throughput (InSS 1). ``goodput``: workloads may be served in part, most requests served.
-    ``scale``: largest multiple of all rates that fits. ``colocation``: best-effort jobs in groups, each on a whole GPU
-    (MediatorDNN). Its value is the requests per second that all jobs complete under contention; more is better. Compare
-    it together with the number of GPUs and the time over capacity (``bench.judging.colocation``): one GPU per job
-    serves most.
+    ``cost``: least sum of GPU prices with everything served (iGniter, equations 12-16). ``capacity``: everything served
+    on the given GPUs, most throughput (InSS, equation 1). ``goodput``: workloads may be served in part, most requests
+    served. ``scale``: largest multiple of all rates that fits. ``colocation``: best-effort jobs in groups, each on a
+    whole GPU (MediatorDNN); most requests per second that all jobs complete under contention. One GPU per job serves
+    most, so compare this value together with the number of GPUs and the time over capacity
+    (``bench.judging.colocation``).
     """
 
     COST = "cost"
@@ -57,7 +57,7 @@ SCALE_STEP = 0.005
 
 @dataclass(frozen=True, slots=True)
 class GpuPool:
-    """GPUs of one type on offer: ``count`` of them, or an unlimited number if it is ``None``."""
+    """GPUs of one type on offer: ``count`` of them, or any number if it is ``None``."""
 
     type: GpuType
     count: int | None = None
@@ -71,10 +71,8 @@ class Instance:
     ----------
     name
         Name of the instance; plans refer to it.
-    objective
-        Objective of a plan.
     slo_rule
-        Latency rule that every plan must satisfy.
+        SLO rule that every plan must satisfy.
     performance_model
         Name of the performance model, such as ``igniter``.
     gpus
@@ -86,8 +84,8 @@ class Instance:
     latency_buffer
         Factor on every predicted latency before it is tested (gpulet: 1.1).
     attainment, arrivals, immediate_dispatch
-        Terms of the rule ``attainment``: the fraction of requests to serve within the SLO, the arrivals that it plans
-        for (``poisson`` or ``gamma:CV``), and whether a partial batch starts without a timeout.
+        Terms of the rule ``attainment``: the fraction of requests to serve within the SLO, the assumed arrivals
+        (``poisson`` or ``gamma:CV``), and whether a partial batch starts without a timeout.
     seed
         Seed of the generator that made the instance, if any.
     provenance
@@ -167,8 +165,8 @@ class Instance:
     @cached_property
     def model_of(self) -> Mapping[str, str]:
         """DNN model by id: of the jobs under ``colocation``, otherwise of the workloads."""
-        asking = self.jobs if self.objective is Objective.COLOCATION else self.workloads
-        return {each.id: each.model for each in asking}
+        served = self.jobs if self.objective is Objective.COLOCATION else self.workloads
+        return {each.id: each.model for each in served}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -186,10 +184,9 @@ class Instance:
 
 
 def _plain(value: object) -> dict[str, Any] | str:
-    """Convert a value for JSON; ``asdict`` of the whole instance takes three times as long.
+    """Convert a value for the fingerprint's JSON; ``asdict`` of the whole instance takes three times as long.
 
-    The terms of the rule ``attainment`` do not count under other rules. Fields of language models count where they are
-    used.
+    The terms of the rule ``attainment`` are left out under other rules, and empty fields of language models everywhere.
     """
     if is_dataclass(value):
         found = {each.name: getattr(value, each.name) for each in fields(value)}
@@ -206,7 +203,7 @@ def _plain(value: object) -> dict[str, Any] | str:
 def partition_mismatch(
     types: Sequence[GpuType], performance_model: str, slo_rule: SloRule, objective: str
 ) -> tuple[str, str] | None:
-    """Return the field that contradicts the GPUs' partition and the expected value; ``None`` if all fields agree.
+    """Return the field that contradicts the GPUs' partition and the problem with it; ``None`` if all fields agree.
 
     Under MIG, latencies come from a table of whole inferences, so the latency budget must not depend on transfers or on
     the rate.
@@ -227,11 +224,11 @@ def partition_mismatch(
 
 
 def services_mismatch(performance_model: str, objective: str) -> tuple[str, str] | None:
-    """Return the field that an instance with services cannot have, and the problem; ``None`` if it can have all."""
+    """Return the field that contradicts language-model services and the problem with it; ``None`` if all agree."""
     if performance_model != TABLE:
         return "performance_model", f'is "{performance_model}"; language-model services need "{TABLE}"'
     if objective not in (Objective.COST, Objective.SCALE):
-        problem = "language-model services have one rate for prefill and decode, so expected cost or scale"
+        problem = "language-model services have one rate for prefill and decode; expected cost or scale"
         return "objective", f'is "{objective}"; {problem}'
     return None
 
@@ -239,7 +236,7 @@ def services_mismatch(performance_model: str, objective: str) -> tuple[str, str]
 def instance_of_services(
     name: str, services: Sequence[tuple[Service, float]], pools: Sequence[GpuPool], **fields_: Any
 ) -> Instance:
-    """Return an instance of services and their rates; ``pools`` are of catalogue types, ``fields_`` as of ``Instance``.
+    """Return an instance of services and their rates on pools of catalogue types; ``fields_`` are ``Instance``'s.
 
     Raises
     ------
@@ -266,7 +263,7 @@ class ScenarioSet:
     """
 
     base: Instance
-    rates_rps: NDArray[np.float64] = field(repr=False)
+    rates_rps: Floats = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.rates_rps)

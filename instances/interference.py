@@ -1,8 +1,8 @@
-"""Interference of co-located workloads: a batch's GPU time as a function of the sums N, C, D and P."""
+"""Interference of co-located workloads: GPU times from the number of residents and the sums of their demands."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from instances.arrays import Floats, Ints
 from instances.compiled import kernel
 from instances.tables import Tables
 
@@ -20,19 +20,17 @@ def gpu_time_ms(
 ) -> float:
     """Return the GPU time ``t_gpu`` of one batch beside the others on its GPU (iGniter equations 4-9; InSS Sec. 4.1).
 
-    Under gpulet's model (``tables.pairwise``) it is exact for one or two residents; ``gpu_time_beside_ms`` handles
-    more.
+    Under gpulet's model (``tables.pairwise``) it is exact for one or two residents; ``gpu_time_beside_ms`` is exact for
+    any number.
 
     Parameters
     ----------
-    tables
-        Tables of the GPU type.
     model, batch, units
-        Row of the model, batch size and share in units.
+        Row of the model in ``tables``, batch size and share in units.
     residents
-        N, this workload included.
+        Number of residents, this workload included.
     l2_others_pct, dram_others_pct
-        Demands of all other residents.
+        Sums of the demands of all other residents.
     power_total_w
         Power demand of all residents above idle, this one included.
 
@@ -47,9 +45,7 @@ def gpu_time_ms(
 
 
 @kernel
-def gpu_time_beside_ms(
-    tables: Tables, model: int, batch: int, units: int, demands: NDArray[np.float64], own: int
-) -> float:
+def gpu_time_beside_ms(tables: Tables, model: int, batch: int, units: int, demands: Floats, own: int) -> float:
     """Return the GPU time of one batch from the demands of each resident of its GPU.
 
     Parameters
@@ -59,7 +55,7 @@ def gpu_time_beside_ms(
     demands
         L2 (percent), DRAM (percent) and power (W) of each resident, shape (residents, 3).
     own
-        Row of this batch's workload; its power is that of the batch itself.
+        Row of this batch's workload in ``demands``; its power there is replaced with that of the batch itself.
     """
     residents = len(demands)
     l2, dram, power = demands[:, 0].sum(), demands[:, 1].sum(), demands[:, 2].sum()
@@ -97,14 +93,7 @@ def _grown_ms(
 
 
 @kernel
-def gpu_times_ms(
-    tables: Tables,
-    model: NDArray[np.int64],
-    batch: NDArray[np.int64],
-    units: NDArray[np.int64],
-    count: int,
-    times_ms: NDArray[np.float64],
-) -> None:
+def gpu_times_ms(tables: Tables, model: Ints, batch: Ints, units: Ints, count: int, times_ms: Floats) -> None:
     """Write the GPU time of each of the first ``count`` residents of one GPU into ``times_ms``."""
     if tables.pairwise and count > 2:
         _pairwise_times_ms(tables, model, batch, units, count, times_ms)
@@ -124,14 +113,7 @@ def gpu_times_ms(
 
 
 @kernel
-def _pairwise_times_ms(
-    tables: Tables,
-    model: NDArray[np.int64],
-    batch: NDArray[np.int64],
-    units: NDArray[np.int64],
-    count: int,
-    times_ms: NDArray[np.float64],
-) -> None:
+def _pairwise_times_ms(tables: Tables, model: Ints, batch: Ints, units: Ints, count: int, times_ms: Floats) -> None:
     power = 0.0
     for i in range(count):
         power += tables.power_w[model[i], batch[i], units[i]]

@@ -1,16 +1,16 @@
 """Least shares on one GPU, at fixed batches, that keep every resident within its latency budget.
 
-Budgets are given by share (``View.budgets_ms``): row i of an array of shape (residents, 1) or (residents, share units +
-1) has those of resident i; the one at a share is entry 0 or entry ``units``. (Written ``min(units, last)``, or with an
-own loop for rows of one entry, it takes the compiled kernels 10 to 50 % longer.) A budget may fall as the share grows.
-The shares found are the least ones all the same: a resident that misses its budget at a share beside some residents
-also misses it there beside more, whatever larger shares do.
+Budgets are given by share (``View.budgets_ms``): row i has those of resident i, in an array of shape (residents, 1) or
+(residents, share units + 1). The budget at a share is entry 0 or entry ``units``, written ``units if last else 0``:
+with ``min(units, last)``, or a separate loop for rows of one entry, the kernels take 10 to 50 % longer. A budget may
+fall as the share grows. The shares found are the least ones nevertheless: a resident that misses its budget at a share
+beside some residents also misses it there beside more.
 """
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from instances.arrays import Floats, Ints
 from instances.compiled import kernel
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
@@ -20,12 +20,8 @@ from instances.tables import Tables
 def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) -> int:
     """Return the least permitted share whose time without neighbours or throttling is within ``budget_ms``.
 
-    This is iGniter's ``r_lower`` (equation 18) for any performance model. The workload's own power is ignored.
-
-    Returns
-    -------
-    int
-        Units; ``share_units + 1`` if not even the full GPU is enough.
+    This is iGniter's ``r_lower`` (equation 18) for any performance model. It is in units, and ``share_units + 1`` if
+    the full GPU is too small.
     """
     slack_ms = budget_ms - tables.scheduling_ms[model]
     units = tables.next_share[0]
@@ -35,8 +31,8 @@ def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) 
 
 
 @kernel
-def least_share_within(tables: Tables, model: int, batch: int, budget_ms: NDArray[np.float64], row: int) -> int:
-    """Return ``least_share_alone`` under the budgets by share in row ``row``."""
+def least_share_within(tables: Tables, model: int, batch: int, budget_ms: Floats, row: int) -> int:
+    """Return ``least_share_alone`` under the budgets by share in row ``row`` of ``budget_ms``."""
     last = budget_ms.shape[1] - 1
     units = tables.next_share[0]
     while (
@@ -48,30 +44,19 @@ def least_share_within(tables: Tables, model: int, batch: int, budget_ms: NDArra
 
 
 @kernel
-def raise_to_feasible(
-    tables: Tables,
-    model: NDArray[np.int64],
-    batch: NDArray[np.int64],
-    budget_ms: NDArray[np.float64],
-    units: NDArray[np.int64],
-    count: int,
-) -> bool:
+def raise_to_feasible(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, units: Ints, count: int) -> bool:
     """Raise shares until every resident is within its budget (iGniter Alg. 2, ``alloc_gpus``).
 
-    Every sweep gives each violated resident one step more, judged on the state before the sweep. If the premises of
-    ``premises_hold`` are true and ``units`` starts at or below the least feasible shares, the result is exactly those
-    shares, component by component, for any order of the steps.
+    Every sweep raises the share of each resident over its budget by one step, judged on the shares before the sweep. If
+    ``premises_hold`` and ``units`` starts at or below the least feasible shares, the result is exactly those shares,
+    for any order of the steps.
 
     Parameters
     ----------
-    tables
-        Tables of the GPU type.
     model, batch, budget_ms
         Figures of the residents, budgets by share; the first ``count`` entries are read.
     units
         Shares to start from; overwritten with the result.
-    count
-        Number of residents.
 
     Returns
     -------
@@ -111,19 +96,11 @@ def raise_to_feasible(
 
 
 @kernel
-def least_shares(
-    tables: Tables,
-    model: NDArray[np.int64],
-    batch: NDArray[np.int64],
-    budget_ms: NDArray[np.float64],
-    units: NDArray[np.int64],
-) -> bool:
+def least_shares(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, units: Ints) -> bool:
     """Compute the least shares that make these residents feasible on one GPU, memory included.
 
     Parameters
     ----------
-    tables
-        Tables of the GPU type.
     model, batch, budget_ms
         Figures of the residents, shape (residents,), and budgets by share.
     units
@@ -145,13 +122,7 @@ def least_shares(
 
 
 @njit(cache=True)
-def within_budgets(
-    tables: Tables,
-    model: NDArray[np.int64],
-    batch: NDArray[np.int64],
-    budget_ms: NDArray[np.float64],
-    units: NDArray[np.int64],
-) -> bool:
+def within_budgets(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, units: Ints) -> bool:
     """Return whether every resident meets its budget at exactly these shares and they fit on the GPU."""
     count = len(model)
     if units.sum() > tables.share_units:
@@ -192,9 +163,10 @@ def premises_hold(tables: Tables) -> bool:
 
 
 def linear_conditions_hold(tables: Tables) -> bool:
-    """Return whether a time test is four linear conditions in (N, C, D, P): ``Delta`` is the larger of 0 and its line.
+    """Return whether the test of a time against its budget is four linear conditions.
 
-    True where ``alpha_sch + beta_sch <= 0 <= 2 alpha_sch + beta_sch``: the line is not above 0 at one resident and not
-    below 0 from two on.
+    They are linear in the number N of residents and the sums of their L2, DRAM and power demands. They exist if the
+    added scheduling delay (iGniter, equation 6) is the larger of 0 and its line in N for every N: the line is not above
+    0 at one resident and not below 0 from two on.
     """
     return tables.alpha_sch + tables.beta_sch <= 0 <= 2 * tables.alpha_sch + tables.beta_sch and tables.alpha_sch >= 0

@@ -1,4 +1,4 @@
-"""Readers of measured latencies: ``solo.csv`` (models alone), ``pairs.csv`` (two models), passes of language models."""
+"""Readers of measured latencies: models alone (``solo.csv``), pairs (``pairs.csv``) and passes of language models."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,6 @@ from instances.files import read_text
 
 SOLO_COLUMNS = ("model", "batch", "share_pct", "latency_ms")
 PAIR_COLUMNS = ("model_a", "batch_a", "share_a_pct", "model_b", "batch_b", "share_b_pct", "latency_a_ms")
-
 PASS_COLUMNS = ("model", "tensor_parallel", "sm_pct", "batch", "sequence_length", "phase", "latency_ms")
 
 
@@ -29,7 +28,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class SoloSample:
-    """One row of ``solo.csv``: a model alone; unmeasured utilisations and memory are ``nan``.
+    """One row of ``solo.csv``: a model alone; utilisations and memory are ``nan`` if they were not measured.
 
     ``latency_ms`` is that of a whole inference, transfers included.
     """

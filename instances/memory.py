@@ -1,8 +1,9 @@
-"""Memory of a DNN model: device memory (context, weights, activations) and bytes to transfer."""
+"""Device memory of the known DNN models (context, weights, activations), and the bytes that a request transfers."""
 
 from instances.errors import unknown_name
 
 CONTEXT_MIB = 500.0
+"""Memory of the CUDA context of a process."""
 
 # Parameters in millions and activations in MiB per item. The parameters of iGniter's four models are those of its
 # Table 3; the others' are those of torchvision and of the original publications. The activations follow from the totals
@@ -35,7 +36,7 @@ _PARAMETERS_AND_ACTIVATIONS = {
 }
 
 IMAGE_BYTES = 3 * 224 * 224 * 4
-"""Bytes of the picture that most models take, in single precision."""
+"""Bytes of the image that most models take, in single precision."""
 
 CLASSES_BYTES = 4 * 1000
 
@@ -51,7 +52,7 @@ _BYTES = {
 
 
 def memory_mib(model: str, where: str = "model") -> tuple[float, float]:
-    """Return calibrated (base, per item) of ``model`` in MiB: memory at batch b is ``base + b * per_item``.
+    """Return the calibrated memory (base, per item) of ``model`` in MiB: at batch b it is ``base + b * per_item``.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def memory_mib(model: str, where: str = "model") -> tuple[float, float]:
 
 
 def most_memory_mib() -> tuple[float, float]:
-    """Return (base, per item) in MiB above those of every listed model: the assumption for an unknown one."""
+    """Return the largest base and the largest memory per item of the listed models, in MiB, for an unlisted model."""
     base_mib, per_item_mib = zip(*map(memory_mib, _PARAMETERS_AND_ACTIVATIONS), strict=True)
     return max(base_mib), max(per_item_mib)
 
@@ -76,5 +77,5 @@ def is_listed(model: str) -> bool:
 
 
 def request_bytes(model: str) -> tuple[int, int]:
-    """Return the bytes that a request to ``model`` uploads and downloads."""
+    """Return the bytes that a request to ``model`` uploads and downloads; those of an image classifier by default."""
     return _BYTES.get(model, (IMAGE_BYTES, CLASSES_BYTES))

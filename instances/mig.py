@@ -1,8 +1,8 @@
-"""Multi-instance GPUs (MIG): the isolated instances of a GPU and the measured configurations on each.
+"""Multi-instance GPUs (MIG): the isolated MIG instances of a GPU and the measured configurations on each.
 
-MIG instances of one GPU do not interfere: a model's latency depends on its own instance alone. There is therefore no
-continuous share and no interference, only a table of measured configurations. Several processes of the same model may
-run side by side in one MIG instance under MPS (ParvaGPU calls that a GPU segment).
+MIG instances of one GPU do not interfere: a model's latency depends on its own MIG instance alone. A table of measured
+configurations therefore takes the place of shares and interference. Several processes of the same model may run side by
+side in one MIG instance under MPS (ParvaGPU calls that a GPU segment).
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ MIG_TABLE = "mig-table"
 """Name of the performance model of MIG instances: a table of measured configurations."""
 
 Layout = tuple[tuple[int, int], ...]
-"""The instances that one GPU is cut into, as (slice units, start), by ascending start."""
+"""The MIG instances that one GPU is cut into, as (slice units, start), by ascending start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class MigSlice:
     Attributes
     ----------
     units
-        Number of compute slices (NVIDIA's GPCs); its share of the GPU.
+        Number of compute slices (NVIDIA's GPCs), the share of the GPU.
     span
         Number of consecutive positions that it occupies. On an A100 three compute slices come with four memory slices:
-        an instance of 3 at 0 also blocks position 3.
+        a MIG instance of 3 at position 0 also blocks position 3.
     starts
         Positions at which it may begin, ascending.
     """
@@ -44,11 +44,9 @@ class MigConfiguration:
     Attributes
     ----------
     units
-        Size of the instance.
-    batch
-        Requests per batch.
+        Size of the MIG instance.
     processes
-        Processes of the model side by side in the instance.
+        Processes of the model side by side in the MIG instance.
     throughput_rps
         Requests per second of all processes together, as measured.
     latency_ms
@@ -101,8 +99,8 @@ class MigProfile:
 def layouts(slices: tuple[MigSlice, ...]) -> tuple[Layout, ...]:
     """Return the maximal layouts of a GPU, one per multiset of sizes.
 
-    The position of an instance does not affect its performance, so one layout represents all with the same multiset of
-    sizes. A multiset that another one contains is left out.
+    The position of a MIG instance does not affect its performance, so one layout represents all with the same multiset
+    of sizes. A multiset that another one contains is left out.
     """
     by_sizes = {tuple(sorted(units for units, _ in placed)): placed for placed in _packings(slices, 0)}
     counts = {sizes: Counter(sizes) for sizes in by_sizes}
@@ -114,7 +112,7 @@ def layouts(slices: tuple[MigSlice, ...]) -> tuple[Layout, ...]:
 
 
 def _packings(slices: Sequence[MigSlice], begin: int) -> Iterator[Layout]:
-    """Yield every set of instances that begin at ``begin`` or later and do not overlap."""
+    """Yield every set of MIG instances that begin at ``begin`` or later and do not overlap."""
     yield ()
     for one in slices:
         for start in one.starts:

@@ -10,7 +10,7 @@ from instances.instance import Instance
 from instances.performance import performance_model as model_named
 
 MOST_ERROR = 0.9
-"""Largest parameter error; a larger one brings factors close to 0."""
+"""Largest parameter error; larger ones would bring factors close to 0."""
 
 
 def misspecified(
@@ -20,15 +20,14 @@ def misspecified(
 
     Parameters
     ----------
-    instance
-        The planner's instance.
     performance_model
         The GPUs' true performance model; the planner's unless given.
     error
         Relative parameter error. Each figure of a DNN model gets its own factor, uniform in ``[1 - error, 1 + error]``:
         its times, its power, its L2 and DRAM demands, and its sensitivity to others' demands.
     seed
-        Seed of these factors. The same seed moves the same figures in the same direction, in proportion to ``error``.
+        Seed of these factors. Each figure's direction depends on the seed alone; its change is proportional to
+        ``error``.
 
     Raises
     ------

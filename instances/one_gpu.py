@@ -1,4 +1,4 @@
-"""Exact feasibility and shares of one GPU's residents: Python interface to the compiled kernels."""
+"""Python interface to the compiled kernels: feasibility, shares and throughput of the residents of one GPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from instances.tables import gpu_tables
 from instances.view import View
 
 SPARE_NODE_LIMIT = 200_000
-"""Node limit of ``spend_spare_shares``, after which it returns the incumbent; only many small residents reach it."""
+"""Node limit of ``spend_spare_shares``, after which it returns its incumbent; only many small residents reach it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,7 @@ class Resident:
 def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False) -> PlacedGpu | None:
     """Place ``residents`` on one GPU at their least shares, or return ``None`` if they do not fit.
 
-    Parameters
-    ----------
-    view
-        View of the instance on the GPU's type.
-    residents
-        Residents of the GPU.
-    spend_spare
-        Also distribute the spare shares, for the most throughput.
+    With ``spend_spare``, the spare shares are distributed, too, for the most throughput.
     """
     workload = np.array([r.workload for r in residents], dtype=np.int64)
     batch = np.array([r.batch for r in residents], dtype=np.int64)

@@ -22,7 +22,7 @@ _WIDTHS = {each: number for number, each in enumerate(PlanClass)}
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A workload's place in a gpulet: its batch size and the rate it serves there."""
+    """A workload on a gpulet, with its batch and the rate served there."""
 
     workload: str
     batch: int
@@ -66,7 +66,7 @@ class Plan:
     instance
         Name of the instance that the plan solves.
     gpus
-        The GPUs; one without gpulets does not count as used.
+        The GPUs; a GPU without gpulets does not count as used.
     """
 
     instance: str

@@ -1,4 +1,4 @@
-"""Family ``pool-mix``: workloads for a pool of any GPU types, with tight or loose SLOs and even or skewed rates."""
+"""Family ``pool-mix``: workloads on a pool of any GPU types, with tight or loose SLOs and even or skewed rates."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -106,30 +106,30 @@ _LARGE = 1 / 8
 """Fraction of large workloads under ``few-large``."""
 
 
-def parse_pool(text: str, where: str = "--pool") -> tuple[GpuPool, ...]:
+def parse_pool(text: str) -> tuple[GpuPool, ...]:
     """Return the pool that a text such as ``v100,t4:8`` describes: any number of V100s and 8 T4s.
 
     Raises
     ------
     InputError
-        If a type is unknown, divided into MIG instances or named twice, or a count is not a number.
+        If a type is unknown, cut into MIG instances or named twice, or a count is not a whole number from 1 to 999,999.
     """
     pools: dict[str, GpuPool] = {}
     for part in text.split(","):
         name, colon, count = (each.strip() for each in part.partition(":"))
         if not name or (colon and not _COUNT.fullmatch(count)):
             expected = "expected TYPE or TYPE:COUNT with a count from 1 to 999,999, such as v100,t4:8"
-            raise InputError(where, f'"{part}" is no pool of GPUs; {expected}')
+            raise InputError("--pool", f'"{part}" is no pool of GPUs; {expected}')
         if name in pools:
-            raise InputError(where, f'names "{name}" twice; expected each GPU type once')
-        gpu = gpu_type(name, where)
+            raise InputError("--pool", f'names "{name}" twice; expected each GPU type once')
+        gpu = gpu_type(name, "--pool")
         if gpu.partition is not Partition.SHARES:
-            raise InputError(where, f"{name} is cut into MIG instances; expected {', '.join(REFERENCES)}")
+            raise InputError("--pool", f"{name} is cut into MIG instances; expected {', '.join(REFERENCES)}")
         pools[name] = GpuPool(gpu, int(count) if colon else None)
     return tuple(pools.values())
 
 
-def models_of(pool: Sequence[GpuPool], wanted: Sequence[str] = (), where: str = "--models") -> tuple[str, ...]:
+def models_of(pool: Sequence[GpuPool], wanted: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the models of a mix: the ``wanted`` ones, or all that every GPU type of the pool has.
 
     Raises
@@ -139,7 +139,7 @@ def models_of(pool: Sequence[GpuPool], wanted: Sequence[str] = (), where: str = 
     """
     for model in wanted:
         for each in pool:
-            each.type.check_model(model, where)
+            each.type.check_model(model, "--models")
     first, *others = [each.type for each in pool]
     shared = tuple(dict.fromkeys(wanted)) or tuple(m for m in first.models if all(m in gpu.models for gpu in others))
     if not shared:
@@ -164,35 +164,31 @@ def pool_mix(
 ) -> Instance:
     """Draw an instance of the family.
 
-    The random numbers of each workload depend only on ``size`` and ``seed``, and the workloads also on the first GPU
-    type and the models to draw from. With these fixed, ``slo`` changes only SLOs, ``rates`` only rates, and the other
-    options no workload.
+    The random numbers of each workload depend only on ``size`` and ``seed``. The workloads also depend on the first GPU
+    type and the models to draw from. With all these fixed, ``slo`` changes only SLOs, ``rates`` only rates, and the
+    other options no workload.
 
     Parameters
     ----------
     size
         Number of workloads, 1 to ``MOST_WORKLOADS``; their models are drawn uniformly.
     seed
-        Seed; the same options give the same workloads in every version and on every platform.
+        The same seed and options give the same workloads in every version and on every platform.
     pool
         GPU types and counts, or a text for ``parse_pool``. The first type sets the reference SLOs and rates; one GPU
         of it serves any workload alone, under every performance model and the rules ``half-slo``, ``assembly`` and
         ``duty-cycle``.
     slo, rates
         Members of ``SloLaw`` and ``RateLaw``.
-    performance_model
-        Performance model of the instance.
     models
         Models to draw from; by default all that every GPU type of the pool has.
-    objective, slo_rule
-        Objective and SLO rule of the instance.
     name
         Name of the instance; by default built from the options.
 
     Raises
     ------
     InputError
-        If an option is unknown or out of range, the pool has no such models, or an objective needs counts.
+        If an option is unknown or out of range, the pool lacks the models, or the objective needs missing counts.
     """
     check_size(size)
     check_performance_model(performance_model, "--performance-model")

@@ -10,7 +10,10 @@ from instances.compiled import kernel
 
 P99_REQUESTS = 20_000
 P99_SEED = 20_220_711
+"""Number of arrivals in the sample of the rule ``p99``, and its seed."""
+
 P99_TOLERANCE = 1e-6
+"""Precision of the budgets of this rule, as a fraction of the SLO."""
 
 
 @njit(cache=True)
@@ -30,8 +33,6 @@ def next_batch(
         Positions of the oldest waiting request and of the end of the known arrivals.
     free_ms
         End of the previous batch.
-    batch, timeout_ms
-        Figures of the slot.
     """
     ready_ms = arrivals_ms[first] + timeout_ms
     if first + batch <= known:
@@ -47,19 +48,10 @@ def next_batch(
 def batch_latencies_ms(
     arrivals_ms: Floats, batch: int, service_ms: float, timeout_ms: float, latencies_ms: Floats
 ) -> None:
-    """Serve arrivals in batches on one server and write each request's latency.
+    """Serve nondecreasing arrivals in batches on one server and write each request's latency, shape (requests,).
 
     Batches start by the rule of ``next_batch`` and always last ``service_ms``. No request is dropped, so late requests
     count with their whole latency.
-
-    Parameters
-    ----------
-    arrivals_ms
-        Arrival times, nondecreasing, shape (requests,).
-    batch, service_ms, timeout_ms
-        Figures of the slot.
-    latencies_ms
-        Output, shape (requests,).
     """
     free_ms, first = 0.0, 0
     while first < len(arrivals_ms):
@@ -96,12 +88,10 @@ def dropped_fraction(
         Arrival times at a mean gap of 1, nondecreasing.
     gap_ms
         Mean gap of the slot's arrivals.
-    slo_ms, batch, timeout_ms
-        Figures of the slot.
     result_ms, busy_ms
         Time of a batch of k until its results are there, and until the server is free again, at index k.
     limit
-        Fraction above which the exact value does not matter: the count stops there.
+        Fraction above which the exact value does not matter: the simulation stops there.
     """
     count = len(arrivals) - batch
     each = count // BLOCKS
@@ -127,7 +117,7 @@ def dropped_fraction(
             first += 1
             if end < count and arrivals[end] * gap_ms <= now_ms:
                 end += 1
-        if first > start:  # the smaller batch may not be ready yet
+        if first > start:  # after drops, the smaller batch may not be ready yet
             free_ms = now_ms
             continue
         free_ms = now_ms + busy_ms[end - first]
@@ -156,17 +146,11 @@ def p99_latency_ms(batch: int, service_ms: float, timeout_ms: float, rate_rps: f
 
 @lru_cache(maxsize=65_536)
 def p99_service_budget_ms(slo_ms: float, rate_rps: float, batch: int) -> float:
-    """Return the largest full-batch service time whose simulated P99 is within the SLO, by bisection.
+    """Return the largest full-batch service time whose simulated P99 is within the SLO, by bisection; 0 if none is.
 
-    The dispatch timeout is half the SLO. The result is also a definition: a fixed sample of 20,000 Poisson arrivals,
-    bisected to a relative 1e-6, gives every method the same number. P99 is not exactly monotone in the service time,
-    since a batch that waits longer is fuller. Within 1 % of the result a longer service may meet the SLO too, and a
-    shorter one miss it.
-
-    Returns
-    -------
-    float
-        Milliseconds; 0 if every service time misses the SLO.
+    The dispatch timeout is half the SLO. The bisection on a fixed sample is part of the rule's definition, so every
+    scheduler gets the same number. P99 is not exactly monotone in the service time, since a batch that waits longer is
+    fuller. Within 1 % of the result a longer service may therefore meet the SLO too, and a shorter one miss it.
     """
     timeout_ms = slo_ms / 2.0
     low, high = 0.0, slo_ms

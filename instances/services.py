@@ -1,9 +1,9 @@
 """Language-model services: requests that one model prefills and then decodes token by token.
 
-A service is two workloads, prefill and decode, because their passes need very different shares of a GPU. The models of
-its lengths follow from the measured tables of a language model by interpolation; nothing is extrapolated. Every gpulet
-holds its own copy of the weights (two bytes per parameter), a CUDA context, and the keys and values of all tokens of
-the requests in it: the prompts of a prefill batch, or the whole contexts of a decoding batch.
+A service is two workloads, prefill and decode, because their passes need very different shares of a GPU. Their DNN
+models follow from the measured tables of a language model by interpolation at the service's lengths; nothing is
+extrapolated. Every gpulet holds its own copy of the weights (two bytes per parameter), a CUDA context, and the keys and
+values of all tokens of the requests in it: the prompts of a prefill batch, or the whole contexts of a decoding batch.
 """
 
 from collections.abc import Iterable
@@ -27,12 +27,10 @@ class Service:
     ----------
     name
         Unique within its instance.
-    model
-        Name of the language model.
     prompt_tokens, output_tokens
         Tokens of a request's prompt, and tokens generated for it.
     ttft_ms, tpot_ms
-        Latency objectives: time to first token, and mean time per output token.
+        Largest permitted time to first token and mean time per output token.
     """
 
     name: str
@@ -44,17 +42,17 @@ class Service:
 
     @property
     def prefill_model(self) -> str:
-        """Name of the model of its prefill passes."""
+        """Name of the DNN model of its prefill passes."""
         return f"{self.model}/prefill/{self.prompt_tokens}"
 
     @property
     def decode_model(self) -> str:
-        """Name of the model of its decoding steps."""
+        """Name of the DNN model of its decoding steps."""
         return f"{self.model}/decode/{self.prompt_tokens}+{self.output_tokens}"
 
 
 def service_problem(service: Service, gpu: GpuType) -> tuple[str, str] | None:
-    """Return the field of a service that a GPU type has no figures for, and the problem; ``None`` if it has all."""
+    """Return the field that keeps a service from a GPU type and the problem with it; ``None`` if there is none."""
     if service.model not in gpu.language_models:
         kind = f"language model on {gpu.name}"
         return "model", unknown_name("", kind, service.model, list(gpu.language_models)).problem
@@ -75,7 +73,7 @@ def service_problem(service: Service, gpu: GpuType) -> tuple[str, str] | None:
 
 
 def gpu_for_services(gpu: GpuType, services: Iterable[Service]) -> GpuType:
-    """Return a GPU type with the models of the services' lengths.
+    """Return a GPU type with the DNN models of the services, and no others.
 
     Raises
     ------
@@ -90,7 +88,7 @@ def gpu_for_services(gpu: GpuType, services: Iterable[Service]) -> GpuType:
         for name, build in ((service.prefill_model, _prefill), (service.decode_model, _decode)):
             if name not in models:
                 models[name] = build(name, service, known, gpu.memory_mib)
-    # Types with equal models are equal, and tables are kept by type, so the order of the models must be the same too.
+    # Tables are cached by GPU type, and equal types may differ in the order of their models: sort it.
     return replace(gpu, models=dict(sorted(models.items())))
 
 

@@ -2,17 +2,15 @@
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.least_shares import within_budgets
 from instances.tables import Tables
 
 
 @njit(cache=True)
-def throughput_rps(
-    tables: Tables, model: NDArray[np.int64], batch: NDArray[np.int64], units: NDArray[np.int64]
-) -> float:
+def throughput_rps(tables: Tables, model: Ints, batch: Ints, units: Ints) -> float:
     """Return the sum of the residents' throughputs ``b / (t_gpu + exposed)`` on one GPU, in requests per second."""
     count = len(model)
     times_ms = np.empty(count)
@@ -24,34 +22,23 @@ def throughput_rps(
 
 
 @njit(cache=True)
-def _least_demand(demand: NDArray[np.float64], units: int) -> float:
-    """Return the least demand at any share from ``units`` up."""
-    least = demand[units]
-    for u in range(units + 1, len(demand)):
-        least = min(least, demand[u])
-    return least
-
-
-@njit(cache=True)
 def spend_spare_shares(
     tables: Tables,
-    model: NDArray[np.int64],
-    batch: NDArray[np.int64],
-    budget_ms: NDArray[np.float64],
-    units: NDArray[np.int64],
+    model: Ints,
+    batch: Ints,
+    budget_ms: Floats,
+    units: Ints,
     node_limit: int,
 ) -> tuple[float, bool]:
     """Raise the shares of one GPU's residents to the most total throughput within their budgets.
 
-    The method is depth-first branch and bound over the residents' shares. A node's bound takes the fixed residents at
-    their shares and the least possible demands of the others. Dynamic programming then distributes the remaining units
-    over the open residents by these optimistic throughputs. The bound never falls below the best completion of the
-    node.
+    The method is depth-first branch and bound over the residents' shares. A node fixes the shares of the first
+    residents. Its bound adds their throughputs beside the least possible demands of the others, and the throughputs of
+    the others beside the least possible demands of all. Dynamic programming finds the best distribution of the
+    remaining units by the latter. The bound never falls below the best completion of the node.
 
     Parameters
     ----------
-    tables
-        Tables of the GPU type.
     model, batch, budget_ms
         Figures of the residents, shape (residents,), and budgets by share (see ``instances.least_shares``).
     units
@@ -71,12 +58,12 @@ def spend_spare_shares(
     least = units.copy()
     l2_least, dram_least, power_least = np.empty(count), np.empty(count), np.empty(count)
     for i in range(count):
-        l2_least[i] = _least_demand(tables.l2_pct[model[i], batch[i]], least[i])
-        dram_least[i] = _least_demand(tables.dram_pct[model[i], batch[i]], least[i])
-        power_least[i] = _least_demand(tables.power_w[model[i], batch[i]], least[i])
+        l2_least[i] = tables.l2_pct[model[i], batch[i], least[i] :].min()
+        dram_least[i] = tables.dram_pct[model[i], batch[i], least[i] :].min()
+        power_least[i] = tables.power_w[model[i], batch[i], least[i] :].min()
     l2_floor, dram_floor, power_floor = l2_least.sum(), dram_least.sum(), power_least.sum()
 
-    # hope[i, e]: the most resident i can do with e units more; rest[i, s]: residents i.. sharing s units more.
+    # hope[i, e]: largest throughput of resident i with e more units; rest[i, s]: that of i and later with s together.
     hope = np.full((count, spare + 1), -np.inf)
     rest = np.zeros((count + 1, spare + 1))
     for i in range(count - 1, -1, -1):
@@ -128,7 +115,7 @@ def spend_spare_shares(
         trial[depth] = least[depth] + extra
         left[depth + 1] = left[depth] - extra
 
-        # Demands: residents up to here as fixed, the others at their least.
+        # Demands: those of the residents up to here at their shares, and the least ones of the others.
         l2, dram, power = l2_floor, dram_floor, power_floor
         for i in range(depth + 1):
             m, b, u = model[i], batch[i], trial[i]
@@ -141,7 +128,7 @@ def spend_spare_shares(
             time_ms = gpu_time_ms(
                 tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
             )
-            # The margin absorbs rounding: sums in another order must not cut off a tie.
+            # The margin absorbs rounding: a sum in another order must not cut off a feasible node.
             if time_ms > budget_ms[i, u if last else 0] * (1.0 + 1e-12):
                 bound = -np.inf
                 break

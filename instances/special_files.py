@@ -1,4 +1,4 @@
-"""Refusal of pipes, devices and sockets that are named as files."""
+"""Refusal of pipes, devices and sockets where a file is expected."""
 
 import stat
 from pathlib import Path

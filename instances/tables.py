@@ -1,4 +1,4 @@
-"""A GPU type under a performance model as dense arrays, the data of kernels, judge and schedulers."""
+"""Dense arrays of a GPU type under a performance model, for kernels, judge and schedulers."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,7 +13,7 @@ from instances.performance import performance_model
 
 
 class Tables(NamedTuple):
-    """Every model on one GPU type at every batch and share.
+    """Figures of every model on one GPU type at every batch and share.
 
     Arrays are indexed by ``[model, batch, share_units]`` or a prefix of it. Batch and share start at 1: index 0 is
     unused (infinite time, no demand).
@@ -21,11 +21,11 @@ class Tables(NamedTuple):
     Attributes
     ----------
     active_ms, l2_pct, dram_pct, power_w
-        Demands of a workload alone, shape (models, max batch + 1, share units + 1).
+        Time and demands of a model alone, shape (models, max batch + 1, share units + 1).
     company
         Co-location factor on the active time, before the others' demands are added; the same shape.
     transfer_ms
-        Upload plus feedback ``x``, shape (models, max batch + 1).
+        Time of upload and feedback, ``x``, shape (models, max batch + 1).
     exposed_ms
         The part of ``x`` that does not overlap with an execution: throughput is ``b / (t_gpu + exposed)``.
     memory_mib
@@ -33,7 +33,7 @@ class Tables(NamedTuple):
     scheduling_ms, kernels, alpha_l2, alpha_dram
         Sensitivity of each model, shape (models,).
     max_batch
-        Largest supported batch of each model, shape (models,).
+        Largest batch of each model, shape (models,).
     next_share
         The next larger permitted share after each number of units, shape (share units + 1,); ``share_units + 1``
         where there is none.
@@ -41,16 +41,14 @@ class Tables(NamedTuple):
         The permitted shares, ascending.
     share_units
         Units in the whole GPU.
-    memory_limit_mib
-        Device memory.
     alpha_sch, beta_sch, idle_power_w, max_power_w, throttle_per_w
         Contention on the GPU.
     pairwise
-        Whether the growth is clipped at 0 for each pair of residents; the sums are then exact for two residents.
+        Whether the growth is clipped at 0 for each pair; sums of demands are then exact for two residents only.
     falling
-        Whether no co-located time rises with the share.
+        Whether ``active_ms * company`` never rises with the share.
     most_residents
-        Largest number of residents on one GPU: two if ``pairwise``, otherwise the number of units.
+        Largest number of residents on one GPU: two if ``pairwise``, otherwise the number of share units.
     """
 
     active_ms: Floats
@@ -145,6 +143,10 @@ def _tabulate(
         transfer[row, filled] = load_ms + feedback_ms
         exposed[row, filled] = feedback_ms if performance.loading_overlaps else load_ms + feedback_ms
         memory[row, filled] = [model.memory_mib(int(b)) for b in batch]
+    falling = all(
+        bool(np.all(np.diff(beside_ms[1 : len(batch) + 1, 1:], axis=1) <= 0.0))
+        for beside_ms, batch in zip(active * company, batches, strict=True)
+    )
     sensitivity = [performance.sensitivity(gpu, model) for model in models]
     contention = performance.contention(gpu)
     return Tables(
@@ -171,12 +173,6 @@ def _tabulate(
         contention.max_power_w,
         contention.throttle_per_w,
         performance.pairwise,
-        _falls(active * company, batches),
+        falling,
         2 if performance.pairwise else units,
-    )
-
-
-def _falls(times_ms: Floats, batches: Sequence[Floats]) -> bool:
-    return all(
-        bool(np.all(np.diff(times_ms[row, 1 : len(batch) + 1, 1:], axis=1) <= 0.0)) for row, batch in enumerate(batches)
     )

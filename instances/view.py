@@ -1,4 +1,4 @@
-"""View of an instance on one GPU type: the arrays that kernels and schedulers use, and their early filling."""
+"""View of an instance on one GPU type: the arrays that kernels and schedulers use."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from instances.arrays import Floats, Ints
 from instances.attainment_terms import AttainmentTerms, burstiness
 from instances.budget import latency_budget_ms
-from instances.catalogue import gpu_type, gpu_type_names
+from instances.catalogue import known_gpu_type
 from instances.continuous import continuous_budget_ms, places_needed
 from instances.gpu import GpuType, Partition
 from instances.instance import Instance
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The workloads of an instance on one type of GPU.
+    """The workloads of an instance on one GPU type.
 
     Attributes
     ----------
-    instance, gpu
-        The instance and the GPU type.
     tables
         Tables of the GPU type under the instance's performance model.
     model
@@ -35,7 +33,7 @@ class View:
     slo_ms, rate_rps
         SLO and rate of each workload, shape (workloads,).
     steps
-        Steps of a request of each workload under the rule ``continuous``, 0 under the instance's rule.
+        Steps of a request of each workload under the rule ``continuous``, and 0 under the instance's rule.
     """
 
     instance: Instance
@@ -71,7 +69,7 @@ class View:
         return places_needed(slo_ms, rate_rps, self.steps[workload], self.waiting, most)
 
     def budget_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
-        """Return the latency budget ``tau`` of workloads at given batches, for rules that have one for all shares.
+        """Return the latency budgets of workloads at given batches, for rules whose budgets hold at every share.
 
         Arguments broadcast.
 
@@ -80,7 +78,7 @@ class View:
         workload
             Positions in the instance.
         batch
-            Batch sizes, 1 to the largest of the tables. The budget of a batch that the model does not support is -inf.
+            Batches, from 1 to the largest in the tables. The budget of a batch that the model does not support is -inf.
         rate_rps
             Rate served; the workload's own by default.
         """
@@ -121,34 +119,29 @@ class View:
         Returns
         -------
         numpy.ndarray
-            The broadcast shape and one more axis: the share in units, from 0 to all; or of length 1 if the budget is
-            the same at every share. Kernels read entry ``min(units, length - 1)``.
+            The broadcast shape and one more axis: the share in units, from 0 to all; or an axis of length 1 if the
+            budget is the same at every share.
         """
-        instance = self.instance
-        if not instance.slo_rule.by_share:
+        if not self.instance.slo_rule.by_share:
             return self.budget_ms(workload, batch, rate_rps)[..., None]
         w = np.asarray(workload)
-        w, b, rate = np.broadcast_arrays(w, batch, self.rate_rps[w] if rate_rps is None else rate_rps)
-        table = self._attainment_table()
-        found = np.empty((*w.shape, self.tables.share_units + 1))
-        decoding = self.steps[w] > 0
-        found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])[:, None]
-        rows = [table.row_ms(*each) for each in self._slots(w[~decoding], b[~decoding], rate[~decoding])]
-        found[~decoding] = np.array(rows).reshape(-1, self.tables.share_units + 1) / instance.latency_buffer
-        return found
+        return self._by_share_ms(w, batch, self.rate_rps[w] if rate_rps is None else rate_rps)
 
     def budgets_at_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike, units: int) -> Floats:
         """Return the latency budgets at a share of ``units``, for every rule; arguments as for ``budget_ms``."""
         if not self.instance.slo_rule.by_share:
             return self.budget_ms(workload, batch, rate_rps)
+        return self._by_share_ms(workload, batch, rate_rps, units)[..., units]
+
+    def _by_share_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike, units: int = 0) -> Floats:
+        """Return the budgets by share under ``attainment``; with ``units``, those at other shares may be -inf."""
         w, b, rate = np.broadcast_arrays(workload, batch, rate_rps)
         table = self._attainment_table()
-        found = np.empty(w.shape)
+        found = np.empty((*w.shape, self.tables.share_units + 1))
         decoding = self.steps[w] > 0
-        found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])
-        slots = self._slots(w[~decoding], b[~decoding], rate[~decoding])
-        alone_ms = [table.row_ms(*each, units=units)[units] for each in slots]
-        found[~decoding] = np.array(alone_ms) / self.instance.latency_buffer
+        found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])[:, None]
+        rows = [table.row_ms(*each, units) for each in self._slots(w[~decoding], b[~decoding], rate[~decoding])]
+        found[~decoding] = np.array(rows).reshape(-1, self.tables.share_units + 1) / self.instance.latency_buffer
         return found
 
     @property
@@ -160,9 +153,9 @@ class View:
     def bracket_ms(
         self, workload: int, batch: int, rate_rps: float, lower_rate_ms: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds by share on the latency budgets of one slot, if ``bracketed``.
+        """Return lower and upper bounds by share on the latency budgets of one slot; only if ``bracketed``.
 
-        ``lower_rate_ms`` has upper bounds at a lower rate, if known.
+        ``lower_rate_ms`` has upper bounds at a lower rate, if they are known.
         """
         buffer = self.instance.latency_buffer
         near_ms = None if lower_rate_ms is None else lower_rate_ms * buffer
@@ -184,13 +177,11 @@ class View:
 
 
 def prepared(instance: Instance) -> Instance:
-    """Return ``instance`` with the tables of its GPU types filled under its performance model.
+    """Fill the tables of the instance's GPU types, and return the instance with the catalogue's own GPU types.
 
     Filling takes up to half a second, as long as a hundred decisions of a greedy rule. Without it, a scheduler whose
-    ``warm`` fills the same tables would have an advantage over others.
-
-    GPU types of the catalogue are replaced by the catalogue's own objects: the cache finds these at once and compares
-    others field by field.
+    ``warm`` fills the same tables would have an advantage over others. The cache of the tables finds the catalogue's
+    own objects at once and compares others field by field.
     """
     pools = tuple(replace(pool, type=_of_catalogue(pool.type)) for pool in instance.gpus)
     ready = replace(instance, gpus=pools)
@@ -201,7 +192,5 @@ def prepared(instance: Instance) -> Instance:
 
 
 def _of_catalogue(gpu: GpuType) -> GpuType:
-    if gpu.name not in gpu_type_names():
-        return gpu
-    known = gpu_type(gpu.name)
-    return known if known == gpu else gpu
+    known = known_gpu_type(gpu.name)
+    return gpu if known is None or known != gpu else known

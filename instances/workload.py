@@ -1,4 +1,4 @@
-"""Workloads, the applications that combine them, and best-effort jobs: all that an instance serves."""
+"""Workloads, applications and best-effort jobs, which an instance serves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class Workload:
     model
         Name of the DNN model.
     slo_ms
-        Latency objective of a request, arrival to result.
+        Largest permitted latency of a request, from arrival to result.
     rate_rps
         Mean arrival rate.
     arrivals
         Name of an arrival trace (a file of requests per second), or ``None`` for a stationary stream.
     rule
-        SLO rule of this workload, or ``None`` for the instance's. Only ``continuous`` is possible: decoding.
+        ``continuous`` for the decoding of a service; ``None`` for the instance's SLO rule.
     service
         Language-model service of which this workload is the prefill or, under ``continuous``, the decoding.
     """
@@ -40,12 +40,12 @@ class Workload:
 
     @property
     def steps(self) -> int:
-        """Steps of a request under the rule ``continuous``, otherwise 0: a request is in one batch."""
+        """Steps of a request under the rule ``continuous``; 0 under other rules, where a request is in one batch."""
         return self.service.output_tokens if self.service is not None and self.rule == CONTINUOUS else 0
 
 
 def service_workloads(service: Service, rate_rps: float) -> tuple[Workload, Workload]:
-    """Return prefill and decode of a service.
+    """Return the prefill and the decode workload of a service.
 
     The first token waits for the next decoding step, so the SLO of prefill is the time to first token less one step.
     """
@@ -69,7 +69,7 @@ class Application:
     edges
         Pairs (before, after) of stage ids.
     slo_ms
-        End-to-end latency objective.
+        Largest permitted latency of the whole request.
     """
 
     id: str
@@ -89,9 +89,9 @@ class Job:
     model
         Name of the DNN model.
     batches, batch_weights
-        Batch sizes the job draws from, and their relative frequencies.
+        Batch sizes that the job draws from, and their relative frequencies.
     interarrival_ms, interarrival_weights
-        Gaps between batches the job draws from, and their relative frequencies.
+        Gaps between batches that the job draws from, and their relative frequencies.
     """
 
     id: str
@@ -108,7 +108,7 @@ class Job:
 
     @property
     def mean_gap_ms(self) -> float:
-        """Time from batch to batch in the long run; 0 where the next one always waits."""
+        """Time from batch to batch in the long run; 0 if the next batch always waits."""
         return _mean(self.interarrival_ms, self.interarrival_weights)
 
     @property

@@ -52,8 +52,8 @@ class Claim:
     criterion
         ``holds`` in words; the table shows it beside the verdict.
     better
-        The factor by which our numbers are better than the paper's, at most 1 if they are not; see ``below``. ``None``
-        if no direction is better.
+        Function that returns the factor by which our numbers are better than the paper's, at most 1 if they are not;
+        see ``below``. ``None`` if no direction is better.
     not_comparable
         The reason why the two cannot be compared: the paper withholds an input that decides the number, our times are
         calibrated to the number, or ours is another quantity. Empty if they can be compared.
@@ -65,7 +65,7 @@ class Claim:
 
     what: str
     paper: Values | str
-    ours: "Callable[[Runs], Values]"
+    ours: Callable[[Runs], Values]
     form: str = "{}"
     within: float = 0.0
     holds: Callable[..., bool] | None = None
@@ -140,11 +140,11 @@ class QueryTable:
     """A table: its head, and lines of texts and queries."""
 
     head: tuple[str, ...]
-    lines: "Sequence[tuple[str | Query, ...]]"
+    lines: Sequence[tuple[str | Query, ...]]
 
 
 NOT_AT_HAND = "no data"
-"""Entry of the summary for claims without a verdict, because runs or measurements are missing."""
+"""Column of the summary for claims without a verdict, because runs or measurements are missing."""
 
 Tally = Counter[str]
 """Number of claims of a section by verdict, and of those ``NOT_AT_HAND``."""
@@ -172,8 +172,15 @@ def compare(claims: Sequence[Claim], runs: Runs, tally: Tally) -> str:
 
 def fill(table: QueryTable, runs: Runs) -> str:
     """Return a table in Markdown with the answers to its queries."""
-    lines = [tuple(cell if isinstance(cell, str) else answer(cell, runs) for cell in line) for line in table.lines]
+    lines = [tuple(cell if isinstance(cell, str) else _answer(cell, runs) for cell in line) for line in table.lines]
     return markdown(table.head, lines)
+
+
+def _answer(query: Query, runs: Runs) -> str:
+    try:
+        return query(runs)
+    except NotAtHandError as missing:
+        return str(missing)
 
 
 def duration(seconds: float | None) -> str:
@@ -183,14 +190,6 @@ def duration(seconds: float | None) -> str:
     if seconds < 1.0:
         return f"{1000.0 * seconds:.3g} ms"
     return f"{seconds:.1f} s" if seconds < 10.0 else f"{seconds:,.0f} s"
-
-
-def answer(query: Query, runs: Runs) -> str:
-    """Return the answer to a query, or the name of the missing data."""
-    try:
-        return query(runs)
-    except NotAtHandError as missing:
-        return str(missing)
 
 
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -40,12 +40,12 @@ class PairVerdict(StrEnum):
 class Pair:
     """Two runs on one instance with one seed under equal conditions, with their gaps to the best certified bound.
 
-    ``name`` is the name of their scheduler: that of the second, with the parameters that distinguish runs. A run
-    without a feasible plan is worse by 100 % than any run with one.
+    ``name`` is the scheduler of the second run, with the parameters that distinguish runs. A run without a feasible
+    plan is worse by 100 % than any run with one.
     """
 
-    a: "Row"
-    b: "Row"
+    a: Row
+    b: Row
     gap_a: float | None
     gap_b: float | None
     name: str
@@ -58,8 +58,8 @@ class Pair:
     def change(self, measure: Measure) -> float | None:
         """Return how much worse the second run is; negative if it is better, ``None`` if it cannot be compared.
 
-        For values it is ``(b - a) / max(|a|, |b|)``, with the sign changed for maximised objectives; for gaps ``b -
-        a``. For decision times it is the formula of values, if both runs found a feasible plan.
+        For values it is ``(b - a) / max(|a|, |b|)``, with the sign changed for maximised objectives; for gaps it is
+        ``b - a``. Decision times have the formula of values, and can be compared if both runs have a feasible plan.
         """
         value_a, value_b = achieved(self.a), achieved(self.b)
         if value_a is None or value_b is None:
@@ -88,8 +88,6 @@ class Comparison:
     ----------
     scheduler
         Name of the scheduler on both sides; ``None`` if two schedulers are compared.
-    measure
-        Compared quantity.
     better, equal, worse
         Numbers of instances on which the second is better, equal or worse, by the mean over its seeds.
     mean_change, interval
@@ -117,9 +115,9 @@ def pair_runs(
 ) -> list[Pair]:
     """Return the comparable pairs of runs, in the order of the first side.
 
-    Partners have the same instance, seed, source, headroom and truth. If a side has several such runs, with other
-    parameters or limits, partners agree in these as well; of equal runs the latest counts. Skipped runs and runs
-    without a partner are left out.
+    Partners have the same instance, seed, source, headroom and truth. If a side has several such runs, partners also
+    agree in their limits and, unless ``across``, in their parameters; of runs that agree in all this the latest counts.
+    Skipped runs and runs without a partner are left out.
 
     Parameters
     ----------
@@ -159,11 +157,10 @@ def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Com
                 place = None if across else pair.name, measure
                 groups.setdefault(place, defaultdict(list))[pair.a.instance_hash].append(change)
     changes = {place: [fmean(seeds) for seeds in group.values()] for place, group in groups.items()}
-    ranks = {place: signed_ranks(of_instances) for place, of_instances in changes.items()}
-    corrected = dict(zip(ranks, holm([rank.p for rank in ranks.values()]), strict=True))
+    ranks = [signed_ranks(of_instances) for of_instances in changes.values()]
+    corrected = holm([rank.p for rank in ranks])
     found = []
-    for (scheduler, measure), of_instances in changes.items():
-        rank, p_holm = ranks[scheduler, measure], corrected[scheduler, measure]
+    for ((scheduler, measure), of_instances), rank, p_holm in zip(changes.items(), ranks, corrected, strict=True):
         verdicts = [_verdict(change) for change in of_instances]
         found.append(
             Comparison(
@@ -183,7 +180,7 @@ def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Com
 
 
 def _by_place(rows: Iterable[Row], across: bool) -> dict[Hashable, dict[Hashable, Row]]:
-    """Return the latest run of every variant, by the fields in which partners must agree."""
+    """Return the latest run by the fields in which partners must agree, and by those in which runs of a side differ."""
     found: dict[Hashable, dict[Hashable, Row]] = {}
     for row in rows:
         if row.termination != "skipped":

@@ -8,7 +8,7 @@ from bench.formatting import in_words
 from bench.ledger.row import Row
 
 Facets = Mapping[str, str]
-"""Differences of a run from others of its scheduler besides the seed, in words, by topic."""
+"""Parameters and conditions of a run, but not its seed, in words, by topic."""
 
 
 def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str]:
@@ -32,9 +32,9 @@ def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str
 
 
 def newest(rows: Sequence[Row], facets: Mapping[str, Facets]) -> set[str]:
-    """Return the keys of an instance's rows, oldest first, that newer code has not repeated.
+    """Return the keys of the runs that newer code has not repeated; ``rows`` are of one instance, oldest first.
 
-    Rows of the same code are not repetitions, even with equal facets: two traces may have one name.
+    Runs of the same code are not repetitions, even with equal facets: two traces may have one name.
     """
     groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
@@ -49,8 +49,8 @@ def _code(row: Row) -> object:
 def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the facets of rows by key; ``arrivals`` are the arrivals of the simulated plans, also by key.
 
-    Default conditions have no words. A run without a plan has no simulation; it gets the arrivals of the other runs
-    from which it differs in nothing else.
+    Default conditions, except limits, have no words. A run without a plan has no simulation; it gets the arrivals of
+    the runs with a plan that equal it in all other facets.
     """
     others = {row.key: _parameters(row) | _conditions(*_ways(row)) for row in rows}
     words = {label: _arrivals(label) for label in {*arrivals.values(), None}}
@@ -90,14 +90,13 @@ def _conditions(
     memory_limit_mb: float | None,
     threads: int,
 ) -> dict[str, str]:
-    memory = "no memory limit" if memory_limit_mb is None else f"{memory_limit_mb / 1024:g} GB"
     return {
         "source": "" if source == "plan" else source,
         "headroom": "" if headroom in (None, 1.0) else f"headroom {headroom:g}",
         "truth": "" if truth is None else f"really {truth}",
         "time limit": f"{time_limit_s:g} s",
         "work limit": "" if work_limit is None else f"work limit {work_limit:,}",
-        "memory limit": memory,
+        "memory limit": "no memory limit" if memory_limit_mb is None else f"{memory_limit_mb / 1024:g} GB",
         "threads": f"{threads} thread{'s' * (threads != 1)}",
     }
 

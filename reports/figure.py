@@ -11,15 +11,7 @@ from reports.need import Need
 
 @dataclass(frozen=True, slots=True)
 class NotDrawn:
-    """A figure, table or algorithm of a paper that is not drawn.
-
-    Attributes
-    ----------
-    name, title, paper
-        As of a ``Figure``.
-    reason
-        The reason, in one sentence.
-    """
+    """A figure, table or algorithm of a paper that is not drawn; ``reason`` is in words that can follow a colon."""
 
     name: str
     title: str
@@ -38,19 +30,17 @@ class Figure:
     title
         Title of one line.
     paper
-        The figure that it reproduces.
+        The figure that it reproduces; ``ours`` if no paper has one.
     shows
         The paper's result.
     look_for
         How to read this figure.
     cost
         Number and duration of its runs.
-    needs
-        Its runs.
     claims
         The paper's statements that EXPERIMENTS.md compares with our numbers.
     any_runs
-        Whether it draws runs on other instances as well.
+        Whether it also draws runs on other instances than those of its needs.
     draws
         Function behind ``draw``; its first argument is the figure.
     """

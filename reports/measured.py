@@ -24,13 +24,13 @@ def measured_pairs(gpu: str) -> list[PairSample]:
     InputError
         If the file exists but is wrong.
     """
-    file = _file(gpu, "pairs.csv")
+    file = _file(FOLDERS[gpu], "pairs.csv")
     return read_pairs(file) if file is not None else []
 
 
 def measured_solo(gpu: str) -> list[SoloSample]:
     """Return the solo measurements of a GPU type; none if they are not available."""
-    file = _file(gpu, "solo.csv")
+    file = _file(FOLDERS[gpu], "solo.csv")
     return read_solo(file) if file is not None else []
 
 
@@ -42,33 +42,30 @@ def light_profile() -> dict[str, Any]:
     InputError
         If the file exists but is not valid JSON.
     """
-    file = _file("v100", "profile.json")
+    file = _file(FOLDERS["v100"], "profile.json")
     if file is None:
         return {}
     try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(str(file), f"is not valid JSON: {error}") from None
-    return found
 
 
 def twitter_trace_file() -> Path | None:
     """Return the file of Twitter's requests per second; ``None`` if it is not available."""
-    root = os.environ.get(VARIABLE)
-    file = Path(root or "") / "traces" / "twitter_rps_per_second_7days.csv.gz"
-    return file if root and file.is_file() else None
+    return _file("traces", "twitter_rps_per_second_7days.csv.gz")
 
 
-def _file(gpu: str, name: str) -> Path | None:
+def _file(folder: str, name: str) -> Path | None:
     """Return a file of published measurements, or ``None`` if it is not available."""
     root = os.environ.get(VARIABLE)
-    file = Path(root) / FOLDERS[gpu] / name if root else None
-    return file if file is not None and file.is_file() else None
+    file = Path(root or "") / folder / name
+    return file if root and file.is_file() else None
 
 
 def missing_note(*gpus: str) -> list[str]:
     """Return a note that names the GPU types without available measurements."""
-    absent = [gpu for gpu in gpus if _file(gpu, "pairs.csv") is None]
+    absent = [gpu for gpu in gpus if _file(FOLDERS[gpu], "pairs.csv") is None]
     return [f"Measurements not drawn: {', '.join(absent)} ({VARIABLE} names no folder with them)."] if absent else []
 
 

@@ -18,8 +18,6 @@ class Need:
         Suites and instances by name, separated by commas.
     schedulers
         Names of the schedulers, in the order of the figure.
-    seeds
-        Seeds of the runs.
     quick
         Fewer or smaller instances for a first look; ``None`` if the figure is quick anyway.
     parameters
@@ -27,8 +25,8 @@ class Need:
     trial
         Conditions of the evaluation: headroom, arrivals and so on.
     climb
-        Whether each run is repeated at growing rates until they are too high: see ``bench.max_rate``. ``trial`` then
-        has headroom or arrivals at most.
+        Whether each run is repeated at growing rates until they are too high: see ``bench.max_rate``. Only headroom and
+        arrivals of ``trial`` may then differ from the defaults.
     time_limit_s
         Time limit of each run, if it matters; ``None`` for any limit.
     work_limit
@@ -59,9 +57,9 @@ class Need:
 
 
 def made_for(rows: Sequence[Row], need: Need) -> list[Row]:
-    """Return the rows of ``need``: its schedulers with its parameters, under its conditions.
+    """Return the rows that agree with ``need`` in scheduler, parameters and conditions.
 
-    Instances are ignored. Values are written as in a row: ``name.parameter=true``.
+    Instance, seed and limits are not compared. Values are compared in the form of ``bench.formatting.in_words``.
     """
     return [
         row
@@ -89,23 +87,16 @@ def _has_stated(row: Row, need: Need) -> bool:
     for parameter in need.parameters:
         name, _, stated = parameter.partition("=")
         scheduler, _, field = name.rpartition(".")
-        value = row.parameters.get(scheduler, {}).get(field)
-        if in_words(value) != stated:
+        if in_words(row.parameters.get(scheduler, {}).get(field)) != stated:
             return False
     return True
 
 
 class NothingToDrawError(Exception):
-    """Error for a figure that cannot be drawn: missing runs, missing measurements, or no support at all.
+    """Error for a figure that cannot be drawn: its runs or measurements are missing, or the bench does not draw it.
 
-    It is not an ``InputError``: the command line is right, but the named figure fails (exit code 1, not 2).
-
-    Parameters
-    ----------
-    figure
-        Name of the figure.
-    problem
-        The reason in one line, and the remedy if there is one.
+    It is not an ``InputError``: the command line is right, but the named figure fails (exit code 1, not 2). ``problem``
+    is the reason in one line, and the remedy if there is one.
     """
 
     def __init__(self, figure: str, problem: str) -> None:

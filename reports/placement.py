@@ -20,8 +20,6 @@ class Piece:
         Start and length of its gpulet on the GPU, in percent.
     turn, turns
         Position among the gpulet's slots, from 0, and number of slots that take turns.
-    workload, model, batch
-        Workload, its DNN model and its batch.
     violating
         Whether the judge found a violation there.
     """
@@ -40,8 +38,8 @@ class Piece:
 def pieces(row: Row, instance: Instance) -> list[Piece]:
     """Return the slots of the row's plan for ``instance``, in plan order; none without a plan.
 
-    A violation of a whole GPU, or of a workload anywhere, marks all its pieces. Jobs (``colocation``), each of which
-    has its whole GPU, are drawn as equal parts of it.
+    A violation of a whole GPU, or of a workload anywhere, marks all its pieces. Jobs (``colocation``) all have the
+    whole GPU; their pieces are equal parts of it.
 
     Raises
     ------

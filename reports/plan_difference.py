@@ -7,25 +7,23 @@ from instances import Instance, Plan
 
 
 def plan_difference(own: Plan, other: Plan, instance: Instance, most: int = 3) -> list[str]:
-    """Return sentences on how ``own`` differs from ``other``: GPUs, allocated share, and the workloads in which most.
+    """Return the differences of ``own`` from ``other`` in words: GPUs, allocated share, and gpulets of workloads.
 
     Parameters
     ----------
     own, other
-        The plans, such as a scheduler's and the best known one.
-    instance
-        Their instance.
+        Plans for ``instance``, such as a scheduler's and the best known one.
     most
-        Number of workloads to name, those with the largest differences of share first.
+        Largest number of workloads to name; those with the largest differences of share come first.
     """
     found = []
     used, needed = _gpus(own), _gpus(other)
     if used != needed:
         found.append(f"GPUs: {_counts(used)} instead of {_counts(needed)}")
     shares, others = _shares(own, instance), _shares(other, instance)
-    total, least = sum(shares.values()), sum(others.values())
-    if abs(total - least) >= 0.005:
-        found.append(f"allocated: {100 * total:,.0f} % of a GPU instead of {100 * least:,.0f} %")
+    total, instead = sum(shares.values()), sum(others.values())
+    if abs(total - instead) >= 0.005:
+        found.append(f"allocated: {100 * total:,.0f} % of a GPU instead of {100 * instead:,.0f} %")
     places, elsewhere = _places(own, instance), _places(other, instance)
     changed = [name for name in {**shares, **others} if places.get(name) != elsewhere.get(name)]
     changed.sort(key=lambda name: (-abs(shares.get(name, 0.0) - others.get(name, 0.0)), name))
@@ -50,7 +48,7 @@ def _units(gpu_type: str, instance: Instance) -> int:
 
 
 def _shares(plan: Plan, instance: Instance) -> dict[str, float]:
-    """Return the share of each workload, the slots of a gpulet dividing its share equally."""
+    """Return the share of each workload as a fraction of a GPU; the slots of a gpulet divide its share equally."""
     found: dict[str, float] = defaultdict(float)
     for position, gpulet, slot in plan.slots():
         found[slot.workload] += gpulet.share_units / len(gpulet.slots) / _units(plan.gpus[position].type, instance)

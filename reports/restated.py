@@ -20,7 +20,7 @@ _OVERHEAD_PCT: Mapping[str, tuple[float, ...]] = {
              73.2, 92.7, 246.3),
 }
 # fmt: on
-"""Slowdown of measured pairs over the catalogue's solo times: least, every twentieth, and largest."""
+"""Slowdown of measured pairs over the catalogue's solo times: quantiles in steps of 5 %, from least to largest."""
 
 _BESIDE: tuple[tuple[tuple[str, int, float], tuple[str, int, float], float, float], ...] = (
     (("vgg19", 4, 40.0), ("ssd", 4, 60.0), 19.262, 0.133),
@@ -34,7 +34,7 @@ _BESIDE: tuple[tuple[tuple[str, int, float], tuple[str, int, float], float, floa
     (("resnet50", 2, 50.0), ("alexnet", 2, 50.0), 4.565, 0.046),
     (("resnet50", 16, 50.0), ("alexnet", 16, 50.0), 23.367, 0.457),
 )
-"""Latency and standard deviation over three runs, in milliseconds, of a configuration beside another on one V100."""
+"""A configuration, another beside it on one V100, and the former's mean latency and deviation over three runs in ms."""
 
 
 def restated_pairs() -> list[PairSample]:

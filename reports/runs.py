@@ -14,7 +14,7 @@ from reports.need import Need, made_for
 
 
 class NotAtHandError(Exception):
-    """Runs or measurements that a number needs are missing; the message says in two words which."""
+    """Runs or measurements that a number needs are missing; the message says so in two words, such as ``no runs``."""
 
 
 @dataclass
@@ -23,18 +23,16 @@ class Runs:
 
     Attributes
     ----------
-    ledger
-        The ledger.
     used
         Rows found for the queries so far, by key.
     missing
-        Needs of the queries so far that the ledger does not fully have.
+        Needs of the queries so far of which the ledger lacks runs.
     """
 
     ledger: Ledger
-    used: "dict[str, Row]" = field(default_factory=dict)
+    used: dict[str, Row] = field(default_factory=dict)
     missing: list[Need] = field(default_factory=list)
-    _by_scheduler: "dict[str, list[Row]]" = field(default_factory=dict)
+    _by_scheduler: dict[str, list[Row]] = field(default_factory=dict)
     _climbs: dict[Need, Mapping[str, Climb]] = field(default_factory=dict)
 
     def rows(self, need: Need) -> list[Row]:
@@ -133,7 +131,7 @@ def _suites() -> Mapping[str, Sequence[Instance]]:
 
 @cache
 def instances_named(names: str) -> Mapping[str, Instance]:
-    """Return the instances of ``names`` by name; ``names`` has the form of ``Need.instances``."""
+    """Return the instances of ``names`` by name, in the order of the suites; ``names`` are as in ``Need.instances``."""
     wanted = names.split(",")
     return {one.name: one for suite, built in _suites().items() for one in built if {suite, one.name} & {*wanted}}
 

@@ -2,45 +2,35 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import TypeVar
 
 from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import Row
 from instances.instance import Instance
-from instances.suites import SUITES
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, made_for, tried_like
+from reports.runs import instances_named
 
 _COMMANDS_NAMED = 4
+_Label = TypeVar("_Label")
 
 
 @cache
 def instances_of(needs: tuple[Need, ...]) -> Mapping[str, Instance]:
     """Return the instances of ``needs`` by name, those of ``Need.quick`` included, in the order of the suites."""
-    named = {name for need in needs for text in (need.instances, need.quick) if text for name in text.split(",")}
-    return {
-        instance.name: instance
-        for suite in SUITES.values()
-        for instance in suite.build()
-        if suite.name in named or instance.name in named
-    }
+    return instances_named(",".join(names for need in needs for names in (need.instances, need.quick) if names))
 
 
 def own_rows(figure: str, rows: Sequence[Row], needs: tuple[Need, ...]) -> list[Row]:
     """Return the latest row of each run on this figure's instances, in the order of ``needs``.
 
-    Parameters
-    ----------
-    figure
-        Its name, for the error.
-    rows
-        Rows of the ledger, oldest first. Rows under conditions other than those of ``needs`` are left out.
-    needs
-        Needs of the figure. Rows of schedulers that no need names come last, by scheduler name.
+    ``rows`` are oldest first. Those under other conditions than ``needs`` are left out. Those of schedulers that no
+    need names come last, by scheduler name.
 
     Raises
     ------
     NothingToDrawError
-        If no row is left; the error names the command to run.
+        If no row is left; the error names ``figure`` and the commands to run.
     """
     known = instances_of(needs)
     trials = list(dict.fromkeys(need.trial for need in needs))
@@ -63,7 +53,7 @@ def own_rows(figure: str, rows: Sequence[Row], needs: tuple[Need, ...]) -> list[
     return sorted(latest.values(), key=place)
 
 
-def rows_by_label(rows: Sequence[Row], needs: Mapping[str, Need]) -> dict[tuple[str, str], Row]:
+def rows_by_label(rows: Sequence[Row], needs: Mapping[_Label, Need]) -> dict[tuple[_Label, str], Row]:
     """Return by label and instance the latest row of each need; several needs may name the same scheduler."""
     known = instances_of(tuple(needs.values()))
     return {
@@ -92,7 +82,7 @@ def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) ->
     Raises
     ------
     NothingToDrawError
-        If there is no row; the error names the command to run.
+        If there is no row with a plan.
     """
     name, needs = figure.name, figure.needs
     known = _schedulers(needs)
@@ -124,7 +114,7 @@ def missing_notes(figure: str, rows: Sequence[Row], fruitless: Sequence[Row], ne
     Raises
     ------
     NothingToDrawError
-        If all rows are fruitless, since no figure is drawn empty.
+        If all rows are fruitless: a figure without a result is not drawn.
     """
     lines = []
     missing = [scheduler for scheduler in _schedulers(needs) if all(row.scheduler != scheduler for row in rows)]

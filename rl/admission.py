@@ -9,25 +9,21 @@ from instances import PART_STEPS
 def admitted_rps(
     rate_rps: float, slo_ms: float, batch: int, inference_ms: float, headroom: float, steps: int = PART_STEPS
 ) -> float:
-    """Return the largest part of ``rate_rps``, in ``steps`` equal steps, that the SLO rule ``assembly`` permits.
+    """Return the largest multiple of ``rate_rps / steps``, up to ``rate_rps``, that the SLO rule ``assembly`` permits.
 
-    A batch must end before the next is full, and its first request waits for all others (InSS, equation 3). So a rate
-    can be too high or too low.
+    A batch must end before the next is full, which is an upper limit on the rate. The first request of a batch waits
+    for all others, which is a lower limit (InSS, equation 3).
 
     Parameters
     ----------
     rate_rps
         Rate that arrives, above 0.
-    slo_ms
-        Latency objective.
-    batch
-        At least 1.
     inference_ms
         Time of a batch, transfers included.
     headroom
         Factor on the inference time.
     steps
-        Number of steps in ``rate_rps``; for a part of a workload, fewer than for its whole rate.
+        Number of steps in ``rate_rps``; a replica has fewer than the whole rate of its workload.
 
     Returns
     -------

@@ -1,47 +1,41 @@
-"""Training episodes with scalars as CSV, and checkpoints from which training resumes.
+"""Parts that all trainings share: checks of settings, episodes with scalars as CSV, and checkpoints for resuming.
 
-The folder holds ``scalars.csv`` with a row per episode, ``checkpoint.pt`` and ``policy.pt``. The checkpoint is written
-at regular intervals, when training is stopped after an episode, and at the end. It has the complete state. On the same
-machine and with the same number of threads, resumed training ends bit for bit where uninterrupted training would.
-``policy.pt`` is written together with it and has the actors alone.
+The folder holds ``scalars.csv`` with a row per episode, ``checkpoint.pt`` and ``policy.pt``. The checkpoint has the
+complete state and is written at regular intervals, when training is stopped after an episode, and at the end. On the
+same machine and with the same number of threads, resumed training gives the same result, bit for bit, as uninterrupted
+training. ``policy.pt`` is written together with the checkpoint and has the weights of the actors alone.
 """
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from instances import InputError
+from instances import InputError, Instance
 from instances.files import write_bytes
 from rl.weights import in_a_line, load_weights, save_weights
 
 Scalars = dict[str, float]
 
-_MAY_CHANGE = ("episodes", "save_every")
+
+def means(steps: Sequence[Scalars]) -> Scalars:
+    """Return the mean of each scalar over the steps that have it."""
+    return {name: float(np.mean([scalars[name] for scalars in steps if name in scalars])) for name in _names(steps)}
 
 
-class Means:
-    """Means of scalars over the steps of an episode; a scalar may be missing in some steps."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, list[float]] = {}
-
-    def add(self, scalars: Scalars) -> None:
-        """Add the scalars of a step."""
-        for name, value in scalars.items():
-            self._values.setdefault(name, []).append(value)
-
-    def scalars(self) -> Scalars:
-        """Return the mean of each scalar."""
-        return {name: float(np.mean(values)) for name, values in self._values.items()}
+def _names(rows: Sequence[Scalars]) -> list[str]:
+    return list(dict.fromkeys(name for scalars in rows for name in scalars))
 
 
-def lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that resumed training must share: all but its length and the interval of checkpoints."""
-    return {name: value for name, value in settings.items() if name not in _MAY_CHANGE}
+def check_settings(settings: object, names: Sequence[str], holds: Callable[[float], bool], expected: str) -> None:
+    """Raise a ``ValueError`` for the first of the named settings whose value is not as expected."""
+    for name in names:
+        value = getattr(settings, name)
+        if not holds(value):
+            raise ValueError(f"{name} is {value:g}; expected {expected}")
 
 
 def faded(number: int, halve_every: float) -> float:
@@ -54,21 +48,19 @@ class Resumable(Protocol):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for an exact resumption."""
-        ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a ``state_dict``."""
-        ...
 
 
 def run_episodes(
     folder: Path,
-    terms: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    instance: Instance,
+    seed: int,
     parts: Mapping[str, Resumable],
-    episodes: int,
-    save_every: int,
     episode: Callable[[int], Scalars],
-    save: Callable[[int, Path], None],
+    save: Callable[[Path, dict[str, Any]], None],
     tell: Callable[[int, Scalars], None],
 ) -> None:
     """Run the remaining episodes.
@@ -77,16 +69,16 @@ def run_episodes(
     ----------
     folder
         Folder of all files; created if necessary.
-    terms
-        Settings that a resumed training must share.
+    settings
+        Settings of the training. ``episodes`` is the total number of episodes, ``save_every`` the number of episodes
+        between two checkpoints. Resumed training may change these two; all others, the instance and the seed must be
+        those of the checkpoint.
     parts
         Objects whose state changes during training, by name.
-    episodes, save_every
-        Total number of episodes, and episodes between two checkpoints.
     episode
-        Runs episode ``number``, counted from 1.
+        Function that runs an episode; its argument is the number of the episode, from 1.
     save
-        Writes the policy after an episode to a path.
+        Function that writes the policy to a path; its second argument describes the training so far.
     tell
         Called after each episode with its number and its scalars. If it raises ``KeyboardInterrupt``, training stops
         there and writes a checkpoint.
@@ -97,15 +89,17 @@ def run_episodes(
         If the checkpoint in ``folder`` belongs to another training.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    terms = {name: value for name, value in settings.items() if name not in ("episodes", "save_every")}
+    terms |= {"instance": instance.fingerprint, "seed": seed}
     history = _resume(folder / "checkpoint.pt", terms, parts)
 
     def keep(number: int) -> None:
         # The checkpoint is written last: after an interruption before it, training resumes from the previous one.
-        save(number, folder / "policy.pt")
+        save(folder / "policy.pt", {**settings, "seed": seed, "episodes": number})
         states = {name: part.state_dict() for name, part in parts.items()}
         save_weights({"terms": terms, "told": history, **states}, folder / "checkpoint.pt")
 
-    for number in range(len(history) + 1, episodes + 1):
+    for number in range(len(history) + 1, settings["episodes"] + 1):
         history.append(episode(number))
         write_bytes(folder / "scalars.csv", _as_csv(history).encode())
         try:
@@ -113,7 +107,7 @@ def run_episodes(
         except KeyboardInterrupt:
             keep(number)
             raise
-        if number % save_every == 0 or number == episodes:
+        if number % settings["save_every"] == 0 or number == settings["episodes"]:
             keep(number)
 
 
@@ -124,7 +118,9 @@ def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]
     try:
         for name, value in terms.items():
             if saved["terms"].get(name) != value:
-                raise InputError(str(path), f"is of a training with {name} {saved['terms'].get(name)}, not {value}")
+                raise InputError(
+                    str(path), f"belongs to a training with {name} {saved['terms'].get(name)}, not {value}"
+                )
         for name, part in parts.items():
             part.load_state_dict(saved[name])
         history: list[Scalars] = [{str(name): float(value) for name, value in one.items()} for one in saved["told"]]
@@ -137,9 +133,7 @@ def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]
 
 def _as_csv(history: list[Scalars]) -> str:
     text = io.StringIO()
-    names = list(dict.fromkeys(name for scalars in history for name in scalars))
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["episode", *names])
-    for number, scalars in enumerate(history, start=1):
-        writer.writerow([number, *(repr(scalars[name]) if name in scalars else "" for name in names)])
+    writer = csv.DictWriter(text, ["episode", *_names(history)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({"episode": number} | scalars for number, scalars in enumerate(history, start=1))
     return text.getvalue()

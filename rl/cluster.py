@@ -29,20 +29,21 @@ class Cluster:
     interference
         Whether co-located workloads interfere (InSS) or not (InSS-ni).
     rms_rps
-        Root mean square of the throughputs alone over all workloads, batches and shares. The paper normalises by a root
-        mean square but does not state over which throughputs. Here it is one constant of the instance, so that the sum
-        of normalised throughputs is proportional to the objective.
+        Root mean square of the throughputs that workloads have alone, over all workloads, batches and shares. The paper
+        normalises by a root mean square but does not state over which throughputs. Here it is one constant of the
+        instance, so that the sum of normalised throughputs is proportional to the objective.
     turns_away
-        Whether the objective is ``goodput``. Then requests that a decision cannot serve in time are rejected, and a
-        workload may be left out. Otherwise all requests are admitted.
+        Whether the objective is ``goodput``. If so, requests that a decision cannot serve in time are rejected, and a
+        workload may have no GPU. Otherwise all requests are admitted.
     memory_mib
         Memory of each workload at its largest batch, shape (workloads,). The test for safe actions uses it, since the
         agent chooses the batch after the GPU.
     alone_rps
-        Largest rate that each workload serves alone within its SLO with at most u share units, in column u, shape
+        Column u has the largest rate at which each workload meets its SLO alone on at most u share units; shape
         (workloads, share units + 1).
     alone_l2_pct, alone_dram_pct
-        L2 and DRAM demand of each workload at exactly u units with its best batch there, same shape.
+        Column u has the L2 and DRAM demand of each workload alone on exactly u units, at the batch with the largest
+        rate there; same shape.
     """
 
     view: View
@@ -64,8 +65,8 @@ class Cluster:
         ------
         InputError
             If the instance does not have a known number of GPUs of a single type with every share permitted, has no
-            workloads, or has an objective outside ``OBJECTIVES``. Also if its SLO rule is not ``assembly`` or it has a
-            latency buffer: the steady state of the environment's queue is the rule ``assembly`` without a buffer.
+            workloads, or has an objective outside ``OBJECTIVES``; also if its SLO rule is not ``assembly`` or it has a
+            latency buffer, because the environment's queue in its steady state follows ``assembly`` without a buffer.
         """
         if len(instance.gpus) != 1 or instance.gpus[0].count is None:
             raise InputError(f"{instance.name}: gpus", "expected a known number of GPUs of one type")
@@ -105,22 +106,18 @@ class Cluster:
 
     @property
     def places(self) -> int:
-        """Number of choices for a workload: K GPUs, and one for rejection if requests may be rejected."""
+        """Number of choices for a workload: K GPUs, and one for no GPU if requests may be rejected."""
         return self.gpus + self.turns_away
 
     @property
     def max_batch(self) -> Ints:
         """Largest batch of each workload, shape (workloads,)."""
-        largest: Ints = self.tables.max_batch[self.view.model]
-        return largest
+        return self.tables.max_batch[self.view.model]
 
     def least_units(self, rate_rps: Floats) -> Ints:
-        """Return the least units at which ``alone_rps`` is at least ``rate_rps``; all of a GPU if it never is.
+        """Return the least units at which ``alone_rps`` is at least ``rate_rps``, or all units if there are none.
 
-        Parameters
-        ----------
-        rate_rps
-            Rates, shape (..., workloads).
+        ``rate_rps`` and the result have the shape (..., workloads).
         """
         units = np.empty(rate_rps.shape, dtype=np.int64)
         for i, most_rps in enumerate(self.alone_rps):
@@ -163,7 +160,7 @@ def _alone(view: View, tables: Tables) -> tuple[Floats, Floats, Floats]:
         batch = np.arange(1, tables.max_batch[model] + 1)[:, None]
         inference_ms = _inference_ms(tables, int(model))
         served_rps = 1000.0 * batch / inference_ms
-        # At its largest throughput, a batch may still take too long to fill.
+        # Even at the largest rate that it serves, a batch may take too long to fill.
         budget_ms = latency_budget_ms(view.instance.slo_rule, view.slo_ms[i], served_rps, batch, 0.0, 0.0)
         served_rps[inference_ms > budget_ms * (1.0 + 1e-12)] = 0.0
         best = np.argmax(served_rps, axis=0)

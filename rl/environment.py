@@ -1,16 +1,19 @@
 """Decision process of InSS (Sec. 3.3 and 5): many clusters, stepped together.
 
-A decision step draws new arrival rates and serves the step's requests under the decision by equation (3). Queues and
-in-flight batches carry over from earlier steps. The reward is that of equation (2). Under the objective ``goodput``,
-which the paper does not have, requests may be rejected: each workload is admitted up to the rate that its slot serves
-in time (``rl.admission``), and the admitted rate replaces the throughput.
+A decision step serves the step's requests under the decision by equation (3), then draws the next arrival rates. Queues
+and in-flight batches carry over from earlier steps. The reward is that of equation (2). Under the objective
+``goodput``, which the paper does not have, requests may be rejected: each workload is admitted up to the rate that its
+slot serves in time (``rl.admission``), and the admitted rate replaces the throughput.
 
-The paper leaves several points open, which are decided as follows. A step lasts ``step_s``. The rates of a step are
-drawn uniformly between ``lowest`` and ``highest`` times those of the instance. They are independent of each other and,
-unless ``correlation`` is set, of those of the step before. The agent sees them before it decides (the monitor's
-forecast); the number of requests is then Poisson. ``v`` is a fraction of the step's requests. Throughput is normalised
-by one constant (``Cluster.rms_rps``). A batch in flight at the end of a step ends as planned, whatever the next
-decision is.
+The paper leaves several points open. Here they are decided as follows:
+
+- A step lasts ``step_s``.
+- The rates of a step are drawn uniformly between ``lowest`` and ``highest`` times those of the instance. They are
+  independent of each other and, unless ``correlation`` is set, of those of the step before.
+- The agent knows the rates before it decides (the monitor's forecast). The number of requests is then Poisson.
+- The late requests of equation (2), v, are a fraction of the step's requests.
+- Throughput is normalised by one constant, ``Cluster.rms_rps``.
+- A batch in flight at the end of a step ends as planned, whatever the next decision is.
 """
 
 from dataclasses import dataclass
@@ -28,6 +31,9 @@ from rl.admission import admitted_rps
 from rl.cluster import Cluster
 from rl.queue_state import serve_step
 
+_ARRAYS = ("queued", "running_ms", "used_mib", "rates_rps", "score")
+"""Attributes of the state that are arrays."""
+
 
 @dataclass(frozen=True, slots=True)
 class DecisionProcess:
@@ -42,12 +48,12 @@ class DecisionProcess:
     lowest, highest
         Multiples of the instance's rates between which arrival rates are drawn.
     correlation
-        Correlation of a workload's rates in consecutive steps: normal scores of the rates follow a first-order
-        autoregressive process with this coefficient. In every single step the rates are uniform nonetheless.
+        Correlation of a workload's rates in consecutive steps: the normal scores of the rates follow a first-order
+        autoregressive process with this coefficient. The rates of any single step are still uniform.
     penalty
         omega of equation (2) (Sec. 6.1).
     headroom
-        Factor on the inference time at admission, if requests may be rejected; see ``rl.admission``.
+        Factor on the inference time at admission; see ``rl.admission``.
     """
 
     steps: int = 100
@@ -83,28 +89,14 @@ class Feedback:
 
 
 @njit(cache=True)
-def _look(
-    tables: Tables,
-    model: Ints,
-    gpus: int,
-    gpu: Ints,
-    units: Ints,
-    batch: Ints,
-    inference_ms: Floats,
-    throughput_rps: Floats,
-) -> None:
-    """Predict every slot of every cluster; the last two arguments are outputs of shape (clusters, workloads).
-
-    The time of a workload without a GPU is infinite.
-    """
+def _predicted(tables: Tables, model: Ints, gpus: int, gpu: Ints, units: Ints, batch: Ints) -> tuple[Floats, Floats]:
     clusters, workloads = gpu.shape
+    inference_ms, throughput_rps = np.full(gpu.shape, np.inf), np.zeros(gpu.shape)
     here = np.empty(workloads, dtype=np.int64)
     here_model = np.empty(workloads, dtype=np.int64)
     here_batch = np.empty(workloads, dtype=np.int64)
     here_units = np.empty(workloads, dtype=np.int64)
     times_ms = np.empty(workloads)
-    inference_ms[:] = np.inf
-    throughput_rps[:] = 0.0
     for n in range(clusters):
         for k in range(gpus):
             count = 0
@@ -118,6 +110,7 @@ def _look(
                 b, m = here_batch[s], here_model[s]
                 inference_ms[n, here[s]] = times_ms[s] + tables.transfer_ms[m, b]
                 throughput_rps[n, here[s]] = 1000.0 * b / (times_ms[s] + tables.exposed_ms[m, b])
+    return inference_ms, throughput_rps
 
 
 def predicted(cluster: Cluster, gpu: Ints, units: Ints, batch: Ints) -> tuple[Floats, Floats]:
@@ -125,13 +118,11 @@ def predicted(cluster: Cluster, gpu: Ints, units: Ints, batch: Ints) -> tuple[Fl
 
     Arguments and results have the shape (clusters, workloads); see ``Environments.step``.
     """
-    inference_ms, throughput_rps = np.empty(gpu.shape), np.empty(gpu.shape)
-    _look(cluster.tables, cluster.view.model, cluster.gpus, gpu, units, batch, inference_ms, throughput_rps)
-    return inference_ms, throughput_rps
+    return _predicted(cluster.tables, cluster.view.model, cluster.gpus, gpu, units, batch)
 
 
 @njit(cache=True)
-def let_in(
+def admit(
     rates_rps: Floats,
     slo_ms: Floats,
     batch: Ints,
@@ -139,9 +130,9 @@ def let_in(
     headroom: float,
     steps: Ints | None = None,
 ) -> Floats:
-    """Return the admitted part of the arriving rates, all of shape (clusters, workloads); see ``rl.admission``.
+    """Return the admitted part of the arriving rates by ``admitted_rps``; arrays have the shape (clusters, workloads).
 
-    Without ``steps`` the rates are whole rates of workloads.
+    Without ``steps``, each rate is the whole rate of a workload.
     """
     admitted = np.zeros(rates_rps.shape)
     for n in range(len(rates_rps)):
@@ -167,9 +158,9 @@ def _serve(
     step_ms: float,
     queued: Ints,
     running_ms: Floats,
-    late: Ints,
-) -> None:
-    """Serve one step in every cluster; the last three arguments are outputs of shape (clusters, workloads)."""
+) -> Ints:
+    """Serve one step in every cluster, update ``queued`` and ``running_ms``, and return the late requests."""
+    late = np.empty_like(arrivals)
     for n in range(len(arrivals)):
         for i in range(len(slo_ms)):
             late[n, i], queued[n, i], running_ms[n, i] = serve_step(
@@ -181,6 +172,7 @@ def _serve(
                 inference_ms[n, i],
                 slo_ms[i],
             )
+    return late
 
 
 class Environments:
@@ -191,11 +183,13 @@ class Environments:
     rates_rps
         lambda, the forecast rates of the next step, requests/s, shape (clusters, workloads).
     queued
-        G, waiting requests, at most those of one SLO; of the same shape.
+        G, the waiting requests that are not older than their SLO; of the same shape.
     running_ms
         Remaining execution time of the in-flight batch; of the same shape.
     used_mib
         u_k of the last decision, shape (clusters, gpus).
+    score
+        Normal scores of the rates if ``DecisionProcess.correlation`` is set, shape (clusters, workloads).
     step_number
         t, the number of decisions in this episode so far.
     """
@@ -212,16 +206,16 @@ class Environments:
         self.running_ms = np.zeros(shape)
         self.used_mib = np.zeros((self.count, self.cluster.gpus))
         self.step_number = 0
-        self._score = np.zeros(shape)
+        self.score = np.zeros(shape)
         self._draw(0.0)
 
     def _draw(self, correlation: float) -> None:
-        """Draw the rates of the next step with the given correlation to the present ones."""
+        """Draw the rates of the next step, with the given correlation to the present rates."""
         process = self.process
         if process.correlation > 0.0:
             fresh = self._random.standard_normal(self.queued.shape)
-            self._score = correlation * self._score + np.sqrt(1.0 - correlation**2) * fresh
-            factor = process.lowest + (process.highest - process.lowest) * ndtr(self._score)
+            self.score = correlation * self.score + np.sqrt(1.0 - correlation**2) * fresh
+            factor = process.lowest + (process.highest - process.lowest) * ndtr(self.score)
         else:
             factor = self._random.uniform(process.lowest, process.highest, self.queued.shape)
         self.rates_rps = factor * self.cluster.view.rate_rps
@@ -244,12 +238,12 @@ class Environments:
         cluster, process = self.cluster, self.process
         self.used_mib = self._memory_mib(gpu, units, batch)
         inference_ms, throughput_rps = predicted(cluster, gpu, units, batch)
-        slo_ms, let_in_rps = cluster.view.slo_ms, self.rates_rps
+        slo_ms, accepted_rps = cluster.view.slo_ms, self.rates_rps
         if cluster.turns_away:
-            let_in_rps = throughput_rps = let_in(let_in_rps, slo_ms, batch, inference_ms, process.headroom)
-        arrivals = self._random.poisson(let_in_rps * process.step_s)
-        late = np.empty(gpu.shape, dtype=np.int64)
-        _serve(slo_ms, batch, inference_ms, arrivals, 1000.0 * process.step_s, self.queued, self.running_ms, late)
+            accepted_rps = throughput_rps = admit(accepted_rps, slo_ms, batch, inference_ms, process.headroom)
+        arrivals = self._random.poisson(accepted_rps * process.step_s)
+        step_ms = 1000.0 * process.step_s
+        late = _serve(slo_ms, batch, inference_ms, arrivals, step_ms, self.queued, self.running_ms)
         late_fraction = late / np.maximum(arrivals, 1)
         # Equation 2
         reward = throughput_rps / cluster.rms_rps - process.penalty * late_fraction
@@ -262,7 +256,7 @@ class Environments:
         cluster = self.cluster
         deployed = gpu >= 0
         if np.any(deployed & ((units < 1) | (batch < 1) | (batch > cluster.max_batch))):
-            raise ValueError("a share or a batch is out of range")
+            raise ValueError("a share or a batch is out of range; expected at least 1, and at most the largest batch")
         there = gpu[:, :, None] == np.arange(cluster.gpus)  # (clusters, workloads, gpus)
         if np.any(np.sum(np.where(there, units[:, :, None], 0), axis=1) > cluster.tables.share_units):
             raise ValueError("the shares on a GPU exceed the GPU")
@@ -274,23 +268,13 @@ class Environments:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for an exact resumption."""
-        return {
-            "queued": self.queued.tolist(),
-            "running_ms": self.running_ms.tolist(),
-            "used_mib": self.used_mib.tolist(),
-            "rates_rps": self.rates_rps.tolist(),
-            "score": self._score.tolist(),
-            "step_number": self.step_number,
-            "random": self._random.bit_generator.state,
-        }
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        return arrays | {"step_number": self.step_number, "random": self._random.bit_generator.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a ``state_dict``."""
-        self.queued = np.array(state["queued"], dtype=np.int64)
-        self.running_ms = np.array(state["running_ms"])
-        self.used_mib = np.array(state["used_mib"])
-        self.rates_rps = np.array(state["rates_rps"])
-        self._score = np.array(state["score"])
+        for name in _ARRAYS:
+            setattr(self, name, np.array(state[name]))
         self.step_number = state["step_number"]
         self._random.bit_generator.state = state["random"]
 
@@ -298,14 +282,15 @@ class Environments:
 def compressed(reward: Floats) -> Floats:
     """Return rewards as the agents learn from them: negative ones become ``-ln(1 - r)``.
 
-    This deviates from the paper. Throughputs of decisions without late requests differ by tenths, while a penalty is up
-    to 40. Critics fitted to both do not resolve the tenths. The best decision without late requests stays the best.
+    This deviates from the paper. The rewards of decisions without late requests differ by tenths, but a penalty is up
+    to 40, and critics that are fitted to both do not resolve the tenths. A reward without late requests is not negative
+    and stays as it is.
     """
     return np.where(reward < 0.0, -np.log1p(-np.minimum(reward, 0.0)), reward)
 
 
 def whole_units(fractions: Floats, gpu: Ints, gpus: int, share_units: int) -> Ints:
-    """Round fractions of GPUs down to integer share units, after one unit for each workload.
+    """Return one share unit for each workload, plus its fraction of the GPU's other units, rounded down.
 
     Parameters
     ----------
@@ -314,7 +299,7 @@ def whole_units(fractions: Floats, gpu: Ints, gpus: int, share_units: int) -> In
     gpu
         GPU of each workload, or -1; of the same shape.
     gpus, share_units
-        K, and the units of one GPU: at least the number of workloads there.
+        Number of GPUs, and share units of a GPU, at least the number of workloads on it.
     """
     there = gpu[:, :, None] == np.arange(gpus)
     residents = np.sum(there, axis=1)  # (clusters, gpus)

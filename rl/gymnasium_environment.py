@@ -15,16 +15,23 @@ from rl.environment import DecisionProcess, Environments, whole_batches, whole_u
 class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
     """Decision process of InSS, Sec. 3.3.
 
-    The observation is a ``Box`` of shape (2 I + K,), float32. For each workload it has the rate of the next step over
-    that of the instance [0, ``process.highest``]. For each workload it has the queue in seconds of that rate [0, 2
-    ``process.highest`` SLO]; a longer queue, which a burst may leave, is clipped. For each GPU it has the fraction of
-    the memory that the last decision used [0, 1].
+    The observation is a ``Box`` of shape (2 I + K,), float32, for I workloads and K GPUs:
 
-    The action is a ``Dict``. ``gpu`` (``MultiDiscrete``, I times K) is the GPU of each workload. If requests may be
-    rejected there are K + 1 values, of which the last means no GPU. ``share`` (``Box`` [0, 1], shape (I,)) has weights
-    that divide each GPU among its workloads, equally if all are 0. ``batch`` (``Box`` [0, 1], shape (I,)) ranges from 1
-    to the largest batch. Workloads are deployed in order; one whose GPU has too little memory left at this batch is not
-    deployed.
+    - for each workload, the rate of the next step divided by the rate of the instance, from 0 to ``process.highest``;
+    - for each workload, the queue divided by the rate of the instance, in seconds, from 0 to twice ``process.highest``
+      times the SLO; a longer queue, which a burst may leave, is clipped;
+    - for each GPU, the fraction of its memory that the last decision used, from 0 to 1.
+
+    The action is a ``Dict``:
+
+    - ``gpu``, ``MultiDiscrete`` of I numbers: the GPU of each workload, 0 to K - 1, and K for none if requests may be
+      rejected;
+    - ``share``, ``Box`` from 0 to 1 of shape (I,): weights that divide each GPU among its workloads, equally if all are
+      0;
+    - ``batch``, ``Box`` from 0 to 1 of shape (I,): 0 is a batch of 1, and 1 is the largest batch.
+
+    Workloads are deployed in order. A workload is not deployed if its GPU has too little memory left for its batch, or
+    no share unit.
 
     The reward is the sum of equation (2) over the workloads. An episode is truncated after ``process.steps``.
     """

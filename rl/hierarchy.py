@@ -1,9 +1,10 @@
 """Top layer of the three (InSS Sec. 5.1): it assigns workloads to groups of GPUs, and TS decides inside the groups.
 
 The top layer is SAC-Discrete like the first stage, but it chooses groups instead of GPUs. A place of a group stands for
-one of the workloads that TS was trained for; every group has the same places, and every place has its own actor. Place
-by place, the workloads of all groups at this place are dealt again, one to each group, those with the most unusual
-rates first. An actor scores every group by
+one of the workloads that TS was trained for; every group has the same places, and every place has its own actor. The
+workloads are first dealt evenly (``rl.grouping``). Then, for one place after another, the workloads of all groups at
+this place are dealt again, one to each group. Workloads whose rates are farthest from the middle of the training range
+come first. An actor scores every group by this input:
 
 =====  ===============  =============================================================================================
 size   range            meaning
@@ -12,13 +13,16 @@ size   range            meaning
 P      [-1, 1]          the same for the workloads at the group's P places; 0 for empty places
 =====  ===============  =============================================================================================
 
-The same network scores every group, so that experience with one group holds for all, and their number may vary.
+The same network scores every group, so that experience with one group holds for all, and the number of groups may vary.
 
-The paper only names the hierarchy. Two points are decided here. An actor's reward is the change that its workload
-makes: the value of its group with the workload minus the value with a middling rate in its place (a difference reward).
-The two stages learn from the sum over the whole cluster; with sixteen groups that sum is over a hundred and sixty
-choices, and one choice changes little of it. A choice is rewarded by itself: the discount is 0. The layers below the
-top layer keep their training.
+The paper only names the hierarchy. Two points are decided here:
+
+- An actor's reward is a difference reward: the value of its workload's group minus the value with the middle rate in
+  place of the workload's. The sum over the whole cluster, from which the first stage learns, would not do: with sixteen
+  groups it depends on a hundred and sixty choices, and one choice changes little of it.
+- The discount is 0: each choice is rewarded by itself.
+
+The layers below the top layer keep their training.
 """
 
 from collections.abc import Sequence
@@ -32,7 +36,7 @@ from numpy.typing import NDArray
 
 from instances import InputError, Workload
 from instances.arrays import Flags, Floats, Ints, Singles
-from rl.environment import DecisionProcess, compressed, let_in, predicted
+from rl.environment import DecisionProcess, admit, compressed, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
 from rl.networks import PerAction
 from rl.planning import several
@@ -57,8 +61,8 @@ class Dealing:
     source
         Row of the workload at each place of each group, shape (clusters, groups, places).
     state, safe
-        State and safe actions of each place and turn, shape (clusters, places, groups, groups (P + 1)) and (clusters,
-        places, groups, groups).
+        State and safe actions of each place and turn, shapes (clusters, places, groups, groups * (places + 1)) and
+        (clusters, places, groups, groups).
     group
         Group chosen in each turn, shape (clusters, places, groups).
     """
@@ -70,18 +74,7 @@ class Dealing:
 
 
 class TopLayer:
-    """Agent that assigns workloads to groups of GPUs.
-
-    Parameters
-    ----------
-    below
-        Policy that decides inside the groups.
-    groups
-        Number of groups of a cluster.
-    settings
-        Parameters of the agent.
-    seed
-        Seed of all randomness.
+    """Agent that assigns workloads to groups of GPUs; ``below`` is the policy that decides inside the groups.
 
     Attributes
     ----------
@@ -138,15 +131,7 @@ class TopLayer:
         return Dealing(source, np.stack(states, axis=1), safe, chosen)
 
     def remember(self, dealing: Dealing, reward: Floats) -> None:
-        """Store an assignment and its rewards.
-
-        Parameters
-        ----------
-        dealing
-            The assignment.
-        reward
-            Reward for the workload at each place of each group, shape (clusters, groups, places).
-        """
+        """Store an assignment and the reward for the workload at each place, shape (clusters, groups, places)."""
         by_turn = np.take_along_axis(np.swapaxes(reward, 1, 2), dealing.group, axis=2)
         state, safe = _transitions(dealing.state), _transitions(dealing.safe)
         action, rewards = _transitions(dealing.group), _transitions(by_turn)
@@ -176,8 +161,8 @@ class Outcomes:
     Attributes
     ----------
     worth
-        Reward by equation (2), compressed as for the layers below. If a workload's whole rate is not served in time,
-        all its requests count as late.
+        Sum of the rewards of equation (2), compressed as for the layers below. If a workload's whole rate is not served
+        in time, all its requests count as late.
     throughput_rps
         Sum over the workloads.
     late
@@ -194,19 +179,15 @@ def outcomes(below: TwoStage, rates_rps: Floats, headroom: float, drawn: int) ->
 
     Parameters
     ----------
-    below
-        Agent that decides inside the groups.
     rates_rps
-        Shape (groups, places).
-    headroom
-        See ``rl.admission``.
+        Rates, shape (groups, places).
     drawn
-        Decisions of each group drawn besides the likeliest; the best of them counts.
+        Number of decisions drawn for each group besides the likeliest; the best of them counts.
     """
     cluster = below.cluster
     tried_rps, decision = several(below, rates_rps, drawn)
     inference_ms, throughput_rps = predicted(cluster, decision.gpu, decision.units, decision.batch)
-    in_time_rps = let_in(tried_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom)
+    in_time_rps = admit(tried_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom)
     late = in_time_rps < tried_rps * (1.0 - ROUNDING)
     # Equation 2
     worth = compressed(throughput_rps / cluster.rms_rps - PENALTY * late).sum(axis=1)
@@ -215,7 +196,7 @@ def outcomes(below: TwoStage, rates_rps: Floats, headroom: float, drawn: int) ->
 
 
 def deal_in_layers(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
-    """Divide workloads as ``rl.grouping.deal`` does, with the groups chosen by the top layer of ``policy``.
+    """Divide workloads among groups that the top layer of ``policy`` chooses; otherwise as ``rl.grouping.deal``.
 
     Raises
     ------

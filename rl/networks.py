@@ -1,7 +1,7 @@
 """Networks of the agents: stacks of four-layer networks in one vector of weights, their gradients and their optimiser.
 
-The gradients are written by hand. The networks are so small that automatic differentiation would take as long as the
-products of matrices themselves.
+The gradients are written by hand, because the networks are so small that automatic differentiation would take as long
+as the matrix products themselves.
 """
 
 import math
@@ -22,9 +22,9 @@ class Stack:
     Parameters
     ----------
     agents, inputs, hidden, outputs
-        Shape of the problem.
+        Number of networks, and number of neurons of their input, hidden and output layers.
     random
-        Random generator of the weights.
+        Source of the initial weights.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Stack:
         self.weights, self.biases = parts[::2], parts[1::2]
 
     def like(self) -> Self:
-        """Return a stack of the same shape with all weights 0, such as a place for gradients."""
+        """Return a stack of the same shape with all weights 0, for example to hold gradients."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._shape_as(self._agents, self._sizes)
@@ -74,7 +74,7 @@ class Stack:
         return made
 
     def forward(self, x: Singles) -> list[Singles]:
-        """Map shape (agents, batch, inputs) to (agents, batch, outputs); return the input of every layer and that."""
+        """Map shape (agents, batch, inputs) to (agents, batch, outputs); return all layers' inputs, then the output."""
         outputs = [np.ascontiguousarray(x)]
         last = len(self.weights) - 1
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
@@ -91,7 +91,7 @@ class Stack:
         outputs
             Result of ``forward``.
         gradient
-            Gradient with respect to its last item.
+            Gradient with respect to the output, which is the last item.
         into
             Stack of the same shape that receives the gradient with respect to the weights, or ``None``.
 
@@ -121,11 +121,16 @@ class Stack:
                 np.maximum(x, 0.0, out=x)
         return x
 
+    def _named(self) -> dict[str, Singles]:
+        return {
+            f"{kind}.{layer}": part
+            for kind, parts in (("weights", self.weights), ("biases", self.biases))
+            for layer, part in enumerate(parts)
+        }
+
     def state_dict(self) -> dict[str, Any]:
         """Return all weights by name, as tensors."""
-        named = {f"weights.{layer}": weight for layer, weight in enumerate(self.weights)}
-        named |= {f"biases.{layer}": bias for layer, bias in enumerate(self.biases)}
-        return {name: torch.from_numpy(part.copy()) for name, part in named.items()}
+        return {name: torch.from_numpy(part.copy()) for name, part in self._named().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load the weights of a ``state_dict``.
@@ -133,21 +138,20 @@ class Stack:
         Raises
         ------
         ValueError
-            If they are of another shape.
+            If they belong to a stack of another shape.
         """
-        own = self.state_dict()
+        own = self._named()
         if state.keys() != own.keys():
             raise ValueError(f"has {', '.join(sorted(map(str, state)))[:60]}; expected {', '.join(sorted(own))}")
         for name, part in own.items():
-            if state[name].shape != part.shape:
-                raise ValueError(f"{name} has the shape {tuple(state[name].shape)}; expected {tuple(part.shape)}")
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            weight[...] = state[f"weights.{layer}"].numpy()
-            bias[...] = state[f"biases.{layer}"].numpy()
+            if tuple(state[name].shape) != part.shape:
+                raise ValueError(f"{name} has the shape {tuple(state[name].shape)}; expected {part.shape}")
+        for name, part in own.items():
+            part[...] = state[name].numpy()
 
 
 class PerAction(Stack):
-    """Network for interchangeable actions: one per agent; it scores each action from the action's part of the state.
+    """Stack for interchangeable actions: an agent's network scores each action from that action's part of the state.
 
     A state is the concatenation of the parts of all actions, each of the same length.
     """
@@ -157,12 +161,12 @@ class PerAction(Stack):
         self._actions = outputs
 
     def forward(self, x: Singles) -> list[Singles]:
-        """Map shape (agents, batch, inputs) to (agents, batch, outputs); return the input of every layer and that."""
+        """Map shape (agents, batch, inputs) to (agents, batch, outputs) as ``Stack.forward`` does."""
         *inputs, score = super().forward(self._parts(x))
         return [*inputs, score.reshape(*x.shape[:-1], -1)]
 
     def backward(self, outputs: Sequence[Singles], gradient: Singles, into: Stack | None) -> Singles | None:
-        """Propagate the gradient of a loss as ``Stack.backward`` does; the gradient of the input is by part."""
+        """Propagate the gradient of a loss as ``Stack.backward``; that of the input has one row per action."""
         return super().backward(outputs, gradient.reshape(*outputs[0].shape[:-1], 1), into)
 
     def one(self, agent: int, x: Singles) -> Singles:
@@ -175,7 +179,7 @@ class PerAction(Stack):
 
 @njit(cache=True)
 def _add_bias(y: Singles, bias: Singles, relu: bool) -> None:
-    """Add the bias of a layer to its products, and cut negative sums if ``relu``."""
+    """Add the bias of a layer to ``y``, and set negative sums to 0 if ``relu``."""
     zero = np.float32(0.0)
     for agent in range(y.shape[0]):
         for row in range(y.shape[1]):
@@ -186,7 +190,7 @@ def _add_bias(y: Singles, bias: Singles, relu: bool) -> None:
 
 @njit(cache=True)
 def _through_relu(gradient: Singles, outputs: Singles) -> None:
-    """Set the gradient to 0 where the layer's output was cut."""
+    """Set the gradient to 0 where the layer's output is 0."""
     zero = np.float32(0.0)
     for agent in range(gradient.shape[0]):
         for row in range(gradient.shape[1]):
@@ -196,22 +200,14 @@ def _through_relu(gradient: Singles, outputs: Singles) -> None:
 
 
 class Adam:
-    """Optimiser Adam (Kingma and Ba, Alg. 1) of one vector of weights, with its usual parameters.
-
-    Parameters
-    ----------
-    weights
-        Vector that ``step`` changes.
-    learning_rate
-        Step size.
-    """
+    """Optimiser Adam (Kingma and Ba, Alg. 1) with its usual parameters; ``step`` changes ``weights`` in place."""
 
     def __init__(self, weights: Singles, learning_rate: float) -> None:
         self._weights, self._rate, self._steps = weights, learning_rate, 0
         self._mean, self._square = np.zeros_like(weights), np.zeros_like(weights)
 
     def step(self, gradient: Singles) -> None:
-        """Take one step along the negative gradient, of the shape of the weights."""
+        """Take one step against the gradient, which has the shape of the weights."""
         self._steps += 1
         scale = self._rate / (1.0 - 0.9**self._steps)
         root = 1.0 / math.sqrt(1.0 - 0.999**self._steps)

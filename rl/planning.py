@@ -11,16 +11,16 @@ from instances.arrays import Floats, Ints
 from instances.catalogue import gpu_type
 from instances.plan import spatial_gpu
 from rl.cluster import Cluster
-from rl.environment import let_in, predicted
+from rl.environment import admit, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
 from rl.policy import Policy
 from rl.two_stage import Decision, TwoStage
 
 SPREAD = 3.0
-"""Divisor of the first stage's logits when GPUs are drawn, for many different good decisions."""
+"""Divisor of the first stage's logits when GPUs are drawn; above 1, so that the drawn decisions differ more."""
 
 LATE_RPS = 1e9
-"""Penalty in the value of a decision for every required workload that is not served in time: above any gain."""
+"""Penalty in the value of a decision for each required workload that is not served in time; above any throughput."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,13 @@ class Decided:
 
     Attributes
     ----------
-    instance, policy
-        The instance, and the policy that decided.
     dealt, decision
-        Workloads at the places of the groups, and the decisions there.
+        Assignment of the workloads to the groups, and one decision for each group.
     rate_rps
         Admitted part of ``dealt.rate_rps``: all of it, or the part served in time if requests may be rejected.
     worth
-        Value of each group by the performance model, shape (groups,): the admitted rate if requests may be rejected,
-        otherwise the throughput; far below 0 if a workload is not served in time.
+        Value of each group by the performance model, shape (groups,). If requests may be rejected, it is the admitted
+        rate; otherwise it is the throughput, less ``LATE_RPS`` for each workload that is not served in time.
     """
 
     instance: Instance
@@ -53,42 +51,41 @@ class Decided:
         return len(self.dealt.position)
 
     @property
-    def homeless(self) -> Ints:
+    def unplaced(self) -> Ints:
         """Positions of the required workloads without a GPU."""
-        return np.concatenate([self.homeless_in(group) for group in range(self.groups)])
+        return np.concatenate([self.unplaced_in(group) for group in range(self.groups)])
 
-    def homeless_in(self, group: int) -> Ints:
+    def unplaced_in(self, group: int) -> Ints:
         """Return the positions of the required workloads without a GPU in one group."""
         nowhere = (self.dealt.rate_rps[group] > 0.0) & (self.decision.gpu[group] < 0)
         return self.dealt.position[group, nowhere & (self.policy.objective != Objective.GOODPUT)]
 
     def residents(self, group: int) -> list[Ints]:
-        """Return the places of the residents of each GPU of a group; empty GPUs are left out."""
+        """Return, for each GPU of a group that is not empty, the places whose workloads are on it."""
         gpu = np.where(self.dealt.position[group] >= 0, self.decision.gpu[group], -1)
         return [np.flatnonzero(gpu == k) for k in range(self.policy.gpus) if np.any(gpu == k)]
-
-    def gpu(self, group: int, places: Ints) -> PlacedGpu | None:
-        """Return a GPU as divided by the second stage, without workloads of admitted rate 0; ``None`` if empty."""
-        rows = [
-            (
-                self.instance.workloads[self.dealt.position[group, place]].id,
-                int(self.decision.units[group, place]),
-                int(self.decision.batch[group, place]),
-                float(self.rate_rps[group, place]),
-            )
-            for place in places
-            if self.rate_rps[group, place] > 0.0
-        ]
-        return spatial_gpu(self.policy.gpu, rows) if rows else None
 
     def gpus(self) -> list[PlacedGpu]:
         """Return all GPUs as divided by the second stage."""
         return [gpu for group in range(self.groups) for gpu in self.gpus_of(group)]
 
     def gpus_of(self, group: int) -> list[PlacedGpu]:
-        """Return the GPUs of one group as divided by the second stage."""
-        gpus = (self.gpu(group, places) for places in self.residents(group))
-        return [gpu for gpu in gpus if gpu is not None]
+        """Return the GPUs of one group as divided by the second stage, without workloads of admitted rate 0."""
+        gpus = []
+        for places in self.residents(group):
+            rows = [
+                (
+                    self.instance.workloads[self.dealt.position[group, place]].id,
+                    int(self.decision.units[group, place]),
+                    int(self.decision.batch[group, place]),
+                    float(self.rate_rps[group, place]),
+                )
+                for place in places
+                if self.rate_rps[group, place] > 0.0
+            ]
+            if rows:
+                gpus.append(spatial_gpu(self.policy.gpu, rows))
+        return gpus
 
 
 Deal = Callable[[Policy, Sequence[Workload], int], Dealt]
@@ -98,20 +95,16 @@ Deal = Callable[[Policy, Sequence[Workload], int], Dealt]
 def decided(
     instance: Instance, policy: Policy, drawn: int, seed: int, kept: int = 1, deal_by: Deal = deal
 ) -> list[Decided]:
-    """Divide the workloads among groups, decide in all groups at once, and return the best decisions, best first.
+    """Divide the workloads among groups, decide in all groups at once, and return the best decisions.
+
+    Item n of the result has the n-th best decision of each group.
 
     Parameters
     ----------
-    instance, policy
-        The instance, and the policy that decides.
     drawn
-        Decisions of each group drawn from the policy besides its likeliest.
-    seed
-        Seed of the draws.
+        Number of decisions drawn for each group besides the likeliest.
     kept
-        Number of decisions to return.
-    deal_by
-        Function that divides the workloads among the groups.
+        Largest length of the result.
 
     Raises
     ------
@@ -124,11 +117,11 @@ def decided(
     agent.reseed(seed)
     rates_rps, tried = several(agent, dealt.rate_rps, drawn)
     steps = np.repeat(_steps(instance, dealt), 1 + drawn, axis=0)
-    let_in_rps, worth = _valued(agent.cluster, tried, rates_rps, steps, policy.headroom)
+    admitted_rps, worth = _valued(agent.cluster, tried, rates_rps, steps, policy.headroom)
     order = np.argsort(-worth.reshape(-1, 1 + drawn), axis=1, kind="stable")
     first = np.arange(len(order)) * (1 + drawn)
     ranked = [first + order[:, rank] for rank in range(min(kept, 1 + drawn))]
-    return [Decided(instance, policy, dealt, tried.rows(rows), let_in_rps[rows], worth[rows]) for rows in ranked]
+    return [Decided(instance, policy, dealt, tried.rows(rows), admitted_rps[rows], worth[rows]) for rows in ranked]
 
 
 def fitting_pool(instance: Instance, policy: Policy) -> GpuPool:
@@ -141,7 +134,7 @@ def fitting_pool(instance: Instance, policy: Policy) -> GpuPool:
     """
     pool = instance.gpus[0]
     if len(instance.gpus) > 1 or pool.count is None or pool.type.name != policy.gpu:
-        raise NoFitError(f"trained for a known number of {policy.gpu}")
+        raise NoFitError(f"trained for {policy.gpu}; expected a known number of GPUs of this type alone")
     if instance.objective != policy.objective:
         raise NoFitError(f"trained for {policy.objective}")
     if instance.performance_model != policy.performance_model:
@@ -152,17 +145,16 @@ def fitting_pool(instance: Instance, policy: Policy) -> GpuPool:
 
 
 def several(agent: TwoStage, rates_rps: Floats, drawn: int) -> tuple[Floats, Decision]:
-    """Return the likeliest decision of each group and ``drawn`` others, side by side, and the rates of each."""
+    """Return the rates for each decision, and the decisions: for each group the likeliest, then ``drawn`` others."""
     each_rps = np.repeat(rates_rps, 1 + drawn, axis=0)
     spread = np.tile(np.r_[0.0, np.full(drawn, SPREAD)], len(rates_rps))
     return each_rps, agent.decide(each_rps, np.zeros(each_rps.shape, dtype=np.int64), spread, blurred=False)
 
 
 def _steps(instance: Instance, dealt: Dealt) -> Ints:
-    """Return the number of steps of the workload's whole rate in each rate, at least 1."""
+    """Return each rate as a number of admission steps of its workload's whole rate, at least 1."""
     whole_rps = np.array([w.rate_rps for w in instance.workloads])[dealt.position]
-    steps: Ints = np.maximum(np.rint(dealt.rate_rps / whole_rps * PART_STEPS), 1.0).astype(np.int64)
-    return steps
+    return np.maximum(np.rint(dealt.rate_rps / whole_rps * PART_STEPS), 1.0).astype(np.int64)
 
 
 def _valued(
@@ -170,7 +162,7 @@ def _valued(
 ) -> tuple[Floats, Floats]:
     """Return the admitted rates, shape (decisions, workloads), and the value of each decision."""
     inference_ms, throughput_rps = predicted(cluster, decision.gpu, decision.units, decision.batch)
-    in_time_rps = let_in(rates_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom, steps)
+    in_time_rps = admit(rates_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom, steps)
     if cluster.turns_away:
         return in_time_rps, in_time_rps.sum(axis=1)
     late = np.sum(in_time_rps < rates_rps * (1.0 - ROUNDING), axis=1)

@@ -1,4 +1,4 @@
-"""Trained policy as a file: the weights of both actors and the settings of their training. Loading runs no code."""
+"""Policy: the weights of trained actors and the settings of their training, and its file; loading runs no code."""
 
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
@@ -15,19 +15,19 @@ from rl.two_stage import TwoStage
 from rl.weights import in_a_line, load_weights, save_weights
 
 _MOST = 10_000
-"""Largest number of neurons of a layer, and of GPUs: weights and tables have a row for each."""
+"""Largest number of neurons in a layer, and of GPUs; it bounds the size of weights and tables."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Policy:
-    """Two trained actors; policies compare by identity.
+    """Trained actors of both stages, and of a top layer if there is one; policies compare by identity.
 
     Attributes
     ----------
     weights
-        Weights of both actors.
+        Weights of the actors by stage.
     hidden
-        Number of neurons in each of their hidden layers.
+        Number of neurons in each hidden layer of the two stages.
     gpu, gpus
         Type and number of the GPUs.
     objective
@@ -35,15 +35,15 @@ class Policy:
     performance_model
         Performance model that predicted latencies in training.
     interference
-        Whether it was trained with interference.
+        Whether co-located workloads interfered in training.
     models, slo_ms, rate_rps
-        Model, SLO and rate of each workload, in the order of placement.
+        Model, SLO and rate of each workload, in the order in which they are placed.
     lowest, highest
         Range of the training rates, as multiples of ``rate_rps``.
     headroom
-        Factor on inference times when decisions are valued: see ``rl.admission``.
+        Factor on inference times when decisions are compared, see ``rl.admission``.
     training
-        Settings of the training, for information.
+        Settings of the training; they do not affect decisions.
     """
 
     weights: dict[str, Any]
@@ -84,7 +84,7 @@ class Policy:
         )
 
     def agent(self, cluster: Cluster) -> TwoStage:
-        """Return an agent that decides by this policy; ``cluster`` has its GPUs and workloads.
+        """Return an agent that decides by this policy in ``cluster``, which has the policy's GPUs and workloads.
 
         Raises
         ------
@@ -109,7 +109,7 @@ def save_policy(policy: Policy, path: Path) -> None:
 
 
 def load_policy(path: Path) -> Policy:
-    """Read a file from ``save_policy``; an unchanged file is read once.
+    """Read a file of ``save_policy``; a file that has not changed is not read again.
 
     Raises
     ------
@@ -123,7 +123,8 @@ def load_policy(path: Path) -> Policy:
     try:
         return _read(path, changed_ns)
     except InputError as error:
-        raise InputError(printable(error.where), printable(error.problem)) from None  # texts may hold any character
+        # The file's texts may have control characters.
+        raise InputError(printable(error.where), printable(error.problem)) from None
 
 
 @lru_cache(maxsize=32)
@@ -149,7 +150,7 @@ def _read(path: Path, changed_ns: int) -> Policy:
     if policy.objective not in OBJECTIVES:
         raise InputError(f"{path}: objective", f'is "{policy.objective}"; expected {" or ".join(sorted(OBJECTIVES))}')
     if not 0.0 < policy.lowest <= policy.highest or not policy.headroom > 0.0:
-        raise InputError(f"{path}: lowest", "expected 0 < lowest <= highest, and a headroom above 0")
+        raise InputError(f"{path}: lowest, highest, headroom", "expected 0 < lowest <= highest, and a headroom above 0")
     for name, number in (("hidden", policy.hidden), ("gpus", policy.gpus)):
         if not 1 <= number <= _MOST:
             raise InputError(f"{path}: {name}", f"is {number}; expected a whole number from 1 to {_MOST}")

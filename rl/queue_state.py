@@ -15,34 +15,30 @@ def serve_step(
     inference_ms: float,
     slo_ms: float,
 ) -> tuple[int, int, float]:
-    """Serve a step's requests first come, first served in full batches, and count the late ones.
+    """Serve a step's requests first come, first served in full batches, and count the late requests.
 
     The requests of a step are evenly spaced, and the last arrives at its end. A request that joins a queue of w
     requests, itself included, ends after the remaining execution of the in-flight batch and ``ceil(w / b)`` more
     batches. If its batch is not full yet, it first waits for the missing requests at the step's rate. (InSS, equation
     3, has this wait only for w < b; a later batch that is not full waits as well.) Batch n starts at ``max(U + (n - 1)
     t, A(n b))``, where U is the start of the first batch and A(j) the arrival of request j. A is linear, so no batch in
-    between can delay it further. The late requests are therefore counted for each position in a batch at once.
+    between can delay batch n further. Therefore one formula counts the late requests at each position in a batch.
 
-    Requests older than the SLO at the end of the step have missed it and are dropped. Each request counts as late in
-    the step of its arrival.
+    Requests that are older than the SLO at the end of the step have missed it and are dropped. Each request counts as
+    late in the step of its arrival.
 
     Parameters
     ----------
     queued
         G, requests that wait at the start of the step; they were counted in the steps of their arrival.
     running_ms
-        Remaining execution time at the start of the step.
+        Remaining execution time of the in-flight batch at the start of the step.
     arrivals
         Requests of this step.
-    step_ms
-        Length of the step.
     batch
-        At least 1, or 0 if the workload is not deployed: then all its requests are late.
+        At least 1, or 0 if the workload has no GPU: then all its requests are late.
     inference_ms
         t, the inference time of a batch.
-    slo_ms
-        Latency objective.
 
     Returns
     -------
@@ -60,7 +56,7 @@ def serve_step(
         return arrivals, min(total, fresh), max(0.0, running_ms - step_ms)
 
     first_ms = running_ms
-    if queued < batch:  # with this order of operations the last request arrives exactly at the end of the step
+    if queued < batch:  # multiply before dividing: the last request arrives exactly at the end of the step
         first_ms = max(running_ms, (batch - queued) * step_ms / arrivals) if arrivals > 0 else math.inf
     late = 0
     drift_ms = inference_ms - batch * spacing_ms
@@ -69,10 +65,10 @@ def serve_step(
         last = (total + behind) // batch
         if last < first:
             continue
-        if behind * spacing_ms + inference_ms > slo_ms:  # collecting the batch alone takes too long
+        if behind * spacing_ms + inference_ms > slo_ms:  # late even without a queue
             late += last - first + 1
             continue
-        # Late in batch n: U + n t - A > SLO, with A the arrival of the request
+        # In batch n, the request that arrives at A is late if U + n t - A > SLO.
         slack_ms = slo_ms - first_ms - (behind + queued) * spacing_ms
         if drift_ms > 0.0:
             late += max(0, last - max(first, math.floor(slack_ms / drift_ms) + 1) + 1)

@@ -1,4 +1,4 @@
-"""``ts+repair``: TS chooses the GPUs; the one-GPU kernels choose shares and batches."""
+"""Scheduler ``ts+repair``: TS chooses the GPUs, and the one-GPU kernels choose shares and batches."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +19,7 @@ from rl.policy import Policy
 from rl.ts import Ts
 
 _NODE_LIMIT = 20_000
-"""Node limit of ``spend_spare_shares`` on one GPU: one or two milliseconds."""
+"""Node limit of ``spend_spare_shares`` on one GPU; it takes one or two milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class TsRepair(Ts):
     Attributes
     ----------
     repaired
-        Number of the best drawn decisions of each group whose GPUs are divided by the kernels.
+        Number of decisions of each group for which the kernels choose shares and batches; the best ones by the
+        policy's performance model are taken.
     """
 
     name: ClassVar[str] = "ts+repair"
@@ -46,19 +47,19 @@ class TsRepair(Ts):
         view = View.of(instance, instance.gpus[0].type)
         ranked = decided(instance, policy, self.further, seed, self.repaired)
         gpus: list[PlacedGpu] = []
-        homeless: list[Ints] = []
+        unplaced: list[Ints] = []
         for group in range(ranked[0].groups):
             found = [_repaired(view, one, group) for one in ranked]
             best = max(range(len(found)), key=lambda rank: found[rank][0])
             gpus += found[best][1]
-            homeless.append(ranked[best].homeless_in(group))
-        return gpus, np.concatenate(homeless)
+            unplaced.append(ranked[best].unplaced_in(group))
+        return gpus, np.concatenate(unplaced)
 
 
 def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[PlacedGpu]]:
-    """Return a group's value and GPUs as divided by the kernels; those of the policy if they are better."""
+    """Return a group's value and its GPUs, divided by the kernels or, if that is better, by the policy."""
     own = float(decided.worth[group]), decided.gpus_of(group)
-    worth, gpus = -LATE_RPS * len(decided.homeless_in(group)), []
+    worth, gpus = -LATE_RPS * len(decided.unplaced_in(group)), []
     for places in decided.residents(group):
         position, rate_rps = decided.dealt.position[group, places], decided.dealt.rate_rps[group, places]
         found = divide(view, position, rate_rps, decided.policy.headroom)
@@ -72,34 +73,30 @@ def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[Pla
 def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[float, PlacedGpu] | None:
     """Divide one GPU among its residents.
 
-    Under ``goodput`` the rate step with the most requests per share is added repeatedly, until none fits. Under
-    ``capacity`` every workload gets the least share that serves its whole rate, and the spare shares go where they add
-    the most throughput.
+    Under ``goodput``, rate steps are added one at a time, first the step that adds the most requests per additional
+    share, until no step fits. Under ``capacity``, every workload gets the least share that serves its whole rate, and
+    the spare shares go where they add the most throughput.
 
     Parameters
     ----------
-    view
-        The instance as seen from the GPU's type.
-    residents
-        Positions of the residents.
-    rate_rps
-        Rate that arrives for each resident.
+    residents, rate_rps
+        Position of each resident in the instance, and the rate that arrives for it.
     headroom
         Factor on inference times.
 
     Returns
     -------
     tuple of float and PlacedGpu, or None
-        Requests per second that are served, or throughput. ``None`` if no resident can be served or, under
-        ``capacity``, not every one.
+        Requests per second that are served, or throughput under ``capacity``, and the GPU. ``None`` if no resident can
+        be served or, under ``capacity``, if not all can.
     """
     turns_away = view.instance.objective is Objective.GOODPUT
     rates_rps = rate_rps[:, None]
     if turns_away:
-        # A part of a workload has fewer steps than the whole: further steps repeat its highest rate.
+        # A replica has fewer steps than its whole workload: further steps repeat its highest rate.
         steps = np.rint(rates_rps / view.rate_rps[residents][:, None] * PART_STEPS)
         rates_rps = rates_rps * np.minimum(np.arange(1, PART_STEPS + 1), steps) / steps
-    batch, budget_ms = _thriftiest(view, residents, rates_rps, headroom)
+    batch, budget_ms = _least_share_batches(view, residents, rates_rps, headroom)
     model = view.model[residents]
     units, level = np.zeros(len(residents), dtype=np.int64), np.zeros(len(residents), dtype=np.int64)
     if turns_away:
@@ -117,7 +114,7 @@ def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tu
     return (worth, spatial_gpu(view.gpu.name, rows)) if rows else None
 
 
-def _thriftiest(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[Ints, Floats]:
+def _least_share_batches(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[Ints, Floats]:
     """Return for each rate the batch that needs the least share alone (0 if none is feasible), and its budget."""
     model = view.model[residents]
     batches = np.arange(1, int(view.tables.max_batch[model].max()) + 1)
@@ -145,7 +142,7 @@ def _least_alone(tables: Tables, model: Ints, budget_ms: Floats) -> Ints:
                 units = least_share_alone(tables, model[i], b, budget_ms[i, level, b - 1])
                 if units > tables.share_units:
                     continue
-                # Among equal shares, the one with the most slack for interference
+                # Among batches with equal shares, the one with the most slack for interference
                 used = tables.active_ms[model[i], b, units] / budget_ms[i, level, b - 1]
                 if units < best or (units == best and used < least_ms):
                     batch[i, level], best, least_ms = b, units, used
@@ -170,7 +167,7 @@ def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_m
             tried[i] = higher
             if _fit(tables, model, batch, budget_ms, tried, tried_units):
                 more_rps = rate_rps[i, higher] - (rate_rps[i, level[i]] if level[i] >= 0 else 0.0)
-                # No extra share counts as half a unit, so among those increments the largest comes first.
+                # A step without an additional share counts as half a unit: such steps come in descending order.
                 worth = more_rps / max(tried_units.sum() - units.sum(), 0.5)
                 if worth > most:
                     best, best_level, most = i, higher, worth

@@ -16,7 +16,7 @@ class Replay:
     Parameters
     ----------
     capacity
-        Largest number of transitions; older ones are overwritten.
+        Largest number of transitions; new transitions overwrite the oldest.
     fields
         Shape of each part of a transition by name. All parts are stored as float32.
     """
@@ -52,13 +52,8 @@ class Replay:
         return {"parts": parts, "next": self._next}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the content of another buffer."""
+        """Restore the content from a ``state_dict``."""
         for name, part in state["parts"].items():
             self._parts[name][: len(part)] = part.numpy()
             self._filled = len(part)
         self._next = state["next"]
-
-
-def ordered(part: Singles) -> Singles:
-    """Return a part of shape (batch, agents, ...) in the order (agents, batch, ...)."""
-    return np.ascontiguousarray(np.swapaxes(part, 0, 1))

@@ -1,12 +1,12 @@
-"""SAC for discrete actions: one agent per workload, trained side by side (InSS Sec. 5.1, Alg. 1 lines 17-19, Table 2).
+"""SAC for discrete actions, with one agent per workload (InSS Sec. 5.1, Alg. 1 lines 17-19, Table 2).
 
 Deviations from the paper:
 
-- The target entropy, printed as ``-log(1 + iota)`` with an undefined iota, is 0.98 log of the number of safe actions
-  of a state.
+- The target entropy is a fraction, by default 0.98, of the logarithm of the number of safe actions. The paper prints
+  ``-log(1 + iota)`` and does not define iota.
 - The temperature is optimised through its logarithm, which keeps it positive.
-- Every workload's agent has its own temperature and, unless ``Training.pooled``, its own critics and mini-batch. In the
-  paper this holds for the actor only.
+- Every workload's agent has its own temperature and, unless ``Training.pooled`` is set, its own critics and mini-batch.
+  In the paper it only has its own actor.
 - The paper updates after every step of one cluster; here, an update follows every step of many clusters.
 """
 
@@ -21,7 +21,7 @@ from numba import njit
 
 from instances.arrays import Flags, Floats, Ints, Singles
 from rl.networks import Adam, Stack, follow
-from rl.replay import Replay, ordered
+from rl.replay import Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class SacSettings:
     temperature
         Initial temperature (tau).
     target_entropy
-        Target entropy as a fraction of the largest.
+        Target entropy as a fraction of the largest possible.
     soft
-        Step of the target critics towards the critics after each update (kappa').
+        Fraction of the way that the target critics move towards the critics after each update (kappa').
     discount
         Discount factor (gamma).
     """
@@ -70,11 +70,7 @@ class SacDiscrete:
     Parameters
     ----------
     agents, state_size, actions
-        Shape of the problem.
-    settings
-        Parameters.
-    random
-        Source of all randomness.
+        Number of agents, length of a state, and number of actions.
     network
         Class of the actor and critic networks.
     shared
@@ -83,7 +79,7 @@ class SacDiscrete:
     Attributes
     ----------
     exploration
-        Fraction of the target entropy in use.
+        Factor on the target entropy.
     """
 
     exploration = 1.0
@@ -106,12 +102,9 @@ class SacDiscrete:
         self.log_temperature = np.full(agents, math.log(settings.temperature), dtype=np.float32)
         self._actor_gradient, self._critic_gradient = self.actor.like(), self.critics.like()
         self._optimisers = {
-            name: Adam(weights, settings.learning_rate)
-            for name, weights in (
-                ("actor", self.actor.flat),
-                ("critics", self.critics.flat),
-                ("temperature", self.log_temperature),
-            )
+            "actor": Adam(self.actor.flat, settings.learning_rate),
+            "critics": Adam(self.critics.flat, settings.learning_rate),
+            "temperature": Adam(self.log_temperature, settings.learning_rate),
         }
         self.replay = Replay(
             settings.buffer,
@@ -126,14 +119,10 @@ class SacDiscrete:
         )
 
     def act(self, agent: int, state: Singles, safe: Flags, spread: Singles | float = 1.0) -> Ints:
-        """Choose an action in each state.
+        """Choose an action of one agent in each state, shape (states, state_size).
 
         Parameters
         ----------
-        agent
-            Index of the agent that chooses.
-        state
-            Shape (states, state_size).
         safe
             Permitted actions, shape (states, actions), at least one in each state.
         spread
@@ -146,7 +135,8 @@ class SacDiscrete:
         """Learn from one mini-batch (Alg. 1, lines 17-19) and return the losses."""
         settings = self.settings
         batch = self.replay.sample(settings.minibatch, self._random)
-        state, safe, action, reward, next_state, next_safe = (ordered(part) for part in batch.values())
+        by_agent = (np.ascontiguousarray(np.swapaxes(part, 0, 1)) for part in batch.values())
+        state, safe, action, reward, next_state, next_safe = by_agent
         agents, count = state.shape[:2]
         temperature = np.exp(self.log_temperature)
 
@@ -155,26 +145,26 @@ class SacDiscrete:
         target = _targets(
             both[-1][:, count:],
             next_safe,
-            self._judged(self.targets.forward(self._twice(next_state))[-1], agents),
+            self._by_critic(self.targets.forward(self._twice(next_state))[-1], agents),
             reward,
             temperature,
             settings.discount,
         )
-        seen = self._twice(state)
-        layers = self.critics.forward(seen)
-        gradient, critic_loss = _critic_loss(self._judged(layers[-1], agents), action, target)
+        inputs = self._twice(state)
+        layers = self.critics.forward(inputs)
+        gradient, critic_loss = _critic_loss(self._by_critic(layers[-1], agents), action, target)
         self.critics.backward(layers, gradient.reshape(layers[-1].shape), self._critic_gradient)
         self._optimisers["critics"].step(self._critic_gradient.flat)
 
-        least = self._judged(self.critics.forward(seen)[-1], agents)
-        # The actors have not changed since ``both``, whose first half of the rows belongs to the present states
+        values = self._by_critic(self.critics.forward(inputs)[-1], agents)
+        # The actors have not changed since ``both`` was computed; the first half of its rows are the present states.
         layers = [np.ascontiguousarray(part[:, : part.shape[1] // 2]) for part in both]
         gradient, actor_loss, entropy, beyond = _actor_loss(
-            layers[-1], safe, least, temperature, self.exploration * settings.target_entropy
+            layers[-1], safe, values, temperature, self.exploration * settings.target_entropy
         )
         self.actor.backward(layers, gradient, self._actor_gradient)
         self._optimisers["actor"].step(self._actor_gradient.flat)
-        # Loss: log temperature times the excess of the entropy over its target; ``beyond`` is the gradient
+        # The loss is the log temperature times the excess of the entropy over its target; ``beyond`` is its gradient.
         self._optimisers["temperature"].step(beyond)
 
         follow(self.targets.flat, self.critics.flat, settings.soft)
@@ -190,7 +180,7 @@ class SacDiscrete:
         once = state.reshape(1, -1, state.shape[-1]) if self._shared else state
         return np.concatenate([once, once])
 
-    def _judged(self, value: Singles, agents: int) -> Singles:
+    def _by_critic(self, value: Singles, agents: int) -> Singles:
         """Return the critics' outputs in the shape (2, agents, batch, actions)."""
         return value.reshape(2, agents, -1, value.shape[-1])
 
@@ -213,7 +203,7 @@ class SacDiscrete:
 
 @njit(cache=True)
 def _best_safe(score: Singles, safe: Flags) -> Ints:
-    """Return the safe action of the highest score in each state."""
+    """Return the safe action with the highest score in each state."""
     best = np.empty(len(score), dtype=np.int64)
     for n in range(len(score)):
         top = -np.inf
@@ -240,9 +230,9 @@ def _policy(logits: Singles, safe: Singles, log_p: Floats, p: Floats) -> None:
 
 @njit(cache=True)
 def _targets(
-    logits: Singles, safe: Singles, judged: Singles, reward: Singles, temperature: Singles, discount: float
+    logits: Singles, safe: Singles, values: Singles, reward: Singles, temperature: Singles, discount: float
 ) -> Floats:
-    """Return the critics' targets, shape (agents, batch), from actor and target critics in the next states."""
+    """Return the critics' targets, shape (agents, batch); ``values`` are those of the target critics."""
     agents, batch, actions = logits.shape
     log_p, p = np.empty(actions), np.empty(actions)
     target = np.empty((agents, batch))
@@ -251,25 +241,25 @@ def _targets(
             _policy(logits[i, n], safe[i, n], log_p, p)
             value = 0.0
             for j in range(actions):
-                least = min(judged[0, i, n, j], judged[1, i, n, j])
+                least = min(values[0, i, n, j], values[1, i, n, j])
                 value += p[j] * (least - temperature[i] * log_p[j])
             target[i, n] = reward[i, n] + discount * value
     return target
 
 
 @njit(cache=True)
-def _critic_loss(judged: Singles, action: Singles, target: Floats) -> tuple[Singles, float]:
-    """Return the gradient of the critics' squared errors with respect to ``judged``, and their sum over agents.
+def _critic_loss(values: Singles, action: Singles, target: Floats) -> tuple[Singles, float]:
+    """Return the gradient of the critics' loss with respect to ``values``, and the loss.
 
-    ``judged`` has the shape (2, agents, batch, actions); errors are averaged over the batch.
+    The loss is the mean squared error over the batch, summed over critics and agents.
     """
-    _, agents, batch, _ = judged.shape
-    gradient, loss = np.zeros_like(judged), 0.0
+    _, agents, batch, _ = values.shape
+    gradient, loss = np.zeros_like(values), 0.0
     for critic in range(2):
         for i in range(agents):
             for n in range(batch):
                 j = int(action[i, n])
-                error = judged[critic, i, n, j] - target[i, n]
+                error = values[critic, i, n, j] - target[i, n]
                 gradient[critic, i, n, j] = 2.0 * error / batch
                 loss += error * error / batch
     return gradient, loss
@@ -277,13 +267,12 @@ def _critic_loss(judged: Singles, action: Singles, target: Floats) -> tuple[Sing
 
 @njit(cache=True)
 def _actor_loss(
-    logits: Singles, safe: Singles, judged: Singles, temperature: Singles, wanted: float
+    logits: Singles, safe: Singles, values: Singles, temperature: Singles, target_entropy: float
 ) -> tuple[Singles, float, float, Singles]:
-    """Return the gradient of the actors' loss, the loss, the mean entropy and the entropy beyond the wanted one.
+    """Return the gradient of the actors' loss, the loss, the mean entropy, and its excess over the target by agent.
 
-    The loss of a state is the mean of ``temperature log p - least`` under the policy. Its gradient by a logit is the
-    probability times the amount by which the action's own term exceeds that mean. ``wanted`` is a fraction of the
-    largest entropy of each state. The last result has the shape (agents,).
+    The loss of a state is the mean of ``temperature log p - least value`` under the policy. Its gradient by a logit is
+    the probability times the amount by which the action's own term exceeds that mean.
     """
     agents, batch, actions = logits.shape
     log_p, p, term = np.empty(actions), np.empty(actions), np.empty(actions)
@@ -294,7 +283,7 @@ def _actor_loss(
             _policy(logits[i, n], safe[i, n], log_p, p)
             mean, entropy, count = 0.0, 0.0, 0.0
             for j in range(actions):
-                term[j] = temperature[i] * log_p[j] - min(judged[0, i, n, j], judged[1, i, n, j])
+                term[j] = temperature[i] * log_p[j] - min(values[0, i, n, j], values[1, i, n, j])
                 mean += p[j] * term[j]
                 entropy -= p[j] * log_p[j]
                 count += safe[i, n, j]
@@ -302,5 +291,5 @@ def _actor_loss(
                 gradient[i, n, j] = p[j] * (term[j] - mean) / batch
             loss += mean / batch
             entropies += entropy
-            beyond[i] += (entropy - wanted * np.log(count)) / batch
+            beyond[i] += (entropy - target_entropy * np.log(count)) / batch
     return gradient, loss, entropies / (agents * batch), beyond

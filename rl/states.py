@@ -5,24 +5,24 @@
 =========  ======  ===============  ==========================================================================
 symbol     places  range            meaning
 =========  ======  ===============  ==========================================================================
-lambda_i   1       [0, inf)         its forecast rate over its root-mean-square throughput
-g_i        1       [0, inf)         its queue (requests) over the same times one second
+lambda_i   1       [0, inf)         its forecast rate, divided by ``Cluster.rms_rps``
+g_i        1       [0, inf)         its queue (requests), divided by ``Cluster.rms_rps`` times one second
 p_i        1       (0, 1]           the least part of a GPU that serves lambda_i alone; 1 also if none is enough.
-                                    The paper names p_i without a definition; this one is its demand.
-W_i        1       [0, inf)         sum of lambda and g, as above, over i and the workloads after it
-u_k        K       [0, 1]           memory of the workloads already placed on GPU k over the GPU's
-L_{i,k}    K       [0, inf)         L2 demand of those, over 100 percent
-E_{i,k}    K       [0, inf)         DRAM demand of those, over 100 percent
-(ours)     K       [0, inf)         sum of p over those
-(ours)     I       [0, inf)         lambda of all workloads, as above
+                                    The paper names p_i without a definition.
+W_i        1       [0, inf)         sum of lambda and g over i and the workloads after it
+u_k        K       [0, 1]           memory of the workloads already placed on GPU k, divided by the GPU's memory
+L_{i,k}    K       [0, inf)         L2 demand of these workloads, divided by 100 percent
+E_{i,k}    K       [0, inf)         DRAM demand of these workloads, divided by 100 percent
+(ours)     K       [0, inf)         sum of p over these workloads
+(ours)     I       [0, inf)         lambda of all workloads
 =========  ======  ===============  ==========================================================================
 
-The last two are not in the paper's state. Memory and contention do not show how much of a GPU's shares is demanded, nor
-does W_i show which workloads follow. Shares and batches are decided later, so memory is that of the largest batch, and
-demands are those alone at p_i.
+The last two are not in the paper's state. They were added because memory and contention do not show how many of a GPU's
+shares are taken, and W_i does not show which workloads follow. Shares and batches are decided later. Until then, memory
+is that of the largest batch, and demands are those of a workload alone with the part p_i of a GPU.
 
-``allocation`` is the input of GPU k's actor, shape (clusters, K, 3 I + 1), float32. For every workload it has its
-presence (0 or 1), lambda (0 if absent) and g (0 if absent). It also has u_k over all placed workloads.
+``allocation`` is the input of GPU k's actor, shape (clusters, K, 3 I + 1), float32. For every workload it has a flag (1
+if the workload is on this GPU), then lambda and g (0 if it is not); the last number is u_k after all placements.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def allocation_size(workloads: int) -> int:
 
 
 _MEMORY, _RESIDENTS = 0, 4
-"""Positions of a GPU's hard limits among its demands."""
+"""Positions of the demands that must not exceed the GPU: memory and number of residents."""
 
 
 class Placing:
@@ -51,10 +51,8 @@ class Placing:
 
     Parameters
     ----------
-    cluster
-        The workloads and the GPUs.
     rates_rps, queued
-        The state of section 3.3, shape (clusters, workloads).
+        Forecast rates and waiting requests (InSS Sec. 3.3), shape (clusters, workloads).
 
     Attributes
     ----------
@@ -92,10 +90,11 @@ class Placing:
         self.gpu = np.full((clusters, workloads), -1, dtype=np.int64)
 
     def turn(self, i: int) -> tuple[Singles, Flags]:
-        """Return the state and the safe choices of workload ``i`` in its turn, and note them.
+        """Return the state and the safe choices of workload ``i`` in its turn, and store them.
 
-        A choice is safe if it has room by memory and by the number of residents. If workloads may be left out, that
-        choice comes last and is safe. If no choice is safe, all are marked, and ``place`` deploys the workload nowhere.
+        A GPU is a safe choice if it has enough memory and a share unit for one more resident. If requests may be
+        rejected, the last choice means no GPU and is always safe. If no choice is safe, all are marked as safe, and
+        ``place`` gives the workload no GPU.
 
         Returns
         -------
@@ -107,7 +106,7 @@ class Placing:
         return state, safe
 
     def place(self, i: int, choice: Ints) -> None:
-        """Place workload ``i`` by its choice in each cluster, shape (clusters,); absent ones get no GPU."""
+        """Place workload ``i`` by its choice in each cluster, shape (clusters,); at a rate of 0 it gets no GPU."""
         _take(self._takes[:, i], self._rate[:, i], choice, self._room, self._taken, self.gpu[:, i])
 
     def allocation(self) -> Singles:
@@ -129,7 +128,7 @@ def _write_turn(
     safe: Flags,
     room: Flags,
 ) -> None:
-    """Write state and safe choices of one workload in every cluster, and whether any choice is safe."""
+    """Write the state and the safe choices of one workload in every cluster, and whether any choice is safe."""
     clusters, _, gpus = taken.shape
     for n in range(clusters):
         state[n, :4] = own[n]

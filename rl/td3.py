@@ -1,8 +1,8 @@
 """TD3 that divides one GPU and chooses the batches (InSS Sec. 5.2, Alg. 1 lines 20-25, Table 2).
 
-One agent serves all GPUs of a kind, each with its own state. An action has two numbers for every workload of the
-instance: its fraction of the GPU, and its batch as a fraction between 1 and the largest. Both are 0 for workloads on
-other GPUs.
+One agent decides for all GPUs, each with a state of its own. An action has two numbers for every workload of the
+instance: its fraction of the GPU, and its batch as a fraction of the way from 1 to the largest. Both are 0 for
+workloads on other GPUs.
 
 Deviations from the paper:
 
@@ -11,11 +11,11 @@ Deviations from the paper:
 - Noise is added to the action. Shares are then clipped at 0 and divided by their sum, so that the stored and the
   executed shares both sum to 1.
 - The critics have one output per workload for its reward; the paper's ``r''`` is their sum. A workload's later rewards
-  count if it is on the same GPU in the next step.
+  count only if it is on the same GPU in the next step.
 - The paper updates after every step of one cluster; here, an update follows every step of many clusters.
-- Two additions: a part of the actions is drawn uniformly, and the actor's loss penalises large inputs to its softmax
-  and sigmoid. Without either, and with uncompressed rewards, the batches reached the ends of the sigmoid within a few
-  hundred updates and stayed there.
+- Two additions: some of the actions are drawn uniformly, and the actor's loss penalises large inputs of its softmax
+  and sigmoid. Without both additions and with uncompressed rewards, the batches reached the ends of the sigmoid within
+  a few hundred updates and stayed there.
 """
 
 from collections.abc import Mapping
@@ -40,22 +40,23 @@ class Td3Settings:
     hidden
         Neurons in each of the two hidden layers.
     buffer, minibatch
-        Transitions stored, and transitions in an update; each GPU's step is one transition.
+        Transitions stored, and transitions in an update; each step of a GPU in use is one transition.
     learning_rate
-        l'' of critics and actor.
+        Learning rate of critics and actor (l'').
     soft
-        kappa''.
+        Fraction of the way that the targets move towards the networks after each update of the actor (kappa'').
     discount
-        gamma.
+        Discount factor (gamma).
     explore_noise, policy_noise, noise_clip
-        sigma_1, sigma_2 and c.
+        Standard deviations of the noise on the actions and on the target actions, and the limit of the latter (sigma_1,
+        sigma_2, c).
     policy_every
-        nu: critic updates per update of the actor and of the targets.
+        Number of critic updates for each update of the actor and of the targets (nu).
     random_part
         Fraction of the exploring actions that are uniformly random (ours).
     logit_penalty, logit_margin
-        Weight, in the actor's loss, of the mean square of the amount by which its last layer exceeds the margin in
-        either direction (ours).
+        The actor's loss has a penalty on each output of its last layer whose absolute value exceeds ``logit_margin``:
+        the mean square of the excess times ``logit_penalty`` (ours).
     """
 
     hidden: int = 256
@@ -115,27 +116,18 @@ def blurred(state: Singles, action: Singles, noise: Singles) -> Singles:
                 total += noisy[n, i]
                 noisy[n, workloads + i] = min(max(action[n, workloads + i] + noise[n, workloads + i], 0.0), 1.0)
         for i in range(workloads):
-            # If the noise leaves no share, the shares without noise are used
+            # If the noise leaves no share, the shares without noise are used.
             noisy[n, i] = noisy[n, i] / total if total > 0.0 else action[n, i]
     return noisy
 
 
 class Td3:
-    """Agent that divides a GPU among ``workloads``.
-
-    Parameters
-    ----------
-    workloads, state_size
-        Shape of the problem; a state begins with the flags of the workloads on the GPU.
-    settings
-        Parameters.
-    random
-        Source of all randomness.
+    """Agent that divides a GPU among ``workloads``; a state begins with the flags of the workloads on the GPU.
 
     Attributes
     ----------
     exploration
-        Fraction of the noise and of the random actions in use.
+        Factor on the noise and on the fraction of random actions.
     """
 
     exploration = 1.0
@@ -166,9 +158,9 @@ class Td3:
         noise *= self.exploration * self.settings.explore_noise
         drawn = torch.rand((len(state), 1), generator=self._random).numpy()
         at_random = drawn < self.exploration * self.settings.random_part
-        return np.where(at_random, self._any(state), blurred(state, action, noise))
+        return np.where(at_random, self._uniform(state), blurred(state, action, noise))
 
-    def _any(self, state: Singles) -> Singles:
+    def _uniform(self, state: Singles) -> Singles:
         """Draw uniform actions: divisions of the GPU, and batches."""
         there = state[:, : self._workloads]
         share = torch.empty(there.shape).exponential_(generator=self._random).numpy() * there
@@ -183,12 +175,12 @@ class Td3:
         noise = torch.randn(action.shape, generator=self._random).numpy() * np.float32(settings.policy_noise)
         noise = np.clip(noise, -settings.noise_clip, settings.noise_clip)
         next_action = actions(next_state, self.target_actor.one(0, next_state))
-        seen = np.concatenate([next_state, blurred(next_state, next_action, noise)], axis=1)
-        least = self.targets.forward(np.stack([seen, seen]))[-1].min(axis=0)
+        inputs = np.concatenate([next_state, blurred(next_state, next_action, noise)], axis=1)
+        least = self.targets.forward(np.stack([inputs, inputs]))[-1].min(axis=0)
         target = reward + np.float32(settings.discount) * least * next_state[:, :workloads]
 
-        seen, there = np.concatenate([state, action], axis=1), state[:, :workloads]
-        layers = self.critics.forward(np.stack([seen, seen]))
+        inputs, there = np.concatenate([state, action], axis=1), state[:, :workloads]
+        layers = self.critics.forward(np.stack([inputs, inputs]))
         error = (layers[-1] - target) * there
         critic_loss = float(np.square(error).sum()) / len(state)
         self.critics.backward(layers, error * np.float32(2.0 / len(state)), self._critic_gradient)
@@ -205,9 +197,9 @@ class Td3:
         """Update the actor by the first critic (Alg. 1, line 24)."""
         layers = self.actor.forward(state[None])
         action = actions(state, layers[-1][0])
-        judged = self._first.forward(np.concatenate([state, action], axis=1)[None])
-        worth_more = -state[None, :, : self._workloads] / np.float32(len(state))
-        by_input = self._first.backward(judged, worth_more, None)
+        critic_layers = self._first.forward(np.concatenate([state, action], axis=1)[None])
+        by_value = -state[None, :, : self._workloads] / np.float32(len(state))
+        by_input = self._first.backward(critic_layers, by_value, None)
         assert by_input is not None
         by_action = by_input[0, :, state.shape[1] :]
         gradient = _last_layer_gradient(
@@ -242,16 +234,9 @@ class Td3:
 def _last_layer_gradient(
     action: Singles, by_action: Singles, last_layer: Singles, penalty: float, margin: float
 ) -> Singles:
-    """Return the gradient of the actor's loss with respect to the last layer, shape (states, 2 workloads).
+    """Return the gradient of the actor's loss with respect to its last layer, shape (states, 2 workloads).
 
-    Parameters
-    ----------
-    action, by_action
-        Actions, and the gradient of the loss with respect to them.
-    last_layer
-        Outputs of the actor's network.
-    penalty, margin
-        ``logit_penalty`` and ``logit_margin``.
+    ``by_action`` is the gradient of the loss with respect to the actions.
     """
     states, both = action.shape
     workloads = both // 2
@@ -262,7 +247,7 @@ def _last_layer_gradient(
             mean += action[n, i] * by_action[n, i]
         for i in range(both):
             a = action[n, i]
-            # Derivatives of the softmax and of the sigmoid; both are 0 for workloads on other GPUs
+            # Derivatives of the softmax and of the sigmoid; both are 0 for workloads on other GPUs.
             gradient[n, i] = a * (by_action[n, i] - mean) if i < workloads else a * (1.0 - a) * by_action[n, i]
             beyond = max(abs(last_layer[n, i]) - margin, 0.0)
             gradient[n, i] += penalty * 2.0 * beyond * np.sign(last_layer[n, i]) / (states * both)

@@ -1,16 +1,16 @@
-"""Training of TS (InSS, Alg. 1): episodes over many clusters at once; its files are those of ``rl.checkpoint``."""
+"""Training of TS (InSS, Alg. 1) in many clusters at once; ``rl.checkpoint`` describes the files that it writes."""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from instances import Instance
-from rl.checkpoint import Means, Resumable, Scalars, faded, lasting, run_episodes
+from rl.checkpoint import Resumable, Scalars, check_settings, faded, means, run_episodes
 from rl.cluster import Cluster
 from rl.environment import DecisionProcess, Environments
 from rl.policy import Policy, save_policy
@@ -25,23 +25,20 @@ PAPER = {
     "steps": "100",
     "clusters": "1",
     "correlation": "0.9",
-    "hidden": str(_SAC.hidden),
-    "minibatch": str(_SAC.minibatch),
-    "buffer": str(_SAC.buffer),
     "pooled": "yes",
-    "discount": str(_SAC.discount),
     "sac_learning_rate": str(_SAC.learning_rate),
     "td3_learning_rate": str(_TD3.learning_rate),
-    "temperature": str(_SAC.temperature),
-    "target_entropy": str(_SAC.target_entropy),
-    "random_part": str(_TD3.random_part),
-    "logit_penalty": str(_TD3.logit_penalty),
-    "logit_margin": str(_TD3.logit_margin),
     "halve_every": "inf",
+    **{
+        name: str(getattr(_SAC, name))
+        for name in ("hidden", "minibatch", "buffer", "discount", "temperature", "target_entropy")
+    },
+    **{name: str(getattr(_TD3, name)) for name in ("random_part", "logit_penalty", "logit_margin")},
 }
-"""Table 2 of InSS, and our values for what it does not print: ``correlation``, ``target_entropy`` (its iota is
-undefined), ``random_part``, ``logit_penalty`` and ``logit_margin``. The correlation makes the next rates depend on the
-present ones. With a discount and independent rates, an agent would learn to predict rates that cannot be predicted."""
+"""Table 2 of InSS, and our values for the settings that it does not print: ``correlation``, ``target_entropy`` (its
+iota is undefined), ``random_part``, ``logit_penalty`` and ``logit_margin``. The correlation makes the next rates depend
+on the present ones. With a discount and independent rates, the critics would have to predict rates that cannot be
+predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class Training:
     episodes, steps
         E and T (Table 2).
     clusters
-        Number of clusters stepped together; one update follows each common step.
+        Number of clusters that are stepped together; one update follows each step.
     correlation
         Correlation of the arrival rates of consecutive steps, see ``DecisionProcess``.
     interference
@@ -63,8 +60,8 @@ class Training:
     hidden, minibatch, buffer, discount
         Settings of both stages (Table 2).
     pooled
-        Whether the workloads' agents of the first stage share critics, buffer and mini-batch, as in Alg. 1. If they do,
-        a mini-batch has equally many transitions of each agent.
+        Whether the agents of the first stage, one for each workload, share critics, buffer and mini-batch, as in Alg.
+        1. If they do, a mini-batch has equally many transitions of each agent.
     sac_learning_rate, td3_learning_rate
         l' and l'' (Table 2).
     temperature, target_entropy
@@ -72,7 +69,7 @@ class Training:
     explore_noise, random_part, logit_penalty, logit_margin
         Settings of the second stage, see ``Td3Settings``.
     halve_every
-        Number of episodes in which the exploration of both stages halves.
+        Half-life of the exploration of both stages, in episodes.
     lowest, highest
         Range of the training rates, as multiples of the instance's.
     warm_up
@@ -80,7 +77,7 @@ class Training:
     save_every
         Episodes between checkpoints.
     threads
-        Threads of the products of matrices.
+        Threads for matrix products.
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, str]]] = {"paper": PAPER}
@@ -111,21 +108,14 @@ class Training:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
-        for name in ("sac_learning_rate", "td3_learning_rate", "temperature", "halve_every"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"{name} is {getattr(self, name):g}; expected above 0")
-        for name in ("explore_noise", "logit_penalty", "logit_margin", "warm_up"):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(f"{name} is {getattr(self, name):g}; expected at least 0")
-        for name in ("target_entropy", "random_part"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} is {getattr(self, name):g}; expected 0 to 1")
-        for name in ("discount", "correlation"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name} is {getattr(self, name):g}; expected 0 to below 1")
+        counts = ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads")
+        check_settings(self, counts, lambda value: value >= 1, "at least 1")
+        positive = ("sac_learning_rate", "td3_learning_rate", "temperature", "halve_every")
+        check_settings(self, positive, lambda value: value > 0.0, "above 0")
+        at_least_0 = ("explore_noise", "logit_penalty", "logit_margin", "warm_up")
+        check_settings(self, at_least_0, lambda value: value >= 0.0, "at least 0")
+        check_settings(self, ("target_entropy", "random_part"), lambda value: 0.0 <= value <= 1.0, "0 to 1")
+        check_settings(self, ("discount", "correlation"), lambda value: 0.0 <= value < 1.0, "0 to below 1")
         if not 0.0 < self.lowest <= self.highest:
             raise ValueError(f"lowest is {self.lowest:g} and highest {self.highest:g}; expected 0 < lowest <= highest")
 
@@ -165,12 +155,8 @@ class Training:
         ----------
         instance
             Instance to train for; ``lowest`` and ``highest`` are relative to its rates.
-        seed
-            Seed of all randomness.
-        folder
-            Folder of all files; created if necessary.
-        tell
-            Called after each episode with its number and its scalars.
+        folder, tell
+            See ``run_episodes``.
 
         Raises
         ------
@@ -180,25 +166,23 @@ class Training:
         cluster = Cluster.of(instance, self.interference)
         agent = self.agent(cluster, seed)
         there = Environments(cluster, self.clusters, self.process(), np.random.default_rng(seed))
-        terms = {**lasting(asdict(self)), "instance": instance.fingerprint, "seed": seed}
 
         def episode(number: int) -> Scalars:
             agent.explore(faded(number, self.halve_every))
             return _episode(agent, there, self.warm_up if number == 1 else 0)
 
-        def save(number: int, path: Path) -> None:
-            made_by = {**asdict(self), "seed": seed, "episodes": number}
+        def save(path: Path, made_by: dict[str, Any]) -> None:
             save_policy(Policy.of(agent, instance, self.hidden, self.process(), made_by), path)
 
         parts: dict[str, Resumable] = {"agent": agent, "environments": there}
         with threadpool_limits(self.threads, "blas"):
-            run_episodes(folder, terms, parts, self.episodes, self.save_every, episode, save, tell)
+            run_episodes(folder, asdict(self), instance, seed, parts, episode, save, tell)
 
 
 def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:
     """Run and learn from one episode; return means over its steps, clusters and updates."""
     there.reset()
-    means = Means()
+    steps: list[Scalars] = []
     decision = agent.decide(there.rates_rps, there.queued)
     for step in range(there.process.steps):
         feedback = there.step(decision.gpu, decision.units, decision.batch)
@@ -212,5 +196,5 @@ def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:
         }
         if step >= warm_up:
             scalars |= agent.update()
-        means.add(scalars)
-    return means.scalars()
+        steps.append(scalars)
+    return means(steps)

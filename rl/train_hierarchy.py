@@ -1,15 +1,16 @@
-"""Training of the top layer of ``rl.hierarchy`` on a policy of TS; its files are those of ``rl.checkpoint``."""
+"""Training of the top layer of ``rl.hierarchy`` above a policy of TS; ``rl.checkpoint`` describes its files."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
 from instances import InputError, Instance, Objective
-from rl.checkpoint import Means, Scalars, faded, lasting, run_episodes
+from rl.checkpoint import Scalars, check_settings, faded, means, run_episodes
 from rl.grouping import NoFitError, deal
 from rl.hierarchy import TOP, TopLayer, outcomes
 from rl.planning import agent_for, fitting_pool
@@ -30,20 +31,21 @@ class HierarchyTraining:
     episodes, steps
         Number of episodes, and of steps in each; one update follows each step.
     clusters
-        Number of clusters, dealt anew in each step at rates drawn from the training range of ``below``.
+        Number of clusters. In each step, their rates are drawn from the training range of ``below``, and their
+        workloads are assigned to groups.
     drawn
-        Decisions of a group drawn from ``below`` besides its likeliest; the best of them counts. The scheduler also
-        takes the best of many.
+        Number of decisions that ``below`` draws for a group besides its likeliest; the best of them counts. The
+        scheduler also takes the best of many.
     hidden, minibatch, buffer, learning_rate, temperature, target_entropy
         See ``SacSettings``.
     halve_every
-        Number of episodes in which the exploration halves.
+        Half-life of the exploration, in episodes.
     warm_up
         Steps before the first update.
     save_every
         Episodes between checkpoints.
     threads
-        Threads of the products of matrices.
+        Threads for matrix products.
     """
 
     below: str | None = None
@@ -63,17 +65,11 @@ class HierarchyTraining:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
-        for name in ("learning_rate", "temperature", "halve_every"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"{name} is {getattr(self, name):g}; expected above 0")
-        for name in ("drawn", "warm_up"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 0")
-        if not 0.0 <= self.target_entropy <= 1.0:
-            raise ValueError(f"target_entropy is {self.target_entropy:g}; expected 0 to 1")
+        counts = ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads")
+        check_settings(self, counts, lambda value: value >= 1, "at least 1")
+        check_settings(self, ("learning_rate", "temperature", "halve_every"), lambda value: value > 0.0, "above 0")
+        check_settings(self, ("drawn", "warm_up"), lambda value: value >= 0, "at least 0")
+        check_settings(self, ("target_entropy",), lambda value: 0.0 <= value <= 1.0, "0 to 1")
 
     def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, Scalars], None]) -> None:
         """Train a top layer for clusters such as ``instance``, from the checkpoint in ``folder`` if there is one.
@@ -82,12 +78,8 @@ class HierarchyTraining:
         ----------
         instance
             Instance that ``below`` can schedule in groups.
-        seed
-            Seed of all randomness.
-        folder
-            Folder of all files; created if necessary.
-        tell
-            Called after each episode with its number and its scalars.
+        folder, tell
+            See ``run_episodes``.
 
         Raises
         ------
@@ -114,33 +106,31 @@ class HierarchyTraining:
         )
         agent = agent_for(below, pool.type)
         layer = TopLayer(below, groups, settings, seed)
-        terms = {**lasting(asdict(self)), "instance": instance.fingerprint, "seed": seed}
 
         def episode(number: int) -> Scalars:
             agent.reseed(number)
             layer.sac.exploration = faded(number, self.halve_every)
             return self._episode(layer, below, agent, self.warm_up if number == 1 else 0)
 
-        def save(number: int, path: Path) -> None:
-            made_by = {**asdict(self), "seed": seed, "episodes": number}
+        def save(path: Path, made_by: dict[str, Any]) -> None:
             weights = {**below.weights, TOP: layer.sac.actor.state_dict()}
             save_policy(replace(below, weights=weights, training=made_by), path)
 
         with threadpool_limits(self.threads, "blas"):
-            run_episodes(folder, terms, {"agent": layer}, self.episodes, self.save_every, episode, save, tell)
+            run_episodes(folder, asdict(self), instance, seed, {"agent": layer}, episode, save, tell)
 
     def _episode(self, layer: TopLayer, below: Policy, agent: TwoStage, warm_up: int) -> Scalars:
         """Run and learn from one episode; return means over its steps, clusters and updates."""
         rates_rps = np.array(below.rate_rps)
         shape = self.clusters, layer.groups, len(rates_rps)
         own = np.arange(len(rates_rps))
-        means = Means()
+        steps: list[Scalars] = []
         for step in range(self.steps):
             uniform = torch.rand(shape, generator=layer.random, dtype=torch.float64).numpy()
             drawn = below.lowest + (below.highest - below.lowest) * uniform
             dealing = layer.deal(drawn, spread=1.0)
             load = np.take_along_axis(drawn, dealing.source, axis=1)
-            # Every group unchanged and, for each place, with a middling rate there
+            # Every group unchanged and, for each place, with the middle rate at that place
             tried = np.repeat(load[:, :, None], 1 + len(own), axis=2)
             tried[:, :, 1 + own, own] = layer.middle
             found = outcomes(agent, tried.reshape(-1, len(own)) * rates_rps, below.headroom, self.drawn)
@@ -154,5 +144,5 @@ class HierarchyTraining:
             }
             if step >= warm_up:
                 scalars |= layer.sac.update()
-            means.add(scalars)
-        return means.scalars()
+            steps.append(scalars)
+        return means(steps)

@@ -15,7 +15,7 @@ from rl.planning import agent_for, decided
 from rl.policy import Policy, load_policy
 
 GROUPS_WARMED = 16
-"""Groups planned at warm-up: a first decision in unused memory takes twice as long as later ones."""
+"""Number of groups in the warm-up of a large cluster: the first decision in new memory takes twice as long."""
 
 SHIPPED = Path(__file__).parent / "policies"
 """Folder of the shipped policies, each beside its model card."""
@@ -29,8 +29,8 @@ class Ts:
     """Two-stage agent of InSS (TS) with a trained policy; larger clusters are divided into independent groups.
 
     Every plan comes from a trained policy. If no policy was trained for the workloads, the rates and the GPUs, there is
-    no plan, and the reason lists the training of each policy. Under ``capacity`` the policy may place a workload where
-    it misses its SLO, and the judge reports this.
+    no plan, and the reason states for each policy what does not fit. Under ``capacity``, a policy may place a workload
+    where it misses its SLO, and the judge reports this.
 
     Attributes
     ----------
@@ -39,8 +39,8 @@ class Ts:
     training
         Training seed of the shipped policy to use.
     drawn
-        Number of decisions drawn from the policy besides its likeliest. The best by the policy's performance model is
-        taken. The paper takes the likeliest: 0.
+        Number of decisions drawn from the policy besides its likeliest. The best of all by the policy's performance
+        model is taken. The paper takes the likeliest decision, which is 0 here.
     published
         Whether to use the policy trained with the paper's settings, ``bench train ts --preset paper``. It takes the
         likeliest decision regardless of ``drawn``.
@@ -69,7 +69,7 @@ class Ts:
         return 0 if self.published else self.drawn
 
     def warm(self) -> None:
-        """Plan a large cluster and a single group with each policy: torch, tables, memory, and kernels for one row."""
+        """Plan a large cluster and a single group with each policy, which loads torch, tables, memory and kernels."""
         for _, policy in self._policies():
             try:
                 trained_for = agent_for(policy, gpu_type(policy.gpu)).cluster.view.instance
@@ -83,12 +83,12 @@ class Ts:
         reasons = []
         for path, policy in self._policies():
             try:
-                gpus, homeless = self.planned(instance, policy, run.seed)
+                gpus, unplaced = self.planned(instance, policy, run.seed)
             except NoFitError as why:
                 reasons.append(f"{path.stem}: {why}")
                 continue
-            if len(homeless):
-                return Outcome(Status.UNKNOWN, reason=f"no memory is left for {instance.workloads[homeless[0]].id}")
+            if len(unplaced):
+                return Outcome(Status.UNKNOWN, reason=f"no memory is left for {instance.workloads[unplaced[0]].id}")
             return Outcome(Status.FEASIBLE, Plan(instance.name, tuple(gpus)))
         known = "; ".join(reasons) or f"none is shipped for {self.name}; train one: bench train ts"
         return Outcome(Status.UNKNOWN, reason=f"no trained policy fits: {known}")
@@ -96,7 +96,7 @@ class Ts:
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
         (best,) = decided(instance, policy, self.further, seed)
-        return best.gpus(), best.homeless
+        return best.gpus(), best.unplaced
 
     def _policies(self) -> list[tuple[Path, Policy]]:
         if self.policy is not None:
@@ -123,7 +123,7 @@ class TsNi(Ts):
 
 @dataclass(frozen=True, slots=True)
 class TsHierarchy(Ts):
-    """Three-layer agent of InSS: a trained top layer assigns workloads to groups, which ``ts`` does evenly."""
+    """Three-layer agent of InSS: a trained top layer assigns workloads to groups; ``ts`` assigns them evenly."""
 
     name: ClassVar[str] = "ts-hierarchy"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.CAPACITY})
@@ -132,4 +132,4 @@ class TsHierarchy(Ts):
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
         (best,) = decided(instance, policy, self.further, seed, deal_by=deal_in_layers)
-        return best.gpus(), best.homeless
+        return best.gpus(), best.unplaced

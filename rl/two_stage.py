@@ -1,13 +1,14 @@
 """TS with both stages: first the GPUs, then shares and batches (InSS Sec. 5, Alg. 1).
 
-The defaults of the two agents are the paper's parameters. Each agent's module lists its deviations. ``rl.environment``
-covers the points that the paper leaves open, and ``rl.states`` the additions to its states. Further deviations:
+The defaults of the two agents are the paper's parameters. Each agent's module lists its deviations from the paper.
+``rl.environment`` lists the points that the paper leaves open, and ``rl.states`` the additions to its states. Further
+deviations:
 
-- Under the objective ``goodput``, which the paper does not have, a workload may have no GPU: an additional action.
+- Under the objective ``goodput``, which the paper does not have, one more action means that a workload has no GPU.
 - Both agents learn from compressed rewards (``rl.environment.compressed``).
-- An actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is that of its workload
-  alone.
-- Exploration of both stages (entropy, noise and random actions) can decay during training.
+- An actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is the reward of its
+  workload alone.
+- The exploration of both stages (entropy, noise and random actions) can decay during training.
 - Decisions for many clusters are made at once.
 """
 
@@ -32,7 +33,7 @@ class Decision:
     Attributes
     ----------
     gpu, units, batch
-        GPU, share and batch of each workload, shape (clusters, workloads); GPU -1 if memory excludes every GPU.
+        GPU, share and batch of each workload, shape (clusters, workloads). A workload without a GPU has GPU -1.
     placement, safe
         State and safe actions of each workload's turn, shape (clusters, workloads, length of a state) and (clusters,
         workloads, places).
@@ -49,7 +50,7 @@ class Decision:
     action: Singles
 
     def rows(self, clusters: Ints) -> "Decision":
-        """Return the decisions of some of the clusters."""
+        """Return the decisions of the given clusters."""
         return Decision(*(getattr(self, field.name)[clusters] for field in fields(self)))
 
 
@@ -58,12 +59,8 @@ class TwoStage:
 
     Parameters
     ----------
-    cluster
-        The workloads and the GPUs.
     sac, td3
-        Parameters of the stages.
-    seed
-        Seed of all randomness of both.
+        Parameters of the first and of the second stage.
     shared
         Whether the actors of the first stage share their critics.
     """
@@ -89,12 +86,12 @@ class TwoStage:
         Parameters
         ----------
         rates_rps, queued
-            Rates and queues, shape (clusters, workloads). A workload with a rate of 0 is absent and gets no GPU.
+            Rates and queues, shape (clusters, workloads). A workload with a rate of 0 gets no GPU.
         spread
             Divisor of the logits when GPUs are drawn, see ``SacDiscrete.act``; one number for all or of shape
             (clusters,).
         blurred
-            Whether shares and batches are explored.
+            Whether the second stage explores.
         """
         cluster = self.cluster
         clusters, workloads = rates_rps.shape
@@ -115,19 +112,19 @@ class TwoStage:
         return Decision(placing.gpu, units, batch, placing.states, placing.safe, allocation, action)
 
     def explore(self, part: float) -> None:
-        """Set the exploration to this fraction of the settings."""
+        """Set the exploration of both stages to the fraction ``part`` of their settings."""
         self.sac.exploration = self.td3.exploration = part
 
     def remember(self, decision: Decision, feedback: Feedback, following: Decision) -> None:
         """Store the decision, its results and the next observation (Alg. 1, line 16)."""
         reward = compressed(feedback.reward)
-        # If workloads may have no GPU, that is the last action.
+        # The last action means no GPU.
         action = np.where(decision.gpu < 0, self.cluster.places - 1, decision.gpu)
         self.sac.replay.add(
             state=decision.placement,
             safe=decision.safe,
             action=action,
-            # Reward of the cluster: a workload placed early may block those that follow.
+            # The reward of the cluster, because a workload that is placed early may block those that follow.
             reward=np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1),
             next_state=following.placement,
             next_safe=following.safe,

@@ -1,4 +1,4 @@
-"""Files of torch: written completely or not at all, and read without running code from them."""
+"""Files of weights in torch's format: written completely or not at all, and read without running code from them."""
 
 import io
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from instances.files import write_bytes
 from instances.special_files import refuse_special
 
 MAX_BYTES = 2**28
-"""Size limit in bytes for reading a file; the shipped policies have less than a hundredth of it."""
+"""Largest size in bytes of a file that is read; the shipped policies have less than 4 MB."""
 
 
 def save_weights(content: Mapping[str, Any], path: Path) -> None:
@@ -29,7 +29,7 @@ def save_weights(content: Mapping[str, Any], path: Path) -> None:
 
 
 def in_a_line(error: Exception) -> str:
-    """Return one line from an error of torch: its kind, and the beginning of its text."""
+    """Return one line on an error of torch: its type and the beginning of its message."""
     return f"{type(error).__name__} {' '.join(str(error).split())[:100]}".rstrip()
 
 
@@ -39,20 +39,22 @@ def load_weights(path: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If the file cannot be read, is too large, or has other content.
+        If the file cannot be read, is larger than ``MAX_BYTES``, or has other content.
     """
     refuse_special(path)
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise InputError(str(path), f"is larger than {MAX_BYTES // 2**20} MiB, the limit for weights")
+            raise InputError(
+                str(path), f"has {size / 2**20:.0f} MiB; expected a file of at most {MAX_BYTES // 2**20} MiB"
+            )
         loaded = torch.load(path, weights_only=True, map_location="cpu")
     except InputError:
         raise
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
-    except Exception as error:  # noqa: BLE001 - torch fails in as many ways as there are damaged files
+    except Exception as error:  # noqa: BLE001 - a damaged file can cause any exception in torch
         raise InputError(str(path), f"is not a file of weights: {in_a_line(error)}") from None
     if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in loaded):
-        raise InputError(str(path), "is not a file of weights: expected a dictionary by name")
+        raise InputError(str(path), "is not a file of weights; expected a dictionary whose keys are names")
     return loaded

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 MOST = 2**48
-"""Largest whole number in a proof: sums of them fit 64 bits."""
+"""Largest magnitude of a whole number in a proof, so that sums fit 64 bits."""
 
 Whole = Annotated[int, Field(ge=-MOST, le=MOST)]
 Position = Annotated[int, Field(ge=0, le=10**7)]
@@ -42,7 +42,7 @@ class Leaf(_Record):
 
 
 class Fork(_Record):
-    """Node of a tree: two branches that cover all plans of the node; see ``bench.certificate.tree``."""
+    """Node of a tree: two branches that cover all plans of the node; see ``bench.certificate.conditions``."""
 
     on: Literal["gpus", "pair", "seat"] = Field(description="What the branches differ in.")
     first: Position = Field(description="GPU type of gpus; class of workloads of pair and seat.")

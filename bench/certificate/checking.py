@@ -1,4 +1,4 @@
-"""The checker: whether a certificate proves its claim, in one sentence."""
+"""Checker of certificates: one sentence with the proven claim, or with the first step that fails."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,13 +8,13 @@ import numpy as np
 from pydantic import ValidationError
 
 from bench.certificate.certificate import NONE, CertificateFile, DualProof, Leaf, TreeProof
-from bench.certificate.conditions import Conditions
+from bench.certificate.conditions import Conditions, tree_bound
+from bench.certificate.contents import Progress, ignore
 from bench.certificate.dual import proven_bound
 from bench.certificate.exhaustive import exhaustive_bound
 from bench.certificate.plans import value_of
-from bench.certificate.search import Progress, TooHardError, ignore
+from bench.certificate.search import TooHardError
 from bench.certificate.statement import NotProvenError, Statement
-from bench.certificate.tree import tree_bound
 from instances import PART_STEPS, InputError, Instance, Objective, Plan
 from instances.errors import printable
 from instances.files import instance_from_json, plan_from_json
@@ -24,7 +24,7 @@ AGREEMENT = Fraction(1, 10**9)
 """Relative difference below which a throughput and its bound count as equal."""
 
 MOST_STEPS = 10**7
-"""Largest number of cost steps up to a bound; a bound beyond them is not raised to the next cost."""
+"""Largest number of cost steps up to a bound; a bound of more steps is not raised to the next cost."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,10 @@ class ProofVerdict:
 
     Attributes
     ----------
-    proven
-        Whether the proof holds.
     sentence
         The claim in words, or the first step that fails.
     optimal
-        Whether the plan attains the bound.
+        Whether the plan attains the bound, or no plan exists.
     value
         Value of the plan; ``None`` without a plan.
     """
@@ -50,16 +48,7 @@ class ProofVerdict:
 
 
 def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict:
-    """Check a certificate.
-
-    Parameters
-    ----------
-    data
-        Content of the file, as parsed from JSON.
-    where
-        Place that errors name.
-    progress
-        Function that is told which part of the proof was checked since the last call.
+    """Check a certificate, given its parsed JSON and the place that errors name.
 
     Raises
     ------
@@ -119,11 +108,14 @@ def _proven(file: CertificateFile, instance: Instance, progress: Progress) -> Fr
 
 
 def attainable(statement: Statement, bound: Fraction | float) -> Fraction | float:
-    """Return the best value that a plan within a bound may have: a price of whole GPUs, or a sum of steps of rates."""
+    """Return the best value that a plan can have under a bound.
+
+    A cost is a price of whole GPUs, and a goodput is a sum of rate steps. Other bounds are returned unchanged.
+    """
     if not 0 < bound < inf:
         return bound
     if statement.minimised:
-        return next_cost(Fraction(bound), statement.prices, statement.limits)
+        return costs_around(Fraction(bound), statement.prices, statement.limits)[1]
     if statement.instance.objective is not Objective.GOODPUT:
         return bound
     rates = [Fraction(repr(float(w.rate_rps))) / PART_STEPS for w in statement.instance.workloads]
@@ -132,18 +124,14 @@ def attainable(statement: Statement, bound: Fraction | float) -> Fraction | floa
     return floor(Fraction(bound) / step) * step
 
 
-def next_cost(bound: Fraction, prices: list[Fraction], limits: list[int | None]) -> Fraction | float:
-    """Return the least price of whole GPUs of the pool that is at least ``bound``; ``inf`` if the pool costs less.
-
-    The bound itself is returned where prices have too fine a common divisor.
-    """
-    return costs_around(bound, prices, limits)[1]
-
-
 def costs_around(
     bound: Fraction, prices: list[Fraction], limits: list[int | None]
 ) -> tuple[Fraction | float, Fraction | float]:
-    """Return the largest price of whole GPUs of the pool below ``bound``, and ``next_cost``."""
+    """Return the largest cost of whole GPUs below ``bound``, and the least cost that is at least ``bound``.
+
+    The second cost is ``inf`` if the whole pool costs less. If the common divisor of the prices is too small, the costs
+    are 0 and ``bound``.
+    """
     scale = lcm(*(price.denominator for price in prices))
     steps = [int(price * scale) for price in prices]
     common = gcd(*steps)
@@ -175,25 +163,23 @@ def _compared(
     """Compare the claim with what was proven and with the plan, and word the result."""
     minimised = instance.objective is Objective.COST
     plans = _plans_in_words(file, instance)
-    if instance.objective is Objective.SCALE:
-        if proven != inf:
-            raise NotProvenError("the pool may serve the claimed multiple of the rates")
-    elif file.claim.bound == NONE:
+    if file.claim.bound == NONE:  # refused under scale
         if not (proven == inf if minimised else proven < 0):
             raise NotProvenError("the proof does not exclude every plan")
-    else:
-        claimed = Fraction(file.claim.bound)
-        if (claimed > proven) if minimised else (claimed < proven):
-            raise NotProvenError(f"the proof yields {float(proven):.10g}, the claim says {file.claim.bound}")
-    if file.claim.bound == NONE:
         if plan is not None:
             raise NotProvenError("the claim says that no plan exists, and the file has one")
         return ProofVerdict(True, f"proven: no {plans} exists", True)
+    claimed = Fraction(file.claim.bound)
+    if instance.objective is Objective.SCALE:
+        if proven != inf:
+            raise NotProvenError("the pool may serve the claimed multiple of the rates")
+    elif (claimed > proven) if minimised else (claimed < proven):
+        raise NotProvenError(f"the proof yields {float(proven):.10g}, the claim says {file.claim.bound}")
     return _worded(file, instance, plan, value, plans)
 
 
 def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
-    """Return the plans that the search covers."""
+    """Return in words which plans the search covers."""
     plans = f"{file.claim.plan_class} plan"
     if file.claim.parts is not None:
         plans = f"plan in steps of 1/{file.claim.parts} of a rate, each slot of a workload on another GPU,"

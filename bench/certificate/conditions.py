@@ -1,10 +1,13 @@
-"""Conditions that all plans of a branch of a tree meet, and the two branches of a node."""
+"""Branching tree: conditions that all plans of a branch meet, and the bound that the leaves prove together."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf
 
 import numpy as np
 
-from bench.certificate.certificate import Fork
+from bench.certificate.certificate import Fork, Leaf, TreeProof
 from bench.certificate.statement import NotProvenError, Statement
 from instances.arrays import Flags, Ints
 
@@ -44,9 +47,10 @@ class Conditions:
 
         Returns
         -------
-        apart, group
-            Whether two classes are on different GPUs, shape (classes, classes); number of the group of classes on one
-            GPU that a class belongs to, or -1, shape (classes,).
+        apart
+            Whether two classes are on different GPUs, shape (classes, classes).
+        group
+            Group of each class, -1 without one, shape (classes,). The classes of a group are on one GPU.
         """
         apart = np.zeros((classes, classes), dtype=np.bool_)
         for a, b in self.apart:
@@ -59,7 +63,7 @@ class Conditions:
         return apart, group
 
     def branches(self, node: Fork, statement: Statement, where: str) -> tuple["Conditions", "Conditions"]:
-        """Return the conditions of the two branches of a node, which together have all plans of this one.
+        """Return the conditions of a node's two branches, which together cover all plans that meet these conditions.
 
         A node divides the plans by one question. ``gpus``: are there at most ``second`` GPUs of a type, or more?
         ``pair``: are two workloads on different GPUs, or on the same one? ``seat``: is a workload on other GPU types
@@ -76,7 +80,8 @@ class Conditions:
         if node.on == "gpus":
             _check_exists(a, len(self.least), "GPU type", where)
             most, least = list(self.most), list(self.least)
-            most[a] = min(b, b if self.most[a] is None else int(self.most[a] or 0))
+            limit = most[a]
+            most[a] = b if limit is None else min(b, limit)
             least[a] = max(b + 1, least[a])
             return replace(self, most=tuple(most)), replace(self, least=tuple(least))
         _check_one_slot(statement, a, where)
@@ -100,3 +105,37 @@ def _check_one_slot(statement: Statement, group: int, where: str) -> None:
     _check_exists(group, len(statement.copies), "class", where)
     if statement.copies[group] != 1 or statement.by_parts or not statement.serves_all:
         raise NotProvenError(f"{where}: class {group} does not have exactly one slot in every plan")
+
+
+LeafBound = Callable[[Leaf, Conditions, str], Fraction | float]
+"""Function of a leaf, the conditions of its branch and its name in errors; it returns the bound of the leaf's duals."""
+
+
+def tree_bound(statement: Statement, proof: TreeProof, leaf_bound: LeafBound) -> Fraction | float:
+    """Return the bound that a tree proves: the least bound of its leaves, or ``inf`` if no leaf has plans.
+
+    Every node must be the root or a branch of exactly one earlier node. Both branches of every inner node are therefore
+    checked.
+
+    Raises
+    ------
+    NotProvenError
+        If a branch is missing or shared, or the objective is not minimised.
+    """
+    if not statement.minimised:
+        raise NotProvenError("a tree needs an objective that is minimised")
+    waiting: dict[int, Conditions] = {0: Conditions.root(statement)}
+    bound: Fraction | float = inf
+    for position, node in enumerate(proof.nodes):
+        where = f"node {position}"
+        branch = waiting.pop(position, None)
+        if branch is None:
+            raise NotProvenError(f"{where}: no earlier node leads to it")
+        if isinstance(node, Fork):
+            for child, part in zip(node.branches, branch.branches(node, statement, where), strict=True):
+                if child <= position or child in waiting or child >= len(proof.nodes):
+                    raise NotProvenError(f"{where}: branch {child} must be a later node to which no other node leads")
+                waiting[child] = part
+        elif not branch.empty:
+            bound = min(bound, leaf_bound(node, branch, where))
+    return bound

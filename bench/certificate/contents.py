@@ -4,18 +4,25 @@ A *content* is a set of candidates that one GPU of a type serves. A *candidate* 
 together with the rate that one slot serves. Its *options* are the batches. All worths are whole numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from instances import Objective, SloRule
-from instances.arrays import Floats, Ints
+from instances.arrays import Flags, Floats, Ints
 from instances.tables import Tables
 from instances.view import View
 
 MARGIN = 1e-9
 """Relative margin of every test in floats; it can only admit more contents."""
+
+Progress = Callable[[float], None]
+"""Function that is told which part of a search was done since the last call; it may raise to end the search."""
+
+
+def ignore(part: float) -> None:
+    """Ignore the progress of a search."""
 
 
 class Candidates(NamedTuple):
@@ -45,6 +52,21 @@ class Candidates(NamedTuple):
     batch: Ints
     alone: Ints
     budget_ms: Floats
+
+    def of_classes(self, wanted: Flags) -> "Candidates":
+        """Return the candidates whose class is wanted; ``wanted`` has shape (classes,)."""
+        kept = wanted[self.of_class]
+        options = np.repeat(kept, np.diff(self.first))
+        return Candidates(
+            self.of_class[kept],
+            self.model[kept],
+            self.worth[kept],
+            self.per_rps[kept],
+            np.concatenate([[0], np.cumsum(np.diff(self.first)[kept])]),
+            self.batch[options],
+            self.alone[options],
+            self.budget_ms[options],
+        )
 
 
 def merged_tables(tables: Tables) -> Tables:
@@ -96,16 +118,9 @@ def broken_premise(tables: Tables) -> str:
 
 
 class SlotOffer(NamedTuple):
-    """Rate of a workload class that one slot may serve, and the worth of the slot.
+    """Rate of a workload class at which one slot may be planned, and the worth of the slot.
 
-    Attributes
-    ----------
-    of_class, workload
-        Class, and the position of one of its workloads in the instance.
-    rate_rps
-        Rate at which the slot is planned.
-    worth, per_rps
-        See ``Candidates``.
+    ``workload`` is the position of one of the class's workloads in the instance. For the worth, see ``Candidates``.
     """
 
     of_class: int
@@ -115,11 +130,15 @@ class SlotOffer(NamedTuple):
     per_rps: float = 0.0
 
 
-def candidates_on(view: View, offers: Sequence[SlotOffer]) -> Candidates:
-    """Return the candidates of the offers whose slots are feasible alone on the GPU type of ``view``, in order."""
+def candidates_on(view: View, offers: Sequence[SlotOffer], progress: Progress = ignore) -> Candidates:
+    """Return the candidates of the offers whose slots are feasible alone on the GPU type of ``view``, in order.
+
+    ``progress`` is told 0 before each offer.
+    """
     tables = view.tables
     kept, first, batches, alone, budgets = [], [0], [], [], []
     for offer in offers:
+        progress(0.0)
         model = int(view.model[offer.workload])
         batch = np.arange(1, int(tables.max_batch[model]) + 1)
         # Rates within the margin count as equal, so the slot has the larger of both budgets.

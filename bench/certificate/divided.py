@@ -67,12 +67,7 @@ def divided_on(
 ) -> DividedClasses:
     """Return the classes with a worth above 0, with the limits of their slots on the GPU type of ``view``.
 
-    Parameters
-    ----------
-    view
-        The instance as seen from the GPU type.
-    classes, members, worth, copies
-        Each class, the position of one of its workloads, the worth of a whole one, and the number of workloads.
+    A class has a number, the position of one of its workloads, the worth of a whole one, and the number of workloads.
     """
     tables, instance = view.tables, view.instance
     kept = [at for at, value in enumerate(worth) if value > 0]

@@ -221,8 +221,8 @@ def bound_divided(
 
     Parameters
     ----------
-    merged, known, box
-        Tables with one axis of contention, classes and box.
+    merged
+        Tables with one axis of contention.
     l2, power
         Demands in whole numbers, rounded down, shape (models, largest batch + 1, units + 1).
     threshold

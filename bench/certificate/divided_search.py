@@ -13,12 +13,12 @@ import numpy as np
 from numba import njit
 
 from bench.certificate.certificate import MOST
-from bench.certificate.contents import MARGIN, merged_tables
+from bench.certificate.contents import MARGIN, Progress, ignore, merged_tables
 from bench.certificate.divided import DividedClasses, slot_worth, worth_of_slots
 from bench.certificate.divided_bound import DividedBox, DividedTables, bound_divided, ceilings, fill_gains
 from bench.certificate.knapsack import UNBOUNDED
 from bench.certificate.one_gpu import FINE, time_at_floors
-from bench.certificate.search import FOUND, LIMIT, REFUTED, Progress, TooHardError, ignore
+from bench.certificate.search import FOUND, LIMIT, REFUTED, TooHardError
 from instances.arrays import Ints
 from instances.tables import Tables
 
@@ -141,13 +141,7 @@ def _losses(merged: Tables, known: DividedClasses, box: DividedBox, slots: Ints)
 
 @dataclass
 class DividedSearch:
-    """Search over the contents of one GPU type.
-
-    Parameters
-    ----------
-    tables, known
-        Tables of the type, and the classes on it.
-    """
+    """Search over the contents of one GPU type, given its tables and the classes on it."""
 
     tables: Tables
     known: DividedClasses

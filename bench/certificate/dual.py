@@ -20,11 +20,11 @@ import numpy as np
 
 from bench.certificate.certificate import Leaf
 from bench.certificate.conditions import Conditions
-from bench.certificate.contents import SlotOffer, candidates_on, merged_tables
+from bench.certificate.contents import Progress, SlotOffer, candidates_on, merged_tables
 from bench.certificate.divided import DividedClasses, divided_on, served_alone
 from bench.certificate.divided_search import DividedSearch
 from bench.certificate.one_gpu import fits
-from bench.certificate.search import SET_NODES, GpuSearch, Progress, TooHardError
+from bench.certificate.search import SET_NODES, GpuSearch, TooHardError
 from bench.certificate.statement import NotProvenError, Statement
 from instances import Objective
 
@@ -131,7 +131,7 @@ def _check_contents(
                 for offer in offers_of(statement, leaf.workloads, unit, allowed)
                 if offer.worth > 0 or offer.per_rps > 0.0 or together[offer.of_class] >= 0
             ]
-            search = GpuSearch(view.tables, candidates_on(view, offers), statement.copies, apart, together)
+            search = GpuSearch(view.tables, candidates_on(view, offers, progress), statement.copies, apart, together)
             content = search.candidates.of_class[search.above(threshold, progress=progress)[1]].tolist()
     except TooHardError:
         raise NotProvenError(f"{where}: the search over contents of {view.gpu.name} gave up") from None
@@ -149,7 +149,7 @@ def _worth_of_whole(statement: Statement, dual: int, unit: int, group: int) -> i
 
 
 def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Sequence[int]) -> list[SlotOffer]:
-    """Return what slots may serve of these classes, with their worths at the duals of the classes."""
+    """Return the rates at which slots may serve these classes, with the worth of each slot at the classes' duals."""
     offers = []
     for c in classes:
         dual = duals[c]

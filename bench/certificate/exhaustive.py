@@ -8,9 +8,9 @@ import numpy as np
 
 from bench.certificate.certificate import MOST
 from bench.certificate.conditions import Conditions
-from bench.certificate.contents import candidates_on
+from bench.certificate.contents import Progress, candidates_on
 from bench.certificate.dual import offers_of
-from bench.certificate.search import GpuSearch, Progress, TooHardError
+from bench.certificate.search import GpuSearch, TooHardError
 from bench.certificate.statement import NotProvenError, Statement
 
 MOST_WORKLOADS = 10
@@ -66,17 +66,16 @@ def _worths(statement: Statement, t: int, count: int, progress: Progress) -> dic
     """Return the largest worth of every set of workloads that fits on a GPU of type t, by set of positions."""
     view = statement.views[t]
     groups = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
-    every = offers_of(statement, [0] * len(statement.copies), UNIT, range(len(statement.copies)))
+    offers = offers_of(statement, [0] * len(statement.copies), UNIT, range(len(statement.copies)))
+    candidates = candidates_on(view, offers, progress)
+    conditions = Conditions.root(statement).matrices(len(statement.copies))
     found: dict[int, int] = {}
     for chosen in range(1, 2**count):
         parts = [chosen ^ (1 << w) for w in range(count) if chosen >> w & 1]
         if len(parts) > view.tables.most_residents or (len(parts) > 1 and any(part not in found for part in parts)):
             continue  # without a resident, a content still fits
         copies = np.bincount([groups[w] for w in range(count) if chosen >> w & 1], minlength=len(statement.copies))
-        offers = [offer for offer in every if copies[offer.of_class]]
-        search = GpuSearch(
-            view.tables, candidates_on(view, offers), copies, *Conditions.root(statement).matrices(len(copies))
-        )
+        search = GpuSearch(view.tables, candidates.of_classes(copies > 0), copies, *conditions)
         try:
             worth, content = search.above(-MOST, range(len(parts), len(parts) + 1), best=True)
         except TooHardError:

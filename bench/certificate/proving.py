@@ -9,21 +9,20 @@ import numpy as np
 
 from bench.certificate.certificate import NONE, BoundClaim, Fork, Leaf, TreeProof
 from bench.certificate.checking import AGREEMENT, attainable, costs_around
-from bench.certificate.conditions import Conditions
+from bench.certificate.conditions import Conditions, tree_bound
+from bench.certificate.contents import Progress, ignore
 from bench.certificate.dual import bound_of
 from bench.certificate.exhaustive import MOST_WORKLOADS, exhaustive_bound
-from bench.certificate.search import ignore
 from bench.certificate.statement import NotProvenError, Statement, classes
-from bench.certificate.tree import tree_bound
 from instances import Instance, Objective, Plan
 from instances.arrays import Ints
 from instances.files import instance_to_json, plan_to_json
 
 SLACK = 0.02
-"""Fraction of the distance from the next lower cost to a bound that a proof covers: a weaker proof is found sooner."""
+"""Proven bound between the next lower cost (0) and the bound of the duals (1); a lower bound is checked sooner."""
 
 ROUNDING = 64
-"""Whole units by which the worth of a GPU is rounded up: more than its residents round theirs."""
+"""Whole units added to the dual of a GPU type, since the worths of its residents are rounded up."""
 
 DIGITS = 9
 """Decimals of a claimed bound."""
@@ -37,20 +36,23 @@ def certificate(
     nodes: Sequence[Node],
     bound: float | None = None,
     scope: Mapping[str, Any] | None = None,
+    progress: Progress = ignore,
 ) -> dict[str, Any]:
     """Return the certificate of a bound, by the duals of a run or, for a few workloads, by exhaustion.
 
     Parameters
     ----------
-    instance, plan
-        The instance, and a plan if there is one; a plan that the claim does not cover is left out.
+    plan
+        A plan that the claim does not cover is left out.
     nodes
         Proof of a run as its row stores it (``duals``): leaves with float duals, and inner nodes.
     bound
         The run's bound. Under ``scale`` the claim takes it over. Otherwise, where the workloads are few, an exhaustive
         proof replaces duals that prove less.
     scope
-        Plans that the bound covers, as a row stores it (``bound_scope``); spatial plans by default.
+        Plans that the bound covers, as a row stores them (``bound_scope``); spatial plans by default.
+    progress
+        Function that is told the part of an exhaustive proof that is done.
 
     Raises
     ------
@@ -81,7 +83,7 @@ def certificate(
         proven = _bound_of_duals(statement, proof)
         weak = few and not scale and not as_strong(attainable(statement, proven), bound, statement.minimised)
     if weak:
-        proof, proven = {"kind": "exhaustive"}, exhaustive_bound(statement, ignore)
+        proof, proven = {"kind": "exhaustive"}, exhaustive_bound(statement, progress)
     if not scale:
         proven = attainable(statement, proven)
         none = proven == inf if statement.minimised else proven < 0
@@ -127,10 +129,8 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
     for position, node in enumerate(nodes):
         branch = branches[position]
         if "on" in node:
-            inner = dict(node)
-            for key in ("first", "second"):
-                if node["on"] == "pair" or (node["on"] == "seat" and key == "first"):
-                    inner[key] = int(class_of[node[key]])
+            workloads = {"pair": ("first", "second"), "seat": ("first",)}.get(node["on"], ())
+            inner = {**node, **{key: int(class_of[node[key]]) for key in workloads}}
             written.append(inner)
             halves = branch.branches(Fork.model_validate(inner), statement, f"node {position}")
             branches |= dict(zip(inner["branches"], halves, strict=True))
@@ -147,7 +147,7 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
     worth = np.array(node["gpus"], dtype=np.float64)
     if not statement.minimised:
         charge = [ceil(x * unit) for x in dual.tolist()]
-        # Within the agreement of a plan with its bound, a little more for every GPU shortens the search.
+        # A little more for every GPU shortens the search; together it is a quarter of the tolerance at most.
         total = fsum((dual * statement.copies).tolist()) + fsum(
             v * (n or 0) for v, n in zip(worth.tolist(), branch.most, strict=True)
         )
@@ -201,7 +201,7 @@ def _factor_for(target: float, most: float, cost_at: Callable[[float], float]) -
 
 
 def _cost_below(bound: float, statement: Statement) -> float:
-    """Return the largest price of whole GPUs of the pool below ``bound``: a bound just above it proves as much."""
+    """Return the largest cost of whole GPUs below ``bound``: any bound above that cost proves as much."""
     if bound <= 0.0 or statement.instance.objective is not Objective.SCALE:
         return float(costs_around(Fraction(max(0.0, bound)), statement.prices, statement.limits)[0])
     # No plan exists if serving all costs more than the whole pool.

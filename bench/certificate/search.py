@@ -7,7 +7,6 @@ threshold, and tests every complete content (``one_gpu``). If that takes too man
 halves are searched.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -16,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from bench.certificate.certificate import MOST
-from bench.certificate.contents import MARGIN, Candidates, merged_tables
+from bench.certificate.contents import MARGIN, Candidates, Progress, ignore, merged_tables
 from bench.certificate.knapsack import NOTHING, Alternatives, BoxLimits, bound_box, by_units, fill_table, undominated
 from bench.certificate.one_gpu import FINE, alternatives_of_sets, alternatives_of_slots, exact_worth, fits
 from instances.arrays import Flags, Ints
@@ -26,7 +25,7 @@ ROUNDS = 12
 """Steps towards good multipliers in each box."""
 
 FIRST_NODES, FIRST_NODES_OF_SLOTS, NARROW_NODES = 3_000, 100_000, 100_000_000
-"""Nodes after which a box is cut, and after which the search of a box too narrow to be cut gives up."""
+"""Node limits: of a box that can be cut, for sets and for slots, and of a box that is too narrow to be cut."""
 
 SET_NODES = 200_000
 """Nodes of the test of one set of residents."""
@@ -34,7 +33,7 @@ SET_NODES = 200_000
 NARROW, NARROW_SLOTS = 2e-3, 1e-6
 """A box across which no time grows by this much is not cut.
 
-The first limit is for alternatives that stand for all options of a candidate, the second for those of one option each.
+The first limit is for alternatives of sets, which stand for all options of a candidate; the second for those of slots.
 """
 
 REFUTED, FOUND, LIMIT = 0, 1, 2
@@ -43,13 +42,6 @@ REFUTED, FOUND, LIMIT = 0, 1, 2
 _Totals = tuple[float, float]
 _Corners = tuple[_Totals, _Totals, Ints]
 """Totals of C and P at the low and the high corner of a box, and its multipliers."""
-
-Progress = Callable[[float], None]
-"""Function that is told which part of a search was done since the last call."""
-
-
-def ignore(part: float) -> None:
-    """Ignore the progress of a search."""
 
 
 class TooHardError(Exception):
@@ -117,7 +109,7 @@ def search_box(
     table: Ints,
     best: bool,
     found: Ints,
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int]:
     """Search one box for a content worth more than ``threshold``; with ``best``, for the one that is worth most.
 
     Returns
@@ -125,15 +117,15 @@ def search_box(
     status : int
         ``REFUTED``: no content of the box is worth more than the returned threshold; ``FOUND``: the search ended at
         the first content that is worth more than the given one; ``LIMIT``: it took too many nodes.
-    threshold, bound, nodes : int
-        Worth of the last content found, whose candidates are in ``found``, or the given threshold if there is none;
-        bound on the box; and nodes visited.
+    threshold, bound : int
+        Worth of the last content found, whose candidates are in ``found``, or the given threshold if there is none; and
+        bound on the box.
     """
     residents, capacity, slots = box.residents, table.shape[2] - 1, given.option[0] >= 0
     charged, first = np.empty(len(given.units), dtype=np.int64), np.empty(len(given.units) + 1, dtype=np.int64)
     bound = bound_box(given, box, threshold, multipliers, ROUNDS, charged, table, first)
     if bound <= threshold:
-        return REFUTED, threshold, bound, 0
+        return REFUTED, threshold, bound
     # Leave out the alternatives that are in no content worth more than the threshold.
     charged[:] = given.worth - multipliers[0] * given.l2 - multipliers[1] * given.power
     offset = multipliers[0] * box.l2_most + multipliers[1] * box.power_most
@@ -183,7 +175,7 @@ def search_box(
                 continue
         nodes += 1
         if nodes > node_limit:
-            return LIMIT, threshold, bound, nodes
+            return LIMIT, threshold, bound
         chosen[depth], picked[depth] = given.candidate[k], k
         if need > 1:
             depth += 1
@@ -203,13 +195,12 @@ def search_box(
             total = given.worth[picked].sum()
             if total <= threshold:
                 continue
-            decided = fits(tables, merged, candidates, chosen, SET_NODES)
-            fit = decided != 0
+            fit = fits(tables, merged, candidates, chosen, SET_NODES) != 0
         if fit and total > threshold:
             found[:], threshold = chosen, total
             if not best:
-                return FOUND, threshold, bound, nodes
-    return REFUTED, threshold, bound, nodes
+                return FOUND, threshold, bound
+    return REFUTED, threshold, bound
 
 
 @dataclass
@@ -218,8 +209,6 @@ class GpuSearch:
 
     Parameters
     ----------
-    tables, candidates
-        Tables of the type, and the candidates on it.
     copies
         Number of workloads of each class, shape (classes,).
     apart, together
@@ -240,11 +229,7 @@ class GpuSearch:
         self._given = Alternatives(*np.empty((8, many), dtype=np.int64))
         self._growth = float(self.merged.alpha_l2.max(initial=0.0))
         self._throttled_w = self.tables.max_power_w - self.tables.idle_power_w
-        self.nodes = 0
-        self._check_sizes()
-
-    def _check_sizes(self) -> None:
-        """Give up where sums of worths might not fit 64 bits."""
+        # Sums of worths must fit 64 bits.
         known = self.candidates
         largest = float(np.abs(known.worth).max(initial=0))
         for k, m in enumerate(known.model):
@@ -266,14 +251,12 @@ class GpuSearch:
 
         Parameters
         ----------
-        threshold
-            Worth that a content must exceed to be returned.
         residents
             Numbers of residents to search; all by default.
         best
             Whether to return the content of the largest worth instead of the first one above ``threshold``.
         progress
-            Function that is told the part of the search that is done, after each box.
+            Function that is told the part of the search that was done since the last call.
 
         Raises
         ------
@@ -346,10 +329,10 @@ class GpuSearch:
             int(low[0] * FINE * (1.0 - MARGIN)) - residents - 1,
             int(low[1] * FINE * (1.0 - MARGIN)) - residents - 1,
         )
-        table = self._table(int(given.seat[-1]) + 2, residents)
+        table = np.empty((int(given.seat[-1]) + 2, residents + 1, self.tables.share_units + 1), dtype=np.int64)
         narrow = max(self._effects(low, high)) < (NARROW_SLOTS if self.by_slots else NARROW)
         found = np.empty(residents, dtype=np.int64)
-        status, worth, bound, nodes = search_box(
+        status, worth, bound = search_box(
             self.tables,
             self.merged,
             self.candidates,
@@ -364,11 +347,6 @@ class GpuSearch:
             best,
             found,
         )
-        self.nodes += nodes
         if status == LIMIT and narrow:
             raise TooHardError
         return status, worth, bound, found.tolist()
-
-    def _table(self, seats: int, residents: int) -> Ints:
-        shape = (seats, residents + 1, self.tables.share_units + 1)
-        return np.empty(shape, dtype=np.int64)

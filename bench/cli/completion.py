@@ -1,8 +1,8 @@
-"""Names that a shell offers while a command is typed, and the options that take them."""
+"""Completion of names in a shell, and the options whose values it completes."""
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,8 +15,8 @@ from reports.papers import figure_names
 Complete = Callable[[Any], list[str]]
 
 
-def _offered(names: Callable[[], Iterable[str]], marks: str = "") -> Complete:
-    """Return a completion of the last of the names that ``marks`` separate."""
+def completion_of(names: Callable[[], Iterable[str]], marks: str = "") -> Complete:
+    """Return the completion of the last name in a text; ``marks`` separate names."""
 
     def complete(incomplete: str) -> list[str]:
         last = re.split(f"[{marks}]", incomplete)[-1] if marks else incomplete
@@ -26,10 +26,20 @@ def _offered(names: Callable[[], Iterable[str]], marks: str = "") -> Complete:
     return complete
 
 
-complete_figure = _offered(figure_names)
-complete_gpu = _offered(gpu_type_names, ",")
-complete_instance = _offered(lambda: [*known_names(), *(f"{MARK}{name}" for name in LIBRARY.names())], ",")
-complete_scheduler = _offered(entries, ",@")
+complete_figure = completion_of(figure_names)
+complete_gpu = completion_of(gpu_type_names, ",")
+complete_instance = completion_of(lambda: [*known_names(), *(f"{MARK}{name}" for name in LIBRARY.names())], ",")
+complete_scheduler = completion_of(entries, ",@")
+
+
+PlanInstance = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="INSTANCE",
+        autocompletion=complete_instance,
+        help="Name or file. Default: the instance in the plan file.",
+    ),
+]
 
 
 def instances_option(help_text: str, metavar: str = "NAME|FILE|DIR[,...]") -> Any:

@@ -31,7 +31,7 @@ PARAMETERS = "param"
 """Key that may be a table of schedulers with their parameters."""
 
 WRITTEN = ("ledger", "plans")
-"""Keys of output paths, which must lie in the folder of the experiment file, as such files may come from others."""
+"""Keys of output paths. These must lie in the folder of the experiment file, which may come from somebody else."""
 
 
 def read_experiment(path: Path, options: Collection[str], repeatable: Collection[str]) -> dict[str, str | list[str]]:
@@ -43,10 +43,8 @@ def read_experiment(path: Path, options: Collection[str], repeatable: Collection
     ----------
     path
         Path of the file; output paths are relative to its folder.
-    options
-        Known keys.
-    repeatable
-        Options that may occur several times; their values are lists.
+    options, repeatable
+        Known keys, and those that may occur several times: their values are lists.
 
     Raises
     ------
@@ -98,11 +96,8 @@ def _contained(text: str, folder: Path, where: str) -> str:
     except (OSError, ValueError, RuntimeError):
         raise InputError(where, "is not a valid name of a file") from None
     if not inside:
-        option = where.rpartition(": ")[2]
-        problem = (
-            f'"{printable(text[:60])}" lies outside the folder of the experiment file; use --{option} for such a path'
-        )
-        raise InputError(where, problem)
+        problem = f'"{printable(text[:60])}" lies outside the folder of the experiment file'
+        raise InputError(where, f"{problem}; use --{where.rpartition(': ')[2]} for such a path")
     return str(path)
 
 
@@ -121,11 +116,8 @@ def take_experiment(context: typer.Context, things: list[str] | None) -> list[st
     InputError
         If there are several experiment files, or the file is wrong.
     """
-    if not things:
-        return []
-
-    rest = [thing for thing in things if not thing.endswith(SUFFIX)]
-    found = [thing for thing in things if thing.endswith(SUFFIX)]
+    rest = [thing for thing in things or () if not thing.endswith(SUFFIX)]
+    found = [thing for thing in things or () if thing.endswith(SUFFIX)]
     if len(found) > 1:
         raise InputError("EXPERIMENT", f"{' and '.join(found)}; expected one {SUFFIX} file")
     if not found:
@@ -144,7 +136,7 @@ def take_experiment(context: typer.Context, things: list[str] | None) -> list[st
         except typer.BadParameter as error:
             raise InputError(f"{file}: {key}", error.message.removeprefix("Value error, ").strip()) from None
         values[str(option.name)] = value
-    if rest:  # given on the command line, like --instances
+    if rest:  # names on the command line count as --instances
         values.pop("instances", None)
     context.default_map = values
     context.meta[_FILE] = file
@@ -158,7 +150,10 @@ def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
     def wrapped(*, context: typer.Context, **options: Any) -> None:
         file, given = context.meta.get(_FILE), _given(context)
         if "param" in given and "schedulers" not in given and options["schedulers"] is not None:
-            options["parameters"] = _of(options["schedulers"], options["parameters"])
+            # The file may set parameters of schedulers that the command line leaves out.
+            chosen = [name.strip() for name in re.split("[,@]", options["schedulers"])]
+            parameters = options["parameters"]
+            options["parameters"] = [text for text in parameters if text.partition("=")[0].rpartition(".")[0] in chosen]
         try:
             command(context=context, **options)
         except InputError as error:
@@ -168,12 +163,6 @@ def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
             raise InputError(f"{file}: {error.where.removeprefix('--')}", error.problem) from None
 
     return wrapped
-
-
-def _of(schedulers: str, parameters: list[str]) -> list[str]:
-    """Return the ``parameters`` of the ``schedulers`` on the command line; the file may set those of others."""
-    chosen = [name.strip() for name in re.split("[,@]", schedulers)]
-    return [text for text in parameters if text.partition("=")[0].rpartition(".")[0] in chosen]
 
 
 def _given(context: typer.Context) -> set[str]:

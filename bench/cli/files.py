@@ -1,13 +1,15 @@
 """Output files of commands: atomic writes, and names that are valid on any file system."""
 
+import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from io import StringIO
 from pathlib import Path
 from secrets import token_hex
 
 from bench.ledger.row import Row
-from instances import InputError, Instance
-from instances.files import plan_from_json, plan_to_json, write_bytes, write_json
+from instances import InputError
+from instances.files import write_bytes
 
 _NAME_LENGTH = 60
 
@@ -21,6 +23,13 @@ def write_text(path: Path, text: str) -> None:
         If the file cannot be written.
     """
     write_bytes(path, text.encode())
+
+
+def write_csv(path: Path, lines: Iterable[Sequence[object]]) -> None:
+    """Write a table as CSV; see ``write_text``."""
+    sheet = StringIO()
+    csv.writer(sheet, lineterminator="\n").writerows(lines)
+    write_text(path, sheet.getvalue())
 
 
 def refuse_input(output: Path | None, inputs: Iterable[str | Path | None], option: str) -> None:
@@ -44,7 +53,7 @@ def _same(output: Path, given: str | Path) -> bool:
 
 
 def make_folder(folder: Path, option: str) -> None:
-    """Create the folder of ``option`` before the runs, so that an unusable folder costs no run.
+    """Create the folder of ``option`` before the runs, so that no run is lost to an unusable folder.
 
     Raises
     ------
@@ -60,22 +69,11 @@ def make_folder(folder: Path, option: str) -> None:
         raise InputError(f"{option} {folder}", f"cannot be written into: {error.strerror}") from None
 
 
-def write_plan(path: Path, row: Row, instance: Instance) -> None:
-    """Write the plan of ``row`` with its instance embedded, so that the file is self-contained.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
-    write_json(path, plan_to_json(plan_from_json(row.plan), instance))
-
-
 def plan_file_name(row: Row) -> str:
     """Return a file name that is unique to the run.
 
-    Characters that file names may not contain are replaced, so two instances may get the same name. The start of the
-    run's key distinguishes them.
+    Characters that file names may not contain are replaced, so the names of two instances may look alike. The start of
+    the run's key distinguishes their files.
     """
     parts = (_safe(row.instance), _safe(row.scheduler), f"s{row.seed}", row.key[:12])
     return f"{'--'.join(parts)}.json"

@@ -1,6 +1,7 @@
 """Group of subcommands that imports the module of a subcommand on its first use."""
 
-from collections.abc import Iterator, Mapping
+from collections import UserDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -22,8 +23,6 @@ class Subcommand:
         Module with the function and its ``EXAMPLES``, relative to ``bench.cli.commands``.
     function
         Name of the function, or of a ``typer.Typer`` with its own subcommands.
-    short_help
-        Line about the subcommand in the help of its group.
     """
 
     module: str
@@ -41,20 +40,11 @@ class Subcommand:
         return get_command(alone)
 
 
-class _Loaded(Mapping[str, Any]):
-    """Commands by name, each imported on first access."""
-
-    def __init__(self, subcommands: Mapping[str, Subcommand]) -> None:
-        self._subcommands = subcommands
+class _Loaded(UserDict[str, Any]):
+    """Commands by name; access to one imports it."""
 
     def __getitem__(self, name: str) -> Any:
-        return self._subcommands[name].load(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._subcommands)
-
-    def __len__(self) -> int:
-        return len(self._subcommands)
+        return self.data[name].load(name)
 
 
 def lazy_group(subcommands: Mapping[str, Subcommand]) -> type[TyperGroup]:
@@ -63,7 +53,7 @@ def lazy_group(subcommands: Mapping[str, Subcommand]) -> type[TyperGroup]:
     class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
-            self.commands = _Loaded(subcommands)  # type: ignore[assignment]  # the group never adds a command
+            self.commands = _Loaded(subcommands)
 
         def format_commands(self, _context: Any, formatter: Any) -> None:
             with formatter.section("Commands"):

@@ -1,9 +1,8 @@
 """Options that several commands share, and the examples at the end of their help."""
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,12 +12,8 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
 
-class Format(StrEnum):
-    """Output format: a table for people or JSON for programs."""
-
-    TABLE = "table"
-    JSON = "json"
-
+Format = Literal["table", "json"]
+"""Output format: a table for people or JSON for programs."""
 
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 LedgerOption = Annotated[Path, typer.Option("--ledger", metavar="FILE", help="SQLite file with all runs.")]
@@ -39,8 +34,7 @@ WorkLimitOption = Annotated[
     ),
 ]
 MemoryLimitOption = Annotated[
-    float,
-    typer.Option("--memory-limit", metavar="GB", help="Address space per run; imports alone may take 2 GB."),
+    float, typer.Option("--memory-limit", metavar="GB", help="Address space per run; imports alone may take 2 GB.")
 ]
 ThreadsOption = Annotated[
     int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads per run, for scheduler and solver.")
@@ -62,19 +56,24 @@ OwnArrivalsOption = Annotated[
     typer.Option(
         "--arrivals",
         metavar="PROCESS|TRACE",
-        help="Arrival process: constant, poisson, gamma[:CV], or a trace file. Default: the instance's, poisson.",
+        help="Arrival process: constant, poisson, gamma[:CV], or a trace file. Default: the instance's, else poisson.",
     ),
 ]
 HeadroomOption = Annotated[
     float, typer.Option("--headroom", metavar="F", help="Plan with every predicted latency multiplied by F.")
 ]
+ParametersOption = Annotated[
+    list[str] | None,
+    typer.Option("--param", metavar="NAME.PARAMETER=VALUE", help="Scheduler parameter; repeatable."),
+]
+DropOption = Annotated[bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer meet their SLO.")]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")]
 TruthOption = Annotated[
     str | None,
     typer.Option("--truth", metavar="MODEL", help="True performance model of the GPUs. Default: the planner's."),
 ]
 ErrorOption = Annotated[
-    float,
-    typer.Option("--error", metavar="E", help="The true GPU figures differ from the planner's by up to E."),
+    float, typer.Option("--error", metavar="E", help="The true GPU figures differ from the planner's by up to E.")
 ]
 
 

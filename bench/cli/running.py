@@ -2,11 +2,11 @@
 
 import logging
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -18,7 +18,7 @@ from bench.formatting import clock, short
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, climb, with_all_served
-from bench.planning import Limits, RunOrder, base_of, plan_orders
+from bench.planning import Limits, RunOrder, base_of, fitting_jobs, plan_orders
 from bench.runner.runner import run_tasks
 from bench.selection import find_problems
 from bench.task import Task
@@ -27,6 +27,14 @@ from reports.need import Need
 
 if TYPE_CHECKING:
     from bench.runner.cluster import DaskCluster
+
+
+def told_jobs(jobs: int | None, threads: int) -> int:
+    """Return the number of parallel runs of ``fitting_jobs``, and print its message."""
+    found, reduced = fitting_jobs(jobs, threads)
+    if reduced:
+        say(reduced)
+    return found
 
 
 def run_with_progress(
@@ -74,6 +82,13 @@ def tell_failures(rows: Sequence[Row], ledger: Ledger) -> int:
     return len(failed) + tell_loss(ledger)
 
 
+def end_interrupted(ledger: Ledger, finished: str) -> NoReturn:
+    """End the command after Ctrl-C, and say where the finished runs are."""
+    tell_loss(ledger)
+    say(f"interrupted: {finished} are in {ledger.path}; repeat the command for the rest")
+    raise typer.Exit(INTERRUPTED)
+
+
 def tell_loss(ledger: Ledger) -> bool:
     """Report where the rows are if the ledger was lost while runs were stored; return whether it was."""
     if ledger.notice is not None:
@@ -98,14 +113,12 @@ def tasks_of(needs: Iterable[Need], where: str, limits: Limits, quick: bool = Fa
 
     Parameters
     ----------
-    needs
-        The needed runs.
-    where
-        Command or option to name in errors.
+    needs, where
+        The needs, and the command or option that errors name.
     limits
-        Limits of every run, except for needs with their own limits.
+        Limits of the runs of needs without limits of their own.
     quick
-        Use the smaller instances of needs that define them.
+        Whether to use the smaller instances of needs that have some.
     """
     orders = {}
     for need in needs:
@@ -124,10 +137,20 @@ def each_once(tasks: Iterable[Sequence[Task]]) -> list[Task]:
     return list({task.key: task for needed in tasks for task in needed}.values())
 
 
-def missing_of(tasks: Sequence[Task], climbing: Sequence[Task], ledger_file: Path) -> tuple[list[Task], list[Task]]:
-    """Return the runs that the ledger lacks, and the next run of every climb that the ledger has not finished."""
+def _parted(planned: Mapping[Need, Sequence[Task]]) -> tuple[list[Task], list[Task]]:
+    """Return the single runs of all needs, and the first runs of all climbs."""
+    single = each_once(found for need, found in planned.items() if not need.climb)
+    return single, each_once(found for need, found in planned.items() if need.climb)
+
+
+def missing_of(planned: Mapping[Need, Sequence[Task]], ledger_file: Path) -> tuple[list[Task], list[Task]]:
+    """Return the runs that the ledger lacks, and the next run of every climb that the ledger has not finished.
+
+    ``planned`` is the result of ``tasks_of``.
+    """
+    tasks, climbing = _parted(planned)
     if not ledger_file.exists():
-        return list(tasks), list(climbing)
+        return tasks, climbing
     with Ledger(ledger_file) as ledger:
         keys = ledger.keys()
         missing, unended = [task for task in tasks if task.key not in keys], []
@@ -155,8 +178,8 @@ def tell_cost(missing: Sequence[Task], climbs: int, jobs: int) -> None:
     say(f"{len(missing)} runs to execute, {jobs} at a time: {most}")
 
 
-def make_runs(tasks: Sequence[Task], climbing: Sequence[Task], ledger: Ledger, jobs: int) -> dict[str, list[Row]]:
-    """Execute the runs and climbs that the ledger lacks; return all rows by the key of their task.
+def make_runs(planned: Mapping[Need, Sequence[Task]], ledger: Ledger, jobs: int) -> dict[str, list[Row]]:
+    """Execute the runs and climbs of ``tasks_of`` that the ledger lacks; return all rows by the key of their task.
 
     Raises
     ------
@@ -167,11 +190,10 @@ def make_runs(tasks: Sequence[Task], climbing: Sequence[Task], ledger: Ledger, j
     def run(tasks: list[Task]) -> list[Row]:
         rows, _, interrupted = run_with_progress(tasks, ledger, jobs)
         if interrupted:
-            tell_loss(ledger)
-            say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger.path}; repeat the command for the rest")
-            raise typer.Exit(INTERRUPTED)
+            end_interrupted(ledger, f"{len(rows)} of {len(tasks)} runs")
         return rows
 
-    found = {task.key: [row] for task, row in zip(tasks, run(list(tasks)), strict=True)}
+    single, climbing = _parted(planned)
+    found = {task.key: [row] for task, row in zip(single, run(single), strict=True)}
     climbs = climb(climbing, run)
     return found | {start.key: list(one.rows.values()) for start, one in zip(climbing, climbs, strict=True)}

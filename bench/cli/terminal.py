@@ -1,11 +1,12 @@
 """Terminal output: results on standard output, messages on standard error; safe for odd names and closed pipes."""
 
 import json
-import math
 import os
 import sys
 from collections.abc import Sequence
 from typing import TextIO
+
+from bench.judging.verdict import finite
 
 _MOST_LISTED = 5
 
@@ -21,7 +22,7 @@ def open_closed_streams() -> None:
 
 
 def emit(text: str, stream: TextIO) -> None:
-    """Write ``text`` at once.
+    """Write ``text`` and flush the stream.
 
     Raises
     ------
@@ -57,18 +58,10 @@ def say(text: str) -> None:
 def print_json(value: object) -> None:
     """Print ``value`` as JSON on standard output, one line per list entry; numbers that are not finite become null."""
     if isinstance(value, list):
-        text = ",\n".join(" " + json.dumps(_finite(entry)) for entry in value)
+        text = ",\n".join(" " + json.dumps(finite(entry)) for entry in value)
         emit(f"[\n{text}\n]\n" if value else "[]\n", sys.stdout)
     else:
-        emit(json.dumps(_finite(value), indent=2) + "\n", sys.stdout)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    return [_finite(entry) for entry in value] if isinstance(value, list | tuple) else value
+        emit(json.dumps(finite(value), indent=2) + "\n", sys.stdout)
 
 
 def one_line(text: str) -> str:

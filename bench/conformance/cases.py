@@ -19,8 +19,7 @@ class CheckedInstance:
     instance
         Instance with capacity to spare: every scheduler for its objective finds a plan.
     reachable
-        Best value of a plan with one slot per gpulet and each workload on one GPU. Every proof of a scheduler covers at
-        least such plans. ``None`` if the value is unknown.
+        Best value of a plan of the class ``spatial``, which every proof of a scheduler covers; ``None`` if unknown.
     """
 
     instance: Instance
@@ -72,7 +71,7 @@ def large(objective: Objective, partition: Partition) -> Instance:
 
 
 def impossible(objective: Objective, partition: Partition) -> Instance | None:
-    """Return an instance with a workload whose SLO no GPU can meet, or ``None`` if a plan may leave it out."""
+    """Return an instance with a workload whose SLO no GPU can meet; ``None`` except for two objectives on shares."""
     if partition is Partition.MIG or objective not in (Objective.COST, Objective.CAPACITY):
         return None
     return _v100s("check-impossible", objective, None if objective is Objective.COST else 3, *_DIFFERENT, _NEVER)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from bench.api import Status, refusal
 from bench.conformance.cases import CheckedInstance, cases, impossible, large
 from bench.conformance.witness import CHANGED, DIFFERS
-from bench.evaluation import Trial
 from bench.ledger.row import Row, Termination
 from bench.runner.inspection import SchedulerInfo
 from bench.runner.runner import GRACE_S, run_tasks
@@ -25,8 +24,8 @@ TOLERANCE = 1e-6
 NOTHING = "there is no plan to check"
 
 EXHAUSTED = 0.9
-"""Fraction of the time limit above which a scheduler counts as one that runs until its deadline. The plan of such a
-scheduler depends on the load of the machine."""
+"""Fraction of the time limit from which a scheduler counts as one that runs until its deadline. Its plan may depend on
+the load of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,8 @@ class CheckSettings:
 
     Attributes
     ----------
-    time_limit_s
-        Time limit on small instances.
-    hurried_s
-        Time limit on a large instance, for the check of the deadline.
+    time_limit_s, hurried_s
+        Time limits on small instances, and on a large one for the check of the deadline.
     grace_s
         Time after the limit at which a run is killed.
     memory_limit_mb, threads, jobs
@@ -122,32 +119,25 @@ class _Suite:
         yield self._over_all("leaves the instance alone", "it is unchanged", _changes)
         yield self._repeats()
         yield self._stops()
-        yield from self._gives_up()
+        if (honest := self._gives_up()) is not None:
+            yield honest
 
     def _small(self, objective: Objective) -> list[CheckedInstance]:
         if self.own:
             chosen = [one for one in self.own if one.objective is objective]
             return [CheckedInstance(one, None) for one in chosen if refusal(self.info, one) is None]
-        return [case for partition in sorted(self.info.partitions) for case in self._cases(objective, partition)]
-
-    def _cases(self, objective: Objective, partition: Partition) -> list[CheckedInstance]:
-        return cases(objective, partition) if _there_is(objective, partition) else []
+        partitions = [one for one in sorted(self.info.partitions) if _there_is(objective, one)]
+        return [case for partition in partitions for case in cases(objective, partition)]
 
     def _run(
         self, instances: Sequence[Instance], seed: int = 0, again: bool = False, hurried: bool = False
     ) -> list[Row]:
-        stage = Stage(
-            self.info.entry.name,
-            WITNESS,
-            {
-                "target": self.info.entry.target,
-                "overrides": json.dumps(dict(self.info.overrides or {})),
-                "again": str(again),
-            },
-        )
+        overrides = json.dumps(dict(self.info.overrides or {}))
+        parameters = {"target": self.info.entry.target, "overrides": overrides, "again": str(again)}
+        stage = Stage(self.info.entry.name, WITNESS, parameters)
         limit_s = self.terms.hurried_s if hurried else self.terms.time_limit_s
         tasks = [
-            Task(instance, (stage,), seed, limit_s, self.terms.memory_limit_mb, self.terms.threads, trial=Trial())
+            Task(instance, (stage,), seed, limit_s, self.terms.memory_limit_mb, self.terms.threads)
             for instance in instances
         ]
         return run_tasks(tasks, None, self.terms.jobs, grace_s=self.terms.grace_s)
@@ -158,9 +148,8 @@ class _Suite:
             if row.termination is not Termination.FINISHED:
                 return CheckResult(name, False, f"{row.instance}: {row.termination}: {row.reason}")
             if row.plan is None:
-                return CheckResult(
-                    name, False, f"{row.instance}: {row.status}, no plan: {row.reason or 'no reason given'}"
-                )
+                why = f"{row.instance}: {row.status}, no plan: {row.reason or 'no reason given'}"
+                return CheckResult(name, False, why)
         return CheckResult(name, True, f"a plan for {', '.join(row.instance for row in rows)}")
 
     def _over_all(self, name: str, good: str, problem: Callable[[CheckedInstance, Row], str | None]) -> CheckResult:
@@ -172,13 +161,12 @@ class _Suite:
         return CheckResult(name, plans > 0, f"{good} ({plans} plans)" if plans else NOTHING)
 
     def _wrong_claim(self, case: CheckedInstance, row: Row) -> str | None:
-        """Return the wrong claim of the scheduler, if there is one."""
+        """Return which claim of the scheduler is wrong, or ``None``."""
         if row.status is Status.INFEASIBLE and (case.reachable is not None or row.feasible):
             return 'reports "infeasible"; there is a plan'
-        if row.feasible is False and row.status is Status.OPTIMAL:
-            return f'reports "optimal"; the judge finds: {row.violation_details[0]["message"]}'
-        if row.feasible is False and row.status is Status.FEASIBLE and not self.info.own_model:
-            return f'reports "feasible"; the judge finds: {row.violation_details[0]["message"]}'
+        claimed = [Status.OPTIMAL, *([] if self.info.own_model else [Status.FEASIBLE])]
+        if row.feasible is False and row.status in claimed:
+            return f'reports "{row.status}"; the judge finds: {row.violation_details[0]["message"]}'
         if case.reachable is None:
             return None
         objective = case.instance.objective
@@ -191,7 +179,7 @@ class _Suite:
         return None
 
     def _repeats(self) -> CheckResult:
-        """Run twice with one seed, in other processes and twice in one process, and compare the plans."""
+        """Compare the plans of runs with one seed: in two processes, and of two calls in one process."""
         name = "repeats itself"
         instances = [case.instance for case, _ in self.rows]
         first, second = (self._run(instances, seed=3, again=again) for again in (False, True))
@@ -202,13 +190,11 @@ class _Suite:
             if one.plan != other.plan and not tired:
                 return CheckResult(name, False, f"{one.instance}: two runs with seed 3 return different plans")
             if other.statistics.get(DIFFERS) and not tired:
-                return CheckResult(
-                    name, False, f"{one.instance}: two calls of one object with seed 3 return different plans"
-                )
+                why = f"{one.instance}: two calls of one object with seed 3 return different plans"
+                return CheckResult(name, False, why)
         plans = sum(row.plan is not None for row in first)
-        return CheckResult(
-            name, plans > 0, f"seed 3 gives the same plan every time ({plans} plans)" if plans else NOTHING
-        )
+        why = f"seed 3 gives the same plan every time ({plans} plans)" if plans else NOTHING
+        return CheckResult(name, plans > 0, why)
 
     def _stops(self) -> CheckResult:
         """Check that it returns by its deadline on a large instance."""
@@ -229,27 +215,24 @@ class _Suite:
         longest_s = max((row.decision_s or 0.0 for row in rows), default=0.0)
         return CheckResult(name, True, f"took at most {longest_s:.2f} s of {limit_s:g} s, also on large instances")
 
-    def _gives_up(self) -> Iterator[CheckResult]:
+    def _gives_up(self) -> CheckResult | None:
         """Check its claims on instances without a feasible plan."""
         asked = [impossible(o, p) for o in sorted(self.info.objectives) for p in sorted(self.info.partitions)]
         instances = [] if self.own else [one for one in asked if one is not None]
         if not instances:
-            return
+            return None
         name = "gives up honestly"
         for row in self._run(instances):
             what = f"{row.instance} ({row.objective})"
             if row.termination is not Termination.FINISHED:
-                yield CheckResult(name, False, f"{what}: {row.termination}: {row.reason}")
-                return
+                return CheckResult(name, False, f"{what}: {row.termination}: {row.reason}")
             if row.plan is not None and row.status is not Status.UNKNOWN and not self.info.own_model:
-                yield CheckResult(
-                    name, False, f'{what}: reports "{row.status}"; no plan meets the SLO of workload "never"'
-                )
-                return
+                why = f'{what}: reports "{row.status}"; no plan meets the SLO of workload "never"'
+                return CheckResult(name, False, why)
             if row.plan is None and not row.reason:
-                yield CheckResult(name, False, f'{what}: reports "{row.status}" without a reason; set Outcome.reason')
-                return
-        yield CheckResult(name, True, "gives a reason if no GPU can meet the SLO of a workload")
+                why = f'{what}: reports "{row.status}" without a reason; set Outcome.reason'
+                return CheckResult(name, False, why)
+        return CheckResult(name, True, "gives a reason if no GPU can meet the SLO of a workload")
 
 
 def _there_is(objective: Objective, partition: Partition) -> bool:

@@ -51,7 +51,7 @@ class Witness:
         getattr(self._scheduler, "warm", lambda: None)()
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return the outcome of the scheduler with the additional statistics."""
+        """Return the outcome of the scheduler, with the statistics on its conformance."""
         before = _state(instance)
         first_run = replace(run, deadline=time.monotonic() + run.remaining_s / 2.0) if self.again else run
         outcome = self._scheduler.schedule(instance, first_run)
@@ -64,5 +64,5 @@ class Witness:
 
 
 def _state(instance: Instance) -> tuple[str, object, object]:
-    """Return the content of the instance; a copy is needed, because an instance caches its fingerprint."""
+    """Return the content of the instance; the fingerprint is that of a copy, as an instance caches its own."""
     return replace(instance).fingerprint, dict(instance.workload_index), dict(instance.model_of)

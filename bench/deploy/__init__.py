@@ -1,1 +1,1 @@
-"""Plans as files that deploy them, and the way back from the files to a plan."""
+"""Files that deploy a plan, and readers that recover the plan from them."""

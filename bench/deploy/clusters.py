@@ -6,18 +6,13 @@ from typing import Any
 
 import yaml
 
-from bench.deploy.hosts import IMAGE
+from bench.deploy.hosts import CUDA_IMAGE, IMAGE
 from bench.deploy.servers import PIPES, Server, plan_of_environments
 from instances import Plan
 
 _PIPES_VOLUME = {"name": "mps", "hostPath": {"path": PIPES, "type": "DirectoryOrCreate"}}
 _PIPES_MOUNT = {"name": "mps", "mountPath": PIPES}
 _FILE = "plan.yaml"
-
-
-def node_of(gpu: int) -> str:
-    """Return the placeholder of the node that has a GPU of the plan."""
-    return f"NODE-OF-GPU-{gpu}"
 
 
 def write_kubernetes(servers: Sequence[Server]) -> dict[str, str]:
@@ -36,7 +31,7 @@ def write_kubernetes(servers: Sequence[Server]) -> dict[str, str]:
                     "containers": [
                         {
                             "name": "mps-daemon",
-                            "image": "REGISTRY/CUDA:TAG",
+                            "image": CUDA_IMAGE,
                             "command": ["nvidia-cuda-mps-control", "-f"],
                             "env": _env({"CUDA_MPS_PIPE_DIRECTORY": PIPES, "NVIDIA_VISIBLE_DEVICES": "all"}),
                             "volumeMounts": [_PIPES_MOUNT],
@@ -123,16 +118,9 @@ def write_device_plugin(servers: Sequence[Server], replicas: int) -> dict[str, s
     """Return the device plugin's configuration with ``replicas`` equal MPS shares, and a pod per gpulet."""
     resource = {"name": "nvidia.com/gpu", "replicas": replicas}
     config = {"version": "v1", "sharing": {"mps": {"renameByDefault": True, "resources": [resource]}}}
+    shared = {"resources": {"limits": {"nvidia.com/gpu.shared": 1}}}
     pods = [
-        _pod(
-            server.name,
-            {
-                **_on_node(server),
-                "containers": [
-                    _container(server, server.facts) | {"resources": {"limits": {"nvidia.com/gpu.shared": 1}}}
-                ],
-            },
-        )
+        _pod(server.name, {**_on_node(server), "containers": [_container(server, server.facts) | shared]})
         for server in servers
     ]
     return {"device-plugin.yaml": yaml.safe_dump(config, sort_keys=False), _FILE: _documents(pods)}
@@ -181,7 +169,7 @@ def _container(server: Server, environment: Mapping[str, str]) -> dict[str, Any]
 
 
 def _on_node(server: Server) -> dict[str, Any]:
-    return {"nodeSelector": {"kubernetes.io/hostname": node_of(server.gpu)}}
+    return {"nodeSelector": {"kubernetes.io/hostname": f"NODE-OF-GPU-{server.gpu}"}}
 
 
 def _env(environment: Mapping[str, str]) -> list[dict[str, str]]:

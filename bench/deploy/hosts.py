@@ -10,7 +10,7 @@ import yaml
 from bench.deploy.servers import PIPES, Server, plan_of_environments
 from instances import Plan
 
-IMAGE = "REGISTRY/SERVER:TAG"
+IMAGE, CUDA_IMAGE = "REGISTRY/SERVER:TAG", "REGISTRY/CUDA:TAG"
 COMMAND = "SERVER_COMMAND"
 
 _DAEMON = f"""\
@@ -34,13 +34,15 @@ echo quit | nvidia-cuda-mps-control
 """
 
 
-def write_shell(servers: Sequence[Server], command: str = COMMAND) -> dict[str, str]:
+def in_shell(environment: Mapping[str, str]) -> str:
+    """Return the beginning of a shell command that runs in an environment: ``env A=1 B=2``."""
+    return " ".join(["env", *(f"{key}={shlex.quote(value)}" for key, value in environment.items())])
+
+
+def write_shell(servers: Sequence[Server]) -> dict[str, str]:
     """Return ``start.sh`` and ``stop.sh``."""
-    lines = [_START]
-    for server in servers:
-        settings = " ".join(f"{key}={shlex.quote(value)}" for key, value in server.environment.items())
-        lines.append(f"env {settings} {command} &\necho $! >> servers.pid\n")
-    return {"start.sh": "".join(lines), "stop.sh": _STOP}
+    lines = [f"{in_shell(server.environment)} {COMMAND} &\necho $! >> servers.pid\n" for server in servers]
+    return {"start.sh": "".join([_START, *lines]), "stop.sh": _STOP}
 
 
 def read_shell(files: Mapping[str, str], name: str) -> Plan:
@@ -59,7 +61,7 @@ def write_compose(servers: Sequence[Server]) -> dict[str, str]:
     gpus = sorted({str(server.gpu) for server in servers})
     services: dict[str, object] = {
         "mps-daemon": {
-            "image": "REGISTRY/CUDA:TAG",
+            "image": CUDA_IMAGE,
             "command": ["nvidia-cuda-mps-control", "-f"],
             "stop_signal": "SIGTERM",
             "ipc": "host",
@@ -78,7 +80,7 @@ def write_compose(servers: Sequence[Server]) -> dict[str, str]:
             "volumes": [volume],
             "deploy": _reserved([str(server.gpu)]),
         }
-    return {"compose.yaml": _yaml({"services": services})}
+    return {"compose.yaml": yaml.safe_dump({"services": services}, sort_keys=False, default_flow_style=False)}
 
 
 def read_compose(files: Mapping[str, str], name: str) -> Plan:
@@ -94,12 +96,10 @@ def write_triton(servers: Sequence[Server]) -> dict[str, str]:
     lines = [_START]
     for number, server in enumerate(servers):
         files[f"{server.name}/{server.name}/config.pbtxt"] = _pbtxt(server)
-        settings = " ".join(f"{key}={shlex.quote(value)}" for key, value in server.environment.items())
         port = 8000 + 3 * number
         ports = f"--http-port={port} --grpc-port={port + 1} --metrics-port={port + 2}"
-        lines.append(
-            f"env {settings} tritonserver --model-repository={server.name} {ports} &\necho $! >> servers.pid\n"
-        )
+        command = f"tritonserver --model-repository={server.name} {ports}"
+        lines.append(f"{in_shell(server.environment)} {command} &\necho $! >> servers.pid\n")
     return {**files, "start.sh": "".join(lines), "stop.sh": _STOP}
 
 
@@ -132,7 +132,3 @@ def _pbtxt(server: Server) -> str:
 def _reserved(gpus: Sequence[str]) -> dict[str, object]:
     device = {"driver": "nvidia", "device_ids": list(gpus), "capabilities": ["gpu"]}
     return {"resources": {"reservations": {"devices": [device]}}}
-
-
-def _yaml(document: object) -> str:
-    return yaml.safe_dump(document, sort_keys=False, default_flow_style=False)

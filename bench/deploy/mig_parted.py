@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import yaml
 
-from bench.deploy.hosts import COMMAND
+from bench.deploy.hosts import COMMAND, in_shell
 from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan, Slot
 
 _NAME = "gpushare"
@@ -47,8 +47,7 @@ def write_mig_parted(plan: Plan, instance: Instance) -> dict[str, str]:
                 "GPUSHARE_BATCH": str(slot.batch),
                 "GPUSHARE_RATE_RPS": repr(slot.rate_rps),
             }
-            settings = " ".join(f"{key}={shlex.quote(value)}" for key, value in facts.items())
-            lines += [f"env {settings} {COMMAND} &"] * gpulet.processes
+            lines += [f"{in_shell(facts)} {COMMAND} &"] * gpulet.processes
     config = {"version": "v1", "mig-configs": {_NAME: devices}}
     return {"config.yaml": yaml.safe_dump(config, sort_keys=False), "start.sh": "\n".join(lines) + "\n"}
 

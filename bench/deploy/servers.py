@@ -23,14 +23,12 @@ class Server:
     ----------
     name
         DNS label, unique in the plan.
-    gpu, gpu_type
-        Position of the GPU in the plan, and its type.
+    gpu
+        Position of the GPU in the plan.
     percent
         Share of the GPU in whole percents.
     memory_mib
         Device memory of the process, rounded up.
-    workload, model, batch, rate_rps
-        Its slot.
     timeout_ms
         Time after which a partial batch starts.
     """
@@ -75,7 +73,7 @@ class Server:
 
 
 def in_percents(instance: Instance) -> Instance:
-    """Return the instance whose shares are whole percents."""
+    """Return the instance with shares in whole percents."""
     types = (replace(pool.type, share_units=PERCENTS, allowed_shares=None) for pool in instance.gpus)
     pools = tuple(replace(pool, type=gpu) for pool, gpu in zip(instance.gpus, types, strict=True))
     return replace(instance, gpus=pools)
@@ -146,16 +144,9 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
 
 
 def plan_of_environments(name: str, environments: Iterable[Mapping[str, str]], percent: int | None = None) -> Plan:
-    """Return the plan, in whole percents, that the environments of its processes describe.
+    """Return the plan of the instance ``name``, in whole percents, that the environments of its processes describe.
 
-    Parameters
-    ----------
-    name
-        Name of the instance.
-    environments
-        Environment of each process.
-    percent
-        Share of every process, where the target gives it and not the environment.
+    ``percent`` is the share of every process, if the environments do not have it.
     """
     types: dict[int, str] = {}
     gpulets: dict[int, list[Gpulet]] = defaultdict(list)

@@ -11,7 +11,7 @@ from bench.judging.judge import judge
 from instances import InputError, Instance, Partition, Plan
 
 MOST_REPLICAS = 10
-"""Most equal shares of a GPU that are tried for the device plugin."""
+"""Largest number of equal shares of a GPU that is tried for the device plugin."""
 
 
 class Target(StrEnum):
@@ -95,7 +95,7 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
         found = _solved(terms, time_limit_s, f"--to {target}")
         notes.insert(0, _price(plan, instance, found, terms, "shares of whole percents"))
     else:
-        notes.insert(0, "shares are rounded up to whole percents, and the plan stays feasible: it costs nothing")
+        notes.insert(0, "shares are rounded up to whole percents; the plan stays feasible at the same cost")
     write, read = _BY_PERCENT[target]
     files = write(servers(found, terms))
     return _checked(files, found, read(files, instance.name), terms, notes)
@@ -104,7 +104,7 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
 def placeholders(files: Mapping[str, str]) -> list[str]:
     """Return the placeholders to fill in before the files are used."""
     words = {word.strip("\"'=,") for text in files.values() for word in text.replace("=", " ").split()}
-    known = (hosts.IMAGE, "REGISTRY/CUDA:TAG", hosts.COMMAND)
+    known = (hosts.IMAGE, hosts.CUDA_IMAGE, hosts.COMMAND)
     starts = ("NODE-OF-GPU-", "INDEX-OF-GPU-", "UUID-OF-GPU-")
     return sorted(word for word in words if word in known or word.startswith(starts))
 
@@ -127,7 +127,7 @@ def _equal(plan: Plan, instance: Instance, time_limit_s: float) -> tuple[int, Pl
         if best is None or cost < best[0]:
             best = cost, replicas, found, terms
     if best is None:
-        raise InputError("--to device-plugin", "no plan of equal shares serves all services")
+        raise InputError("--to device-plugin", "no plan of equal shares serves all services; choose another target")
     return best[1:]
 
 

@@ -22,13 +22,16 @@ class Finding:
         Subject of the check, in a word or two.
     level
         ``error``: runs would fail or be wrong; ``warning``: runs would be slower or their times less reliable.
-    found
-        Observation.
-    advice
-        Recommended action, or an empty text.
+    found, advice
+        Observation, and the recommended action or an empty text.
     """
 
     check: str
     level: Level
     found: str
     advice: str = ""
+
+
+def rated(check: str, found: str, good: bool, advice: str) -> Finding:
+    """Return a finding: fine if ``good``, otherwise a warning with advice."""
+    return Finding(check, Level.OK, found) if good else Finding(check, Level.WARNING, found, advice)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
-from bench.doctor import Finding, Level
+from bench.doctor import Finding, Level, rated
 from bench.doctor.machine import control_groups, frequency, gpus, mps, swap
 from bench.doctor.solvers import installed_known_bad, nonlinear_answers
 from bench.provenance import distribution_version, load_average, solver_versions, usable_cores
 
 LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy", "pyscipopt": "pyscipopt"}
-"""Distributions with native libraries of the same kind, and the modules that load them."""
+"""Distributions whose native libraries may clash in one process, and the modules that load them."""
 
 IMPORT_LIMIT_S = 60.0
 
@@ -50,8 +50,10 @@ def installed_versions() -> list[Finding]:
 def import_clashes() -> list[Finding]:
     """Load the solvers with native libraries into one process, in every order."""
     present = [name for name in LOADED_TOGETHER if distribution_version(name) is not None]
+    if len(present) < 2:
+        return []
     failed = {}
-    for order in permutations(present) if len(present) > 1 else ():
+    for order in permutations(present):
         program = "; ".join(f"import {LOADED_TOGETHER[name]}" for name in order)
         try:
             done = subprocess.run(  # noqa: S603 - a constant program
@@ -68,25 +70,17 @@ def import_clashes() -> list[Finding]:
             continue
         if done.returncode:
             failed[order] = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-    if failed:
-        return [
-            Finding(
-                "imports",
-                Level.ERROR,
-                f"{' then '.join(order)} in one process: {reason}",
-                'pip install --force-reinstall "gpushare-bench" in a fresh environment',
-            )
-            for order, reason in failed.items()
-        ]
-    return [Finding("imports", Level.OK, f"{' and '.join(present)} load in one process")] if len(present) > 1 else []
+    advice = 'pip install --force-reinstall "gpushare-bench" in a fresh environment'
+    return [
+        Finding("imports", Level.ERROR, f"{' then '.join(order)} in one process: {reason}", advice)
+        for order, reason in failed.items()
+    ] or [Finding("imports", Level.OK, f"{' and '.join(present)} load in one process")]
 
 
 def cores() -> list[Finding]:
     """Count the cores that this process may use."""
     usable = usable_cores()
-    if usable > 1:
-        return [Finding("cores", Level.OK, f"{usable} usable")]
-    return [Finding("cores", Level.WARNING, "1 usable", "use --jobs 1 --threads 1")]
+    return [rated("cores", f"{usable} usable", usable > 1, "use --jobs 1 --threads 1")]
 
 
 def load() -> list[Finding]:
@@ -95,9 +89,8 @@ def load() -> list[Finding]:
     if average is None:
         return []
     found = f"{average:.2f} on average over the last minute"
-    if average <= BUSY_PART * usable_cores():
-        return [Finding("load", Level.OK, found)]
-    return [Finding("load", Level.WARNING, found, "stop other programs before you measure times")]
+    idle = average <= BUSY_PART * usable_cores()
+    return [rated("load", found, idle, "stop other programs before you measure times")]
 
 
 def memory() -> list[Finding]:
@@ -126,17 +119,11 @@ def available_memory_gb() -> float | None:
 def disk() -> list[Finding]:
     """Check the disk space for results, which go into the current folder by default."""
     free_gb = shutil.disk_usage(Path.cwd()).free / 2**30
-    found = f"{free_gb:.1f} GB free here"
-    if free_gb >= DISK_GB:
-        return [Finding("disk", Level.OK, found)]
-    return [
-        Finding("disk", Level.WARNING, found, f"free disk space, or put --ledger elsewhere; {DISK_GB:g} GB is enough")
-    ]
+    advice = f"free disk space, or put --ledger elsewhere; {DISK_GB:g} GB is enough"
+    return [rated("disk", f"{free_gb:.1f} GB free here", free_gb >= DISK_GB, advice)]
 
 
-Check = Callable[[], list[Finding]]
-
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Callable[[], list[Finding]], ...] = (
     known_bad_versions,
     installed_versions,
     import_clashes,

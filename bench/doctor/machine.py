@@ -4,18 +4,16 @@ import os
 import shutil
 from pathlib import Path
 
-from bench.doctor import Finding, Level
+from bench.doctor import Finding, Level, rated
 from bench.provenance import usable_cores
-from bench.replay.gpus import HostGpu, host_gpus
+from bench.replay.gpus import host_gpus
 from bench.replay.mps import CONTROL
 
 SYSTEM = Path("/sys")
 PROCESSES = Path("/proc")
 
 SWAP_PART = 0.05
-"""Fraction of the swap space; if more is in use, memory was short."""
-
-_MIB = 2**20
+"""Fraction of the swap space above which its use shows that memory was short."""
 
 
 def control_groups() -> list[Finding]:
@@ -27,8 +25,7 @@ def control_groups() -> list[Finding]:
         jobs = max(1, int(quota))
         found = f"a quota of {quota:.1f} cores, although {cores} are visible"
         findings.append(Finding("control group", Level.WARNING, found, f"use --jobs {jobs}, or raise the quota"))
-    throttled = _throttled()
-    if throttled:
+    if throttled := _throttled():
         advice = "raise the CPU quota before you measure times"
         findings.append(Finding("control group", Level.WARNING, f"throttled {throttled} times so far", advice))
     limit_mib = memory_limit_mib()
@@ -53,12 +50,10 @@ def cpu_quota() -> float | None:
 
 def memory_limit_mib() -> float | None:
     """Return the memory limit of the control group in MiB, or ``None`` if it is not below the machine's memory."""
-    limits = [
-        int(text) for name in ("memory.max", "memory.limit_in_bytes") for text in _group_files(name) if text != "max"
-    ]
+    texts = [*_group_files("memory.max"), *_group_files("memory.limit_in_bytes")]
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limits = [limit for limit in limits if 0 < limit < total]
-    return min(limits) / _MIB if limits else None
+    limits = [limit for text in texts if text != "max" and 0 < (limit := int(text)) < total]
+    return min(limits) / 2**20 if limits else None
 
 
 def _throttled() -> int:
@@ -74,8 +69,7 @@ def _group_files(name: str) -> list[str]:
         _, controllers, path = line.split(":", 2)
         mount = SYSTEM / "fs/cgroup" / controllers.removeprefix("name=")
         for group in (mount / path.lstrip("/"), mount):  # inside a container the group is the mount itself
-            text = _text(group / name)
-            if text:
+            if text := _text(group / name):
                 found.append(text)
                 break
     return found
@@ -84,9 +78,7 @@ def _group_files(name: str) -> list[str]:
 def frequency() -> list[Finding]:
     """Check that the cores can run at full speed."""
     cpus = SYSTEM / "devices/system/cpu"
-    slow = {
-        governor for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor") if (governor := _text(file)) == "powersave"
-    }
+    slow = any(_text(file) == "powersave" for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"))
     hot = sum(int(_text(file) or 0) for file in cpus.glob("cpu[0-9]*/thermal_throttle/package_throttle_count"))
     findings = []
     if slow:
@@ -109,9 +101,7 @@ def swap() -> list[Finding]:
         return []
     used = total - kib.get("SwapFree", total)
     found = f"{used / 2**20:.1f} of {total / 2**20:.1f} GB in use"
-    if used <= SWAP_PART * total:
-        return [Finding("swap", Level.OK, found)]
-    return [Finding("swap", Level.WARNING, found, "stop other programs; runs with swapped memory are slow")]
+    return [rated("swap", found, used <= SWAP_PART * total, "stop other programs; runs with swapped memory are slow")]
 
 
 def gpus() -> list[Finding]:
@@ -124,14 +114,12 @@ def gpus() -> list[Finding]:
         return [Finding("GPU", Level.WARNING, f"NVML fails: {error}", "check the driver: nvidia-smi")]
     if not found:
         return [Finding("GPU", Level.OK, "none; only `bench replay` and `bench profile run` need one")]
-    return [_gpu(gpu) for gpu in found]
-
-
-def _gpu(gpu: HostGpu) -> Finding:
-    found = f"{gpu.product}, driver {gpu.driver}, compute mode {gpu.compute_mode}, {gpu.temperature_c:.0f} °C"
-    if gpu.compute_mode == "prohibited":
-        return Finding("GPU", Level.WARNING, found, "permit programs on it: nvidia-smi -c DEFAULT")
-    return Finding("GPU", Level.OK, found)
+    findings = []
+    for gpu in found:
+        about = f"{gpu.product}, driver {gpu.driver}, compute mode {gpu.compute_mode}, {gpu.temperature_c:.0f} °C"
+        permitted = gpu.compute_mode != "prohibited"
+        findings.append(rated("GPU", about, permitted, "permit programs on it: nvidia-smi -c DEFAULT"))
+    return findings
 
 
 def mps() -> list[Finding]:
@@ -142,9 +130,8 @@ def mps() -> list[Finding]:
     except (ModuleNotFoundError, OSError):
         return []
     if shutil.which(CONTROL) is None:
-        return [
-            Finding("MPS", Level.WARNING, "is not installed", "install NVIDIA's MPS, or replay with --backend stream")
-        ]
+        advice = "install NVIDIA's MPS, or replay with --backend stream"
+        return [Finding("MPS", Level.WARNING, "is not installed", advice)]
     pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 - default folder of the daemon
     running = Path(pipes, "control").exists()
     return [Finding("MPS", Level.OK, "its daemon runs" if running else "installed; `bench replay` starts its daemon")]

@@ -1,4 +1,4 @@
-"""Faults of installed solvers: releases that are known to be bad, and answers to a nonlinear problem."""
+"""Faults of installed solvers: releases that are known to be bad, and wrong answers to nonlinear problems."""
 
 import math
 import re
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.api import Outcome, Run, Scheduler, Status
+from bench.api import Run, Scheduler, Status
 from bench.doctor import Finding, Level
 from bench.judging.judge import judge
 from bench.provenance import distribution_version
@@ -24,8 +24,6 @@ class KnownBad:
 
     Attributes
     ----------
-    distribution
-        Name in package indexes.
     first, before
         First bad release, and the release that fixes it, if there is one.
     trouble
@@ -52,23 +50,12 @@ class KnownBad:
         return self.first <= release and (self.before is None or release < self.before)
 
 
+_WRONG_OPTIMA = "reports wrong optima of mixed-integer programs (presolve)"
+_CLASH = "cannot be loaded together with ortools: both contain a libhighs.so.1"
+
 KNOWN_BAD = (
-    KnownBad(
-        "highspy",
-        (1, 14),
-        (1, 14, 1),
-        "reports wrong optima of mixed-integer programs (presolve)",
-        "highspy==1.13.1",
-        wrong_answers=True,
-    ),
-    KnownBad(
-        "highspy",
-        (1, 15),
-        None,
-        "cannot be loaded together with ortools: both contain a libhighs.so.1",
-        "highspy==1.13.1",
-        beside="ortools",
-    ),
+    KnownBad("highspy", (1, 14), (1, 14, 1), _WRONG_OPTIMA, "highspy==1.13.1", wrong_answers=True),
+    KnownBad("highspy", (1, 15), None, _CLASH, "highspy==1.13.1", beside="ortools"),
 )
 
 
@@ -104,9 +91,8 @@ def refuse_wrong_answers() -> None:
     """
     for bad, version in installed_known_bad():
         if bad.wrong_answers:
-            raise InputError(
-                f"{bad.distribution} {version}", f'{bad.trouble}; install another version: pip install "{bad.install}"'
-            )
+            problem = f'{bad.trouble}; install another version: pip install "{bad.install}"'
+            raise InputError(f"{bad.distribution} {version}", problem)
 
 
 LIMIT_S = 20.0
@@ -122,8 +108,8 @@ class KnownOptimum:
 
     Attributes
     ----------
-    name, objective, gpus
-        Name, objective and number of GPUs of the instance; ``None`` for an unlimited pool.
+    gpus
+        Number of GPUs, or ``None`` for an unlimited pool.
     workloads
         DNN model, SLO (ms) and rate (requests per second) of each workload.
     optimum
@@ -175,12 +161,7 @@ KNOWN_OPTIMA = (
         "good4",
         Objective.GOODPUT,
         1,
-        (
-            ("vgg19", 41.633, 272.316),
-            ("vgg19", 14.514, 159.454),
-            ("alexnet", 9.802, 635.031),
-            ("ssd", 28.291, 56.688),
-        ),
+        (("vgg19", 41.633, 272.316), ("vgg19", 14.514, 159.454), ("alexnet", 9.802, 635.031), ("ssd", 28.291, 56.688)),
         1023.624,
     ),
 )
@@ -210,11 +191,11 @@ def _listed(answers: dict[str, str]) -> str:
 
 
 def _answer(scheduler: Scheduler, known: KnownOptimum) -> str:
-    """Compare the outcome of a scheduler with the optimum of an instance."""
+    """Return whether the outcome of a scheduler agrees with the known optimum, in words."""
     instance = known.instance()
     outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + LIMIT_S))
     if outcome.status is Status.OPTIMAL:
-        value = _value(outcome, instance)
+        value = math.nan if outcome.plan is None else judge(outcome.plan, instance).value
         return "right" if math.isclose(value, known.optimum, rel_tol=AGREEMENT) else _wrong(value, known)
     if outcome.bound is not None:
         beyond = outcome.bound.value - known.optimum
@@ -223,11 +204,6 @@ def _answer(scheduler: Scheduler, known: KnownOptimum) -> str:
     if outcome.status is Status.INFEASIBLE:
         return f"wrong, no plan instead of {known.optimum:g}"
     return f"not finished in {LIMIT_S:g} s"
-
-
-def _value(outcome: Outcome, instance: Instance) -> float:
-    value = judge(outcome.plan, instance).value if outcome.plan is not None else None
-    return math.nan if value is None else value
 
 
 def _wrong(value: float, known: KnownOptimum) -> str:

@@ -1,1 +1,1 @@
-"""Plans for a cluster of one's own: the best plan in the time allowed, beside what people do today."""
+"""Plans for the user's own cluster: the best plan found within the time limit, beside today's practice."""

@@ -1,4 +1,4 @@
-"""The answer about a plan in five lines: cost, proof, test, headroom and last straw."""
+"""Answer about a plan in five lines: cost, proof, test, headroom and last straw."""
 
 import math
 from collections import Counter
@@ -23,7 +23,7 @@ def gpus_in_words(plan: Plan) -> str:
 
 
 def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding | None]]) -> str:
-    """Return the saving over each practice of today whose plan holds, and the GPUs with their price.
+    """Return the saving over each of today's practices whose plan holds, and the GPUs with their price.
 
     A practice can be cheaper than the best plan only if its model ignores interference, as time slicing does. It is
     then named without a saving.

@@ -26,8 +26,6 @@ class Window:
 
     Attributes
     ----------
-    instance
-        The window's instance.
     best
         Its cheapest known plan.
     cost_per_hour, bound_per_hour
@@ -52,8 +50,6 @@ class PlannedDay:
 
     Attributes
     ----------
-    windows
-        The windows in order.
     cost, switching
         Dollars of the whole day, switching included, and of switching alone.
     bound
@@ -74,16 +70,7 @@ def planned_day(
 ) -> PlannedDay:
     """Solve every window and choose the cheapest sequence among the windows' plans.
 
-    Parameters
-    ----------
-    instances
-        Instances of the windows in order.
-    window_s
-        Length of a window in seconds.
-    time_limit_s
-        Limit of each solve.
-    listener
-        Receiver of progress.
+    ``window_s`` is the length of a window, and ``time_limit_s`` the limit of its first solve.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A complete example of the tables that a plan is made from; its latencies are the catalogue's of the A100."""
+"""Example of the three tables from which `bench plan` makes a plan, with the A100 latencies of the catalogue."""
 
 from pathlib import Path
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bench.api import Run
+from bench.fleet.solving import scheduler
 from bench.judging.judge import judge
-from bench.schedulers.parameters import instantiate
-from bench.schedulers.registry import entries, load
 from instances import GpuPool, InputError, Instance, PlacedGpu, Plan
 
 Contents = tuple[str, frozenset[str]]
@@ -78,16 +77,10 @@ def replan(instance: Instance, old: Plan, most_moves: int, seconds: float) -> Re
 
 @dataclass
 class _MoveSearch:
-    """Depth-first search over the GPUs of the services.
+    """Depth-first search over the GPUs of the services, from their ``home`` GPUs in the old plan.
 
-    Attributes
-    ----------
-    instance, home, deadline
-        The instance, the GPU of each service in the old plan, and the end on the monotonic clock.
-    planned
-        Planned GPUs by contents; ``None`` if no plan was found.
-    best, least, complete
-        The cheapest plan, its cost, and whether nothing was skipped.
+    ``planned`` has a GPU for each contents, or ``None`` if no plan was found. ``best`` is the cheapest plan, ``least``
+    its cost, and ``complete`` whether nothing was skipped.
     """
 
     instance: Instance
@@ -150,6 +143,5 @@ def _one_gpu(instance: Instance, kind: str, services: frozenset[str]) -> PlacedG
         gpus=(GpuPool(pool.type, 1),),
         workloads=tuple(workload for workload in instance.workloads if workload.id in services),
     )
-    entry = entries()["local-search"]
-    found = instantiate(load(entry.target, entry.version), {"rounds": "100"}, entry.name).schedule(alone, Run()).plan
+    found = scheduler("local-search", rounds="100").schedule(alone, Run()).plan
     return found.gpus[0] if found is not None and judge(found, alone).feasible else None

@@ -1,10 +1,10 @@
-"""Solves of instances by the best schedulers and by today's practice, each run in its own process."""
+"""Solves of instances by the best schedulers and by today's practice, in worker processes or in this process."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bench.api import Outcome, Run
+from bench.api import Outcome, Run, Scheduler
 from bench.evaluation import Trial
 from bench.judging.judge import judge
 from bench.ledger.row import Row
@@ -66,26 +66,26 @@ def plan_of(row: Row) -> Plan | None:
     return None if row.plan is None else plan_from_json(row.plan)
 
 
+def scheduler(name: str, **parameters: str) -> Scheduler:
+    """Return a registered scheduler with these parameters, for calls in this process."""
+    entry = entries()[name]
+    return instantiate(load(entry.target, entry.version), parameters, name)
+
+
 def solved_here(instance: Instance, seconds: float, start: Plan | None = None, below: float | None = None) -> Outcome:
     """Return the result of the best schedulers in this process, which saves the start of a worker.
 
     Parameters
     ----------
-    instance
-        The instance.
-    seconds
-        Time limit.
     start
         A known plan; the local search is then left out.
     below
         Cost per hour; column generation is left out if the local search finds a cheaper plan.
     """
-    deadline, known = time.monotonic() + seconds, entries()
-    for name, parameters in (("local-search", {"rounds": "200"}), ("colgen", {})):
-        if name == "local-search" and start is not None:
-            continue
-        scheduler = instantiate(load(known[name].target, known[name].version), parameters, name)
-        outcome = scheduler.schedule(instance, Run(deadline=deadline, start=start))
+    deadline = time.monotonic() + seconds
+    stages: dict[str, dict[str, str]] = {} if start is not None else {"local-search": {"rounds": "200"}}
+    for name, parameters in (stages | {"colgen": {}}).items():
+        outcome = scheduler(name, **parameters).schedule(instance, Run(deadline=deadline, start=start))
         start = outcome.plan or start
         if below is not None and start is not None and judge(start, instance).cost_per_hour < below:
             break

@@ -10,16 +10,9 @@ from instances import Instance, PlacedGpu, Plan
 
 @dataclass(frozen=True, slots=True)
 class Surviving:
-    """A plan with a spare GPU.
+    """A plan with a GPU without gpulets as the spare.
 
-    Attributes
-    ----------
-    plan
-        The plan, with a GPU without gpulets as the spare.
-    spare
-        GPU type of the spare.
-    cost_per_hour, bound_per_hour
-        Cost of all GPUs with the spare, and a lower bound on it.
+    ``spare`` is its GPU type. The cost is that of all GPUs with the spare, and the bound a lower bound on this cost.
     """
 
     plan: Plan
@@ -34,14 +27,8 @@ def surviving(plan: Plan, instance: Instance, bound_per_hour: float, seconds: fl
     After any failure, the GPUs left cost at least the bound, so all GPUs cost at least the bound plus the cheapest
     GPU. With one GPU type, an optimal plan with one spare GPU is therefore optimal, too.
 
-    Parameters
-    ----------
-    plan, instance
-        A feasible plan and its instance.
-    bound_per_hour
-        Certified bound on the cost of a plan.
-    seconds
-        Time limit of all solves together.
+    ``plan`` is feasible, and ``bound_per_hour`` a certified bound on the cost of a plan. Each solve takes at most
+    ``seconds``, divided by the number of GPU types that can be the spare.
     """
     used = Counter(gpu.type for gpu in plan.gpus if gpu.gpulets)
     pools = [pool for pool in instance.gpus if pool.count is None or pool.count > used[pool.type.name]]

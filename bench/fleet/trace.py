@@ -4,13 +4,13 @@ import csv
 import gzip
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
-from instances import InputError, Instance
+from instances import InputError, Instance, ScenarioSet
 from instances.arrays import Floats
 from instances.errors import printable
 from instances.files.records import csv_text
@@ -26,17 +26,15 @@ TIMES = {
     "TIMESTAMP": "",  # Azure LLM 2023: date and time
     "timestamp": "",  # Mooncake: milliseconds
 }
-"""Columns of timestamps by which formats are known, and the column that is subtracted."""
+"""Columns of timestamps, each of a known format, and the column to subtract from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayOfTraffic:
-    """Rates of the services in windows.
+    """Rates of the services in windows of ``window_s`` seconds.
 
     Attributes
     ----------
-    window_s
-        Length of a window in seconds.
     rates_rps
         Rate of each service in the busiest part of each window, rounded up to a step of ``STEP``, shape (windows,
         services).
@@ -61,23 +59,24 @@ def read_trace(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
     InputError
         If a line is wrong; the error names file, line and column.
     """
-    found = _read(path, instance, window_s)
-    own = np.array([workload.rate_rps for workload in instance.workloads])
-    return replace(found, rates_rps=_rounded_up(found.rates_rps, own))
-
-
-def _read(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
-    name = printable(str(path))
-    rows = list(csv.reader(_text(path).splitlines()))
-    if not rows:
-        raise InputError(f"{name}: line 1, column 1", "is empty; expected a trace")
     services = [workload.id for workload in instance.workloads]
     mean = np.array([workload.rate_rps for workload in instance.workloads])
-    header = [cell.strip() for cell in rows[0]]
-    if not any(_is_number(cell) for cell in header):
-        rows = rows[1:]
-    else:
-        header = []
+    rates, words = _read(path, services, mean, window_s)
+    # Round up to powers of STEP times the services' own rates.
+    steps = np.ceil(np.log(rates / mean) / np.log(STEP) - 1e-9)
+    return DayOfTraffic(window_s, mean * STEP**steps, words)
+
+
+def _read(path: Path, services: Sequence[str], mean: Floats, window_s: float) -> tuple[Floats, str]:
+    """Return the rates of services of ``mean`` rates, and how they were read."""
+    name = printable(str(path))
+    rows = list(csv.reader(_text(path).splitlines()))
+    header, first_line = [cell.strip() for cell in rows[0]] if rows else [], 2
+    if any(_is_number(cell) for cell in header):
+        header, first_line = [], 1
+    rows = rows[first_line - 1 :]
+    if not rows:
+        raise InputError(f"{name}: line {2 if header else 1}, column 1", "is empty; expected a trace")
     named = [service for service in services if service in header]
     if named:
         if "time_s" not in header or len(named) < len(services):
@@ -87,26 +86,26 @@ def _read(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
             )
         times = _column(rows, header.index("time_s"), "time_s", name)
         rates = np.stack([_column(rows, header.index(each), each, name) for each in services], axis=1)
-        return DayOfTraffic(window_s, _windows(times, rates, window_s), "requests per second of every service")
+        return _windows(times, rates, window_s), "requests per second of every service"
     key = next((each for each in ("service", "func") if each in header), None)
     if "requests" in header and key is not None and "time_s" in header:
         times = _column(rows, header.index("time_s"), "time_s", name)
         weights = _column(rows, header.index("requests"), "requests", name)
-        return _counted(times, weights, [row[header.index(key)] for row in rows], services, mean, window_s)
+        return _counted(times, weights, _cells(rows, header.index(key)), services, mean, window_s)
     column = next((each for each in TIMES if each in header), None)
     if column is not None:
         times = _times(rows, header, column, name)
-        of = [row[header.index(key)] for row in rows] if key is not None else [""] * len(rows)
+        of = _cells(rows, header.index(key)) if key is not None else [""] * len(rows)
         return _counted(times, np.ones(len(times)), of, services, mean, window_s)
     # One number a line, or the last column of several: requests in each second.
-    counts = _column(rows, len(rows[0]) - 1, header[-1] if header else str(len(rows[0])), name)
-    shape = _windows(np.arange(len(counts), dtype=float), counts[:, None], window_s)
-    return DayOfTraffic(window_s, shape / counts.mean() * mean[None, :], "one shape of the day for every service")
+    last = len(rows[0])
+    counts = _column(rows, last - 1, header[-1] if header else str(last), name, first_line)
+    return _shaped(np.arange(len(counts), dtype=float), counts, mean, window_s)
 
 
 def _counted(
     times: Floats, weights: Floats, of: Sequence[str], services: Sequence[str], mean: Floats, window_s: float
-) -> DayOfTraffic:
+) -> tuple[Floats, str]:
     """Return rates of counted requests: by service if the names are known, otherwise as one shape."""
     start = float(times.min())
     parts = int((times.max() - start) // PART_S) + 1
@@ -118,10 +117,14 @@ def _counted(
         for where, weight, service in zip(part, weights, of, strict=True):
             if service in index:
                 rates[where, index[service]] += weight / PART_S
-        return DayOfTraffic(window_s, _windows(at, rates, window_s), "counted requests of every service")
+        return _windows(at, rates, window_s), "counted requests of every service"
     counts = np.bincount(part, weights=weights, minlength=parts).astype(np.float64)
-    shape = _windows(at, counts[:, None], window_s) / counts.mean()
-    return DayOfTraffic(window_s, shape * mean[None, :], "one shape of the day for every service")
+    return _shaped(at, counts, mean, window_s)
+
+
+def _shaped(times: Floats, counts: Floats, mean: Floats, window_s: float) -> tuple[Floats, str]:
+    shape = _windows(times, counts[:, None], window_s) / counts.mean()
+    return shape * mean[None, :], "one shape of the day for every service"
 
 
 def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
@@ -133,11 +136,6 @@ def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
     busiest = np.zeros((int(at.max()) + 1, rates.shape[1]))
     np.maximum.at(busiest, at, means)
     return np.maximum(busiest, busiest.max(axis=0) / 1000.0)
-
-
-def _rounded_up(rates: Floats, mean: Floats) -> Floats:
-    """Return rates rounded up to powers of ``STEP`` times the services' own rates."""
-    return mean * STEP ** np.ceil(np.log(rates / mean) / np.log(STEP) - 1e-9)
 
 
 def _text(path: Path) -> str:
@@ -158,27 +156,29 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _column(rows: Sequence[Sequence[str]], column: int, title: str, name: str) -> Floats:
-    found = np.empty(len(rows))
-    for position, row in enumerate(rows):
-        text = row[column].strip() if column < len(row) else ""
+def _cells(rows: Sequence[Sequence[str]], column: int) -> list[str]:
+    """Return the cells of a column; a cell that a row lacks is empty."""
+    return [row[column] if column < len(row) else "" for row in rows]
+
+
+def _column(rows: Sequence[Sequence[str]], column: int, title: str, name: str, first_line: int = 2) -> Floats:
+    cells = [cell.strip() for cell in _cells(rows, column)]
+    for line, text in enumerate(cells, first_line):
         if not _is_number(text) or not 0.0 <= float(text) < 1e12:
-            where = f"{name}: line {position + 2}, column {title}"
-            raise InputError(where, f'is "{printable(text[:60])}"; expected a number of at least 0')
-        found[position] = float(text)
-    return found
+            where = f"{name}: line {line}, column {title}"
+            raise InputError(where, f'is "{printable(text[:60])}"; expected a number of at least 0, below 10^12')
+    return np.array([float(text) for text in cells])
 
 
 def _times(rows: Sequence[Sequence[str]], header: Sequence[str], column: str, name: str) -> Floats:
     """Return the arrival times in seconds."""
     if column == "TIMESTAMP":
         found = []
-        for position, row in enumerate(rows):
-            text = row[header.index(column)]
+        for line, text in enumerate(_cells(rows, header.index(column)), 2):
             try:
                 found.append(datetime.fromisoformat(text.strip()[:26]).timestamp())
             except ValueError:
-                where = f"{name}: line {position + 2}, column {column}"
+                where = f"{name}: line {line}, column {column}"
                 raise InputError(where, f'is "{printable(text[:60])}"; expected a date and time') from None
         return np.array(found)
     times = _column(rows, header.index(column), column, name)
@@ -189,14 +189,5 @@ def _times(rows: Sequence[Sequence[str]], header: Sequence[str], column: str, na
 
 def window_instances(day: DayOfTraffic, instance: Instance) -> list[Instance]:
     """Return the instance of every window."""
-    return [
-        replace(
-            instance,
-            name=f"{instance.name}#{window}",
-            workloads=tuple(
-                replace(workload, rate_rps=float(rate))
-                for workload, rate in zip(instance.workloads, rates, strict=True)
-            ),
-        )
-        for window, rates in enumerate(day.rates_rps)
-    ]
+    windows = ScenarioSet(instance, day.rates_rps)
+    return [windows.scenario(number) for number in range(len(windows))]

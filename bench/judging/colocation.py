@@ -55,7 +55,7 @@ def judge_colocation(
     for position, gpu in enumerate(plan.gpus):
         slots = [slot for gpulet in gpu.gpulets for slot in gpulet.slots]
         view = views[gpu.type]
-        wrong = _judge_batches(position, slots, view)
+        wrong = unsupported_batches(position, slots, view)
         if slots and not wrong:
             judged += _judge_slots(position, slots, view)
             over_pct.append(over_capacity_pct(demand_over_time(gpu, view)))
@@ -90,7 +90,8 @@ def _judge_groups(plan: Plan, instance: Instance) -> list[Violation]:
     ]
 
 
-def _judge_batches(position: int, slots: Sequence[Slot], view: View) -> list[Violation]:
+def unsupported_batches(position: int, slots: Sequence[Slot], view: View) -> list[Violation]:
+    """Return a violation for every slot whose batch is larger than the largest with figures."""
     found = []
     for slot in slots:
         top = view.gpu.models[view.instance.model_of[slot.workload]].max_batch

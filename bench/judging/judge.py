@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.judging.colocation import check_shared_gpulet, judge_colocation
+from bench.judging.colocation import check_shared_gpulet, judge_colocation, unsupported_batches
 from bench.judging.mig import check_mig_gpulet, judge_mig_gpu
 from bench.judging.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
 from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
@@ -20,7 +20,7 @@ from instances.errors import unknown_name
 from instances.interference import gpu_time_beside_ms
 from instances.view import View
 
-__all__ = ["SlotVerdict", "Verdict", "Violation", "judge"]
+__all__ = ["Verdict", "Violation", "judge"]
 
 
 def judge(plan: Plan, instance: Instance) -> Verdict:
@@ -122,32 +122,15 @@ def _judge_gpu(
     tables, found = view.tables, []
     allocated = gpu.share_units
     if allocated > tables.share_units:
-        found.append(
-            Violation(
-                "share",
-                position,
-                None,
-                allocated,
-                tables.share_units,
-                f"GPU {position}: {allocated} share units allocated, {tables.share_units} exist",
-            )
-        )
+        message = f"GPU {position}: {allocated} share units allocated, {tables.share_units} exist"
+        found.append(Violation("share", position, None, allocated, tables.share_units, message))
     for gpulet in gpu.gpulets:
         if view.gpu.allowed_shares is not None and gpulet.share_units not in view.gpu.allowed_shares:
             message = f"GPU {position}: a share of {gpulet.share_units} units is not permitted on {gpu.type}"
             found.append(Violation("allowed-share", position, None, gpulet.share_units, 0, message))
-    unsupported = [
-        (slot, int(tables.max_batch[_model(view, slot)]))
-        for gpulet in gpu.gpulets
-        for slot in gpulet.slots
-        if slot.batch > tables.max_batch[_model(view, slot)]
-    ]
-    if unsupported:
-        # A batch without figures makes all predictions on its GPU impossible.
-        for slot, top in unsupported:
-            message = f"GPU {position}, {slot.workload}: batch {slot.batch}, figures exist up to {top}"
-            found.append(Violation("batch", position, slot.workload, slot.batch, top, message))
-        return [], found
+    unsupported = unsupported_batches(position, [slot for gpulet in gpu.gpulets for slot in gpulet.slots], view)
+    if unsupported:  # which makes all predictions on the GPU impossible
+        return [], [*found, *unsupported]
 
     memory = math.fsum(tables.memory_mib[_model(view, s), s.batch] for gpulet in gpu.gpulets for s in gpulet.slots)
     if memory > tables.memory_limit_mib:
@@ -170,27 +153,19 @@ def _judge_gpulet(
     tables, buffer = view.tables, view.instance.latency_buffer
     slots: list[SlotVerdict] = []
     found: list[Violation] = []
-    times_ms = []
     units = gpulet.share_units
-    for slot in gpulet.slots:
-        m = _model(view, slot)
-        times_ms.append(gpu_time_beside_ms(tables, m, slot.batch, units, demands, own))
-
+    times_ms = [gpu_time_beside_ms(tables, _model(view, s), s.batch, units, demands, own) for s in gpulet.slots]
     cycle_ms = gpulet.duty_cycle_ms
     if cycle_ms is not None and not view.instance.takes_turns:
         rule = CONTINUOUS if view.instance.services else view.instance.slo_rule
-        message = (
-            f"GPU {position}: a gpulet has a duty cycle of {cycle_ms:g} ms; under {rule} its latencies have no bound"
-        )
-        found.append(Violation("duty-cycle", position, None, cycle_ms, math.inf, message))
+        problem = f"a gpulet has a duty cycle of {cycle_ms:g} ms; under {rule} its latencies have no bound"
+        found.append(Violation("duty-cycle", position, None, cycle_ms, math.inf, f"GPU {position}: {problem}"))
     inference_ms = [
         t + float(tables.transfer_ms[_model(view, s), s.batch]) for t, s in zip(times_ms, gpulet.slots, strict=True)
     ]
-    if cycle_ms is not None and buffer * math.fsum(inference_ms) > cycle_ms:
-        message = (
-            f"GPU {position}: the slots of a gpulet take {buffer * math.fsum(inference_ms):.3f} ms of {cycle_ms:g} ms"
-        )
-        found.append(Violation("duty-cycle", position, None, buffer * math.fsum(inference_ms), cycle_ms, message))
+    if cycle_ms is not None and (taken_ms := buffer * math.fsum(inference_ms)) > cycle_ms:
+        message = f"GPU {position}: the slots of a gpulet take {taken_ms:.3f} ms of {cycle_ms:g} ms"
+        found.append(Violation("duty-cycle", position, None, taken_ms, cycle_ms, message))
 
     for slot, t_gpu, t_inf in zip(gpulet.slots, times_ms, inference_ms, strict=True):
         w, m = view.instance.workload_index[slot.workload], _model(view, slot)
@@ -232,18 +207,15 @@ def _demand(view: View, gpulet: Gpulet) -> tuple[float, float, float]:
     """Return the largest L2, DRAM and power demand of a gpulet's slots, each running alone."""
     tables, u = view.tables, gpulet.share_units
     places = [(_model(view, slot), slot.batch, u) for slot in gpulet.slots]
-    return (
-        max(float(tables.l2_pct[at]) for at in places),
-        max(float(tables.dram_pct[at]) for at in places),
-        max(float(tables.power_w[at]) for at in places),
-    )
+    l2, dram, power = (max(float(of[at]) for at in places) for of in (tables.l2_pct, tables.dram_pct, tables.power_w))
+    return l2, dram, power
 
 
 def _judge_pool(plan: Plan, instance: Instance) -> list[Violation]:
     """Check that the plan uses no more GPUs of a type than the pool has."""
     found = []
     for pool in instance.gpus:
-        used = sum(1 for gpu in plan.gpus if gpu.gpulets and gpu.type == pool.type.name)
+        used = sum(gpu.type == pool.type.name for gpu in plan.gpus if gpu.gpulets)
         if pool.count is not None and used > pool.count:
             message = f"{used} GPUs of type {pool.type.name} used, the pool has {pool.count}"
             found.append(Violation("pool", None, None, used, pool.count, message))
@@ -284,25 +256,22 @@ def _judge_rates(plan: Plan, instance: Instance) -> list[Violation]:
             asked = instance.workloads[instance.workload_index[slot.workload]].rate_rps
             steps = slot.rate_rps / (GOODPUT_STEP * asked)
             if abs(steps - round(steps)) > RATE_TOLERANCE * steps:
-                message = (
-                    f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s is not a multiple of 5 % of {asked:g}"
-                )
+                problem = f"{slot.rate_rps:g} req/s is not a multiple of 5 % of {asked:g}"
+                message = f"GPU {position}, {slot.workload}: {problem}"
                 found.append(Violation("rate", position, slot.workload, slot.rate_rps, asked, message))
-        for workload in instance.workloads:
-            rate = served.get(workload.id, 0.0)
-            if rate > workload.rate_rps * (1.0 + RATE_TOLERANCE):
-                message = f"{workload.id}: {rate:g} req/s served, only {workload.rate_rps:g} arrive"
-                found.append(Violation("rate", None, workload.id, rate, workload.rate_rps, message))
-        return found
     for workload in instance.workloads:
-        rate = served.get(workload.id, 0.0)
-        if rate < workload.rate_rps * (1.0 - RATE_TOLERANCE):
-            message = f"{workload.id}: {rate:g} req/s served of {workload.rate_rps:g}"
-            found.append(Violation("rate", None, workload.id, rate, workload.rate_rps, message))
+        rate, arriving = served.get(workload.id, 0.0), workload.rate_rps
+        message = ""
+        if instance.objective is Objective.GOODPUT and rate > arriving * (1.0 + RATE_TOLERANCE):
+            message = f"{workload.id}: {rate:g} req/s served, only {arriving:g} arrive"
+        elif instance.objective is not Objective.GOODPUT and rate < arriving * (1.0 - RATE_TOLERANCE):
+            message = f"{workload.id}: {rate:g} req/s served of {arriving:g}"
+        if message:
+            found.append(Violation("rate", None, workload.id, rate, arriving, message))
     return found
 
 
-def _value(plan: Plan, instance: Instance, cost: float, throughput: float) -> float | None:
+def _value(plan: Plan, instance: Instance, cost: float, throughput: float) -> float:
     match instance.objective:
         case Objective.COST:
             return cost

@@ -7,7 +7,7 @@ instances hold the same position), ``blocked`` (a MIG instance holds a position 
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 
 from bench.judging.verdict import RATE_TOLERANCE, SlotVerdict, Violation
@@ -56,12 +56,13 @@ def _placement(position: int, gpu: PlacedGpu, mig: MigProfile) -> Iterator[Viola
         units, start, size = gpulet.share_units, gpulet.start, mig.slice_of(gpulet.share_units)
         assert start is not None
         if size is None:
-            sizes = _listed(one.units for one in mig.slices)
+            sizes = ", ".join(str(one.units) for one in mig.slices)
             message = f"GPU {position}: no instance has {units} slices; {gpu.type} has sizes {sizes}"
             yield Violation("slice", position, None, units, 0, message)
             continue
         if start not in size.starts:
-            message = f"GPU {position}: an instance of {units} begins at {start}; it may at {_listed(size.starts)}"
+            starts = ", ".join(map(str, size.starts))
+            message = f"GPU {position}: an instance of {units} begins at {start}; it may at {starts}"
             yield Violation("start", position, None, start, 0, message)
         placed.append((start, units, size.span))
     for (first, units, span), (second, other, _) in combinations(sorted(placed), 2):
@@ -101,7 +102,3 @@ def _judge_instance(
     busy = min(1.0, slot.rate_rps / known.throughput_rps)
     latency_ms = known.latency_ms
     return SlotVerdict(position, slot.workload, latency_ms, latency_ms, budget_ms, known.throughput_rps, busy), found
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))

@@ -18,14 +18,10 @@ class Violation:
         ``latency``, ``share``, ``allowed-share``, ``memory``, ``batch``, ``rate``, ``duty-cycle`` or ``pool``; of MIG
         instances also ``slice``, ``start``, ``overlap``, ``blocked`` and ``configuration`` (``bench.judging.mig``); of
         best-effort jobs also ``job`` (``bench.judging.colocation``).
-    gpu
-        Position of the GPU in the plan, or ``None`` if the violation concerns no single GPU.
-    workload
-        Id of the workload, or ``None``.
+    gpu, workload
+        Position of the GPU in the plan, and id of the workload; ``None`` if the violation concerns no single one.
     actual, limit
         Actual value and its upper limit (``rate``: lower limit), in the units of the message.
-    message
-        Sentence for people.
     """
 
     kind: str
@@ -71,10 +67,8 @@ class Verdict:
     ----------
     feasible
         Whether the plan has no violation.
-    violations
-        All violations.
     value
-        Value of the instance's objective, also for infeasible plans; ``None`` if it is undefined.
+        Value of the instance's objective, also for infeasible plans.
     gpus_used
         Number of GPUs with gpulets.
     cost_per_hour
@@ -97,7 +91,7 @@ class Verdict:
 
     feasible: bool
     violations: tuple[Violation, ...]
-    value: float | None
+    value: float
     gpus_used: int
     cost_per_hour: float
     throughput_rps: float
@@ -109,14 +103,13 @@ class Verdict:
 
     def to_json(self) -> dict[str, object]:
         """Return the verdict as JSON values; times that are not finite become ``null``."""
-        return {key: _finite(value) for key, value in asdict(self).items()}
+        return {key: finite(value) for key, value in asdict(self).items()}
 
 
-def _finite(value: object) -> object:
+def finite(value: object) -> object:
+    """Return JSON data with ``None`` in place of every number that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(entry) for entry in value]
-    return value
+        return {key: finite(entry) for key, entry in value.items()}
+    return [finite(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.api import Status
 from bench.ledger.bound_scope import Reach, outside, scope_of
-from bench.ledger.refutation import excludes
+from bench.ledger.refutation import by_instance, excludes
 from bench.ledger.row import Row
 from bench.ledger.sql import DETAILS
 from bench.ledger.store import Ledger
@@ -20,14 +20,9 @@ class BetterPlan:
 
 
 def better_plans(rows: Iterable[Row], others: Iterable[Row], reaches: Mapping[str, Reach]) -> dict[str, BetterPlan]:
-    """Return the best plan that is better than each proven optimum, by the key of the optimum.
+    """Return the best plan among ``others`` that is better than each proven optimum among ``rows``, by key.
 
-    Parameters
-    ----------
-    rows, others
-        Rows with claims and rows with plans, all of one instance.
-    reaches
-        Extent of the plan of each of ``others``, by key.
+    All rows are of one instance. ``reaches`` has the extents of the plans of ``others``, by key.
     """
     found: dict[str, BetterPlan] = {}
     served = [row for row in others if row.feasible and row.value is not None and row.truth is None]
@@ -46,13 +41,9 @@ def better_plans(rows: Iterable[Row], others: Iterable[Row], reaches: Mapping[st
 
 def ledger_better_plans(rows: Iterable[Row], ledger: Ledger) -> dict[str, BetterPlan]:
     """Return the best plan in ``ledger`` that is better than each proven optimum among ``rows``, by key."""
-    by_instance: dict[str, list[Row]] = {}
-    for row in rows:
-        if _claims_optimum(row):
-            by_instance.setdefault(row.instance_hash, []).append(row)
     found: dict[str, BetterPlan] = {}
     reaches: dict[str, Reach] = {}
-    for fingerprint, claims in by_instance.items():
+    for fingerprint, claims in by_instance(filter(_claims_optimum, rows)).items():
         others = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, feasible=True)
         if any(_better(other, row) for row in claims for other in others if other.value is not None):
             reaches = reaches or ledger.reaches()

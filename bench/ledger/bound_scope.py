@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Self
 
 from bench.api import Status
@@ -73,15 +73,8 @@ class Reach:
 
     def to_json(self) -> JsonObject:
         """Return the extent as JSON values."""
-        return {
-            "shares": sorted(self.shares),
-            "slots_per_gpulet": self.slots_per_gpulet,
-            "max_batch": self.max_batch,
-            "gpulets_per_gpu": self.gpulets_per_gpu,
-            "split_workloads": sorted(self.split_workloads),
-            "part_steps": self.part_steps,
-            "parts_apart": self.parts_apart,
-        }
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in values.items()}
 
     @classmethod
     def from_json(cls, data: JsonObject) -> Self:

@@ -146,7 +146,7 @@ _COMPUTED: Mapping[str, Sequence[Exported]] = {
         ),
     ],
 }
-"""Columns that are computed when a ledger is exported, by the column before them."""
+"""Columns that are computed when a ledger is exported, by the name of the column before them."""
 
 
 def _exported() -> Iterator[Exported]:

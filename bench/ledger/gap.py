@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from json import dumps
 
 from bench.ledger.bound_scope import Reach, covers
-from bench.ledger.refutation import Refutation, ledger_refutations, upheld
+from bench.ledger.refutation import Refutation, by_instance, ledger_refutations, upheld
 from bench.ledger.row import JsonObject, Row
 from bench.ledger.sql import DETAILS
 from bench.ledger.store import Ledger
@@ -85,13 +85,11 @@ def ledger_gaps(rows: Iterable[Row], ledger: Ledger, reaches: Mapping[str, Reach
 
     ``reaches`` is as in ``gaps``.
     """
-    by_instance: dict[str, list[Row]] = {}
-    for row in rows:
-        by_instance.setdefault(row.instance_hash, []).append(row)
+    groups = by_instance(rows)
     # One pass over the ledger for several instances
-    refuted = ledger_refutations(ledger, next(iter(by_instance)) if len(by_instance) == 1 else None)
+    refuted = ledger_refutations(ledger, next(iter(groups)) if len(groups) == 1 else None)
     found: dict[str, Gap] = {}
-    for fingerprint, group in by_instance.items():
+    for fingerprint, group in groups.items():
         try:
             instance = ledger.instance(fingerprint)
         except InputError:  # the catalogue has changed since the run

@@ -1,5 +1,6 @@
-"""File of a ledger: its SQLite connection, its tables, and the faults that finished runs survive."""
+"""File of a ledger: its SQLite connection, its tables, its compressed form, and its errors."""
 
+import lzma
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.ledger.packed import ENDING, unpacked
 from bench.ledger.sql import DELETE, RECOVER, sql_columns
 from instances import InputError
 from instances.errors import printable
@@ -20,8 +20,17 @@ SCHEMA_VERSION = 1
 _CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
 """Table of judged chunks of scenario sets that have no row yet, by the key of that row."""
 
-_MOST_BYTES = 2**28
-"""Largest size of one value. A larger value, which no run writes, is refused unread."""
+_LARGEST_VALUE = 2**28
+"""Largest size of one value in bytes. A larger value, which no run writes, is refused unread."""
+
+_COMPRESSED = ".xz"
+"""End of the name of a compressed ledger, which is only read and small enough for a repository; ``xz`` makes one."""
+
+_LARGEST_LEDGER = 2**30
+"""Largest size of an unpacked ledger in bytes: SQLite's own limit in memory."""
+
+_JOURNAL_MODE = slice(18, 20)
+"""Place of the journal mode in the header of an SQLite file (https://www.sqlite.org/fileformat.html)."""
 
 BUSY_TIMEOUT_S = 60.0
 """Time limit in seconds for waiting until another bench has written."""
@@ -61,28 +70,24 @@ class LedgerFile:
 
     Parameters
     ----------
-    path
-        Path of the file.
     create
         Create the file and its folders if it does not exist. A compressed ledger cannot be created.
 
     Attributes
     ----------
-    path
-        Path of the file.
     database
         Connection to it; transactions begin and end explicitly.
 
     Raises
     ------
     InputError
-        If the file does not exist (without ``create``), is no ledger, or was written by a newer version of the bench.
+        If the file does not exist (without ``create``), is no ledger, or is one of another version of the bench.
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.path = path
         refuse_special(path)
-        if create and path.suffix == ENDING:
+        if create and path.suffix == _COMPRESSED:
             raise InputError(str(path), "is a compressed ledger, which is only read; unpack it with `xz -dk` first")
         if create:
             with self.explained():
@@ -90,7 +95,7 @@ class LedgerFile:
         elif not path.is_file():
             raise InputError(str(path), "no such ledger; `bench run` creates one")
         with self.explained():
-            packed = unpacked(path) if path.suffix == ENDING else None
+            packed = _unpacked(path) if path.suffix == _COMPRESSED else None
             # Write-ahead logging needs files in the same folder. In a folder without write access, no bench writes.
             frozen = not create and not os.access(path.parent, os.W_OK)
             target = f"{path.resolve().as_uri()}{'?immutable=1' if frozen else ''}" if packed is None else ":memory:"
@@ -101,7 +106,7 @@ class LedgerFile:
                     self.database.deserialize(packed)
                 # The file may come from an untrusted source: call no functions from it, and limit the size of values.
                 self.database.execute("PRAGMA trusted_schema = OFF")
-                self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
+                self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
                 self._prepare(create)
             except BaseException:
                 self.database.close()
@@ -126,7 +131,7 @@ class LedgerFile:
                 raise InputError(str(self.path), f"{problem}; name another file")
             return
         if tables or not create:
-            raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs")
+            raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs; name another file")
         self.database.execute("PRAGMA journal_mode = WAL")
         listed = ", ".join(f'"{name}" {kind}' for name, kind in sql_columns().items())
         with self.transaction():
@@ -196,13 +201,28 @@ class LedgerFile:
             with closing(self.database.execute("SELECT * FROM runs")) as cursor:
                 place = [name for name, *_ in cursor.description].index("key")
                 for found in cursor:
-                    if any(isinstance(value, str) and not _is_utf8(value) for value in found):
+                    texts = (value for value in found if isinstance(value, str))
+                    if any(text.encode(errors="ignore").decode() != text for text in texts):
                         return printable(str(found[place])[:12])
         except sqlite3.Error:
             pass
         finally:
             self.database.text_factory = str
         return None
+
+
+def _unpacked(path: Path) -> bytes:
+    """Return the SQLite database of a compressed ledger, without its mark for a write-ahead log."""
+    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+    try:
+        found = bytearray(unpacker.decompress(path.read_bytes(), max_length=_LARGEST_LEDGER))
+    except lzma.LZMAError as error:
+        raise InputError(str(path), f"is no compressed ledger, or a damaged one: {error}") from None
+    if not unpacker.eof:
+        large = len(found) == _LARGEST_LEDGER
+        raise InputError(str(path), "unpacks to more than 1 GiB" if large else "is damaged: its end is missing")
+    found[_JOURNAL_MODE] = b"\1\1"  # a database in memory has no write-ahead log
+    return bytes(found)
 
 
 def _fault_of(error: sqlite3.Error, path: Path) -> InputError:
@@ -226,11 +246,3 @@ def _inode(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -19,15 +19,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """Contradiction of a claim by a plan.
-
-    Attributes
-    ----------
-    claim
-        The claim in words, such as ``optimal (spatial) 3.06``.
-    claimant, witness
-        Row that claims, and row with the feasible plan that contradicts it.
-    """
+    """Contradiction of a claim, such as ``optimal (spatial) 3.06``, by the feasible plan of the row ``witness``."""
 
     claim: str
     claimant: Row
@@ -41,23 +33,23 @@ class Refutation:
         )
 
 
+def by_instance(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return the rows of each instance, by its hash."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.instance_hash, []).append(row)
+    return found
+
+
 def refutations(rows: Iterable[Row], reaches: Mapping[str, Reach]) -> dict[str, Refutation]:
     """Return the refuted claims among ``rows`` by the key of the claimant.
 
-    Parameters
-    ----------
-    rows
-        Rows of one instance or of several.
-    reaches
-        Extent of the plan of each row with a plan, by key.
+    ``reaches`` has the extent of the plan of each row with a plan, by key.
     """
-    by_instance: dict[str, list[Row]] = {}
-    for row in rows:
-        # With another truth, plans are judged on other GPUs than they are made for.
-        if row.truth is None and row.objective != "scenarios":
-            by_instance.setdefault(row.instance_hash, []).append(row)
+    # With another truth, plans are judged on other GPUs than they are made for.
+    comparable = (row for row in rows if row.truth is None and row.objective != "scenarios")
     found: dict[str, Refutation] = {}
-    for group in by_instance.values():
+    for group in by_instance(comparable).values():
         witnesses = [row for row in group if row.feasible and row.value is not None and row.key in reaches]
         # The best plan comes first: it refutes whatever any plan of its class refutes.
         minimised = bool(witnesses) and witnesses[0].objective == "cost"

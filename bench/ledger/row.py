@@ -51,14 +51,7 @@ class Termination(StrEnum):
 class Part:
     """Entry of a JSON column that is exported as a column of its own.
 
-    Attributes
-    ----------
-    name, key
-        Name of the exported column, and key in the JSON column.
-    kind
-        ``str``, ``int`` or ``float``.
-    meaning, unit
-        As in ``About``.
+    ``name`` is that of the exported column, and ``key`` that of the entry. ``kind`` is ``str``, ``int`` or ``float``.
     """
 
     name: str
@@ -86,7 +79,7 @@ class About:
         Schema of a JSON column; ``replay_schema`` if that of replays differs, which have measurements and no decision
         time.
     bulk
-        Rank among the large columns, which stand behind all others in the SQL table; 0 for a small column.
+        Rank among the large columns, which come after all others in the SQL table; 0 for a small column.
     repeated
         Whether many rows have the same JSON value, so that its text is parsed once.
     """
@@ -127,7 +120,7 @@ _PARTS_OF_PROVENANCE = (
 class Row:
     """One run. The fields, in this order, are the columns of the ledger and the keys of its JSON form.
 
-    The fields with a default are those of a plan, empty in the row of a run without one, and ``scenarios``.
+    The fields with a default are those of a plan, empty in the row of a run without one, ``scenarios`` and ``duals``.
     """
 
     key: Annotated[str, About("SHA-256 over everything that can change the run; argument of `bench show`")]
@@ -320,10 +313,6 @@ class Column:
 
     Attributes
     ----------
-    name
-        Name of the field.
-    about
-        Annotation of the field.
     json_type
         Type of a value stored as JSON: ``dict`` or ``list``.
     type

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from typing_extensions import TypedDict  # pydantic supports that of the standard library from Python 3.12 on
 
 
-def _written_as_json(value: object, levels: int = 50) -> object:
+def _json(value: object, *, levels: int = 50) -> object:
     """Refuse infinite numbers, which Python reads from texts such as 1e400, and implausibly deep nesting."""
     if levels == 0:
         raise ValueError("nested too deeply")
@@ -21,12 +21,8 @@ def _written_as_json(value: object, levels: int = 50) -> object:
         if isinstance(inner, float) and not math.isfinite(inner):
             raise ValueError("a number is too large")
         if isinstance(inner, dict | list):
-            _written_as_json(inner, levels - 1)
+            _json(inner, levels=levels - 1)
     return value
-
-
-def _json(value: object) -> object:
-    return _written_as_json(value)
 
 
 def _encodable(value: object) -> object:

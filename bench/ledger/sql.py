@@ -104,7 +104,7 @@ def digest(values: Mapping[str, Any]) -> str:
 
 @cache
 def sql_columns() -> dict[str, str]:
-    """Return the SQL type of every column by its name, with the largest columns at the end.
+    """Return the SQL type of every column by its name; the largest columns come last.
 
     To reach a column, SQLite reads all columns before it.
     """
@@ -165,16 +165,9 @@ def shaped(column: str, value: Any, where: str, source: object = "plan") -> Any:
 
 
 def wrong_inside(column: str, source: object, value: object) -> str | None:
-    """Return the place and the reason of the first error in the value of a JSON column, or ``None``.
+    """Return the place and the reason of the first error in the value of a JSON column or of ``CHUNKS``, or ``None``.
 
-    Parameters
-    ----------
-    column
-        Column of the ledger, or ``CHUNKS``.
-    source
-        Source of the row, since replays have other schemas than simulations.
-    value
-        Object or list to check.
+    Replays have other schemas than simulations; ``source`` is that of the row.
     """
     try:
         _adapter(column, source != "plan").validate_python(value, strict=True)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from tempfile import gettempdir
-from types import TracebackType
 from typing import Any, Self
 
 from bench.ledger.bound_scope import Reach
@@ -73,14 +72,7 @@ _FAILED = ", ".join(f"'{ended}'" for ended in Termination if ended.failed)
 
 
 class Ledger:
-    """A ledger file.
-
-    Parameters
-    ----------
-    path
-        Path of the file.
-    create
-        Create the file and its folders if it does not exist.
+    """A ledger file; with ``create``, the file and its folders are created if they do not exist.
 
     Attributes
     ----------
@@ -89,12 +81,12 @@ class Ledger:
     named
         Path by which the ledger was opened.
     notice
-        What happened to the file, and where the rows are, in one line; ``None`` if nothing happened.
+        One line on a fault of the file and the place of its rows; ``None`` without a fault.
 
     Raises
     ------
     InputError
-        If the file does not exist (without ``create``), is no ledger, or was written by a newer version of the bench.
+        If the file does not exist (without ``create``), is no ledger, or is one of another version of the bench.
     """
 
     def __init__(self, path: Path | str, *, create: bool = False) -> None:
@@ -118,7 +110,7 @@ class Ledger:
             self.file.database.close()
 
     def secure(self) -> None:
-        """Check that the rows added since the last check are in the file of this name; otherwise, ``rescue`` all."""
+        """Check that the rows added since the last check are in the file at this path; otherwise ``rescue`` all."""
         if self._added and self.file.lost:
             self.rescue("was removed or replaced while runs were stored", whole=True)
         if not (added := self._added[self._secured :]):
@@ -144,7 +136,7 @@ class Ledger:
         Parameters
         ----------
         happened
-            What happened to the file, for ``notice``.
+            Fault of the file in words, for ``notice``.
         whole
             Whether to copy all other rows as well. A file that was removed or replaced can still be read.
 
@@ -192,15 +184,13 @@ class Ledger:
         try:
             self.file.database.backup(fresh.file.database)
             return fresh._holds(self._added)
-        except (sqlite3.Error, InputError):  # a file that was put in the place of this one shares its log
+        except (sqlite3.Error, InputError):  # a file put in the place of this one shares its log
             return False
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def add(self, row: Row, instance: Instance) -> bool:
@@ -213,7 +203,7 @@ class Ledger:
         InputError
             If ``instance`` has no file form (see ``instance_to_json``), or the ledger cannot be written.
         LockedLedgerError, DamagedLedgerError, LostLedgerError, UnwritableLedgerError
-            If this is why it cannot be written.
+            If that is the reason.
         """
         with self.file.explained():
             self.file.refuse_lost()
@@ -258,11 +248,10 @@ class Ledger:
 
     def insert(self, table: str, values: Mapping[str, Any]) -> bool:
         """Insert a record, given by column, unless its key exists; return whether it was inserted."""
-        with self.file.explained():
-            # Name the columns, since later ones are last in older files. All names come from the bench itself.
-            listed, places = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
-            insert = f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({places})"  # noqa: S608
-            return self.file.execute(insert, [*values.values()]).rowcount == 1
+        # Name the columns, since later ones are last in older files. All names come from the bench itself.
+        listed, places = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
+        insert = f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({places})"  # noqa: S608
+        return self.file.execute(insert, [*values.values()]).rowcount == 1
 
     def chunks(self, key: str) -> list[JsonObject]:
         """Return the stored chunks of the run with this key."""
@@ -298,7 +287,7 @@ class Ledger:
     def contradicted(self) -> list[str]:
         """Return the fingerprints of instances on which a feasible plan may contradict a claim of another run.
 
-        The classes of plans are not compared here, so most of what is found can be consistent.
+        The query does not compare the classes of the plans, so many of these claims hold nevertheless.
         """
         with self.file.explained():
             return [fingerprint for (fingerprint,) in self.file.execute(_CONTRADICTED)]
@@ -347,9 +336,8 @@ class Ledger:
         if not found:
             raise InputError(str(self.path), f'no run has a key that starts with "{key_prefix}"')
         several = ", ".join(row.key[: len(key_prefix) + 4] for row in found[:4])
-        raise InputError(
-            str(self.path), f'{len(found)} runs have a key that starts with "{key_prefix}": {several}, ...'
-        )
+        problem = f'{len(found)} runs have a key that starts with "{key_prefix}": {several}, ...'
+        raise InputError(str(self.path), problem)
 
     def instance(self, fingerprint: str) -> Instance:
         """Return a stored instance.

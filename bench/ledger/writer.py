@@ -25,7 +25,7 @@ _HAPPENED: dict[type[InputError], str] = {
     LostLedgerError: "was removed or replaced",
     DamagedLedgerError: "was damaged",
 }
-"""Event to report, by the error; other errors state their own."""
+"""Event in the report of a rescue, by error; other errors describe the event themselves."""
 
 
 class Writer:
@@ -85,10 +85,7 @@ class Writer:
     def settle(self, wakeup: int) -> None:
         """Wait until everything is written, at most ``BUSY_TIMEOUT_S``; then save the rest beside the ledger.
 
-        Parameters
-        ----------
-        wakeup
-            Descriptor that ends the wait when it becomes readable.
+        The wait also ends when the descriptor ``wakeup`` becomes readable.
         """
         if self._ledger is None:
             return

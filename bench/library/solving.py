@@ -18,7 +18,7 @@ from instances.library import Library, LibraryEntry
 
 
 class CheckTooLongError(Exception):
-    """A certificate whose check takes longer than the time limit."""
+    """The check of a certificate exceeds its time limit."""
 
 
 def solve(
@@ -32,16 +32,15 @@ def solve(
 ) -> None:
     """Run a scheduler on an entry, starting from its plan; write and tell each improvement.
 
-    The entry is written after the run and again after the check; an interruption keeps the plans of the run.
+    The newest plan that improves the entry is written when the run ends, also by Ctrl-C. The bound is written after
+    the check of its certificate.
 
     Parameters
     ----------
-    library, name
-        The library and the entry.
-    scheduler, by
-        The scheduler, and the name that the entry credits.
+    name, by
+        Name of the entry, and the name that it credits.
     time_limit_s, check_limit_s
-        Limits of the scheduler's run, and of the check of its certificate in seconds of computing.
+        Limits of the scheduler's run, and of making and checking a certificate, in seconds of computing.
     tell
         Function that receives each improvement.
     """
@@ -73,7 +72,7 @@ def solve(
 
 
 def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> tuple[Submission, LibraryEntry] | None:
-    """Return the entry with the bound of a run, whose certificate is checked first; ``None`` without one."""
+    """Check the certificate of a run; return the result and the entry as ``with_bound`` does, ``None`` without one."""
     duals = [node for node in outcome.proof if isinstance(node, Duals)]
     if not all(isfinite(x) for node in duals for x in (*node.workloads, *node.gpus)):
         return None
@@ -90,7 +89,7 @@ def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> t
             raise CheckTooLongError
 
     value, scope = (None, None) if bound is None else (bound.value, asdict(bound))
-    data = certificate(entry.instance, entry.plan, nodes, value, scope)
+    data = certificate(entry.instance, entry.plan, nodes, value, scope, in_time)
     verdict = check(data, entry.instance.name, in_time)
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.certificate.checking import ProofVerdict, check
-from bench.certificate.search import Progress, ignore
+from bench.certificate.contents import Progress, ignore
 from bench.judging.judge import check_belongs, judge
 from bench.provenance import distribution_version
 from instances import InputError, Plan, PlanClass
@@ -21,10 +21,8 @@ class Submission:
 
     Attributes
     ----------
-    name
-        Name of the entry.
     new_best, new_bound
-        Whether it improves the entry's plan, and its bound.
+        Whether it improves the plan and the bound of the entry called ``name``.
     sentence
         The result in words.
     """
@@ -40,19 +38,17 @@ def submit(library: Library, data: object, where: str, by: str, progress: Progre
 
     Parameters
     ----------
-    library
-        The library.
     data, where
         Content of the file, as parsed from JSON, and the place that errors name.
     by
         Name that the entry credits.
     progress
-        As of ``bench.certificate.checking.check``.
+        See ``bench.certificate.checking.check``.
 
     Raises
     ------
     InputError
-        If the data is neither, belongs to no entry, or the library cannot be written.
+        If the data is neither a plan nor a certificate, belongs to no entry, or the library cannot be written.
     """
     if isinstance(data, dict) and "claim" in data:
         return _submit_certificate(library, data, where, by, progress)
@@ -65,7 +61,7 @@ def submit(library: Library, data: object, where: str, by: str, progress: Progre
 
 
 def with_plan(entry: LibraryEntry, plan: Plan, by: str, where: str = "plan") -> tuple[Submission, LibraryEntry]:
-    """Return the entry with a plan if that is better than its own, and the result of the comparison."""
+    """Compare a plan with that of an entry; return the result, and the entry with the better plan."""
     instance = entry.instance
     name = instance.name
     check_belongs(plan, instance, where)
@@ -73,8 +69,8 @@ def with_plan(entry: LibraryEntry, plan: Plan, by: str, where: str = "plan") -> 
         why = "entries have plans with one slot per gpulet and each workload on one GPU"
         return Submission(name, False, False, f"{name}: refused: the plan is {plan.plan_class}; {why}"), entry
     verdict = judge(plan, instance)
-    if not verdict.feasible or verdict.value is None:
-        reason = verdict.violations[0].message if verdict.violations else "it has no value"
+    if not verdict.feasible:
+        reason = verdict.violations[0].message
         return Submission(name, False, False, f"{name}: refused: the plan is infeasible: {reason}"), entry
     if entry.value is not None and not better(verdict.value, entry.value, instance.objective):
         relation = "is worse than" if better(entry.value, verdict.value, instance.objective) else "ties with"
@@ -100,7 +96,7 @@ def _submit_certificate(
     if data.get("plan") is not None:
         plan, entry = with_plan(entry, plan_from_json(data["plan"], f"{where}: plan"), by, f"{where}: plan")
         sentence = f"{plan.sentence}; {found.sentence}"
-        found = Submission(found.name, plan.new_best, found.new_bound, sentence)
+        found = replace(found, new_best=plan.new_best, sentence=sentence)
     if found.new_best or found.new_bound:
         library.write(entry)
     return found
@@ -109,7 +105,7 @@ def _submit_certificate(
 def with_bound(
     entry: LibraryEntry, data: Mapping[str, Any], verdict: ProofVerdict, by: str
 ) -> tuple[Submission, LibraryEntry]:
-    """Return the entry with the bound of a proven certificate if that is stronger than its own.
+    """Compare a proven bound with that of an entry; return the result, and the entry with the better one.
 
     Bounds on split plans hold for spatial ones, too.
     """
@@ -125,5 +121,5 @@ def with_bound(
 
 
 def credit(by: str) -> Credit:
-    """Return the credit for a finding of today with this version of the bench."""
+    """Return the credit for a finding with this version of the bench on this day."""
     return Credit(by, distribution_version("gpushare-bench") or "", datetime.now(UTC).date().isoformat())

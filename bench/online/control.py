@@ -23,14 +23,8 @@ LEAST_PERIOD_S = 0.001
 class Pace:
     """Durations of an online run, in simulated seconds.
 
-    Attributes
-    ----------
-    seconds
-        Duration of the run.
-    period_s
-        Time from one decision to the next.
-    reorganisation_s
-        Time from a decision until new processes are ready. gpulet: 10 to 15 s (arXiv'21, Sec. 5).
+    A decision is made every ``period_s``. New processes are ready ``reorganisation_s`` after it; gpulet: 10 to 15 s
+    (arXiv'21, Sec. 5).
     """
 
     seconds: float
@@ -66,12 +60,12 @@ def online_instance(instance: Instance) -> Instance:
     if instance.services:
         raise InputError(instance.name, "has language-model services, whose requests an online run cannot move")
     if instance.objective in (Objective.GOODPUT, Objective.COLOCATION):
-        raise InputError(instance.name, f"has the objective {instance.objective}, which an online run does not support")
+        raise InputError(instance.name, f"has the objective {instance.objective}; expected cost, scale or capacity")
     return replace(instance, objective=Objective.COST) if instance.objective is Objective.SCALE else instance
 
 
 class Online:
-    """One online run.
+    """One online run. The wall time of decisions has no effect on it.
 
     Parameters
     ----------
@@ -79,14 +73,6 @@ class Online:
         The first plan.
     instance
         The instance of the plan, as ``online_instance`` returns it.
-    policy
-        Policy that decides on the next plans.
-    requests
-        Requests of each workload.
-    pace
-        Durations in simulated time; the wall time of decisions has no effect.
-    seed
-        Seed of the simulation.
     truth
         Instance with the true figures of the GPUs; ``instance`` by default.
     without_headroom

@@ -18,7 +18,7 @@ _PEAKS = ((0.0, 1200.0, 4.0), (1400.0, 2900.0, 6.0))
 """Begin, end and height of each wave; the height is a multiple of the rate between the waves."""
 
 _LAG_S = 150.0
-"""Time over which the starts of the workloads are spread; neighbours start this divided by their number apart."""
+"""Time over which the starts of the workloads are spread evenly."""
 
 
 def waves(instance: Instance) -> dict[str, Trace]:
@@ -39,14 +39,7 @@ def waves(instance: Instance) -> dict[str, Trace]:
 
 
 def read_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trace]:
-    """Read ``FILE`` or ``WORKLOAD=FILE`` texts: a trace for all workloads, or for one of them.
-
-    Parameters
-    ----------
-    texts
-        Option values; for each workload the last one counts.
-    instance
-        Instance of the workloads.
+    """Read traces, ``FILE`` for all workloads or ``WORKLOAD=FILE`` for one; the last one of a workload counts.
 
     Raises
     ------
@@ -72,14 +65,8 @@ def read_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trace]:
 def streams(traces: Mapping[str, Trace], instance: Instance, seconds: float, seed: int) -> dict[str, Stream]:
     """Return the requests of every workload: independent Poisson processes whose rates follow the traces.
 
-    Parameters
-    ----------
-    traces
-        Shape of the rate by workload; it is scaled so that the mean rate over the run is that of the instance.
-    instance, seed
-        Instance of the workloads, and seed of their requests.
-    seconds
-        Duration of the run. A longer trace is used from its start; a shorter one repeats.
+    A trace longer than the run is used from its start; a shorter one repeats. Each is scaled so that its mean rate is
+    the workload's.
 
     Raises
     ------

@@ -1,7 +1,8 @@
 """Observation of a serving system: counts by workload over an interval."""
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, fields
+from operator import add, attrgetter, sub
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,10 @@ from instances.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """Observation of an interval; every array has shape (workloads,).
+    """Observation of an interval of ``seconds``; every array has shape (workloads,).
 
     Attributes
     ----------
-    seconds
-        Length of the interval.
     came
         Requests that arrived.
     served, late, dropped
@@ -40,24 +39,19 @@ class Seen:
         return cls(0.0, none, none, none, none, np.zeros(workloads))
 
     def __add__(self, other: "Seen") -> "Seen":
-        return Seen(
-            self.seconds + other.seconds,
-            self.came + other.came,
-            self.served + other.served,
-            self.late + other.late,
-            self.dropped + other.dropped,
-            self.service_ms + other.service_ms,
-        )
+        return Seen(*map(add, _fields(self), _fields(other)))
 
     def __sub__(self, other: "Seen") -> "Seen":
-        return Seen(
-            self.seconds - other.seconds,
-            self.came - other.came,
-            self.served - other.served,
-            self.late - other.late,
-            self.dropped - other.dropped,
-            self.service_ms - other.service_ms,
-        )
+        return Seen(*map(sub, _fields(self), _fields(other)))
+
+    def of_workload(self, w: int) -> dict[str, Any]:
+        """Return the counts of one workload as JSON values."""
+        return {
+            "requests": int(self.came[w]),
+            "throughput_rps": float(self.throughput_rps[w]),
+            "late": int(self.late[w]),
+            "dropped": int(self.dropped[w]),
+        }
 
     @property
     def rate_rps(self) -> Floats:
@@ -84,3 +78,6 @@ class Seen:
         """Fraction of the finished requests that were late or dropped."""
         ended = int((self.served + self.dropped).sum())
         return int(self.violations.sum()) / ended if ended else 0.0
+
+
+_fields = attrgetter(*(each.name for each in fields(Seen)))

@@ -23,16 +23,16 @@ class SchedulerError(Exception):
 
 
 class Planner:
-    """Caller of a scheduler that requests plans for the current rates.
+    """Caller of a scheduler: it requests plans for the current rates.
 
     Parameters
     ----------
     spec
         Name of the scheduler; in ``b@a``, scheduler ``b`` starts from the plan of ``a``.
-    parameters
-        Overrides such as ``name.field=value``.
     instance
         Instance whose rates are replaced.
+    parameters
+        Overrides such as ``name.field=value``.
     headroom
         Factor on every predicted latency while planning. If the scheduler finds no plan, it is called again with 1.
     time_limit_s, seed
@@ -76,7 +76,8 @@ class Planner:
         self.calls_s: list[float] = []
         self.without_headroom = False
         for scheduler in self._schedulers:
-            getattr(scheduler, "warm", _nothing)()
+            if (warm := getattr(scheduler, "warm", None)) is not None:
+                warm()
 
     def first(self) -> Plan:
         """Return a plan for the rates of the instance.
@@ -95,14 +96,9 @@ class Planner:
         return found
 
     def plan(self, rates_rps: Floats, start: Plan | None = None) -> Plan | None:
-        """Return a plan, or ``None`` if the scheduler finds no plan within the pool.
+        """Return a plan for rates above 0, shape (workloads,), or ``None`` if the scheduler finds none within the pool.
 
-        Parameters
-        ----------
-        rates_rps
-            Rate of each workload, above 0, shape (workloads,).
-        start
-            The current plan.
+        The scheduler may start from the plan ``start``.
 
         Raises
         ------
@@ -145,7 +141,3 @@ class Planner:
         if (reason := no_simulation(plan, asked)) is not None:
             raise SchedulerError(f"{self.name}: its plan cannot be served: {reason}")
         return all(violation.kind != "pool" for violation in verdict.violations)
-
-
-def _nothing() -> None:
-    """Do nothing, for schedulers without ``warm``."""

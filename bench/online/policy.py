@@ -30,34 +30,20 @@ class PeriodDecision:
 
 
 class OnlinePolicy(Protocol):
-    """Policy that decides once per period.
-
-    Attributes
-    ----------
-    period_s
-        Default length of a period.
-    """
+    """Policy that decides once per period; ``period_s`` is the default length of a period."""
 
     period_s: ClassVar[float]
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Return the decision after a period.
-
-        Parameters
-        ----------
-        plan
-            The active plan; a GPU keeps its position.
-        seen
-            Observation of the period that has just ended.
-        """
+        """Return the decision after the period that ``seen`` describes; GPUs keep their positions in the plan."""
         ...
 
     def standby(self, plan: Plan) -> Plan | None:
-        """Return the plan whose processes stay ready in addition to those of ``plan``, or ``None``."""
-        ...
+        """Return the plan whose processes stay ready in addition to those of ``plan``; ``None`` by default."""
+        return None
 
 
-class Static:
+class Static(OnlinePolicy):
     """Policy that keeps the first plan."""
 
     period_s: ClassVar[float] = 20.0
@@ -66,11 +52,8 @@ class Static:
         """Keep the plan."""
         return PeriodDecision()
 
-    def standby(self, plan: Plan) -> None:
-        """Return no standby plan."""
 
-
-class Reschedule:
+class Reschedule(OnlinePolicy):
     """Policy that estimates the rates by an exponentially weighted moving average and schedules in every period.
 
     The papers do not give the weight of the average. They reschedule when rates change, which is always the case under
@@ -78,8 +61,6 @@ class Reschedule:
 
     Parameters
     ----------
-    planner
-        Planner for new plans.
     instance
         Instance whose rates are the first estimate.
     weight
@@ -103,6 +84,3 @@ class Reschedule:
         if found is None:
             return PeriodDecision(unschedulable=True)
         return PeriodDecision(found, without_headroom=self._planner.without_headroom)
-
-    def standby(self, plan: Plan) -> None:
-        """Return no standby plan: new processes take the time of a reorganisation."""

@@ -31,8 +31,6 @@ class Period:
 
     Attributes
     ----------
-    begin_s
-        Begin of the period.
     seen
         Observation; it counts requests that finish in the period and may have arrived earlier.
     plan
@@ -42,8 +40,6 @@ class Period:
     memory_pct
         Peak memory on the fullest GPU, including processes in preparation or on standby. Above 100 the switch would be
         impossible. ``None`` for MIG.
-    answer
-        Action at the end of the period.
     without_headroom
         Whether its plan was made without the requested headroom, because none was found with it.
     """
@@ -83,29 +79,13 @@ class Period:
             "late": int(seen.late.sum()),
             "dropped": int(seen.dropped.sum()),
             "violation_rate": seen.violation_rate,
-            "workloads": {
-                name: {
-                    "requests": int(seen.came[w]),
-                    "throughput_rps": float(seen.throughput_rps[w]),
-                    "late": int(seen.late[w]),
-                    "dropped": int(seen.dropped[w]),
-                }
-                for w, name in enumerate(ids)
-            },
+            "workloads": {name: seen.of_workload(w) for w, name in enumerate(ids)},
         }
 
 
 @dataclass(frozen=True, slots=True)
 class OnlineRun:
-    """An online run, or a part of one.
-
-    Attributes
-    ----------
-    ids
-        Ids of the workloads.
-    periods
-        At least one period.
-    """
+    """An online run, or a part of one, of at least one period; ``ids`` are those of the workloads."""
 
     ids: tuple[str, ...]
     periods: tuple[Period, ...]
@@ -164,10 +144,7 @@ class OnlineRun:
             "workloads": [
                 {
                     "id": name,
-                    "requests": int(seen.came[w]),
-                    "throughput_rps": float(seen.throughput_rps[w]),
-                    "late": int(seen.late[w]),
-                    "dropped": int(seen.dropped[w]),
+                    **seen.of_workload(w),
                     "violation_rate": float(seen.violations[w] / max(1, seen.served[w] + seen.dropped[w])),
                 }
                 for w, name in enumerate(self.ids)

@@ -5,22 +5,14 @@ from dataclasses import replace
 from typing import ClassVar
 
 from bench.online.observation import Seen
-from bench.online.policy import PeriodDecision
+from bench.online.policy import OnlinePolicy, PeriodDecision
 from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
 from instances.tables import gpu_tables
 from instances.view import View
 
 
 class Shares:
-    """Permitted shares of the GPUs of an instance.
-
-    Parameters
-    ----------
-    instance
-        Instance whose GPUs are not partitioned by MIG.
-    policy
-        Policy that changes the shares, for error messages.
-    """
+    """Permitted shares of the GPUs of an instance without MIG; ``policy`` is the one that error messages name."""
 
     def __init__(self, instance: Instance, policy: str) -> None:
         if instance.partition is Partition.MIG:
@@ -65,17 +57,12 @@ EXTRA_PCT = 10.0
 """Additional share of a shadow process, in percent of a GPU: the largest prediction error in the paper (Sec. 5.2)."""
 
 
-class Shadow:
+class Shadow(OnlinePolicy):
     """Policy that moves a workload that violates its SLO to its shadow process, which has a larger share.
 
     The policy computes no new plan. A workload has one shadow process, so it moves at most once. The paper checks the
     P99 latency of one second and checks again after half a second; here one check decides. If two workloads on one GPU
     need the free share, one of them moves, and the shadow of the other gets the rest.
-
-    Parameters
-    ----------
-    instance
-        The served instance.
     """
 
     period_s: ClassVar[float] = 1.0
@@ -118,18 +105,13 @@ STEP_PCT = 10.0
 """Largest change of a share at a time, in percent of a GPU; a choice of this bench, as the papers give no bound."""
 
 
-class Reactive:
+class Reactive(OnlinePolicy):
     """Policy that tunes the batch and share of each workload from its own measurements, without a performance model.
 
     The target time of a batch is half the SLO. The batch size changes by at most a factor of two, as if the time of a
     batch were proportional to its size. The share grows if the workload violates its SLO or its batches are slower than
     the target. It shrinks if neither holds and the batches are faster than the target by more than the band. A gpulet
     with several slots or without served requests does not change. The number of GPUs does not change.
-
-    Parameters
-    ----------
-    instance
-        The served instance.
     """
 
     period_s: ClassVar[float] = 20.0
@@ -146,9 +128,6 @@ class Reactive:
                 if len(gpulet.slots) == 1 and gpulet.duty_cycle_ms is None:
                     changed = with_gpulet(changed, position, number, self._tuned(changed, position, gpulet, seen))
         return PeriodDecision(None if changed == plan else changed)
-
-    def standby(self, plan: Plan) -> None:
-        """Return no standby plan."""
 
     def _tuned(self, plan: Plan, position: int, gpulet: Gpulet, seen: Seen) -> Gpulet:
         gpu, (slot,) = plan.gpus[position], gpulet.slots

@@ -1,11 +1,11 @@
 """Backends of a replay: one for each way to share a device."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from bench.replay import mps
 from bench.replay.gpus import HostGpu, required_gpus
@@ -29,16 +29,8 @@ class WorkerSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class Backend(Protocol):
-    """A way to share a device.
-
-    Attributes
-    ----------
-    name
-        Its name on the command line.
-    device
-        The device of its workers: see ``bench.replay.device.loader``.
-    """
+class Backend:
+    """A way to share a device: its ``name`` on the command line, and the ``device`` of its workers (``loader``)."""
 
     name: ClassVar[str]
     device: ClassVar[str]
@@ -51,16 +43,19 @@ class Backend(Protocol):
         InputError
             If the host cannot; the message names the missing resource and a remedy.
         """
+        raise NotImplementedError
 
     def running(self) -> AbstractContextManager[Mapping[str, str]]:
-        """Start the services that the workers need; yield the environment variables that point to them."""
+        """Start the services that the workers need, by default none; yield the variables that point to them."""
+        return nullcontext({})
 
     def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
         """Divide the executors of a serving plan among workers."""
+        raise NotImplementedError
 
 
-class Cpu:
-    """One process on the host's cores per executor, each with a tiny model; its times are not those of a GPU."""
+class Cpu(Backend):
+    """One process per executor on the host's cores; it serves a tiny model, whose times say nothing about a GPU."""
 
     name: ClassVar[str] = "cpu"
     device: ClassVar[str] = "cpu"
@@ -71,22 +66,16 @@ class Cpu:
         if free_mib is not None and needed_mib > free_mib:
             raise _does_not_fit(self.name, "the host", needed_mib, free_mib)
 
-    def running(self) -> AbstractContextManager[Mapping[str, str]]:
-        """Start nothing: the workers need no service."""
-        return nullcontext({})
-
     def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
         """Return one worker per executor."""
         return [WorkerSpec((number,)) for number in range(len(plan.executors))]
 
 
-class _GpuBackend:
+class _GpuBackend(Backend):
     """Base of the backends on GPUs; GPU k of the plan is GPU k of the host."""
 
-    name: ClassVar[str]
-
-    def __init__(self) -> None:
-        self.gpus: list[HostGpu] = []
+    gpus: Sequence[HostGpu] = ()
+    needed_mib: Sequence[float] = ()
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check that the host has enough GPUs and that their free memory holds the plans."""
@@ -94,21 +83,18 @@ class _GpuBackend:
         self.gpus = required_gpus(where, "use --backend cpu or sim")
         wanted = max(len(plan.gpu_types) for plan in plans)
         if wanted > len(self.gpus):
-            raise InputError(where, f"the plan uses {wanted} GPUs; this host has {len(self.gpus)}")
+            problem = f"the plan uses {wanted} GPUs; this host has {len(self.gpus)}; use --backend cpu or sim"
+            raise InputError(where, problem)
         for plan in plans:
             for executor in plan.executors:
                 for slot in executor.slots:
                     input_shape(slot.model, where)  # fails here, before any worker starts
-        for position, gpu in enumerate(self.gpus[:wanted]):
+        self.needed_mib = [sum(plan.memory_mib(position) for plan in plans) for position in range(wanted)]
+        for position, (gpu, needed_mib) in enumerate(zip(self.gpus, self.needed_mib, strict=False)):
             if gpu.mig:
-                raise InputError(where, f"GPU {position} is in MIG mode; a replay needs a whole GPU")
-            needed_mib = sum(plan.memory_mib(position) for plan in plans)
+                raise InputError(where, f"GPU {position} is in MIG mode; a replay needs a whole GPU; disable MIG")
             if needed_mib > gpu.free_mib:
                 raise _does_not_fit(self.name, f"GPU {position}", needed_mib, gpu.free_mib)
-
-    def running(self) -> AbstractContextManager[Mapping[str, str]]:
-        """Start nothing: the workers need no service."""
-        return nullcontext({})
 
     def _seeing(self, gpu: int) -> dict[str, str]:
         return {"CUDA_VISIBLE_DEVICES": self.gpus[gpu].uuid}
@@ -126,13 +112,10 @@ class Mps(_GpuBackend):
         if which(mps.CONTROL) is None:
             problem = f"needs {mps.CONTROL}, a part of NVIDIA's driver, on the path; install it or use --backend green"
             raise InputError("--backend mps", problem)
-        self._needed_mib = [sum(plan.memory_mib(position) for plan in plans) for position in range(len(self.gpus))]
 
-    @contextmanager
-    def running(self) -> Iterator[Mapping[str, str]]:
+    def running(self) -> AbstractContextManager[Mapping[str, str]]:
         """Run the MPS control daemon."""
-        with mps.daemon() as variables:
-            yield variables
+        return mps.daemon()
 
     def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
         """Return one worker per executor; workers divide the free memory in proportion to the catalogue's figures."""
@@ -140,7 +123,7 @@ class Mps(_GpuBackend):
 
     def _environment(self, executor: Executor) -> dict[str, str]:
         gpu = executor.gpu
-        memory_mib = self.gpus[gpu].free_mib * executor.memory_mib / self._needed_mib[gpu]
+        memory_mib = self.gpus[gpu].free_mib * executor.memory_mib / self.needed_mib[gpu]
         return self._seeing(gpu) | mps.client(executor.share_pct, memory_mib)
 
 
@@ -172,7 +155,7 @@ class Green(_OneProcess):
 
 
 class StreamBackend(_OneProcess):
-    """One thread per executor with a CUDA stream and no share; it shows the cost of sharing without MPS."""
+    """One thread per executor with a CUDA stream of its own; nothing enforces the shares."""
 
     name: ClassVar[str] = "stream"
     device: ClassVar[str] = "cuda"

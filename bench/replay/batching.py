@@ -12,8 +12,6 @@ class SlotQueue:
 
     Attributes
     ----------
-    batch, timeout_ms, slo_ms
-        Batch size, timeout and SLO of the slot.
     one_ms, full_ms
         Measured times of a batch of one and of a full batch; other sizes are interpolated linearly.
     waiting
@@ -46,26 +44,20 @@ class SlotQueue:
 class ExecutorQueues:
     """Queues of the slots of one executor: the batch that is ready first starts first.
 
-    Parameters
-    ----------
-    queues
-        One queue per slot.
-    dropping
-        Whether a request that already misses its SLO is dropped when its batch starts.
+    With ``dropping``, a request is dropped if its batch starts too late for its SLO.
     """
 
     def __init__(self, queues: Sequence[SlotQueue], dropping: bool) -> None:
         self.queues, self._dropping = queues, dropping
 
     def next(self) -> tuple[float, int]:
-        """Return the time at which the next batch is ready and its slot; the time is infinite if no request waits."""
+        """Return the time at which the next batch is ready, infinite if no request waits, and its slot."""
         return min((queue.ready_ms, slot) for slot, queue in enumerate(self.queues))
 
     def take(self, slot: int, now_ms: float) -> tuple[list[int], list[int]]:
         """Return the requests of the slot's batch that starts now, and the dropped requests.
 
-        The batch is empty if, after the drops, no request is left, the batch is not ready yet, or another slot is
-        first.
+        After drops, the batch is empty if it is not ready any more or another slot is first.
         """
         queue = self.queues[slot]
         waiting = queue.waiting

@@ -3,50 +3,46 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from statistics import median
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from bench.replay.green import multiprocessors
-from bench.replay.nets.building import build, example_input, settle
+from bench.replay.nets.building import build, example_input, settled
 
 TINY = "tiny-cnn"
 """Net that a CPU serves instead of every model: a replay there tests the serving, not the models."""
 
-_FEWEST, _MOST_S = 5, 0.3
-"""Smallest number of timed batches, and the seconds of timing."""
+_FEWEST, _LEAST_S = 5, 0.3
+"""Smallest number of timed batches, and shortest time for which batches are timed, in seconds."""
 
 _LOADING = threading.Lock()
 """Lock for loading one net at a time: random numbers and synchronising fail while another thread captures a graph."""
 
 
-class Split(NamedTuple):
-    """Upload and computation time of a batch; the rest of its time is the download and the host's work."""
-
-    upload_ms: float
-    compute_ms: float
-
-
 class Net(Protocol):
     """A model with buffers for its batches."""
 
-    def run(self, size: int) -> Split:
-        """Serve a batch of ``size`` from buffer to buffer."""
+    def run(self, size: int) -> tuple[float, float]:
+        """Serve a batch of ``size`` from buffer to buffer, and return its upload and computation time in ms.
+
+        The rest of its time is the download and the host's work.
+        """
 
 
 class CpuNet:
-    """A tiny model on the CPU."""
+    """A model on the CPU, with as many threads as the process has."""
 
-    def __init__(self, batch: int) -> None:
-        self._net = build(TINY)
-        self._host = example_input(TINY, batch)
+    def __init__(self, model: str, batch: int, half: bool = False) -> None:
+        self._net = build(model, half)
+        self._host = example_input(model, batch, half)
         self._input = torch.empty_like(self._host)
         self._output = self._net(self._host)
 
-    def run(self, size: int) -> Split:
+    def run(self, size: int) -> tuple[float, float]:
         """Serve a batch of ``size``."""
         begin = time.perf_counter()
         self._input[:size].copy_(self._host[:size])
@@ -54,21 +50,14 @@ class CpuNet:
         output = self._net(self._input[:size])
         computed = time.perf_counter()
         self._output[:size].copy_(output)
-        return Split(1000.0 * (uploaded - begin), 1000.0 * (computed - uploaded))
+        return 1000.0 * (uploaded - begin), 1000.0 * (computed - uploaded)
 
 
 class CudaNet:
-    """A model on a GPU that runs its batches on one stream and keeps its requests in pinned memory.
+    """A model on a GPU that runs batches of at most ``batch`` on one stream and keeps its requests in pinned memory.
 
-    Parameters
-    ----------
-    model, batch, half
-        Name, largest batch, and whether the model runs in half precision.
-    graphs
-        Whether batches are captured as CUDA graphs. Graphs exist for powers of two and for the largest batch; other
-        sizes run the next larger graph.
-    stream
-        The CUDA stream.
+    With ``graphs``, batches are CUDA graphs: one per power of two and one for the largest batch. Other sizes run the
+    next larger graph.
     """
 
     def __init__(self, model: str, batch: int, half: bool, graphs: bool, stream: torch.cuda.Stream) -> None:
@@ -83,9 +72,7 @@ class CudaNet:
 
     def _load(self, model: str, batch: int, half: bool) -> None:
         with torch.device("cuda"), torch.cuda.stream(self._stream):
-            net = build(model)
-            settle(net, example_input(model, 2))
-            self._net = net.half() if half else net
+            self._net = settled(model, half)
             self._input = example_input(model, batch, half)
             self._outputs = _flat(self._net(self._input))
             self._stream.synchronize()
@@ -103,7 +90,7 @@ class CudaNet:
                 outputs = _flat(self._net(self._input[:size]))
             self._graphs[size] = graph, outputs
 
-    def run(self, size: int) -> Split:
+    def run(self, size: int) -> tuple[float, float]:
         """Serve a batch of ``size``."""
         begin, uploaded, computed, done = self._events
         captured = next((known for known in self._graphs if known >= size), None)
@@ -121,11 +108,11 @@ class CudaNet:
                 result[:size].copy_(output[:size], non_blocking=True)
             done.record()
         done.synchronize()
-        return Split(begin.elapsed_time(uploaded), uploaded.elapsed_time(computed))
+        return begin.elapsed_time(uploaded), uploaded.elapsed_time(computed)
 
 
 def _flat(outputs: Any) -> list[Tensor]:
-    """Return the outputs of a net as a list: detection nets give several tensors."""
+    """Return the outputs of a net as a list; nets of one's own may give several tensors."""
     return [outputs] if isinstance(outputs, Tensor) else list(outputs)
 
 
@@ -135,30 +122,26 @@ Loader = Callable[[str, int], Net]
 
 @contextmanager
 def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[Loader]:
-    """Make this thread an executor on ``device`` and yield its function that loads models.
+    """Make this thread an executor on ``device`` and yield a function that loads models.
 
     Parameters
     ----------
     device
         ``cpu``; ``cuda``: the whole GPU that the process sees, which MPS may limit; ``green``: a green context on it.
     half, graphs
-        See ``CudaNet``.
+        Whether models run in half precision, and as CUDA graphs.
     share_pct
         Share of the multiprocessors for a green context.
     """
-    with ExitStack() as stack:
-        stack.enter_context(torch.inference_mode())
+    with torch.inference_mode():
         if device == "cpu":
-            yield lambda _, batch: CpuNet(batch)
+            yield lambda _, batch: CpuNet(TINY, batch)
             return
-        own = _green_stream(share_pct) if device == "green" else _plain_stream()
-        stream = stack.enter_context(own)
-        yield lambda model, batch: CudaNet(model, batch, half, graphs, stream)
-
-
-@contextmanager
-def _plain_stream() -> Iterator[torch.cuda.Stream]:
-    yield torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        own: AbstractContextManager[torch.cuda.Stream] = (
+            _green_stream(share_pct) if device == "green" else nullcontext(torch.cuda.Stream())  # type: ignore[no-untyped-call]
+        )
+        with own as stream:
+            yield lambda model, batch: CudaNet(model, batch, half, graphs, stream)
 
 
 @contextmanager
@@ -179,7 +162,7 @@ def use_one_thread() -> None:
 def batch_ms(net: Net, size: int) -> float:
     """Return the time of a batch of ``size`` in ms: the median of several runs on the host's clock."""
     found: list[float] = []
-    end = time.perf_counter() + _MOST_S
+    end = time.perf_counter() + _LEAST_S
     while len(found) < _FEWEST or time.perf_counter() < end:
         begin = time.perf_counter()
         net.run(size)

@@ -1,8 +1,7 @@
-"""Open-loop load generator: it sends each request at its scheduled time, independently of earlier requests."""
+"""Open-loop load generator: it sends each request at its scheduled time, even if earlier ones are not served yet."""
 
 import os
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -11,18 +10,13 @@ from bench.replay.process import Channel, Clock, Message, end_with, go_first, ru
 from bench.replay.recording import DROPPED, NO_SLOT, SharedRequests
 
 SENT = struct.Struct("<II")
-"""Message that a worker reads for a request: its number, and the slot within the executor."""
+"""Message to a worker about a request: its number, and the position of its slot in the executor."""
 
 
 class Route:
     """Routing of one workload's requests to its slots in proportion to their planned rates.
 
-    It is the smooth weighted round robin of ``bench.simulation.routing``.
-
-    Parameters
-    ----------
-    slots
-        Number and planned rate of each slot.
+    It is the smooth weighted round robin of ``bench.simulation.routing``. A slot is a number and a planned rate.
     """
 
     def __init__(self, slots: Sequence[tuple[int, float]]) -> None:
@@ -54,15 +48,15 @@ def send(
     Parameters
     ----------
     shared
-        The requests, and the serving plan that is active.
+        The requests, and the number of the active serving plan.
     routes
         Routing of the requests, by serving plan and workload.
     deliver
-        Sends a request to a slot.
+        Function that sends a request to a slot.
     leave
-        Closes a serving plan that gets no more requests.
+        Function that closes a serving plan, which then gets no more requests.
     clock, sleep
-        The time since the beginning of the replay, in ms; waits for a number of ms.
+        Functions that return the time since the beginning of the replay, and wait, in ms.
     """
     requests = shared.requests
     sent_ms, slots, outcomes = requests["sent_ms"], requests["slot"], requests["outcome"]
@@ -86,7 +80,7 @@ def send(
 
 
 def main(channel: Channel, messages: Iterator[Message]) -> None:
-    """Generate the load that the driver describes, and end after the last request."""
+    """Send the requests of the driver's order, and end after the last one."""
     order = next(messages)
     stay_on(order["cores"])
     shared = SharedRequests(order["requests"])
@@ -94,7 +88,7 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
     descriptor = {executor: fd for plan in inboxes for executor, fd in plan.items()}
     for fd in descriptor.values():
         os.set_blocking(fd, False)
-    places: list[tuple[int, int]] = [tuple(place) for place in order["places"]]
+    places: list[tuple[int, int]] = order["places"]
 
     def deliver(request: int, slot: int) -> None:
         executor, place = places[slot]
@@ -115,4 +109,4 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
 
 
 if __name__ == "__main__":
-    run_child(main, sys.argv[1:])
+    run_child(main)

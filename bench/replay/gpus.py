@@ -6,7 +6,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import nan
 from typing import Any, Self
@@ -40,10 +40,8 @@ class HostGpu:
 
     Attributes
     ----------
-    uuid, product, driver
-        UUID, name of the product, and version of the driver.
-    free_mib
-        Free device memory.
+    product, driver
+        Name of the product, and version of the driver.
     mig
         Whether the GPU is in MIG mode.
     compute_mode
@@ -119,10 +117,10 @@ class GpuState:
     ----------
     at_s
         Time on the monotonic clock, which all processes of a host share.
-    power_w, frequency_mhz
-        Power draw, and clock of the multiprocessors.
+    frequency_mhz
+        Clock of the multiprocessors.
     utilisation_pct
-        Part of the last sampling period in which a kernel ran.
+        Part of NVML's last sampling period in which a kernel ran.
     """
 
     at_s: float
@@ -132,31 +130,25 @@ class GpuState:
 
 
 class GpuSensor:
-    """Sensors of a GPU, open until ``close``.
-
-    Parameters
-    ----------
-    index
-        Index of the GPU.
+    """Sensors of the GPU at ``index``, open until ``close``.
 
     Raises
     ------
     OSError
-        If there is no library, driver or such GPU.
+        If there is no driver or no such GPU.
+    ModuleNotFoundError
+        If ``pynvml`` is not installed.
     """
 
     def __init__(self, index: int = 0) -> None:
-        self._library = _nvml()
-        self._nvml = self._library.__enter__()
-        try:
+        with ExitStack() as library:
+            self._nvml = library.enter_context(_nvml())
             self._gpu = self._nvml.nvmlDeviceGetHandleByIndex(index)
-        except self._nvml.NVMLError as error:
-            self.close()
-            raise OSError(str(error)) from None
+            self._library = library.pop_all()
 
     @classmethod
     def open(cls, index: int = 0) -> Self | None:
-        """Return the sensors of the GPU at ``index``, or ``None`` if there is no library, driver or such GPU."""
+        """Return the sensors of the GPU at ``index``, or ``None`` if there is no ``pynvml``, driver or such GPU."""
         try:
             return cls(index)
         except (OSError, ModuleNotFoundError):
@@ -170,7 +162,7 @@ class GpuSensor:
 
     def close(self) -> None:
         """Release the library."""
-        self._library.__exit__(None, None, None)
+        self._library.close()
 
     def free_mib(self) -> float:
         """Return the free device memory, or ``nan`` if it is unknown."""
@@ -191,7 +183,7 @@ class GpuSensor:
         )
 
     def _power_w(self) -> float:
-        """Return the power at this moment; the plain reading is a mean over a second on recent GPUs."""
+        """Return the power at this moment, or else the plain reading, a mean over a second on recent GPUs."""
         with suppress(self._nvml.NVMLError):
             (field,) = self._nvml.nvmlDeviceGetFieldValues(self._gpu, [self._nvml.NVML_FI_DEV_POWER_INSTANT])
             if field.nvmlReturn == self._nvml.NVML_SUCCESS and field.valueType in UNSIGNED_FIELDS:
@@ -207,13 +199,6 @@ class GpuSensor:
 
 class Sampler:
     """Periodic sampler of a GPU's state, in its own thread, from entering to leaving the context.
-
-    Parameters
-    ----------
-    sensor
-        The GPU.
-    period_s
-        Time between two samples.
 
     Attributes
     ----------

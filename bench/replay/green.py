@@ -45,14 +45,12 @@ class Resource:
 
 
 class Multiprocessors:
-    """Multiprocessors of a GPU that no context uses yet.
+    """Multiprocessors that no context uses yet, of the first GPU that this process sees.
 
     Parameters
     ----------
     driver
         Library with the functions of CUDA's driver; the device must be in use already.
-    device
-        Index among the devices that the process sees.
 
     Raises
     ------
@@ -60,11 +58,11 @@ class Multiprocessors:
         If a function of the driver fails.
     """
 
-    def __init__(self, driver: Any, device: int = 0) -> None:
+    def __init__(self, driver: Any) -> None:
         self._driver = driver
         self._lock = threading.Lock()
         self._device = ctypes.c_int()
-        self._call("cuDeviceGet", ctypes.byref(self._device), ctypes.c_int(device))
+        self._call("cuDeviceGet", ctypes.byref(self._device), ctypes.c_int(0))
         self._left = Resource()
         self._call("cuDeviceGetDevResource", self._device, self._left.memory, ctypes.c_int(MULTIPROCESSORS))
         self._all = self._left.count

@@ -1,4 +1,4 @@
-"""The whole loop on a host with one GPU: profile, fit, plan, replay and report, resumable, within a budget."""
+"""Loop on a host with one GPU: profile, fit, plan, replay and report; it has a budget of time and can be continued."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.files import instance_to_json, read_gpu_type, write_json
 
 NETWORKS = ("resnet50", "vgg19", "alexnet", "ssd")
-"""Networks that are profiled, alone and in pairs."""
+"""Models that are profiled, alone and in pairs."""
 
 BUDGET_MIN = 25.0
 """Budget of the whole loop in minutes."""
@@ -27,12 +27,12 @@ class Step:
 
     Attributes
     ----------
-    name, minutes
-        Name, and expected minutes.
+    minutes
+        Expected duration.
     command
         Arguments of ``bench``, run in the loop's folder.
     needed
-        Whether later steps need it; a failure of another step does not end the loop.
+        Whether the loop ends if the step fails, because later steps need it.
     """
 
     name: str
@@ -72,9 +72,10 @@ def missing(find: Callable[[str], str | None] = which) -> list[str]:
 
 
 def write_instances(folder: Path) -> None:
-    """Write ``cost.json`` and ``capacity.json``: the four networks on one GPU of the fitted type.
+    """Write ``cost.json`` and ``capacity.json``: the four models on one GPU of the fitted type.
 
-    Each workload asks for a seventh of what the whole GPU serves at batch 8, within ten times that batch's time.
+    Take the time of the measured batch nearest to 8 on the whole GPU: a workload's rate is a seventh of the GPU's rate
+    at this batch, and its SLO is ten times this time.
     """
     gpu = read_gpu_type(folder / _CATALOGUE)
     workloads = []
@@ -85,33 +86,36 @@ def write_instances(folder: Path) -> None:
         workloads.append(Workload(name, name, round(slo_ms, 1), round(rate_rps, 1)))
     pools = (GpuPool(gpu, 1),)
     cost = Instance(
-        "cost",
-        Objective.COST,
-        SloRule.ATTAINMENT,
-        "hybrid",
-        pools,
-        tuple(workloads),
-        provenance="this host",
+        "cost", Objective.COST, SloRule.ATTAINMENT, "hybrid", pools, tuple(workloads), provenance="this host"
     )
     for instance in (cost, replace(cost, name="capacity", objective=Objective.CAPACITY)):
         write_json(folder / f"{instance.name}.json", instance_to_json(instance))
 
 
 def take_plans(folder: Path) -> None:
-    """Copy the plan of each objective's last run to ``cost.plan.json`` and ``capacity.plan.json``."""
+    """Copy the first plan of each objective, by file name, to ``cost.plan.json`` and ``capacity.plan.json``."""
     for objective in ("cost", "capacity"):
         plans = sorted((folder / "plans" / objective).glob("*.json"))
         if plans:
             (folder / f"{objective}.plan.json").write_bytes(plans[0].read_bytes())
 
 
+def _execute(command: Sequence[str], folder: Path, seconds: float) -> int:
+    code = "import sys; from bench.cli import main; sys.exit(main())"
+    call = [sys.executable, "-c", code, *command]
+    try:
+        return subprocess.run(call, cwd=folder, timeout=seconds, check=False).returncode  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return 124
+
+
 def run_loop(
     folder: Path,
     tell: Callable[[str], None],
-    execute: Callable[[Sequence[str], Path, float], int] | None = None,
+    execute: Callable[[Sequence[str], Path, float], int] = _execute,
     budget_min: float = BUDGET_MIN,
 ) -> bool:
-    """Run the steps that are not done yet; return whether all needed ones are.
+    """Run the steps that are not done yet; return whether all needed steps are done.
 
     Parameters
     ----------
@@ -120,11 +124,10 @@ def run_loop(
     tell
         Receiver of one line per step.
     execute
-        Runs a command in a folder within a number of seconds and returns its exit code.
+        Function that runs a command in a folder within a number of seconds and returns its exit code.
     budget_min
-        Minutes for all steps, those of earlier calls included; a step that does not fit is left out.
+        Minutes for all steps, those of earlier calls included; a step that does not fit is left out unless needed.
     """
-    execute = execute or _execute
     folder.mkdir(parents=True, exist_ok=True)
     note = folder / "done.json"
     done: dict[str, float] = json.loads(note.read_text()) if note.exists() else {}
@@ -134,7 +137,7 @@ def run_loop(
             continue
         left = budget_min - sum(done.values())
         if step.minutes > left and not step.needed:
-            tell(f"left out: {step.name}: {step.minutes:g} of {max(0.0, left):.1f} minutes left")
+            tell(f"left out: {step.name}: it takes {step.minutes:g} min; {max(0.0, left):.1f} min are left")
             continue
         tell(f"{step.name} (about {step.minutes:g} min): bench {' '.join(step.command)}")
         began = time.monotonic()
@@ -152,12 +155,3 @@ def run_loop(
         note.write_text(json.dumps(done))
     tell(f"report: {folder / 'report' / 'index.html'}; catalogue entry to commit: {folder / _CATALOGUE}")
     return True
-
-
-def _execute(command: Sequence[str], folder: Path, seconds: float) -> int:
-    try:
-        code = "import sys; from bench.cli import main; sys.exit(main())"
-        call = [sys.executable, "-c", code, *command]
-        return subprocess.run(call, cwd=folder, timeout=seconds, check=False).returncode  # noqa: S603
-    except subprocess.TimeoutExpired:
-        return 124

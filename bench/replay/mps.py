@@ -1,4 +1,4 @@
-"""NVIDIA's Multi-Process Service: the control daemon that already runs, or one that the replay starts."""
+"""Control daemon of NVIDIA's Multi-Process Service (MPS): one that already runs, or one that is started here."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ PERCENTAGE, MEMORY = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVIC
 _PATIENCE_S = 20.0
 
 _GUARD = f'cat > /dev/null; echo quit | {CONTROL}; rm -rf "$1"'
-"""Shell command that ends the daemon when its input ends: when the replay closes the input or is killed."""
+"""Shell command that ends the daemon when its input ends, because this process has closed it or is killed."""
 
 
 @contextmanager
@@ -66,16 +66,13 @@ def daemon() -> Iterator[dict[str, str]]:
 
 
 def client(share_pct: float, memory_mib: float | None) -> dict[str, str]:
-    """Return the variables that limit a client to a share of the multiprocessors and, if given, to some memory.
-
-    The client sees one GPU as its device 0.
-    """
-    limit = {} if memory_mib is None else {MEMORY: f"0={int(memory_mib)}M"}
+    """Return the variables that limit a client to a share of the multiprocessors and, if given, to some memory."""
+    limit = {} if memory_mib is None else {MEMORY: f"0={int(memory_mib)}M"}  # device 0: the one GPU that it sees
     return {PERCENTAGE: f"{share_pct:g}", **limit}
 
 
 def _start(environment: dict[str, str]) -> None:
-    # The output goes to a file: the daemon would inherit a pipe and keep it open.
+    # A file takes the output, because the daemon would inherit a pipe and keep it open.
     with tempfile.TemporaryFile("w+") as printed:
         try:
             subprocess.run(  # noqa: S603 - a program of the driver, found on the path

@@ -1,4 +1,4 @@
-"""Order of a replay: its measurements, the predictions beside them, and its row in the ledger."""
+"""Order of a replay, its measurements with predictions beside them, and its row in the ledger."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from bench.replay.result import NOTHING_REPLAYED, to_json
 from bench.replay.serving import ReplayOptions, replay
 from bench.replay.serving_plan import ServingPlan
 from bench.runner.record import RunRecord
-from bench.runner.scoring import Start, score
+from bench.runner.scoring import Start, score, simulated_figures
 from bench.simulation.layout import sites
 from bench.simulation.settings import Settings
 from bench.task import Stage, Task
@@ -23,7 +23,7 @@ from instances import InputError, Instance, Plan
 from instances.files import plan_to_json
 
 SCHEDULER = "replay"
-"""Name in the scheduler's place: a plan file does not name the scheduler of its plan."""
+"""Scheduler of the rows of replays, because a plan file does not name the scheduler of its plan."""
 
 PREDICTED = ("p50_ms", "p90_ms", "p99_ms", "goodput_rps", "violation_rate", "drop_rate")
 """Figures of a workload that the simulator predicts."""
@@ -42,7 +42,7 @@ class ReplayOrder:
 
 
 def measured(order: ReplayOrder, say: Callable[[str], None]) -> Values:
-    """Replay and return the measurements as JSON values; those of a single plan have predictions beside them.
+    """Replay and return the measurements as JSON values; with a single plan, they include predictions.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def measured(order: ReplayOrder, say: Callable[[str], None]) -> Values:
 
 
 def simulated(order: ReplayOrder) -> Values:
-    """Simulate: a replay without hardware.
+    """Simulate the plan and return the result in the form of a replay's.
 
     Raises
     ------
@@ -111,16 +111,9 @@ def _gpu_ms(plan: Plan, instance: Instance) -> dict[tuple[int, int, str], float]
 
 
 def row_of_replay(order: ReplayOrder, values: Values) -> Row:
-    """Return the row of a replay: the judged plan, with the measurements in place of a simulation.
+    """Return the row of a replay: the judged plan, with the measurements (``values``) in place of a simulation.
 
     Each replay is a run of its own: the start time is part of the key.
-
-    Parameters
-    ----------
-    order
-        The order of the replay.
-    values
-        The measurements as JSON values.
     """
     plan, instance = order.plans[0]
     settings, options = order.settings, order.options
@@ -151,6 +144,4 @@ def row_of_replay(order: ReplayOrder, values: Values) -> Row:
     ended = Termination.CRASHED if failures else Termination.FINISHED
     record.end(ended, failures or values["invalid_reason"] or "", Status.FEASIBLE)
     row = score(record, Start(at.isoformat(timespec="milliseconds"), load_average()))
-    names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
-    figures = {f"sim_{name}": values[name] for name in names}
-    return replace(row, **figures, simulation=values)
+    return replace(row, **simulated_figures(values))

@@ -1,4 +1,4 @@
-"""Supervisor of the processes of a replay or a light profile: start, messages, clock and end."""
+"""Processes of a replay or a light profile: their start, messages, clock and end."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from bench.runner.watchdog import kill_tree
 Message = dict[str, Any]
 
 LOG_TAIL_BYTES = 2000
-"""Length of the end of a process's output that is read for its error message."""
+"""Bytes from the end of a child's output that are searched for its error message."""
 
 PATIENCE_S = 5.0
 """Time limit for children to end by themselves."""
@@ -38,11 +38,11 @@ class Clock:
     """Milliseconds since the beginning of a replay, on one clock for all of its processes."""
 
     def __init__(self, zero_ns: int) -> None:
-        self._zero_ns = zero_ns
+        self.zero_ns = zero_ns
 
     def __call__(self) -> float:
         """Return the time now."""
-        return (time.monotonic_ns() - self._zero_ns) / 1e6
+        return (time.monotonic_ns() - self.zero_ns) / 1e6
 
 
 class Channel:
@@ -80,22 +80,22 @@ class Channel:
 
 
 class Child:
-    """A child process, seen from its parent.
+    """Handle of a child process in the driver.
 
     Parameters
     ----------
     module
         Module that it runs; its only argument is the descriptor of its end of the channel.
     order
-        The first message.
+        The first message to it.
     descriptors
         File descriptors that it inherits.
     environment
-        Variables in addition to those of the parent.
+        Variables in addition to those of the driver.
     """
 
     def __init__(
-        self, module: str, order: Message, descriptors: Collection[int], environment: Mapping[str, str] | None = None
+        self, module: str, order: Message, descriptors: Collection[int], environment: Mapping[str, str]
     ) -> None:
         ours, theirs = socket.socketpair()
         self.channel = Channel(ours)
@@ -109,7 +109,7 @@ class Child:
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=(theirs.fileno(), *descriptors),
-                env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+                env={**os.environ, "PYTHONPATH": path, **environment},
                 start_new_session=True,
             )
         self.channel.say(**order)
@@ -129,9 +129,8 @@ class Child:
         """Wait for the process to end, kill it with all processes that it started, and return its exit code."""
         self.hang_up()
         try:
-            self.process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            pass
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience_s)
         finally:
             kill_tree(self.process.pid)
             code = self.process.wait()
@@ -157,13 +156,7 @@ class Supervisor:
     def __exit__(self, *_: object) -> None:
         self.end(self.children)
 
-    def start(
-        self,
-        module: str,
-        order: Message,
-        descriptors: Collection[int] = (),
-        environment: Mapping[str, str] | None = None,
-    ) -> Child:
+    def start(self, module: str, order: Message, descriptors: Collection[int], environment: Mapping[str, str]) -> Child:
         """Start a child; see ``Child`` for the parameters."""
         child = Child(module, order, descriptors, environment)
         self.children.append(child)
@@ -180,13 +173,7 @@ class Supervisor:
         return found
 
     def ask(self, child: Child, within_s: float, **message: object) -> Message:
-        """Send a message and return the child's answer.
-
-        Raises
-        ------
-        ChildError
-            See ``answer``.
-        """
+        """Send a message and return the child's ``answer``."""
         child.channel.say(**message)
         return self.answer(child, within_s)
 
@@ -219,25 +206,16 @@ class Supervisor:
         for child in children:
             child.end(max(0.0, deadline - time.monotonic()))
 
-    def collect(self, child: Child) -> tuple[str | None, str]:
-        """End a child that closed its channel; return the cause of a failure, if any, and the last line it printed."""
+    def collect(self, child: Child) -> tuple[int, str]:
+        """End a child that closed its channel; return its exit code and the last line it printed."""
         self.children.remove(child)
         printed = child.log_tail()
-        code = child.end(PATIENCE_S)
-        return (None if code == 0 else _in_words(code)), printed
+        return child.end(PATIENCE_S), printed
 
 
-def _in_words(code: int) -> str:
-    if code >= 0:
-        return f"exited with status {code}"
-    with suppress(ValueError):
-        return f"died of {signal.Signals(-code).name}"
-    return f"died of signal {-code}"
-
-
-def run_child(main: Callable[[Channel, Iterator[Message]], None], arguments: Sequence[str]) -> None:
+def run_child(main: Callable[[Channel, Iterator[Message]], None]) -> None:
     """Run ``main`` with the channel and its messages, in the process that a ``Child`` started."""
-    channel = Channel(socket.socket(fileno=int(arguments[0])))
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     main(channel, channel.messages())
 
 

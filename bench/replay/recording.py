@@ -1,4 +1,4 @@
-"""Requests of a replay, drawn before it begins, and the record of its events."""
+"""Requests of a replay, which are drawn before it begins, and the record of its events."""
 
 import mmap
 import os
@@ -38,7 +38,7 @@ REQUEST = np.dtype(
 ``started_ms`` and ``done_ms`` count from the beginning of the replay. ``upload_ms``, ``compute_ms`` and ``size`` are
 those of its batch.
 
-``workload`` is its position in the serving plan. ``slot`` counts through the executors of all serving plans.
+``workload`` is a position in the serving plan. ``slot`` is a position among the slots of all serving plans.
 ``outcome`` is ``WAITING``, ``SERVED`` or ``DROPPED``.
 """
 
@@ -59,9 +59,7 @@ def draw(plans: Sequence[ServingPlan], settings: Settings, switch_at_s: float | 
     Parameters
     ----------
     plans
-        The serving plan, and the one after a switch if there is one.
-    settings
-        Arrivals, seed and durations.
+        The serving plan, and the second one if there is one.
     switch_at_s
         Measured second from which requests arrive at the rates of the second serving plan.
 
@@ -93,18 +91,7 @@ def draw(plans: Sequence[ServingPlan], settings: Settings, switch_at_s: float | 
 
 
 class SharedRequests:
-    """Requests in a file without a name, which the system removes even after a crash.
-
-    Parameters
-    ----------
-    descriptor
-        Inherited descriptor of the file.
-
-    Attributes
-    ----------
-    requests
-        Records of ``REQUEST``.
-    """
+    """Requests, as records of ``REQUEST``, in a file without a name, which the system removes even after a crash."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -135,7 +122,7 @@ class SharedRequests:
 
 @dataclass(frozen=True, slots=True)
 class SlotPlace:
-    """Position of a slot: the number of its serving plan, its executor, and the slot itself."""
+    """A slot with the number of its serving plan and its executor."""
 
     plan: int
     executor: Executor
@@ -144,7 +131,7 @@ class SlotPlace:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Failure of an executor during the replay: the number of its serving plan, the executor, and the reason."""
+    """Failure of an executor, with the number of its serving plan."""
 
     plan: int
     executor: Executor
@@ -157,16 +144,12 @@ class Recording:
 
     Attributes
     ----------
-    plans, settings
-        The serving plans and the settings of the replay.
     places
         All slots; requests refer to a slot by its index here.
     requests
         Records of ``REQUEST``.
     times_ms
-        Timeout, and time of a full batch during the warm-up, of each slot that served.
-    failures
-        Executors that failed.
+        Timeout and warm-up time of a full batch of each slot that served, by index of the slot.
     began_ms, switched_ms, drained_ms
         Start of the switch to the second plan, first routing to the second plan, end of the first plan's last worker.
     gpus

@@ -1,22 +1,21 @@
 """Result of a replay: the schema of a simulation plus fields of its own."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from bench.replay.gpus import GpuState
 from bench.replay.recording import DROPPED, NO_SLOT, SERVED, Recording, Records
 from bench.simulation.histogram import counts_of
 from bench.simulation.result import RequestCounts, Served, Simulated, served
-from instances.arrays import Flags, Floats
+from instances.arrays import Floats
 
 LATEST_MS = 1.0
 """Largest P99 lateness of the load generator in a valid replay; beyond it, the offered load differs from the plan's."""
 
 PARTS = ("queue", "upload", "compute", "feedback")
 """Parts of a latency: wait until the batch starts, copy to the device, computation, return to the host."""
-
 
 NOTHING_REPLAYED: dict[str, Any] = {
     "valid": True,
@@ -31,13 +30,15 @@ NOTHING_REPLAYED: dict[str, Any] = {
 
 
 def to_json(recording: Recording) -> dict[str, Any]:
-    """Return the measurements of a replay as JSON values."""
-    found = measured(recording)
-    values = found.to_json()
-    requests = recording.requests[_while_measured(recording)]
-    for w, workload in enumerate(values["workloads"]):
-        workload["split"] = split(requests[requests["workload"] == w])
-        workload["predicted"] = None
+    """Return the measurements of a replay as JSON values; they concern the requests due during the measurement."""
+    settings, due_ms = recording.settings, recording.requests["due_ms"]
+    from_ms = 1000.0 * settings.warmup_s
+    requests = recording.requests[(due_ms >= from_ms) & (due_ms < from_ms + 1000.0 * settings.seconds)]
+    of_workload = [requests[requests["workload"] == w] for w in range(len(recording.plans[0].workloads))]
+    workloads = tuple(_served(recording, w, mine) for w, mine in enumerate(of_workload))
+    values = Simulated(workloads, (), settings.seconds, recording.wall_s).to_json()
+    for workload, mine in zip(values["workloads"], of_workload, strict=True):
+        workload.update(split=split(mine), predicted=None)
     late = lateness(requests)
     reason = invalid(late)
     return values | {
@@ -51,16 +52,8 @@ def to_json(recording: Recording) -> dict[str, Any]:
             for f in recording.failures
         ],
         "switch": _switch(recording),
-        "gpus": [{"gpu": gpu, **_means([asdict(state) for state in states])} for gpu, states in recording.gpus.items()],
+        "gpus": [{"gpu": gpu, **_means(states)} for gpu, states in recording.gpus.items()],
     }
-
-
-def measured(recording: Recording) -> Simulated:
-    """Return the results of the requests that were due during the measurement."""
-    requests = recording.requests[_while_measured(recording)]
-    count = len(recording.plans[0].workloads)
-    workloads = tuple(_served(recording, w, requests[requests["workload"] == w]) for w in range(count))
-    return Simulated(workloads, (), recording.settings.seconds, recording.wall_s)
 
 
 def split(requests: Records) -> dict[str, dict[str, float] | None]:
@@ -77,12 +70,12 @@ def split(requests: Records) -> dict[str, dict[str, float] | None]:
 
 
 def lateness(requests: Records) -> dict[str, float] | None:
-    """Return mean, P50, P90, P99 and maximum of the delay with which requests were sent, in ms."""
+    """Return mean, P50, P90, P99 and maximum of the delay in ms with which requests were sent."""
     return _spread((requests["sent_ms"] - requests["due_ms"])[requests["slot"] != NO_SLOT])
 
 
 def invalid(late: dict[str, float] | None) -> str | None:
-    """Return the reason why such lateness of the load generator makes a replay invalid, or ``None`` if it is valid."""
+    """Return why a replay with this lateness of the load generator is invalid, or ``None`` if it is valid."""
     if late is None:
         return "no request was sent"
     if late["p99"] > LATEST_MS:
@@ -165,18 +158,11 @@ def _switch(recording: Recording) -> dict[str, Any] | None:
 
 
 def _takeovers_ms(recording: Recording, w: int) -> Iterator[float]:
-    """Yield, for each slot of a workload in the second plan, how long its first request took to reach the worker."""
+    """Yield the time that the first request of each slot of a workload in the second plan took to reach its worker."""
     for number, place in enumerate(recording.places):
         mine = recording.requests[(recording.requests["slot"] == number) & (recording.requests["taken_ms"] != 0.0)]
         if place.plan == 1 and place.slot.workload == w and len(mine):
             yield float(mine["taken_ms"][0] - mine["due_ms"][0])
-
-
-def _while_measured(recording: Recording) -> Flags:
-    from_ms = 1000.0 * recording.settings.warmup_s
-    due_ms = recording.requests["due_ms"]
-    inside: Flags = (due_ms >= from_ms) & (due_ms < from_ms + 1000.0 * recording.settings.seconds)
-    return inside
 
 
 def _spread(values: Floats) -> dict[str, float] | None:
@@ -187,10 +173,10 @@ def _spread(values: Floats) -> dict[str, float] | None:
     return {"mean": float(values.mean()), "p50": p50, "p90": p90, "p99": p99, "max": float(values.max())}
 
 
-def _means(samples: list[dict[str, float]]) -> dict[str, float | None]:
+def _means(samples: list[GpuState]) -> dict[str, float | None]:
     """Return the mean of each quantity over the samples in which it is known."""
     found: dict[str, float | None] = {"samples": len(samples)}
     for name in ("power_w", "frequency_mhz", "utilisation_pct"):
-        known = [sample[name] for sample in samples if not np.isnan(sample[name])]
+        known = [value for sample in samples if not np.isnan(value := getattr(sample, name))]
         found[name] = float(np.mean(known)) if known else None
     return found

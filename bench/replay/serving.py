@@ -1,21 +1,22 @@
-"""Driver of a replay: it starts and times the workers, serves the requests, and switches to a second plan if asked."""
+"""Driver of a replay: it starts the workers, has the requests served, and switches to a second plan if there is one."""
 
-import fcntl
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from math import inf
 from typing import Self
 
 from bench.replay.backends import Backend, WorkerSpec
 from bench.replay.gpus import GpuSensor, Sampler
-from bench.replay.process import Child, Message, Supervisor, ended_in_order
+from bench.replay.process import Child, Clock, Message, Supervisor, ended_in_order
 from bench.replay.recording import Failure, Recording, SharedRequests, SlotPlace, draw
 from bench.replay.serving_plan import Executor, ServingPlan
+from bench.runner.failures import end_in_words
+from bench.runner.worker_process import enlarge_pipe
 from bench.simulation.settings import Settings
 from instances import InputError
 
@@ -27,7 +28,6 @@ DRAIN_LIMIT_S = 10.0
 
 _HEAD_START_S = 0.3
 _LISTEN_S = 0.05
-_PIPE_BYTES = 2**20
 _SAMPLE_PERIOD_S = 0.1
 
 
@@ -37,14 +37,12 @@ class ReplayFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """Options for serving models and for the switch to the second plan.
+    """Options of a replay.
 
     Attributes
     ----------
-    half
-        Whether models run in half precision.
-    graphs
-        Whether batches run as CUDA graphs.
+    half, graphs
+        Whether models run in half precision; whether batches run as CUDA graphs.
     switch_at_s
         Measured second at which the switch to the second plan begins.
     """
@@ -67,21 +65,15 @@ def replay(
     ----------
     plans
         One or two serving plans.
-    backend
-        Hardware, and how gpulets share it.
-    settings
-        Arrivals, seed, durations, and whether requests that already miss their SLO are dropped.
-    options
-        See ``ReplayOptions``.
     say
-        Takes progress messages.
+        Receiver of progress messages.
 
     Raises
     ------
     InputError
         If the host lacks something, or the two serving plans have different workloads or SLOs.
     ReplayFailedError
-        If the first plan cannot be served at all.
+        If a worker of the first plan does not get ready, or the load generator fails.
     """
     options = options or ReplayOptions()
     _check(plans, settings, options)
@@ -112,21 +104,12 @@ def _check(plans: Sequence[ServingPlan], settings: Settings, options: ReplayOpti
         if first != second:
             raise InputError("--then", "its instance has other workloads or SLOs than that of the first plan")
         if options.switch_at_s is None or not 0.0 <= options.switch_at_s < settings.seconds:
-            raise InputError("--switch-at", f"expected a time from 0 to {settings.seconds:g} s, the time measured")
+            problem = f"expected a time from 0 to {settings.seconds:g} s, before the measurement ends"
+            raise InputError("--switch-at", problem)
 
 
 class _ReplayProcesses:
-    """Processes of a replay: the load generator and the workers.
-
-    Parameters
-    ----------
-    plans, backend, settings, options, say
-        See ``replay``.
-    shared
-        The requests.
-    variables
-        Environment variables of all workers.
-    """
+    """Processes of a replay: the load generator and the workers, which all have the environment ``variables``."""
 
     def __init__(
         self,
@@ -150,14 +133,12 @@ class _ReplayProcesses:
         self._outboxes: dict[int, int] = {}
         cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
         self._generator_cores, self._worker_cores = cores[:1], cores[1:] or cores
-        self._zero_ns = 0
+        self._clock = Clock(0)
 
     def __enter__(self) -> Self:
         for number in range(len(self._executors)):
             self._inboxes[number], self._outboxes[number] = os.pipe()
-            if sys.platform == "linux":
-                with suppress(OSError):  # the system limits the large pipes of a user
-                    fcntl.fcntl(self._outboxes[number], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            enlarge_pipe(self._outboxes[number])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -173,16 +154,16 @@ class _ReplayProcesses:
             failure = recording.failures[0]
             raise ReplayFailedError(f"{_named(recording.plans[0], failure.executor)}: {failure.reason}")
         self._say(f"serving {settings.warmup_s + settings.seconds:g} s")
-        self._zero_ns = time.monotonic_ns() + int(_HEAD_START_S * 1e9)
+        self._clock = Clock(time.monotonic_ns() + int(_HEAD_START_S * 1e9))
         self._serve(0)
         assert self._generator is not None
-        self._generator.channel.say(zero_ns=self._zero_ns)
+        self._generator.channel.say(zero_ns=self._clock.zero_ns)
         with ExitStack() as stack:
             samplers = self._sample_gpus(stack)
             if len(recording.plans) > 1:
                 self._switch()
             self._wait_until(lambda: self._generator is None)
-        begin_s = self._zero_ns / 1e9 + settings.warmup_s
+        begin_s = self._clock.zero_ns / 1e9 + settings.warmup_s
         recording.gpus = {gpu: one.between(begin_s, begin_s + settings.seconds) for gpu, one in samplers.items()}
         self._wait_until(lambda: not self._workers, DRAIN_LIMIT_S)
         for worker in self._workers:
@@ -198,8 +179,8 @@ class _ReplayProcesses:
         recording = self.recording
         assert self._options.switch_at_s is not None
         at_ms = 1000.0 * (recording.settings.warmup_s + self._options.switch_at_s)
-        self._wait_until(lambda: self._now_ms() >= at_ms or self._generator is None)
-        recording.began_ms = self._now_ms()
+        self._wait_until(lambda: self._clock() >= at_ms or self._generator is None)
+        recording.began_ms = self._clock()
         if not self._prepare(1):
             return
         if self._generator is None:
@@ -207,30 +188,28 @@ class _ReplayProcesses:
             return
         self._serve(1)
         self._shared.plan = 1
-        recording.switched_ms = self._now_ms()
+        recording.switched_ms = self._clock()
         self._say(f"the second plan took over after {(recording.switched_ms - recording.began_ms) / 1000.0:.1f} s")
         self._wait_until(lambda: not self._of(0) or self._generator is None)
         self._wait_until(lambda: not self._of(0), DRAIN_LIMIT_S)
-        recording.drained_ms = self._now_ms()
-
-    def _now_ms(self) -> float:
-        return (time.monotonic_ns() - self._zero_ns) / 1e6
+        recording.drained_ms = self._clock()
 
     def _start_generator(self) -> None:
-        first = len(self.recording.plans[0].executors)
-        numbers = (range(first), range(first, len(self._executors)))
         routes: list[list[list[tuple[int, float]]]] = [[[] for _ in plan.workloads] for plan in self.recording.plans]
         for number, place in enumerate(self.recording.places):
             routes[place.plan][place.slot.workload].append((number, place.slot.rate_rps))
         order = {
             "requests": self._shared.descriptor,
             "cores": self._generator_cores,
-            "inboxes": [[(n, self._outboxes[n]) for n in of_plan] for of_plan in numbers],
+            "inboxes": [
+                [(n, descriptor) for n, descriptor in self._outboxes.items() if self._executors[n][0] == p]
+                for p in range(len(self.recording.plans))
+            ],
             "places": [(n, at) for n, (_, executor) in enumerate(self._executors) for at in range(len(executor.slots))],
             "routes": routes,
         }
         descriptors = (self._shared.descriptor, *self._outboxes.values())
-        self._generator = self._supervisor.start("bench.replay.generator", order, descriptors)
+        self._generator = self._supervisor.start("bench.replay.generator", order, descriptors, {})
         # Workers see the end of their requests when the generator closes its copy.
         while self._outboxes:
             os.close(self._outboxes.popitem()[1])
@@ -278,7 +257,7 @@ class _ReplayProcesses:
                     "number": number,
                     "inbox": self._inboxes[number],
                     "share_pct": self._executors[number][1].share_pct,
-                    "slots": [slot.to_json() for slot in self._executors[number][1].slots],
+                    "slots": [asdict(slot) for slot in self._executors[number][1].slots],
                 }
                 for number in numbers
             ],
@@ -296,7 +275,7 @@ class _ReplayProcesses:
         workers = self._of(p)
         received = {number: message for worker in workers for number, message in self._workers[worker].items()}
         for worker in workers:
-            worker.channel.say(zero_ns=self._zero_ns)
+            worker.channel.say(zero_ns=self._clock.zero_ns)
         self._wait_for(workers, "serving", None)
         slots = iter(range(len(self.recording.places)))
         for number, (_, executor) in enumerate(self._executors):
@@ -331,13 +310,13 @@ class _ReplayProcesses:
     def _handle(self, child: Child, message: Message | None) -> None:
         """Note a message of a worker, or the end of a process."""
         if message is None:
-            cause, printed = self._supervisor.collect(child)
+            code, printed = self._supervisor.collect(child)
             if child is self._generator:
                 self._generator = None
-                if cause is not None:
-                    raise ReplayFailedError(f"the load generator {cause}: {printed}")
+                if code != 0:
+                    raise ReplayFailedError(f"the load generator {end_in_words(code)}: {printed}")
             else:
-                self._fail(child, f"its worker {cause or 'exited with status 0'}{': ' if printed else ''}{printed}")
+                self._fail(child, f"its worker {end_in_words(code)}{': ' if printed else ''}{printed}")
                 del self._workers[child]
         elif child in self._workers:
             number = message["executor"]

@@ -1,7 +1,7 @@
-"""Serving plan of a replay: a plan with all data that the serving processes need."""
+"""Serving plan of a replay: a plan with all data that the processes of the replay need."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 from bench.simulation.serving_rules import dispatch_timeout_ms, offered_rps
@@ -16,8 +16,6 @@ class ServedSlot:
     ----------
     workload
         Position of its workload in the serving plan.
-    model, batch, rate_rps, slo_ms
-        Values of the plan and the workload.
     rule, cycle_ms, immediate
         SLO rule, duty cycle and immediate dispatch, which set its timeout: see ``dispatch_timeout_ms``.
     latency_buffer
@@ -44,13 +42,9 @@ class ServedSlot:
             self.rule, self.slo_ms, self.batch, self.rate_rps, self.cycle_ms, promised_ms, self.immediate
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the slot as JSON values."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return the slot that ``to_json`` wrote."""
+        """Return the slot whose fields, as JSON values, are ``data``."""
         return cls(**data | {"rule": SloRule(data["rule"])})
 
 

@@ -2,7 +2,6 @@
 
 import os
 import select
-import sys
 import threading
 from collections.abc import Iterator
 from math import inf
@@ -25,14 +24,8 @@ class ExecutorThread(threading.Thread):
 
     Parameters
     ----------
-    order
-        The driver's order to the worker.
     number
-        Position of this executor in the order.
-    shared
-        The requests.
-    channel
-        Channel to the driver; each message names the executor.
+        Position of this executor in the driver's order.
     stop
         Descriptor that becomes readable when the driver ends.
     """
@@ -123,7 +116,7 @@ class ExecutorThread(threading.Thread):
 
 
 def main(channel: Channel, messages: Iterator[Message]) -> None:
-    """Serve the slots of the driver's order; return when all requests are served or the driver has ended."""
+    """Serve the requests of the executors in the driver's order until all are served or the driver has ended."""
     order = next(messages)
     stay_on(order["cores"])
     shared = SharedRequests(order["requests"])
@@ -146,4 +139,4 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
 
 
 if __name__ == "__main__":
-    run_child(main, sys.argv[1:])
+    run_child(main)

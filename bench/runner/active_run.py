@@ -1,4 +1,4 @@
-"""A run with a live worker: when the bench looks at it, and when it kills it."""
+"""Run with a live worker, and the times by which the bench looks for its messages or kills it."""
 
 import math
 import time
@@ -10,7 +10,7 @@ from bench.runner.worker_limits import ControlGroup
 from bench.runner.worker_process import Worker
 
 _LOOK_S, _LOOK_PART = 0.02, 0.05
-"""Longest time between two looks at a deciding worker: the larger of these seconds and this part of its time so far."""
+"""Longest time between two looks for a scheduler's messages: the larger of these seconds and this part of its time."""
 
 _REFILL_S = 0.1
 """Time that a worker whose pipe was full may need to write the waiting message after the bench has read the pipe."""
@@ -26,17 +26,17 @@ class ActiveRun:
     """Control group that limits the worker as a whole; ``None`` if each of its processes limits itself."""
     start: Start
     asked_at: float
-    """Start of the worker, on the monotonic clock."""
+    """Start of the worker; this and all other times are on the monotonic clock."""
     startup_limit_s: float
     attempt: int
     ordered_at: float
-    """Time of the order for the run or, for a scenario set, for the latest chunk; on the monotonic clock."""
+    """Time of the order for the run or, for a scenario set, for the latest chunk."""
     emptied_at: float = -math.inf
-    """A recent time at which the bench had read all that the worker had sent, on the monotonic clock."""
+    """A recent time at which the bench had read all that the worker had sent."""
 
     @property
     def kill_at(self) -> float:
-        """Time at which the run is killed, on the monotonic clock."""
+        """Time at which the run is killed."""
         if self.record.pausing:
             return math.inf
         started = self.record.clock_started
@@ -46,12 +46,11 @@ class ActiveRun:
 
     @property
     def look_at(self) -> float:
-        """Time by which the bench looks whether the worker has sent something, on the monotonic clock."""
-        started = self.record.clock_started
-        if started is None or self.record.pausing:
+        """Time by which the bench looks for messages."""
+        elapsed_s = self.elapsed_s
+        if elapsed_s is None or self.record.pausing:
             return math.inf
-        now = time.monotonic()
-        return now + max(_LOOK_S, _LOOK_PART * (now - started))
+        return time.monotonic() + max(_LOOK_S, _LOOK_PART * elapsed_s)
 
     def note_emptied(self, at: float) -> None:
         """Note that the bench had read all that the worker had sent by ``at``."""

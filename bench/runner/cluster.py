@@ -1,7 +1,7 @@
 """Client of an existing Dask cluster: the bench submits tasks and stores all rows in its ledger.
 
 A Dask worker runs a task as the bench runs it locally (``bench.runner.dask_worker``) and returns the row. If a node
-dies, Dask repeats its task. A row that arrives twice is stored once, by its key.
+dies, Dask repeats its task. A row that arrives twice is stored once: its key identifies it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,12 +40,7 @@ _PORTS = 65536
 
 
 class DaskCluster:
-    """Dask cluster whose nodes all have this bench installed.
-
-    Parameters
-    ----------
-    address
-        Address of the Dask scheduler.
+    """Dask cluster whose nodes all have this bench installed; ``address`` is that of its Dask scheduler.
 
     Raises
     ------
@@ -75,14 +70,7 @@ class DaskCluster:
         return sum(node.threads // threads for node in self.nodes(_packages(tasks), threads))
 
     def nodes(self, packages: Sequence[str], threads: int) -> list[Node]:
-        """Return the nodes after checking that their rows are comparable.
-
-        Parameters
-        ----------
-        packages
-            Packages whose code the runs depend on.
-        threads
-            Threads of a run.
+        """Return the nodes after a check of their versions, ``packages`` included, and of the ``threads`` for a run.
 
         Raises
         ------
@@ -99,15 +87,14 @@ class DaskCluster:
         here = describe(packages)
         nodes: list[Node] = []
         for address, node in sorted(answers.items()):
+            problem = None
             if not isinstance(node, Node):
-                raise InputError(
-                    f"{where}: {address}", f"does not have this bench installed: {type(node).__name__}: {node}"
-                )
-            difference = node.difference(here)
-            if difference is not None:
-                raise InputError(f"{where}: {address}", difference)
-            if node.threads < threads:
+                problem = f"does not have this bench installed: {type(node).__name__}: {node}"
+            elif (difference := node.difference(here)) is not None:
+                problem = difference
+            elif node.threads < threads:
                 problem = f"has {node.threads} threads; a run needs {threads} (--threads)"
+            if problem is not None:
                 raise InputError(f"{where}: {address}", problem)
             nodes.append(node)
         for host in {node.host for node in nodes}:
@@ -168,12 +155,12 @@ class DaskCluster:
 
     @contextmanager
     def _submitted(self, tasks: Iterable[Task], packages: Sequence[str]) -> Iterator["SimpleQueue[Ended]"]:
-        """Submit ``tasks`` and yield a queue of ended ones; on exit, stop the remaining tasks."""
+        """Submit ``tasks`` and yield a queue of the ended ones; on exit, stop those that have not ended."""
         batch, here = uuid4().hex, describe(packages)
         ended: SimpleQueue[Ended] = SimpleQueue()
         futures = []
         for task in tasks:
-            # The key is unique to this call, since another bench may submit the same run to the cluster.
+            # The key is unique to this call, because another bench may submit the same run to the cluster.
             key = f"bench-{task.key}-{batch}"
             future = self._client.submit(run_on_node, task, packages, here, batch, key=key, pure=False)
             future.add_done_callback(lambda future, key=task.key: ended.put((key, future)))
@@ -199,7 +186,7 @@ class DaskCluster:
                     self._client.cancel(cancelled, force=True)
                 answers.put(self._client.run(function, *arguments, on_error="return"))
 
-        # Dask would wait for a node that is stopped as long as its scheduler believes in it.
+        # The thread may outlive this call: Dask waits for a dead node until its scheduler notices the death.
         Thread(target=ask, daemon=True).start()
         try:
             return answers.get(timeout=ANSWER_S)
@@ -208,18 +195,14 @@ class DaskCluster:
 
 
 def _check_form(address: str) -> None:
-    """Refuse addresses that Dask cannot use.
-
-    Dask needs 20 s to close a client that could not start, and prints messages meanwhile.
-    """
+    """Refuse addresses that Dask cannot use: closing a client that could not start takes 20 s and prints messages."""
     try:
         _, port = get_address_host_port(address)
         if not 0 < port < _PORTS:
             raise ValueError
     except (ValueError, NotImplementedError):
-        raise InputError(
-            f"{_OPTION} {address}", "is not an address; expected one such as tcp://10.0.0.1:8786"
-        ) from None
+        problem = "is not an address; expected one such as tcp://10.0.0.1:8786"
+        raise InputError(f"{_OPTION} {address}", problem) from None
     if address.startswith("tls:") and Security().get_connection_args("client")["ssl_context"] is None:
         problem = "needs certificates; set them in Dask's configuration under distributed.comm.tls"
         raise InputError(f"{_OPTION} {address}", problem)
@@ -239,7 +222,6 @@ def _row(future: Future[Row], task: Task) -> Row:
             "repeatedly killed its Dask worker; see the workers' logs; repeat the command for the remaining runs",
         ) from None
     except CancelledError:
-        raise InputError(
-            _OPTION, "the Dask scheduler has ended; restart it and repeat the command for the rest"
-        ) from None
+        problem = "the Dask scheduler has ended; restart it and repeat the command for the rest"
+        raise InputError(_OPTION, problem) from None
     return row

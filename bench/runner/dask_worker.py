@@ -20,12 +20,10 @@ from instances import InputError
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Description of a Dask worker.
+    """Description of a Dask worker, or of the bench itself, which has no ``address`` and ``host``.
 
     Attributes
     ----------
-    address, host
-        Address of the worker and name of its machine; empty for the bench itself.
     threads, cores
         Threads of the worker, and cores of the machine that it may use.
     versions
@@ -64,10 +62,8 @@ def run_on_node(task: Task, packages: Sequence[str], here: Node, batch: str) -> 
 
     Parameters
     ----------
-    task
-        Task to run.
     packages, here
-        Arguments and result of ``describe`` in the bench that submits the task.
+        Argument and result of ``describe`` in the bench that submits the task.
     batch
         Name of the batch for ``stop_runs``.
 
@@ -99,7 +95,7 @@ def stop_runs(batch: str) -> None:
 
 
 class _UnderWay:
-    """Current runs in this Dask worker: together they use at most its threads, and each batch is stopped together."""
+    """Current runs in this Dask worker: they share its threads, and all runs of a batch can be stopped together."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -109,7 +105,7 @@ class _UnderWay:
 
     @contextmanager
     def held(self, threads: int, most: int, batch: str) -> Iterator[Interruption]:
-        """Hold ``threads`` of ``most`` as soon as they are free; a larger run waits until it is alone."""
+        """Wait for ``threads`` of ``most`` and hold them; a run with more threads waits until it is alone."""
         with self._changed:
             self._changed.wait_for(
                 lambda: batch in self._stopped or self._threads == 0 or self._threads + threads <= most

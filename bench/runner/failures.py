@@ -1,7 +1,8 @@
-"""Failures of a scheduler inside the worker, and the last message of a run that ends by one."""
+"""Failures of a run: the scheduler's errors, the last message of a run that ends by one, and deaths of processes."""
 
 import sys
 import traceback
+from signal import Signals
 
 from bench.ledger.row import Termination
 from bench.runner import worker_limits
@@ -50,13 +51,23 @@ def ended(error: BaseException, task: Task) -> Message:
 
 
 def _is_memory_failure(error: BaseException, limit_mb: float | None) -> bool:
-    """Return whether memory ran out: on a ``MemoryError``, or under a limit on an error whose text says so."""
+    """Return whether memory ran out: there is a ``MemoryError`` or, under a limit, an error whose text says so."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or (limit_mb is not None and tells_of_memory(one_line(cause))):
             return True
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return False
+
+
+def end_in_words(exit_code: int) -> str:
+    """Return how a process with this exit code ended, such as ``died of SIGSEGV``."""
+    if exit_code >= 0:
+        return f"exited with status {exit_code}"
+    try:
+        return f"died of {Signals(-exit_code).name}"
+    except ValueError:
+        return f"died of signal {-exit_code}"
 
 
 def tells_of_memory(text: str) -> bool:

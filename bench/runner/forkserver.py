@@ -1,4 +1,4 @@
-"""Start of processes from the forkserver, which has the bench's libraries loaded; a killed forkserver is replaced."""
+"""Start of processes from the forkserver, which has loaded the bench's libraries; a killed forkserver is replaced."""
 
 import multiprocessing.process
 import os
@@ -24,7 +24,7 @@ _DYING_S = 0.2
 
 @cache
 def forkserver_context() -> ForkServerContext:
-    """Return the context whose forkserver preloads ``bench.runner.preload``; one per process.
+    """Return the context whose forkserver preloads ``bench.runner.preload``.
 
     Plain ``fork`` is not an option: a bench that has used torch, HiGHS or Numba cannot be forked safely.
     """
@@ -58,7 +58,7 @@ def start_process(
     """
     context = forkserver_context()
     for _ in range(_ATTEMPTS):
-        # Every attempt has its own pipes: a process of the last one may be alive, without a forkserver to tell its id.
+        # Every attempt has its own pipes: a process of the previous one may be alive, although its id is unknown.
         inward, outward = ([context.Pipe(duplex=False) for _ in range(count)] for count in (reads, writes))
         mine = [ours for _, ours in inward] + [ours for ours, _ in outward]
         theirs = [end for end, _ in inward] + [end for _, end in outward]
@@ -86,18 +86,18 @@ def forkserver_pid() -> int | None:
 
 @contextmanager
 def own_processes() -> Iterator[set[int]]:
-    """Yield the ids of all processes that multiprocessing has started here; none starts meanwhile from this module."""
+    """Yield the ids of all processes that multiprocessing has started here; meanwhile this module starts none."""
     with _ONE_START_AT_A_TIME:
         started = vars(multiprocessing.process)["_children"].copy()
         yield {process.pid for process in started if process.pid is not None}
 
 
 def has_died(server: int | None) -> bool:
-    """Return whether the forkserver with this process id has ended, or is about to."""
+    """Return whether the forkserver with this process id has ended or ends within ``_DYING_S``."""
     deadline = time.monotonic() + _DYING_S
     while server is not None and server == forkserver_pid():
         try:
-            # The forkserver's exit status stays, so that multiprocessing notices the end as well.
+            # WNOWAIT leaves the exit status, so that multiprocessing notices the end as well.
             if os.waitid(os.P_PID, server, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return True
         except ChildProcessError:
@@ -114,29 +114,19 @@ _ONE_START_AT_A_TIME = threading.RLock()
 
 @contextmanager
 def _clean_start() -> Iterator[None]:
-    """Isolate new processes from the bench's main program, its working directory and its signals.
-
-    Arguments: workers would find the path of the ledger among them.
-
-    Main program: ``multiprocessing`` would import it again in every worker, in case it defines the target. The bench's
-    targets are never defined there, and the import would cost a third of a second per run on the command line.
-
-    Working directory: the forkserver would import folders called ``instances`` or ``bench`` there instead of this
-    project's packages.
-
-    Mark: workers overwrite that of the forkserver with their own.
-
-    Signals: terminals and ``timeout`` send Ctrl-C and SIGTERM to the whole process group, but only the bench may react
-    to them. The forkserver inherits them blocked; ``leave_forkserver`` unblocks them in workers.
-    """
+    """Isolate new processes from the bench's signals, arguments, working directory and main program."""
     with _ONE_START_AT_A_TIME:
-        main = sys.modules["__main__"]
-        resource_tracker.ensure_running()  # started here, since its start unblocks the signals
+        # Terminals and ``timeout`` send Ctrl-C and SIGTERM to the whole process group, but only the bench may react.
+        # The forkserver inherits the signals blocked; ``leave_forkserver`` unblocks them in workers.
+        resource_tracker.ensure_running()  # started before, because its start unblocks the signals
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
-        arguments, sys.argv = sys.argv, sys.argv[:1]
+        arguments, sys.argv = sys.argv, sys.argv[:1]  # workers would find the path of the ledger in the arguments
+        # The forkserver would import folders called ``instances`` or ``bench`` in the working directory.
         safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
-        run = os.environ.setdefault(RUN_VARIABLE, mark())
-        sys.modules["__main__"] = ModuleType("__main__")
+        run = os.environ.setdefault(RUN_VARIABLE, mark())  # workers overwrite this mark with their own
+        # ``multiprocessing`` would import the main program again in every worker, in case it defines the target. It
+        # never does here, and the import would cost a third of a second per run on the command line.
+        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         try:
             yield
         finally:

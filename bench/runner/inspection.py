@@ -1,4 +1,4 @@
-"""Inspection of registered schedulers: objectives and parameters, read in a separate process."""
+"""Inspection of registered schedulers: a separate process imports them and reads objectives and parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -35,10 +35,6 @@ class SchedulerInfo:
 
     Attributes
     ----------
-    entry
-        Its registration.
-    objectives
-        Supported objectives.
     parameters
         Parameters with their values: the defaults, or the values of ``--param``.
     overrides
@@ -47,8 +43,6 @@ class SchedulerInfo:
         First paragraph of its docstring.
     error
         Reason why it cannot be used, or an empty text.
-    partitions
-        Supported mechanisms of partitioning a GPU.
     class_name
         Name that its class declares.
     own_model
@@ -85,7 +79,7 @@ class SchedulerInfo:
 
 
 class _ImpossibleAnswerError(Exception):
-    """Error of an answer that does not describe the scheduler that was asked for."""
+    """Error of an answer that is not the description of the scheduler in question."""
 
 
 def inspect_schedulers(
@@ -96,7 +90,7 @@ def inspect_schedulers(
 ) -> dict[str, SchedulerInfo]:
     """Import ``entries`` in a worker process and return their descriptions by name.
 
-    A scheduler that cannot be imported, ends its process or takes too long has an ``error``; it does not affect others.
+    A scheduler that cannot be imported, ends its process or takes too long has an ``error``; the others are unaffected.
 
     Raises
     ------
@@ -134,7 +128,7 @@ def inspect_variants(
                 lost += 1
             elif problem.startswith(_DISTURBED) and not alone:
                 alone = True  # answers that arrived together do not show which scheduler wrote into the pipe
-            elif problem:  # the next scheduler ended the worker; continue after it with a new worker
+            elif problem:  # the next scheduler is the cause; a new worker imports those after it
                 entry, given = waiting.pop(0)
                 found.append(SchedulerInfo(entry, overrides=given, error=problem))
                 alone = False
@@ -148,10 +142,7 @@ def _ask(
 ) -> tuple[list[SchedulerInfo], str]:
     """Import the schedulers in turn in one worker.
 
-    Returns
-    -------
-    answers, problem
-        The descriptions, and the reason why the scheduler after the last one has none.
+    Return their descriptions and the reason, if any, why the scheduler after the last described one has none.
     """
     worker = Worker(main, watchdog)
     answers: list[SchedulerInfo] = []

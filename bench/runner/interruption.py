@@ -9,7 +9,7 @@ from types import FrameType
 
 
 class Interruption:
-    """Flag that runs are to be stopped; the descriptor ``wakeup`` becomes readable when it is set."""
+    """Flag that stops runs; the descriptor ``wakeup`` becomes readable when it is set."""
 
     def __init__(self) -> None:
         self.wakeup, self._ring = os.pipe()
@@ -31,7 +31,7 @@ class Interruption:
 
 @contextmanager
 def signals_noted(given: Interruption | None = None) -> Iterator[Interruption]:
-    """Note Ctrl-C and SIGTERM instead of stopping at once, which could leave a row half stored.
+    """Set an interruption on Ctrl-C or SIGTERM, because an end at once could leave a row half stored.
 
     The second signal has its usual effect. Outside the main thread, signal handlers do not change. Ctrl-C stays
     ignored if the parent process set it so. The caller must close an interruption that it passes as ``given``.

@@ -1,4 +1,4 @@
-"""The listener to the events of runs: progress bars, sessions and clusters each have one."""
+"""Listener to the events of runs; progress displays inherit from it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ class Listener:
         """Handle the end of a run, successful or not; its row is in the ledger."""
 
     def repeated(self, task: Task, reason: str) -> None:
-        """Handle the end of a run by a failure of the bench; the run is made again."""
+        """Handle the end of a run by a failure of the bench; the run is repeated."""
 
     def advanced(self, task: Task, decided: int) -> None:
         """Handle progress of a scenario set: ``decided`` scenarios are judged, including those of interrupted runs."""
@@ -33,7 +33,7 @@ class Listener:
         """Handle a ledger that another process has locked for some seconds; rows are kept until it is free."""
 
     def interrupted(self, tasks: Sequence[Task]) -> None:
-        """Handle the end of these runs by Ctrl-C or SIGTERM; they have no row, so that they run again next time.
+        """Handle the end of these runs by Ctrl-C or SIGTERM; they have no row, so the same command repeats them.
 
         Scenario sets then continue after the last judged chunk.
         """

@@ -1,8 +1,8 @@
 """Messages from a worker to the bench: one JSON object per line. Pickle would let schedulers run code in the bench.
 
 The worker executes code of schedulers, so its messages are untrusted input: ``checked`` compares each with a schema,
-and ``LineReader`` limits their rate. The plan of a report follows its message after a tab, so that the bench parses
-only the few plans that it judges.
+and ``LineReader`` limits their rate. The plan of a report stands on the same line after a tab: the bench parses only
+the few plans that it judges.
 """
 
 import json
@@ -23,10 +23,10 @@ from instances import InputError, PlanClass
 Message = dict[str, Any]
 
 MAX_BYTES = 64 * 2**20
-"""Largest accepted message; only a message with a plan can be larger."""
+"""Largest message that a worker sends, in bytes."""
 
 FREE_MESSAGES, MESSAGES_PER_S = 20_000, 2_000
-"""Messages that a run may send at once, and per second of its life on top of them."""
+"""Messages that a run may send at once, and further messages per second of its life."""
 
 _FREE_BYTES, _BYTES_PER_S = 4 * MAX_BYTES, 100 * 2**20
 
@@ -37,7 +37,7 @@ _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 def _is_text(value: object) -> object:
-    """Refuse all but text of a plausible length; lone surrogates, as in names of files, are permitted."""
+    """Refuse all but text of a plausible length; lone surrogates, which file names may contain, are permitted."""
     if not isinstance(value, str) or len(value) > _MOST_CHARACTERS:
         raise ValueError(f"expected text of at most {_MOST_CHARACTERS} characters")
     return value
@@ -156,7 +156,7 @@ def _json(value: object) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Return a NumPy number as a Python number, since schedulers that use arrays put NumPy numbers in plans."""
+    """Return a NumPy number as a Python number: plans of schedulers that use arrays contain NumPy numbers."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__} has no JSON form")
@@ -190,7 +190,7 @@ class LineReader:
         return [self._parse(line) for line in complete.split(b"\n")]
 
     def _count(self, data: bytes) -> None:
-        """Count a piece; reading an endless stream would keep the bench from the other runs."""
+        """Count a piece and refuse an endless stream, which would keep the bench from the other runs."""
         self._bytes += len(data)
         self._messages += data.count(b"\n")
         life_s = time.monotonic() - self._since

@@ -1,4 +1,4 @@
-"""JSON values of what a scheduler returned or reported, with a check of every type."""
+"""JSON values of a scheduler's outcome and reports, with a check of every type."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -11,12 +11,12 @@ from instances.files import plan_to_json
 
 
 def checked_outcome(outcome: object, name: str) -> Outcome:
-    """Return what the scheduler ``name`` returned if it is an outcome with a status.
+    """Return the outcome of the scheduler ``name``.
 
     Raises
     ------
     RefusedError
-        If it is not, or its status is not a ``Status``.
+        If it is not an ``Outcome``, or its status is not a ``Status``.
     """
     if not isinstance(outcome, Outcome):
         raise RefusedError(f"{name} returned a {type(outcome).__name__}; expected an Outcome")
@@ -44,7 +44,7 @@ def result_json(plan: object, bound: object) -> Message:
 
 
 def proof_json(proof: Sequence[ProofNode]) -> Message:
-    """Return a proof as JSON values; one with infinite numbers, which proves nothing, counts as none."""
+    """Return a proof as JSON values, or none if it is empty or has infinite numbers, with which it proves nothing."""
     nodes: list[Message] = []
     for node in proof:
         if isinstance(node, Duals):
@@ -89,7 +89,7 @@ def statistics_json(outcome: Outcome) -> dict[str, float | None]:
     Raises
     ------
     RefusedError
-        If they are not numbers by name.
+        If they are not a mapping of names to numbers.
     """
     try:
         numbers = {str(name): float(value) for name, value in outcome.statistics.items()}

@@ -18,9 +18,9 @@ from instances.one_gpu import warm_kernels
 warm_kernels()
 
 adopt_orphans()
-warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")  # that of an orphan
+warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")  # that of an adopted orphan
 
-# The objects loaded here are never freed. Frozen, they are skipped by the workers' garbage collectors, which would
-# otherwise copy their memory pages.
+# The objects loaded here are never freed. The workers' garbage collectors skip frozen objects; otherwise they would
+# copy their memory pages.
 gc.collect()
 gc.freeze()

@@ -1,4 +1,4 @@
-"""Record of one run, built from the worker's messages and from the end of its process."""
+"""Record of one run, made from the worker's messages and from the end of its process."""
 
 import math
 import signal
@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 
 from bench.api import Status
 from bench.ledger.row import JsonObject, Termination
-from bench.runner.failures import tells_of_memory
+from bench.runner.failures import end_in_words, tells_of_memory
 from bench.runner.messages import Message, parsed
 from bench.scenarios import Tally
 from bench.task import Task
 from instances import InputError
 
 TRAJECTORY_POINTS = 50
-"""Most reported plans of a run, and again most reported bounds, that are judged and stored."""
+"""Largest number of a run's reported plans, and of its reported bounds, that are judged and stored."""
 
 _REPORTS_KEPT = 16 * TRAJECTORY_POINTS
 _BYTES_KEPT = 64 * 2**20
 
 TIME_ALLOWANCE_S, TIME_ALLOWANCE_S_PER_BYTE = 0.25, 1e-6
-"""Time for which a loaded host may hold a worker between reading its clock and sending the message, and per byte."""
+"""Longest plausible time between the worker's reading of its clock and its sending of the message, and per byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,43 @@ class Incumbent:
         return plan
 
 
+class _Sample:
+    """Sample of reports, thinned on arrival to limit memory; it always includes the last report."""
+
+    def __init__(self) -> None:
+        self._kept: list[Incumbent] = []
+        self._bytes = 0
+        self._stride = 1
+        self._count = 0
+        self._last: Incumbent | None = None
+
+    def add(self, incumbent: Incumbent) -> None:
+        if self._count % self._stride == 0:
+            self._kept.append(incumbent)
+            self._bytes += len(incumbent.plan_text or b"")
+        self._count += 1
+        self._last = incumbent
+        while len(self._kept) > (_REPORTS_KEPT if self._bytes <= _BYTES_KEPT else TRAJECTORY_POINTS):
+            self._kept = self._kept[::2]
+            self._bytes = sum(len(kept.plan_text or b"") for kept in self._kept)
+            self._stride *= 2
+
+    def thinned(self) -> list[Incumbent]:
+        kept = self._kept
+        if self._last is not None and kept[-1] is not self._last:
+            kept = [*kept, self._last]
+        if len(kept) <= TRAJECTORY_POINTS:
+            return kept
+        step = (len(kept) - 1) / (TRAJECTORY_POINTS - 1)
+        return [kept[round(point * step)] for point in range(TRAJECTORY_POINTS)]
+
+
 @dataclass
 class RunRecord:
     """Current state of one run.
 
     Attributes
     ----------
-    task
-        Task of the run.
     grace_s
         Time beyond the limit in which results still count; after it the run is killed.
     phase
@@ -68,7 +97,7 @@ class RunRecord:
     limited_by
         Mechanism of the memory limit: ``control group`` or ``address space``.
     quiet_at
-        Time on the monotonic clock; the worker wrote all messages that are still to be taken after it.
+        Time on the monotonic clock before which the worker wrote none of the messages that are still to be taken.
     """
 
     task: Task
@@ -94,8 +123,8 @@ class RunRecord:
     log_tail: str = ""
     _reported: Incumbent | None = None
     _contradiction: str = ""
-    _plans: "_Sample" = field(default_factory=lambda: _Sample())
-    _bounds: "_Sample" = field(default_factory=lambda: _Sample())
+    _plans: _Sample = field(default_factory=_Sample)
+    _bounds: _Sample = field(default_factory=_Sample)
 
     @property
     def ended(self) -> bool:
@@ -103,7 +132,7 @@ class RunRecord:
         return self.termination is not None
 
     def take(self, message: Message, now: float) -> Incumbent | None:
-        """Process a message that arrived by ``now``; return the incumbent or bound that it reports, if any.
+        """Process a message that arrived by ``now``; return the plan or bound that it reports, if any.
 
         Raises
         ------
@@ -141,7 +170,7 @@ class RunRecord:
         return None
 
     def _start(self, claimed: float, now: float) -> float:
-        """Return the start of the clock: ``claimed``, or ``now`` if the worker had sent no message by then."""
+        """Return the start of the clock: ``claimed`` or, if that is impossible, ``now``."""
         if self.quiet_at - TIME_ALLOWANCE_S <= claimed <= now:
             return claimed
         self._contradiction = "the scheduler's clock did not start when its worker claimed"
@@ -150,8 +179,8 @@ class RunRecord:
     def _time(self, message: Message, now: float) -> float:
         """Return the time of a message since the start of the clock.
 
-        It is the worker's precise time, unless the worker had not sent the message by then, or claims a time in the
-        future. Then it is the time of the arrival. A scheduler's code runs in the worker and can change its claims.
+        A scheduler can falsify the time that its worker claims. If the claim lies in the future or the worker cannot
+        have sent the message then, the time of arrival counts.
         """
         if self.clock_started is None:
             raise InputError("worker", "sent a result before it started its clock")
@@ -171,8 +200,8 @@ class RunRecord:
         times = message["decision_s"]
         left = 0 if self.tally is None or self.pausing else len(self.tally.scenarios) - self.tally.decided
         if not 0 < len(message["plans"]) == len(times) <= left:
-            raise InputError("worker", "sent a chunk that does not match the scenarios asked for")
-        # The worker also makes each scenario and writes its plan.
+            raise InputError("worker", "sent a chunk with an impossible number of plans or times")
+        # The rest of the time is for making the scenarios and writing their plans.
         if not elapsed_s / 2 - TIME_ALLOWANCE_S * len(times) <= math.fsum(times) <= elapsed_s + 1e-6:
             self._contradict(math.fsum(times), elapsed_s)
             message["decision_s"] = [elapsed_s / len(times)] * len(times)
@@ -204,9 +233,9 @@ class RunRecord:
         self.end(Termination.FINISHED, message["reason"], Status(message["status"]))
 
     def end(self, termination: Termination, reason: str, status: Status | None = None) -> None:
-        """Note how the run ended. A run without a final plan keeps its last reported plan."""
+        """Note how the run ended. A run without a final plan gets its last reported plan."""
         if termination is Termination.INVALID_PLAN:
-            self.plan = self._reported = None  # the final plan was refused; no earlier plan replaces it
+            self.plan = self._reported = None  # no earlier plan replaces the refused one
         if self.plan is None and self._reported is not None:
             latest, self._reported = self._reported, None
             try:
@@ -234,13 +263,12 @@ class RunRecord:
     ) -> None:
         """Note that the process died without a last message.
 
-        Under a memory limit, the death counts as reaching the limit if the kernel reports it (``short_of_memory``) or
-        the log contains a message about refused memory, which an aborting allocator prints. A segmentation fault
-        without such a message may have any cause.
+        Under a memory limit, the limit is the cause if the kernel reports it (``short_of_memory``) or the log has a
+        message about refused memory, which an aborting allocator prints.
         """
         self.decision_s = elapsed_s
         limit_mb = self.task.memory_limit_mb
-        how = _death(exit_code)
+        how = "closed its connection to the bench" if exit_code is None else end_in_words(exit_code)
         refused = exit_code != -signal.SIGKILL and tells_of_memory(log_tail)
         if limit_mb is not None and (refused or short_of_memory):
             self.end(Termination.MEMORY_LIMIT, f"limit {limit_mb:g} MiB: {how} while {self.phase}")
@@ -256,45 +284,3 @@ class RunRecord:
         """Return the reports in the order of time, thinned evenly if there are many."""
         reports = [*self._plans.thinned(), *self._bounds.thinned()]
         return sorted(reports, key=lambda incumbent: incumbent.t_s)
-
-
-class _Sample:
-    """Sample of reports, thinned on arrival to limit memory; it always includes the last report."""
-
-    def __init__(self) -> None:
-        self._kept: list[Incumbent] = []
-        self._bytes = 0
-        self._stride = 1
-        self._count = 0
-        self._last: Incumbent | None = None
-
-    def add(self, incumbent: Incumbent) -> None:
-        if self._count % self._stride == 0:
-            self._kept.append(incumbent)
-            self._bytes += len(incumbent.plan_text or b"")
-        self._count += 1
-        self._last = incumbent
-        while len(self._kept) > (_REPORTS_KEPT if self._bytes <= _BYTES_KEPT else TRAJECTORY_POINTS):
-            self._kept = self._kept[::2]
-            self._bytes = sum(len(kept.plan_text or b"") for kept in self._kept)
-            self._stride *= 2
-
-    def thinned(self) -> list[Incumbent]:
-        kept = self._kept
-        if self._last is not None and kept[-1] is not self._last:
-            kept = [*kept, self._last]
-        if len(kept) <= TRAJECTORY_POINTS:
-            return kept
-        step = (len(kept) - 1) / (TRAJECTORY_POINTS - 1)
-        return [kept[round(point * step)] for point in range(TRAJECTORY_POINTS)]
-
-
-def _death(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "closed its connection to the bench"
-    if exit_code >= 0:
-        return f"exited with status {exit_code}"
-    try:
-        return f"died of {signal.Signals(-exit_code).name}"
-    except ValueError:
-        return f"died of signal {-exit_code}"

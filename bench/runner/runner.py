@@ -1,4 +1,4 @@
-"""Runner on this host: every task in its own process with enforced limits, and every result in the ledger.
+"""Runner on this host: it executes every task in a process of its own with enforced limits and stores every result.
 
 One thread watches all workers. Every worker is finally killed with all processes that it started, even after a
 successful run, so that none of them outlives the run.
@@ -36,7 +36,7 @@ from instances import InputError
 from instances.files import instance_to_json
 
 GRACE_S = 1.0
-"""Time beyond the limit after which a run is killed; a scheduler that checks its deadline returns earlier."""
+"""Time beyond the time limit after which a run is killed; a scheduler that checks its deadline returns earlier."""
 
 STARTUP_LIMIT_S = 300.0
 """Limit for a scheduler's imports and ``warm``, which do not count towards the time limit.
@@ -45,10 +45,10 @@ The first start on a machine compiles kernels: all of column generation takes up
 """
 
 ATTEMPTS = 3
-"""Largest number of attempts of a run that ends through a failure of the bench."""
+"""Largest number of attempts of a run whose forkserver was killed."""
 
 _DYING_S = 1.0
-"""Time that a worker whose pipe has closed may need to end."""
+"""Time for which the bench waits for the end of a worker whose pipe has closed."""
 
 
 def run_tasks(
@@ -67,13 +67,11 @@ def run_tasks(
     Parameters
     ----------
     tasks
-        Tasks to run. Tasks whose key is in the ledger are not run again; equal tasks are run once.
+        Tasks whose key is in the ledger are not run again; equal tasks are run once.
     ledger
         Ledger that stores each row when its run ends; ``None`` keeps rows in memory only.
     jobs
         Number of parallel runs; default: the number of cores that this process may use.
-    listener
-        Receiver of events.
     grace_s, startup_limit_s
         Time beyond the time limit before a run is killed, and time limit for imports and ``warm``.
     interruption
@@ -101,14 +99,14 @@ def run_tasks(
 def known_rows(
     tasks: Sequence[Task], ledger: Ledger | None, listener: Listener, retry: bool
 ) -> tuple[dict[str, Row], dict[str, Task]]:
-    """Return by key the rows that are in the ledger and the remaining tasks; the listener is notified of the rows.
+    """Return by key the rows in the ledger, of which the listener is notified, and the remaining tasks.
 
     With ``retry``, failed runs belong to the remaining tasks.
 
     Raises
     ------
     InputError
-        If the ledger cannot store one of the instances; raised here so that no run is lost.
+        If the ledger cannot store one of the instances; raised before the runs, so that no run is lost.
     """
     if ledger is None:
         return {}, {task.key: task for task in tasks}
@@ -162,7 +160,7 @@ class _Bench:
         return self.rows
 
     def _warm_scorer(self, interrupted: Interruption) -> None:
-        """Have the scorer load the simulation, or compile it on a new host, before the clock of any run starts."""
+        """Have the scorer load the simulation, or on a new host compile it, before the clock of any run starts."""
         self.scorer.submit(warm_simulation, done=lambda _: None, failed=lambda _: None)
         while self.scorer and not interrupted:
             self._look(interrupted.wakeup)
@@ -182,7 +180,7 @@ class _Bench:
     @property
     def _has_room(self) -> bool:
         """Whether the next run can start."""
-        # A repeated run is alone: if its scheduler kills the forkserver, it harms no other run.
+        # A repeated run is alone, so that a scheduler that kills the forkserver again harms no other run.
         if self.active and max(self.waiting[0][1], *(run.attempt for run in self.active)) > 1:
             return False
         # Limit the queue of unjudged runs: they fill memory, and are lost if the bench dies.
@@ -242,7 +240,7 @@ class _Bench:
             self._end(run)
 
     def _repeat(self, run: ActiveRun) -> bool:
-        """Make a run again that ended with the forkserver, or return false and end it for good."""
+        """Queue a run that ended with the forkserver again; after the last attempt, end its record and return false."""
         if run.attempt == ATTEMPTS:
             run.record.end(Termination.CRASHED, f"the bench's forkserver was killed in each of {ATTEMPTS} attempts")
             return False
@@ -264,7 +262,7 @@ class _Bench:
             self._end(run)
 
     def _end(self, run: ActiveRun) -> None:
-        """Remove the worker and queue the run for the judge."""
+        """Kill the worker and queue the run for the judge."""
         self.active.remove(run)
         run.end()
         run.record.wall_s = time.monotonic() - run.asked_at
@@ -307,7 +305,7 @@ class _Bench:
             record.resume_after_chunk(tally)
             self.writer.add_chunk(record.task.key, chunk)
             self.listener.advanced(record.task, tally.decided)
-        if run not in self.active:  # it was stopped meanwhile
+        if run not in self.active:  # the run has ended meanwhile
             return
         if record.ended:
             self._end(run)

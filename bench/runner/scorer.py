@@ -1,4 +1,4 @@
-"""Scorer: the process that judges and simulates plans, so that no plan can block the bench or fill its memory."""
+"""Scorer: a process that judges and simulates plans, so that no plan can block the bench or fill its memory."""
 
 import atexit
 import math
@@ -41,12 +41,9 @@ class _Job:
 
 
 class Scorer:
-    """Handle of the process in the bench; it works through what is submitted, in this order.
+    """Handle of the process in the bench; the process does one piece of work after another, in the order of submission.
 
-    Parameters
-    ----------
-    watchdog
-        Watchdog that kills the process if the bench dies.
+    The ``watchdog`` kills the process if the bench dies.
     """
 
     def __init__(self, watchdog: Watchdog) -> None:
@@ -71,7 +68,7 @@ class Scorer:
     @property
     def sources(self) -> list[int]:
         """Descriptors that become readable when the process has a result or ends."""
-        return [self._outbox.fileno()]  # not the sentinel, which says that the process ended if the forkserver did
+        return [self._outbox.fileno()]  # not the sentinel, which becomes readable when the forkserver ends as well
 
     @property
     def due(self) -> float:
@@ -90,7 +87,7 @@ class Scorer:
         self._order()
 
     def drop_work(self) -> None:
-        """Abandon all work, unanswered; the process is replaced."""
+        """Abandon all work without an answer, and replace the process."""
         self._waiting.clear()
         self._replace("")
 
@@ -144,7 +141,8 @@ class Scorer:
         self._start()
         if not was_ready or not self._waiting:
             return
-        # A process that is killed from outside costs no run; a plan that ends the process does so again.
+        # The work is repeated once, because the process may have been killed from outside; a plan that ended it does
+        # so again.
         self._repeated = repeat
         if not repeat:
             self._waiting.popleft().failed(reason)
@@ -155,7 +153,7 @@ class Scorer:
         watchdog.guard(self._pid)
 
     def release(self) -> None:
-        """Have no watchdog guard the process, which ends by itself when the bench ends."""
+        """Unregister the process from its watchdog; it also ends by itself when the bench ends."""
         self._watchdog.release(self._pid)
 
     def end(self) -> None:
@@ -167,12 +165,12 @@ class Scorer:
 
 
 _IDLE: list[Scorer] = []
-"""Processes that wait for the next runs; they have the tables of the last instances."""
+"""Processes that wait for the next runs and still hold the tables of the last instances."""
 
 
 @contextmanager
 def borrowed_scorer(watchdog: Watchdog) -> Iterator[Scorer]:
-    """Start a process or take one that is idle; it is kept unless it still has work at the end."""
+    """Yield an idle or a new process; afterwards it is kept unless it still has work."""
     try:
         process = _IDLE.pop()
         process.guard(watchdog)
@@ -195,7 +193,7 @@ def _end_idle() -> None:
 
 
 def _serve(inbox: Connection, outbox: Connection) -> None:
-    """Run the process: call what arrives until the bench closes the pipes."""
+    """Run the process: call the functions that arrive until the bench closes the pipes."""
     leave_forkserver()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
@@ -210,5 +208,5 @@ def _serve(inbox: Connection, outbox: Connection) -> None:
             return
         try:
             answer = "done", function(*arguments)
-        except Exception as error:  # noqa: BLE001 - a bug in the judge costs this run only
+        except Exception as error:  # noqa: BLE001 - a bug in the judge costs only this run
             answer = "failed", f"{type(error).__name__}: {error}\n{traceback.format_exc()}"

@@ -1,4 +1,4 @@
-"""Scoring of runs: the judge scores every plan, and the results form a row."""
+"""Scoring of ended runs: the judge scores their plans, and the results form a row."""
 
 import math
 import traceback
@@ -16,7 +16,7 @@ from instances import InputError, Instance, Objective, Plan, ScenarioSet
 from instances.files import plan_from_json
 
 VIOLATIONS_KEPT = 100
-"""Most violations stored per plan, including one of each kind that occurs; further ones are only counted."""
+"""Largest number of violations stored per plan, one of each kind that occurs included; others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def score(record: RunRecord, start: Start) -> Row:
 
 
 def unscored(record: RunRecord, start: Start, reason: str) -> Row:
-    """Return the row of an ended run that the judge could not judge, for this reason."""
+    """Return the row of an ended run whose judgement failed, for this reason."""
     _judge_failed(record, reason)
     return _row(record, start, {}, [])
 
@@ -73,7 +73,7 @@ def _judge_failed(record: RunRecord, reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RefusedChunk:
-    """Chunk of scenarios whose plans do not belong to them, or that the judge could not judge."""
+    """Refusal of a chunk of scenarios: a plan does not belong to its scenario, or the judgement failed."""
 
     termination: Termination
     reason: str
@@ -83,7 +83,7 @@ class RefusedChunk:
 def judged_chunk(
     scenarios: ScenarioSet, first: int, plans: Sequence[Any], decision_s: Sequence[float]
 ) -> JsonObject | RefusedChunk:
-    """Return what ``judge_scenarios`` returns, or why the chunk is neither counted nor stored."""
+    """Return the verdicts of ``judge_scenarios``, or the refusal of a chunk, which is neither counted nor stored."""
     try:
         return judge_scenarios(scenarios, first, plans, decision_s)
     except InputError as error:
@@ -100,7 +100,7 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> list[JsonObject]:
     for report in record.trajectory():
         value = feasible = None
         if report.plan_text is not None:
-            with suppress(InputError):  # no plan of this instance
+            with suppress(InputError):  # the plan is not one of this instance
                 value, feasible = _glance(report.plan, final, instance)
         points.append(_point(report.t_s, value, feasible, report.bound))
     timed = record.termination is Termination.FINISHED and record.decision_s is not None  # not so for a replay
@@ -110,11 +110,11 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> list[JsonObject]:
 
 
 def _glance(plan: JsonObject | None, final: dict[str, Any], instance: Instance) -> tuple[float | None, bool | None]:
-    """Return the value and the feasibility of a reported plan; the final plan is already judged."""
+    """Return the value and the feasibility of a reported plan; the judge has already seen the final plan."""
     if plan == final.get("plan"):
         return final["value"], final["feasible"]
     verdict = judge(plan_from_json(plan), instance)
-    return _finite(verdict.value), verdict.feasible
+    return verdict.value if math.isfinite(verdict.value) else None, verdict.feasible
 
 
 def _point(t_s: float | None, value: float | None, feasible: bool | None, bound: JsonObject | None) -> JsonObject:
@@ -129,21 +129,13 @@ def _point(t_s: float | None, value: float | None, feasible: bool | None, bound:
 
 def _figures(written: JsonObject, plan: Plan, verdict: Verdict) -> dict[str, Any]:
     """Return the columns of a plan, ``written`` in its JSON form, with the judge's figures."""
-    found: Any = verdict.to_json()["violations"]
-    return {
+    found: Any = verdict.to_json()
+    figures = {name: figure for name, figure in found.items() if name not in ("slots", "violations")}
+    return figures | {
         "plan": written,
         "plan_class": plan.plan_class,
-        "value": _finite(verdict.value),
-        "feasible": verdict.feasible,
         "violations": len(verdict.violations),
-        "violation_details": _kept(found),
-        "gpus_used": verdict.gpus_used,
-        "cost_per_hour": _finite(verdict.cost_per_hour),
-        "throughput_rps": _finite(verdict.throughput_rps),
-        "goodput_rps": _finite(verdict.goodput_rps),
-        "fragments_pct": _finite(verdict.fragments_pct),
-        "utilisation_pct": _finite(verdict.utilisation_pct),
-        "over_capacity_pct": _finite(verdict.over_capacity_pct),
+        "violation_details": _kept(found["violations"]),
     }
 
 
@@ -159,10 +151,6 @@ def simulated_figures(found: JsonObject) -> dict[str, Any]:
     """Return the columns with the figures of a simulation or a replay, given as JSON values."""
     names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
     return {f"sim_{name}": found[name] for name in names} | {"simulation": found}
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[JsonObject]) -> Row:

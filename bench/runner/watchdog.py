@@ -17,9 +17,10 @@ from bench.runner.forkserver import own_processes, start_process
 from bench.runner.worker_limits import RUN_VARIABLE, leave_forkserver, mark
 
 _MOST_ROUNDS = 50
-"""Most rounds of listing new processes; only a fork bomb needs more than two or three."""
+"""Largest number of listings of new processes; only a fork bomb needs more than two or three."""
 
 _PATIENCE_S = 5.0
+_JOIN_S = 5.0
 _MOST_BYTES = 2**20
 
 
@@ -34,9 +35,9 @@ def kill_tree(leader: int) -> None:
 
 
 def kill_run(worker: int, born_ticks: int, server: int | None) -> None:
-    """Kill a worker and all that its scheduler started, until nothing is found.
+    """Kill a worker and the processes that its scheduler started, until none is found.
 
-    Processes that are no descendants of the worker any more are found by their mark, or, if they have removed it, as
+    Processes that are no longer descendants of the worker are found by their mark or, if they have removed it, as
     orphans that the forkserver has adopted. A scheduler that kills the forkserver as well can escape.
 
     Parameters
@@ -50,7 +51,7 @@ def kill_run(worker: int, born_ticks: int, server: int | None) -> None:
     """
     deadline = time.monotonic() + _PATIENCE_S
     while _kill(worker, lambda: _members(worker, born_ticks, server)) and time.monotonic() < deadline:
-        time.sleep(0.001)  # for those that are dying
+        time.sleep(0.001)  # the killed processes need a moment to disappear
 
 
 def boot_ticks() -> int:
@@ -92,14 +93,14 @@ def _members(worker: int, born_ticks: int, server: int | None) -> set[int]:
     """Return the processes of the run of ``worker``, which is not among them."""
     with own_processes() as own:
         listed = _processes()
-        try:
+        session_of_server = None
+        with suppress(ProcessLookupError):
             session_of_server = None if server is None else os.getsid(server)
-        except ProcessLookupError:
-            session_of_server = None
         found = [worker]
         for process, (parent, session, started_ticks) in listed.items():
             spared = process in own or process == os.getpid() or started_ticks < born_ticks
-            # Workers and watchdogs are spared. Whatever else has left the forkserver's session was adopted from a run.
+            # The bench, its processes and older ones are spared. Other children of the forkserver that are outside its
+            # session are orphans of a run.
             adopted = session_of_server is not None and parent == server and session != session_of_server
             if session == worker or (not spared and (adopted or _has_mark(process, mark(worker)))):
                 found.append(process)
@@ -107,7 +108,7 @@ def _members(worker: int, born_ticks: int, server: int | None) -> set[int]:
 
 
 def _below(top: list[int], listed: dict[int, tuple[int, int, int]]) -> set[int]:
-    """Return the processes ``top`` and below, without the first of them."""
+    """Return the processes ``top`` and their descendants, without the first of ``top``."""
     children: dict[int, list[int]] = defaultdict(list)
     for process, (parent, _, _) in listed.items():
         children[parent].append(process)
@@ -142,7 +143,7 @@ def _has_mark(process: int, value: str) -> bool:
 
 
 def _bytes(file: str) -> bytes:
-    """Return the content of a file of the kernel; none if the process has ended or belongs to another user."""
+    """Return the content of a file in ``/proc``; empty if the process has ended or belongs to another user."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except OSError:
@@ -155,11 +156,8 @@ def _bytes(file: str) -> bytes:
         os.close(descriptor)
 
 
-_JOIN_S = 5.0
-
-
 class Watchdog:
-    """Handle of the watchdog in the bench: it registers workers, and restarts a watchdog that was killed."""
+    """Handle of the watchdog in the bench: it registers workers, and replaces a watchdog that was killed."""
 
     def __init__(self) -> None:
         self._guarded: set[int] = set()

@@ -5,7 +5,7 @@ scenario.
 
 The worker sends messages to the parent as lines of JSON (``bench.runner.messages``), each with a ``type``:
 
-- ``phase``: the phase that begins; the parent names it in the reason if the worker does not survive it;
+- ``phase``: the phase that begins; the parent names it in the reason if the worker dies in it;
 - ``clock``: the scheduler is warm, the tables are filled, and the clock starts (``at`` on the system-wide monotonic
   clock);
 - ``report``: an incumbent, a bound, or both, ``t_s`` seconds after the start of the clock; the worker slows down
@@ -40,7 +40,7 @@ from instances import Instance, Plan, ScenarioSet
 from instances.view import prepared
 
 CHUNK = 256
-"""Most scenarios per chunk."""
+"""Largest number of scenarios per chunk."""
 
 CHUNK_PART = 0.5
 """Fraction of the time limit after which a chunk is sent with fewer scenarios."""
@@ -50,7 +50,7 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     """Run the worker process: receive one task, execute it, report the outcome, and wait to be killed."""
     worker_limits.become_worker(log)
     try:
-        # Pickle is safe here, since the bench sends the task, and it supports instances that no file can store.
+        # Pickle is safe here, because the bench sends the task; it supports instances that no file can store.
         task: Task = pickle.loads(inbox.recv_bytes())  # noqa: S301
     except EOFError:  # the bench has ended
         return
@@ -95,7 +95,7 @@ class Report:
         return None if self._start is None else monotonic() - self._start
 
     def start_clock(self, import_s: float, warm_s: float) -> float:
-        """Tell the parent that the scheduler starts, and return the start time."""
+        """Tell the parent that the clock starts, and return its start on the monotonic clock."""
         self.send({"type": "clock", "at": monotonic(), "import_s": import_s, "warm_s": warm_s})
         self._start = monotonic()
         return self._start
@@ -121,7 +121,8 @@ class Report:
         Raises
         ------
         RefusedError
-            If it is neither. The run then ends as ``invalid_plan``, even if a solver's callback catches the error.
+            If it has the wrong type. The run then ends as ``invalid_plan``, even if a solver's callback catches the
+            error.
         """
         try:
             self._hold_back()
@@ -163,7 +164,7 @@ def _loaded(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
 
 
 def _instance_seen(task: Task, report: Report) -> Instance:
-    """Return the instance for the scheduler and fill the tables of its GPU types before the clock starts."""
+    """Fill the tables of the GPU types before the clock starts, and return the instance for the scheduler."""
     report.send({"type": "phase", "phase": "tabulating the GPU types"})
     return prepared(task.trial.planned(task.instance))
 
@@ -192,14 +193,9 @@ def _run(task: Task, report: Report) -> None:
 
 
 def _final_plan(outcome: Outcome, reported: Plan | None) -> Plan | None:
-    """Return the final plan of a scheduler: the returned one, else the last reported one.
+    """Return the final plan: the returned one, else the last reported one unless the status is ``infeasible``.
 
-    The status ``infeasible`` means no plan, even if one was reported before.
-
-    Raises
-    ------
-    RefusedError
-        If the status claims a plan but none was returned or reported.
+    A ``RefusedError`` is raised if the status claims a plan but there is none.
     """
     plan = outcome.plan or (None if outcome.status is Status.INFEASIBLE else reported)
     if outcome.status in (Status.OPTIMAL, Status.FEASIBLE) and plan is None:

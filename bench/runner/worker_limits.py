@@ -1,4 +1,4 @@
-"""Limits of a worker: by its control group, and by itself before any code of a scheduler runs."""
+"""Limits of a worker: those of its control group, and those that it sets itself before a scheduler's code runs."""
 
 import ctypes
 import faulthandler
@@ -15,12 +15,23 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 MARK = "gpushare-bench"
+"""Start of the names of control groups."""
 
 ROOTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 MEMBERSHIP = Path("/proc/self/cgroup")
 
+SAFE_PATH_MARK = "bench.runner.preload"
+"""Value of ``PYTHONSAFEPATH`` for the forkserver only, which removes the variable for its children."""
+
+RUN_VARIABLE = "GPUSHARE_BENCH_RUN"
+"""Environment variable that marks the processes of a run with the process id of its worker."""
+
+THREADS_OF = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA", "RAYON")
+"""Libraries whose environment variables ``*_NUM_THREADS`` are set."""
+
 _PERIOD_US = 100_000
 _PATIENCE_S = 1.0
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class ControlGroup:
@@ -32,10 +43,8 @@ class ControlGroup:
         Folder of the group in the kernel's file system; created here.
     memory_mb
         Memory limit in MiB.
-    threads
-        CPU limit in cores.
     process
-        Process to put into the group, with all that it starts.
+        Process to put into the group; the processes that it starts then belong to the group as well.
 
     Raises
     ------
@@ -52,14 +61,10 @@ class ControlGroup:
         except OSError:
             self.remove()
             raise
-        for file, value in (
-            ("memory.swap.max", "0"),
-            (
-                "memory.oom.group",
-                "1",
-            ),  # kill all processes: a scheduler that lost only a child would report another error
-            ("cpu.max", f"{threads * _PERIOD_US} {_PERIOD_US}"),
-        ):
+        # Under ``memory.oom.group``, the kernel kills all processes: a scheduler that lost only a child would report
+        # another error.
+        further = {"memory.swap.max": "0", "memory.oom.group": "1", "cpu.max": f"{threads * _PERIOD_US} {_PERIOD_US}"}
+        for file, value in further.items():
             with suppress(OSError):  # the controller may not be delegated
                 self._write(file, value)
 
@@ -122,33 +127,13 @@ def _text(file: Path) -> str:
         return ""
 
 
-MIB = 2**20
-
-SAFE_PATH_MARK = "bench.runner.preload"
-"""Value of ``PYTHONSAFEPATH`` for the forkserver only, which removes the variable for its children."""
-
-RUN_VARIABLE = "GPUSHARE_BENCH_RUN"
-"""Environment variable that marks the processes of a run with the process id of its worker."""
-
-_PR_SET_CHILD_SUBREAPER = 36
-
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "RAYON_NUM_THREADS",
-)
-
-
 def mark(worker: int = 0) -> str:
     """Return the value of ``RUN_VARIABLE`` for the run of ``worker``; without one, that of the forkserver."""
     return f"{worker:010d}"
 
 
 def become_worker(log: Connection) -> None:
-    """Make this process, which the forkserver started, the first one of a run; its output goes to ``log``."""
+    """Make this process, which the forkserver started, the worker of a run; its output goes to ``log``."""
     leave_forkserver()
     _mark_run()
     adopt_orphans()
@@ -157,9 +142,9 @@ def become_worker(log: Connection) -> None:
 
 
 def _mark_run() -> None:
-    """Mark this process and all that it will start as a run.
+    """Mark this process and those that it will start as processes of its run.
 
-    The kernel shows the environment that a process started with. The mark of the forkserver is overwritten there, so
+    The kernel shows the environment with which a process started. The mark of the forkserver is overwritten in it, so
     that forks of this process show this run's mark as well.
     """
     own = mark(os.getpid())
@@ -193,9 +178,9 @@ def leave_forkserver(*, detach: bool = True) -> None:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of orphaned descendants, below which the watchdog finds them.
+    """Make this process the parent of its orphaned descendants, so that the watchdog finds them.
 
-    A scheduler can undo this in its worker. The forkserver then adopts the orphans.
+    If a scheduler undoes this in its worker, the forkserver adopts the orphans.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -215,10 +200,10 @@ def limit_threads(threads: int) -> None:
     """Limit the threads of libraries through environment variables.
 
     Libraries that are imported later read the variables. Of those that are already imported, Numba reads them again;
-    NumPy's BLAS keeps the one thread of ``bench.runner.preload``.
+    NumPy's BLAS keeps the one thread that ``bench.runner.preload`` sets.
     """
-    for variable in THREAD_VARIABLES:
-        os.environ[variable] = str(threads)
+    for library in THREADS_OF:
+        os.environ[f"{library}_NUM_THREADS"] = str(threads)
     if "numba" in sys.modules:
         from numba.core import config  # only if a scheduler or the preload has loaded Numba
 
@@ -233,26 +218,19 @@ def limit_memory(limit_mb: float | None) -> None:
     Raises
     ------
     MemoryError
-        If the process is already larger than the limit, under which later code would fail unpredictably.
+        If the process is already larger than the limit, so that later code would fail unpredictably.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if limit_mb is None:
         return
-    mapped_mb = _address_space_mb()
-    if mapped_mb is not None and mapped_mb > limit_mb:
-        raise MemoryError(f"a worker needs {mapped_mb:.0f} MiB of address space before it loads a scheduler")
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = int(limit_mb * MIB)
-    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
-
-
-def _address_space_mb() -> float | None:
-    """Return the address space of this process in MiB, or ``None`` on systems that do not report it."""
-    try:
+    with suppress(OSError):  # the system may not report the address space
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    except OSError:
-        return None
-    return pages * resource.getpagesize() / MIB
+        mapped_mb = pages * resource.getpagesize() / 2**20
+        if mapped_mb > limit_mb:
+            raise MemoryError(f"a worker needs {mapped_mb:.0f} MiB of address space before it loads a scheduler")
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = int(limit_mb * 2**20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def lift_memory_limit() -> None:
@@ -265,4 +243,4 @@ def peak_memory_mb() -> float:
     """Return the largest resident memory so far of this process or of one of its ended children, in MiB."""
     peaks = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
-    return max(peaks) * unit / MIB
+    return max(peaks) * unit / 2**20

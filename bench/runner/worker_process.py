@@ -1,4 +1,4 @@
-"""Handle of one worker process in the bench: start, messages, log, and termination with all its children."""
+"""Handle of one worker process in the bench: its start, messages, output, and end with all its children."""
 
 import fcntl
 import os
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from bench.runner.forkserver import forkserver_pid, has_died, start_process
 from bench.runner.messages import LineReader, Message
@@ -16,36 +17,34 @@ LOG_TAIL_BYTES = 4096
 """Bytes that are kept from the end of a run's output."""
 
 _PIECE_BYTES = 2**16
-_LOG_PIPE_BYTES = 2**20
+_LARGE_PIPE_BYTES = 2**20
 _PIECES = 32
 _JOIN_S = 5.0
 
 _NO_EXIT_CODE = 255
-"""Exit code of a process whose forkserver has died, as multiprocessing gives it."""
+"""Exit code that multiprocessing returns for a process whose forkserver has died."""
 
-WorkerMain = Callable[[Connection, Connection, Connection], None]
+
+def enlarge_pipe(descriptor: int) -> None:
+    """Enlarge the buffer of a pipe, if the system permits it."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # the number of large pipes per user is limited
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _LARGE_PIPE_BYTES)
 
 
 class Worker:
-    """One worker process, which is idle until its first order.
+    """One worker process, which is idle until its first order and guarded by ``watchdog`` from its start.
 
-    Parameters
-    ----------
-    main
-        Function that the process runs; its arguments are the pipes for orders, for messages and for output.
-    watchdog
-        Watchdog that guards the process from its start.
+    It runs the function ``main``, whose arguments are the pipes for orders, for messages and for output.
     """
 
-    def __init__(self, main: WorkerMain, watchdog: Watchdog) -> None:
+    def __init__(self, main: Callable[[Connection, Connection, Connection], None], watchdog: Watchdog) -> None:
         self._born_ticks = boot_ticks()
         self._process, (self._inbox, self._outbox, self._log) = start_process(main, "bench worker", reads=1, writes=2)
         self._server = forkserver_pid()
         for mine in (self._outbox, self._log):
             os.set_blocking(mine.fileno(), False)
-        if sys.platform == "linux":
-            with suppress(OSError):  # the number of large pipes per user is limited
-                fcntl.fcntl(self._log.fileno(), fcntl.F_SETPIPE_SZ, _LOG_PIPE_BYTES)
+        enlarge_pipe(self._log.fileno())
         assert self._process.pid is not None
         self.pid = self._process.pid
         self._watchdog = watchdog
@@ -67,7 +66,7 @@ class Worker:
             self._inbox.send_bytes(pickle.dumps(order))
 
     def messages(self) -> list[Message]:
-        """Return the messages that have arrived without waiting, and update the log's tail.
+        """Return the messages that have arrived, without waiting, and read the worker's output.
 
         Raises
         ------
@@ -81,7 +80,7 @@ class Worker:
 
     @property
     def silent(self) -> bool:
-        """Whether no more messages can arrive because the process ended or closed its pipe."""
+        """Whether no more messages can arrive, because the process has ended or closed its pipe."""
         return self._outbox not in self.readable
 
     def _read_log(self) -> None:
@@ -108,14 +107,13 @@ class Worker:
     def peak_memory_mb(self) -> float | None:
         """Return the largest resident memory of the process so far in MiB, or ``None`` if it is not known."""
         try:
-            with open(f"/proc/{self.pid}/status", encoding="utf-8") as status:  # noqa: PTH123 - no path to compute with
-                kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
-        except (OSError, StopIteration):
+            lines = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8").splitlines()
+        except OSError:
             return None
-        return kib / 1024
+        return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), None)
 
     def end(self) -> int | None:
-        """Kill the worker and all processes that it started, read the rest of its log, and return its exit code.
+        """Kill the worker and all processes that it started, read the rest of its output, and return its exit code.
 
         A negative code is the signal that ended the process. ``None`` means that it has not ended yet.
         """

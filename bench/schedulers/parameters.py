@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
-from hashlib import file_digest
 from itertools import product
 from os.path import isfile
 from pathlib import Path
@@ -16,6 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bench.api import Scheduler
+from bench.provenance import file_hash
 from instances.errors import InputError, unknown_name
 
 MOST_VARIANTS = 1000
@@ -24,6 +24,7 @@ MOST_VARIANTS = 1000
 _DIGEST_LENGTH = 12
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_IN_WORDS: dict[Any, str] = {bool: "Boolean (true or false)", int: "whole number", float: "number"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def variants(overrides: Mapping[str, str], name: str) -> list[dict[str, str]]:
     overrides
         Values by field; an empty mapping gives one variant, the defaults.
     name
-        Name of the scheduler, for messages.
+        Name of the scheduler, for errors.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def variants(overrides: Mapping[str, str], name: str) -> list[dict[str, str]]:
 
 
 def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: str) -> Scheduler:
-    """Return the scheduler with ``overrides`` in place of its defaults; ``name`` is for messages.
+    """Return the scheduler with ``overrides`` in place of its defaults; ``name`` is its name in errors.
 
     Raises
     ------
@@ -145,7 +146,7 @@ def parse_value(text: str, hint: Any, where: str) -> object:
                 raise ValueError
             return number
     except (KeyError, ValueError):
-        raise InputError(where, f'"{text}" is not a {_in_words(hint)}') from None
+        raise InputError(where, f'"{text}" is not a {_IN_WORDS[hint]}') from None
     if hint is str:
         return text
     if hint is Path:
@@ -165,8 +166,7 @@ def _file(text: str, where: str) -> Path:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()[:_DIGEST_LENGTH]
+    return file_hash(path)[:_DIGEST_LENGTH]
 
 
 def _first_match(text: str, options: Sequence[Any], hint: Any, where: str) -> object:
@@ -185,10 +185,6 @@ def _chosen(text: str, choices: Mapping[str, object], where: str) -> object:
     return choices[text]
 
 
-def _in_words(hint: type) -> str:
-    return {bool: "Boolean (true or false)", int: "whole number", float: "number"}[hint]
-
-
 def type_name(hint: Any) -> str:
     """Return the name of a type as in source code, such as ``int | None``."""
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
@@ -199,10 +195,7 @@ def describe_parameters(scheduler: type[Scheduler], made: Scheduler | None) -> t
     hints = get_type_hints(scheduler)
     return tuple(
         Parameter(
-            name,
-            type_name(hints[name]),
-            None if made is None else _as_json(getattr(made, name)),
-            required=_required(field),
+            name, type_name(hints[name]), None if made is None else _as_json(getattr(made, name)), _required(field)
         )
         for name, field in _fields(scheduler).items()
     )

@@ -1,9 +1,11 @@
-"""Registry of the schedulers: entry points of the group ``bench.schedulers`` and classes in files, none imported."""
+"""Registry of the schedulers: entry points of the group ``bench.schedulers``, and classes in files.
+
+Only ``load`` imports them.
+"""
 
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
@@ -13,6 +15,7 @@ from types import ModuleType
 
 from bench.api import Scheduler
 from bench.extras import how_to_install
+from bench.provenance import file_hash
 from instances.errors import InputError, unknown_name
 
 GROUP = "bench.schedulers"
@@ -33,8 +36,6 @@ class Entry:
 
     Attributes
     ----------
-    name
-        Registered name.
     target
         Location of the class as ``module:attribute``.
     distribution, version
@@ -104,7 +105,7 @@ def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers
 
 
 def _in_file(spec: str, known: Mapping[str, Entry], where: str) -> Entry:
-    """Return the entry of ``FILE.py:CLASS``: it is called like the class."""
+    """Return the entry of ``FILE.py:CLASS``, whose name is that of the class."""
     text, _, name = spec.rpartition(":")
     path = Path(text)
     if not path.is_file():
@@ -113,22 +114,13 @@ def _in_file(spec: str, known: Mapping[str, Entry], where: str) -> Entry:
         raise InputError(where, f'"{spec}" names no class; expected FILE.py:CLASS')
     if name in known and known[name].distribution != FILE:
         raise InputError(where, f'"{spec}": a registered scheduler is called "{name}" already; rename the class')
-    return Entry(name, f"{path.resolve()}:{name}", FILE, _digest(path))
-
-
-def _digest(path: Path) -> str:
-    return sha256(path.read_bytes()).hexdigest()
+    return Entry(name, f"{path.resolve()}:{name}", FILE, file_hash(path))
 
 
 def load(target: str, version: str | None = None) -> type[Scheduler]:
     """Import the class at ``module:attribute`` or ``file.py:attribute``. Exceptions of its module are not caught.
 
-    Parameters
-    ----------
-    target
-        Place of the class.
-    version
-        SHA-256 that a file must still have; not compared for a module.
+    ``version`` is the SHA-256 that a file must still have; it is not compared for a module.
 
     Raises
     ------
@@ -137,7 +129,7 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
     """
     module, _, attribute = target.rpartition(":")
     in_file = FILE_MARK in target
-    if in_file and version is not None and _digest(Path(module)) != version:
+    if in_file and version is not None and file_hash(Path(module)) != version:
         raise InputError(module, "has changed since this run was planned; run it again")
     names = attribute.split(".") if in_file else [*module.split("."), *attribute.split(".")]
     if not all(part.isidentifier() for part in names):
@@ -154,10 +146,8 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
         raise InputError(target, f'module "{module}" has no "{attribute}"') from None
     missing = [name for name in ("name", "objectives", "schedule") if not hasattr(found, name)]
     if not isinstance(found, type) or missing:
-        lack = f" without {', '.join(missing)}" if missing else ""
-        raise InputError(
-            target, f"is a {type(found).__name__}{lack}; expected a class that implements bench.api.Scheduler"
-        )
+        kind = type(found).__name__ + (f" without {', '.join(missing)}" if missing else "")
+        raise InputError(target, f"is a {kind}; expected a class that implements bench.api.Scheduler")
     return found
 
 

@@ -37,12 +37,12 @@ class Flow(NamedTuple):
 
 
 class Underway(NamedTuple):
-    """Unfinished requests of applications, in rows by number since ``base``, and counts of the finished ones.
+    """Unfinished requests of applications, one row each in the order of arrival, and counts of the finished ones.
 
     Attributes
     ----------
     base
-        Number of the request in row 0 of each application, shape (applications,).
+        Number of the request in row 0 of each application, shape (applications,). Row r has request ``base + r``.
     arrived_ms
         Arrival times, shape (applications, rows).
     done_ms
@@ -50,9 +50,9 @@ class Underway(NamedTuple):
     stages_left
         Number of unfinished stages, or ``NONE`` after a stage dropped the request, shape (applications, rows).
     missing
-        Number of unfinished preceding stages, shape (workloads, rows).
+        Number of unfinished direct predecessors of the stage, shape (workloads, rows).
     ready_ms
-        End of the latest preceding stage, shape (workloads, rows).
+        End of the latest finished predecessor, shape (workloads, rows).
     histogram
         End-to-end latencies, shape (applications, BINS).
     served, late, dropped
@@ -151,14 +151,8 @@ def stage_dropped(flow: Flow, underway: Underway, workload: int, request: int, f
 def with_rows(underway: Underway, flow: Flow, base: Ints, drawn_before: Ints, times_ms: list[Floats]) -> Underway:
     """Return the state with rows for new requests, after the rows of the unfinished ones.
 
-    Parameters
-    ----------
-    underway, flow
-        State and stage graph of the applications.
-    base
-        Number of the oldest unfinished request of each application.
-    drawn_before, times_ms
-        Number of earlier requests of each application, and arrival times of the new ones.
+    For each application, ``base`` is the number of its oldest unfinished request, ``drawn_before`` the number of its
+    earlier requests, and ``times_ms`` has the arrival times of the new ones.
     """
     first, new = base - underway.base, [len(times) for times in times_ms]
     kept = [int(end - start) for end, start in zip(drawn_before, base, strict=True)]

@@ -1,4 +1,4 @@
-"""Arrivals of requests: one endless stream per workload, independent of the plan that serves it."""
+"""Arrivals of requests: an endless stream per workload or application, independent of the plan that serves it."""
 
 import math
 from dataclasses import dataclass
@@ -39,8 +39,6 @@ class Arrivals:
 
     Attributes
     ----------
-    process
-        Kind of process.
     burstiness
         Coefficient of variation of the gaps of ``gamma``; 1 is Poisson.
     trace
@@ -100,18 +98,10 @@ def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
 
 
 class Stream:
-    """Requests of one workload, in the order of time.
+    """Requests of one workload or application, in the order of time.
 
-    Parameters
-    ----------
-    arrivals
-        Arrival process.
-    rate_rps
-        Mean rate, above 0.
-    seed
-        Seed of the simulation.
-    name
-        Name of the workload. Streams with different names are independent; the same name gives the same stream.
+    The mean rate must be above 0. Streams of one seed with different names are independent; the same name gives the
+    same stream.
     """
 
     _FEWEST = 64

@@ -94,14 +94,9 @@ def _uniform(state: np.uint64) -> float:
 
 @njit(cache=True)
 def noise_factor(deviation: float, seed: int, slot: int, batch: int) -> float:
-    """Return a lognormal factor of mean 1 that depends only on seed, slot and batch number.
+    """Return a lognormal factor of mean 1 that depends only on the seed, the slot and the number of its batch.
 
-    Parameters
-    ----------
-    deviation
-        Standard deviation of the logarithm; at 0 the factor is 1.
-    seed, slot, batch
-        Seed of the simulation, number of the slot, number of its batch.
+    ``deviation`` is the standard deviation of the logarithm; at 0 the factor is 1.
     """
     if deviation == 0.0:
         return 1.0

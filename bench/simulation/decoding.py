@@ -37,14 +37,12 @@ def prefill(
     ----------
     arrivals_ms
         Arrival times, nondecreasing, shape (requests,).
-    batch, slo_ms, timeout_ms
+    batch, slo_ms, timeout_ms, noise
         Figures of the slot.
     gpu_ms, promised_ms
-        Time of a batch by its size, and the planner's time, by which requests are dropped; index 0 is unused.
+        Time of a batch by its size, and the time that the planner predicts, for dropping; index 0 is unused.
     dropping
         Whether requests that can no longer meet their SLO are dropped.
-    noise
-        Noise of the slot.
     done_ms
         Output: end of each request's prefill; NaN if it was dropped. Shape (requests,).
     """
@@ -71,14 +69,7 @@ def prefill(
 class Decoded(NamedTuple):
     """Totals of a decoding slot in a window of time.
 
-    Attributes
-    ----------
-    steps, tokens
-        Numbers of steps and of tokens.
-    busy_ms
-        Time in steps.
-    in_flight_ms
-        Sum over the requests of the time in which they were in the batch.
+    ``busy_ms`` is the time in steps, and ``in_flight_ms`` the sum over the requests of their time in the batch.
     """
 
     steps: int
@@ -105,14 +96,12 @@ def decode(
     ready_ms
         End of each request's prefill, nondecreasing, shape (requests,).
     steps
-        Steps of a request.
+        Steps of every request.
     step_ms
-        Time of a step by the number of requests in it, shape (places + 1,); the memory for the keys and values limits
-        the places.
+        Time of a step by the number of requests in it, shape (places + 1,). The memory for keys and values limits the
+        places.
     from_ms, to_ms
         Window of the totals: steps that start in it.
-    noise
-        Noise of the slot.
     joined_ms, finished_ms
         Output: the time at which each request takes its place and at which it has all tokens, shape (requests,).
     """

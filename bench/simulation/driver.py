@@ -10,11 +10,11 @@ from bench.simulation.applications import NONE, flow_of, none_underway, stage_dr
 from bench.simulation.arrivals import Stream
 from bench.simulation.exchange import end_batches, not_running_ms, take_over
 from bench.simulation.gpu_group import GpuGroup
-from bench.simulation.layout import BY_SECOND, KernelSettings, nothing_measured, sites
+from bench.simulation.layout import KernelSettings, nothing_measured, sites
 from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
 from bench.simulation.routing import Routing, routing_of, spread
 from bench.simulation.serving_rules import offered_rps
-from bench.simulation.settings import Interference, Settings
+from bench.simulation.settings import LONGEST_DRAIN_S, Interference, Settings
 from instances import Application, Instance, Partition, Plan
 from instances.arrays import Floats, Ints
 
@@ -22,9 +22,6 @@ REQUESTS_AT_ONCE = 200_000
 """Approximate number of requests in memory at a time."""
 
 _NO_REQUESTS: tuple[Floats, Ints] = np.empty(0), np.empty(0, dtype=np.int64)
-
-LONGEST_DRAIN_S = 60.0
-"""Longest simulated time after the last measured arrival; requests not served by then count as unfinished."""
 
 
 class Simulation:
@@ -39,6 +36,8 @@ class Simulation:
 
     Attributes
     ----------
+    groups
+        GPUs of the active plan, by type.
     now_ms
         Simulated time; all events up to it are processed.
     came
@@ -67,7 +66,7 @@ class Simulation:
             settings.seed,
         )
         self.seconds_kept = math.ceil(settings.seconds) if settings.by_second else 0
-        self.parts, self.routing = self._laid_out(plan)
+        self.groups, self.routing = self._laid_out(plan)
         self.measured = nothing_measured(len(instance.workloads), self.seconds_kept)
         self.flow = flow_of(instance)
         self.underway = none_underway(self.flow)
@@ -82,18 +81,18 @@ class Simulation:
 
     def _laid_out(self, plan: Plan) -> tuple[list[GpuGroup], Routing]:
         """Return the idle GPUs of ``plan`` and the routing of requests to its slots."""
-        parts: list[GpuGroup] = []
+        groups: list[GpuGroup] = []
         first = 0
         for site in sites(plan, self.instance, self.truth):
-            parts.append(GpuGroup.idle(site, first, self.seconds_kept))
+            groups.append(GpuGroup.idle(site, first, self.seconds_kept))
             first += len(site.slots)
-        slots = [part.site.slots for part in parts]
+        slots = [group.site.slots for group in groups]
         routing = routing_of(
             len(self.instance.workloads),
             np.concatenate([np.empty(0, np.int64), *(records["workload"] for records in slots)]),
             np.concatenate([np.empty(0), *(records["rate_rps"] for records in slots)]),
         )
-        return parts, routing
+        return groups, routing
 
     def _streams(self) -> dict[str, Stream]:
         """Return one stream per workload outside applications, and one per application."""
@@ -123,8 +122,8 @@ class Simulation:
         while self.now_ms < until_ms:
             self.now_ms = min(self.now_ms + self.window_ms, until_ms)
             self._let_in(self.now_ms)
-            for part in self.parts:
-                part.advance(self.terms, self.routing, self.flow, self.underway, self.now_ms)
+            for group in self.groups:
+                group.advance(self.terms, self.routing, self.flow, self.underway, self.now_ms)
 
     def drain(self) -> None:
         """Continue until all measured requests are served, for at most ``LONGEST_DRAIN_S``."""
@@ -139,32 +138,32 @@ class Simulation:
         in-flight batches end on the old plan and slow only each other. Waiting requests move to the slots of the new
         plan.
         """
-        waiting_ms = not_running_ms(self.parts, len(self.instance.workloads))
-        before, old = self.plan, self.parts
+        waiting_ms = not_running_ms(self.groups, len(self.instance.workloads))
+        before, old = self.plan, self.groups
         self.plan = plan
-        self.parts, self.routing = self._laid_out(plan)
-        take_over(before, old, plan, self.parts, self.instance, self.now_ms)
-        for part in old:
-            end_batches(part, self.terms, self.routing, self.flow, self.underway)
-            part.move_measured(self.measured)
+        self.groups, self.routing = self._laid_out(plan)
+        take_over(before, old, plan, self.groups, self.instance, self.now_ms)
+        for group in old:
+            end_batches(group, self.terms, self.routing, self.flow, self.underway)
+            group.move_measured(self.measured)
         new = self._no_requests()
         nameless = np.empty(0, dtype=np.int64)
         for w, times_ms in enumerate(waiting_ms):
             self._send(w, times_ms, nameless, new)
-        for part in self.parts:
-            self._refill(part, new)
+        for group in self.groups:
+            self._refill(group, new)
 
     def tally(self) -> None:
         """Add the counts of all GPUs to ``measured``."""
-        for part in self.parts:
-            part.move_measured(self.measured)
+        for group in self.groups:
+            group.move_measured(self.measured)
 
     def _measured_wait(self) -> bool:
         underway = self.underway.stages_left > 0
         return bool(np.any(self.underway.arrived_ms[underway] < self.terms.to_ms)) or any(
-            bool(np.any(part.arrivals_ms[part.waiting(slot)] < self.terms.to_ms))
-            for part in self.parts
-            for slot in range(len(part.queues))
+            bool(np.any(group.arrivals_ms[group.waiting(slot)] < self.terms.to_ms))
+            for group in self.groups
+            for slot in range(len(group.queues))
         )
 
     def _let_in(self, until_ms: float) -> None:
@@ -182,8 +181,8 @@ class Simulation:
                 continue
             self.came[w] += self._count(times_ms)
             self._send(w, times_ms, request, new)
-        for part in self.parts:
-            self._refill(part, new)
+        for group in self.groups:
+            self._refill(group, new)
 
     def _no_requests(self) -> list[tuple[Floats, Ints]]:
         return [_NO_REQUESTS] * len(self.routing.slot)
@@ -217,26 +216,26 @@ class Simulation:
         """Return the number of measured requests."""
         return int(np.searchsorted(times_ms, self.terms.to_ms) - np.searchsorted(times_ms, self.terms.from_ms))
 
-    def _refill(self, part: GpuGroup, new: Sequence[tuple[Floats, Ints]]) -> None:
+    def _refill(self, group: GpuGroup, new: Sequence[tuple[Floats, Ints]]) -> None:
         """Join the waiting and the new requests of each slot, and leave room for requests from earlier stages."""
         pieces_ms, pieces_request = [np.empty(0)], [np.empty(0, dtype=np.int64)]
         at = 0
-        for slot, w in enumerate(part.site.slots["workload"]):
-            waiting, (times_ms, request) = part.waiting(slot), new[part.first + slot]
+        for slot, w in enumerate(group.site.slots["workload"]):
+            waiting, (times_ms, request) = group.waiting(slot), new[group.first + slot]
             room = self.underway.arrived_ms.shape[1] if self.flow.before[w] > 0 else 0
-            pieces_ms += [part.arrivals_ms[waiting], times_ms, np.empty(room)]
-            pieces_request += [part.request[waiting], request, np.empty(room, dtype=np.int64)]
+            pieces_ms += [group.arrivals_ms[waiting], times_ms, np.empty(room)]
+            pieces_request += [group.request[waiting], request, np.empty(room, dtype=np.int64)]
             known = at + waiting.stop - waiting.start + len(times_ms)
-            part.queues["head"][slot], part.queues["known"][slot] = at, known
+            group.queues["head"][slot], group.queues["known"][slot] = at, known
             at = known + room
-        part.arrivals_ms, part.request = np.concatenate(pieces_ms), np.concatenate(pieces_request)
+        group.arrivals_ms, group.request = np.concatenate(pieces_ms), np.concatenate(pieces_request)
 
     def _draw_applications(self, until_ms: float) -> list[tuple[Floats, Ints]]:
         """Draw the requests of applications, and keep rows for them and for the unfinished ones."""
         oldest, before, found = self.drawn.copy(), self.drawn.copy(), []
-        for part in self.parts:
-            for slot, application in enumerate(part.site.slots["application"]):
-                waiting = part.request[part.waiting(slot)]
+        for group in self.groups:
+            for slot, application in enumerate(group.site.slots["application"]):
+                waiting = group.request[group.waiting(slot)]
                 if application != NONE and len(waiting):
                     oldest[application] = min(oldest[application], waiting.min())
         for one, application in enumerate(self.instance.applications):
@@ -251,7 +250,7 @@ class Simulation:
     def found(self) -> Simulated:
         """Return the result of the simulation."""
         self.tally()
-        seconds = self.settings.seconds
+        seconds, underway = self.settings.seconds, self.underway
         workloads = tuple(self._of_workload(w) for w in range(len(self.instance.workloads)))
         applications = tuple(
             served(
@@ -259,9 +258,14 @@ class Simulation:
                 one.slo_ms,
                 self._offered_to(one),
                 seconds,
-                RequestCounts(*(int(n[a]) for n in (self.applications_came, *self.underway[-4:-1]))),
-                self.underway.histogram[a],
-                float(self.underway.largest_ms[a]),
+                RequestCounts(
+                    int(self.applications_came[a]),
+                    int(underway.served[a]),
+                    int(underway.late[a]),
+                    int(underway.dropped[a]),
+                ),
+                underway.histogram[a],
+                float(underway.largest_ms[a]),
                 allowed=self.allowed,
             )
             for a, one in enumerate(self.instance.applications)
@@ -296,5 +300,5 @@ class Simulation:
         if not self.settings.by_second:
             return None
         ids = tuple(workload.id for workload in self.instance.workloads)
-        total = {name: self.measured.by_second[name] for name in BY_SECOND.names or ()}
+        total = self.measured.by_second
         return Series(ids, total["arrived"], total["served"] - total["late"], total["late"], total["dropped"])

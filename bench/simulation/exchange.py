@@ -16,8 +16,8 @@ from instances.arrays import Floats
 def processes(plan: Plan, instance: Instance) -> dict[Hashable, tuple[int, int]]:
     """Return the site and the executor of each process of a plan.
 
-    The GPU (by position), share, batches and workloads of a process never change. Two plans have a process in common
-    if these are equal; rates and duty cycles may differ.
+    The GPU (by position), share, batches and workloads of a process never change. A process with the same ones in two
+    plans is the same process, even if its rates or duty cycle differ.
     """
     found: dict[Hashable, tuple[int, int]] = {}
     site = 0
@@ -41,20 +41,20 @@ def identity(gpulet: Gpulet) -> tuple[Hashable, ...]:
     return gpulet.share_units, gpulet.start, gpulet.processes, slots
 
 
-def not_running_ms(parts: Sequence[GpuGroup], workloads: int) -> list[Floats]:
+def not_running_ms(groups: Sequence[GpuGroup], workloads: int) -> list[Floats]:
     """Return, for each workload, the sorted arrival times of the requests that are not in a batch yet."""
     found: list[list[Floats]] = [[np.empty(0)] for _ in range(workloads)]
-    for part in parts:
-        running = _running(part)
-        for slot, w in enumerate(part.site.slots["workload"]):
-            found[w].append(part.arrivals_ms[part.waiting(slot)][running[slot] :])
+    for group in groups:
+        running = _running(group)
+        for slot, w in enumerate(group.site.slots["workload"]):
+            found[w].append(group.arrivals_ms[group.waiting(slot)][running[slot] :])
     return [np.sort(np.concatenate(pieces)) for pieces in found]
 
 
-def _running(part: GpuGroup) -> list[int]:
+def _running(group: GpuGroup) -> list[int]:
     """Return the size of each slot's in-flight batch."""
-    running = [0] * len(part.queues)
-    for state in part.state:
+    running = [0] * len(group.queues)
+    for state in group.state:
         if state["slot"] != NONE:
             running[int(state["slot"])] = int(state["size"])
     return running
@@ -65,22 +65,14 @@ def take_over(
 ) -> None:
     """Move the processes that are in both plans to the new one; the other processes there begin at ``now_ms``.
 
-    Parameters
-    ----------
-    before, old
-        The old plan and its GPUs, which keep the batches of the processes that end.
-    after, new
-        The new plan and its GPUs, which get the batches of the continuing processes and no other requests.
-    instance
-        Instance of both plans.
-    now_ms
-        Simulated time.
+    ``old`` are the GPUs of the plan ``before``; they keep the batches of the processes that end. ``new`` are the GPUs
+    of the plan ``after``; they get the batches of the continuing processes and no other requests.
     """
-    for part in old:
-        running = np.array(_running(part), dtype=np.int64)
-        part.queues["known"] = part.queues["head"] + running
-    for part in new:
-        part.state["free_ms"] = now_ms
+    for group in old:
+        running = np.array(_running(group), dtype=np.int64)
+        group.queues["known"] = group.queues["head"] + running
+    for group in new:
+        group.state["free_ms"] = now_ms
     was = processes(before, instance)
     for process, (site, executor) in processes(after, instance).items():
         if process in was:
@@ -108,10 +100,10 @@ def _go_on(old: GpuGroup, earlier: int, new: GpuGroup, executor: int) -> None:
     old.state["slot"][earlier] = NONE
 
 
-def end_batches(part: GpuGroup, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway) -> None:
+def end_batches(group: GpuGroup, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway) -> None:
     """Run all in-flight batches to their end, except those with an infinite time in the performance model."""
     while True:
-        ends_ms = part.state["event_ms"][(part.state["slot"] != NONE) & np.isfinite(part.state["event_ms"])]
+        ends_ms = group.state["event_ms"][(group.state["slot"] != NONE) & np.isfinite(group.state["event_ms"])]
         if len(ends_ms) == 0:
             return
-        part.advance(terms, routing, flow, underway, float(ends_ms.max()))
+        group.advance(terms, routing, flow, underway, float(ends_ms.max()))

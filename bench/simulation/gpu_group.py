@@ -19,7 +19,6 @@ from bench.simulation.layout import (
 )
 from bench.simulation.routing import Routing
 from instances.arrays import Floats, Ints
-from instances.tables import Tables
 
 
 @dataclass(slots=True)
@@ -28,10 +27,10 @@ class GpuGroup:
 
     Attributes
     ----------
-    site, tables
-        Executors and slots, and the tables of their interference.
+    site
+        Executors and slots.
     first
-        Index of its first slot among the slots of all types.
+        Index of its first slot among the slots of all groups.
     arrivals_ms, request
         Waiting and in-flight requests: the queues of all slots, concatenated.
     queues, state, measured
@@ -39,7 +38,6 @@ class GpuGroup:
     """
 
     site: Site
-    tables: Tables
     first: int
     arrivals_ms: Floats
     request: Ints
@@ -52,7 +50,6 @@ class GpuGroup:
         """Return GPUs without requests; ``seconds`` as in ``nothing_measured``."""
         return cls(
             site,
-            site.tables if site.tables is not None else _NO_TABLES,
             first,
             np.empty(0),
             np.empty(0, dtype=np.int64),
@@ -68,7 +65,7 @@ class GpuGroup:
     def advance(self, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway, until_ms: float) -> None:
         """Process all events up to ``until_ms``."""
         advance(
-            self.tables,
+            self.site.tables,
             self.site.executors,
             self.site.slots,
             self.site.times,
@@ -95,39 +92,3 @@ class GpuGroup:
         for name in BY_SECOND.names or ():
             np.add.at(to.by_second[name].T, workload, self.measured.by_second[name].T)
         self.measured = nothing_measured(len(workload), len(to.by_second))
-
-
-def _no_tables() -> Tables:
-    """Return empty tables, for GPUs without interference."""
-    cube, square, row = np.zeros((0, 1, 1)), np.zeros((0, 1)), np.zeros(0)
-    whole = np.zeros(0, dtype=np.int64)
-    return Tables(
-        active_ms=cube,
-        l2_pct=cube,
-        dram_pct=cube,
-        power_w=cube,
-        company=cube,
-        transfer_ms=square,
-        exposed_ms=square,
-        memory_mib=square,
-        scheduling_ms=row,
-        kernels=row,
-        alpha_l2=row,
-        alpha_dram=row,
-        max_batch=whole,
-        next_share=whole,
-        permitted=whole,
-        share_units=0,
-        memory_limit_mib=0.0,
-        alpha_sch=0.0,
-        beta_sch=0.0,
-        idle_power_w=0.0,
-        max_power_w=0.0,
-        throttle_per_w=0.0,
-        pairwise=False,
-        falling=False,
-        most_residents=0,
-    )
-
-
-_NO_TABLES = _no_tables()

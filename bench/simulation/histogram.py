@@ -10,18 +10,15 @@ _SUB_BITS = 7
 """Bits of the mantissa that select the bin: 128 bins per octave, each less than 0.8 % wide."""
 
 _FIRST_OCTAVE, _OCTAVES = -10, 34
-"""Range from a microsecond to four and a half hours; values beyond it fall into the outermost bins."""
+"""Exponents of a range from a microsecond to four and a half hours; other values fall into the outermost bins."""
 
 BINS = _OCTAVES << _SUB_BITS
 
-_MANTISSA_BITS = 52
-_EXPONENT_BIAS = 1023
+SHIFT = 52 - _SUB_BITS
+"""Number of the 52 bits of a mantissa after those that select the bin."""
 
-SHIFT = _MANTISSA_BITS - _SUB_BITS
-"""Number of bits after those that select the bin."""
-
-FIRST = (_FIRST_OCTAVE + _EXPONENT_BIAS) << _SUB_BITS
-"""Leading bits of the smallest number in the first bin."""
+FIRST = (_FIRST_OCTAVE + 1023) << _SUB_BITS
+"""Leading bits of the smallest number in the first bin; an exponent is stored with 1023 added."""
 
 
 def counts_of(latencies_ms: NDArray[np.float64]) -> Ints:

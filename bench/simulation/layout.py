@@ -1,7 +1,7 @@
 """Records for compiled code: executors and slots of a plan, and the state of queues, batches and measurements."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bench.simulation.applications import NONE
 from bench.simulation.histogram import BINS
 from bench.simulation.serving_rules import dispatch_timeout_ms
-from instances import Gpulet, Instance, Partition, PlacedGpu, Plan, Slot
+from instances import Instance, Partition, PlacedGpu, Plan, Slot
 from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_beside_ms
 from instances.tables import Tables, gpu_tables
@@ -63,13 +63,23 @@ class Site:
     times
         Records of ``TIMES``, shape (slots, largest batch + 1).
     tables
-        Tables of the interference between overlapping batches; ``None`` without interference.
+        Tables of the interference between overlapping batches; empty for MIG, which has none.
     """
 
     executors: Records
     slots: Records
     times: Records
-    tables: Tables | None
+    tables: Tables
+
+
+_Times = list[tuple[float, float, float, float]]
+"""Times of the batches of a slot by size, from 1 on, as in ``TIMES``."""
+
+_SlotFigures = tuple[int, tuple[float, ...], _Times]
+"""Workload of a slot, the fields of ``SLOT`` from ``model`` on, and the times of its batches."""
+
+_ExecutorFigures = tuple[int, list[_SlotFigures]]
+"""Share of an executor, and its slots."""
 
 
 def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
@@ -85,83 +95,51 @@ def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
         Instance with the true figures of the GPUs.
     """
     found = []
-    application = _applications(planned)
+    of_stage = {stage: number for number, one in enumerate(planned.applications) for stage in one.stages}
+    application = [of_stage.get(workload.id, NONE) for workload in planned.workloads]
     for pool, true_pool in zip(planned.gpus, truth.gpus, strict=True):
         gpus = [gpu for gpu in plan.gpus if gpu.type == pool.type.name and gpu.gpulets]
         if not gpus:
             continue
-        builder = _Builder(application)
         if planned.partition is Partition.MIG:
-            for gpu in gpus:
-                _lay_out_mig(builder, gpu, planned)
-            tables = None
+            found.append(_site([_executors_on_mig(gpu, planned) for gpu in gpus], application, _NO_TABLES))
         else:
             view, tables = View.of(planned, pool.type), gpu_tables(true_pool.type, truth.performance_model)
-            for gpu in gpus:
-                _lay_out(builder, gpu, view, tables)
-        found.append(builder.site(tables))
+            found.append(_site([_executors(gpu, view, tables) for gpu in gpus], application, tables))
     return found
 
 
-def _applications(instance: Instance) -> list[int]:
-    """Return the application of each workload, or ``NONE`` outside applications."""
-    of = {stage: number for number, one in enumerate(instance.applications) for stage in one.stages}
-    return [of.get(workload.id, NONE) for workload in instance.workloads]
+def _site(gpus: Sequence[Sequence[_ExecutorFigures]], application: Sequence[int], tables: Tables) -> Site:
+    """Return the site with the executors of each GPU; ``application`` is that of each workload."""
+    executors: list[tuple[int, ...]] = []
+    slots: list[tuple[float, ...]] = []
+    times: list[_Times] = []
+    for on_gpu in gpus:
+        first, end = len(executors), len(executors) + len(on_gpu)
+        for units, served in on_gpu:
+            first_slot = len(slots)
+            for workload, figures, of_sizes in served:
+                slots.append((len(executors), workload, application[workload], *figures))
+                times.append(of_sizes)
+            executors.append((first, end, units, first_slot, len(slots)))
+    records = np.zeros((len(times), max(map(len, times)) + 1), dtype=TIMES)
+    for row, of_sizes in enumerate(times):
+        records[row, 1 : len(of_sizes) + 1] = of_sizes
+    return Site(np.array(executors, dtype=EXECUTOR), np.array(slots, dtype=SLOT), records, tables)
 
 
-@dataclass(slots=True)
-class _Builder:
-    """A site under construction."""
-
-    application: Sequence[int]
-    executors: list[tuple[float, ...]] = field(default_factory=list)
-    slots: list[tuple[float, ...]] = field(default_factory=list)
-    times: list[Sequence[tuple[float, ...]]] = field(default_factory=list)
-    gpu_begins: int = 0
-
-    def add_slot(
-        self,
-        workload: int,
-        model: int,
-        slot: Slot,
-        rate_rps: float,
-        moments: tuple[float, ...],
-        times: list[tuple[float, ...]],
-    ) -> None:
-        """Add a slot to the executor that ``end_executor`` will end; ``moments`` are its SLO and timeout."""
-        self.slots.append(
-            (len(self.executors), workload, self.application[workload], model, slot.batch, rate_rps, *moments)
-        )
-        self.times.append(times)
-
-    def end_executor(self, units: int) -> None:
-        begins = int(self.executors[-1][-1]) if self.executors else 0
-        self.executors.append((self.gpu_begins, 0, units, begins, len(self.slots)))
-
-    def end_gpu(self) -> None:
-        count = len(self.executors)
-        for at in range(self.gpu_begins, count):
-            first, _, *rest = self.executors[at]
-            self.executors[at] = (first, count, *rest)
-        self.gpu_begins = count
-
-    def site(self, tables: Tables | None) -> Site:
-        times = np.zeros((len(self.times), max(len(sizes) for sizes in self.times) + 1), dtype=TIMES)
-        for row, sizes in enumerate(self.times):
-            times[row, 1 : len(sizes) + 1] = sizes
-        return Site(np.array(self.executors, dtype=EXECUTOR), np.array(self.slots, dtype=SLOT), times, tables)
-
-
-def _lay_out(builder: _Builder, gpu: PlacedGpu, view: View, tables: Tables) -> None:
-    """Add a GPU that is divided by shares."""
+def _executors(gpu: PlacedGpu, view: View, tables: Tables) -> list[_ExecutorFigures]:
+    """Return the executors of a GPU that is divided by shares: its gpulets."""
     instance = view.instance
     planned, true = _demands(view, view.tables, gpu), _demands(view, tables, gpu)
+    found: list[_ExecutorFigures] = []
     for own, gpulet in enumerate(gpu.gpulets):
         units = min(gpulet.share_units, tables.share_units)
+        slots: list[_SlotFigures] = []
         for slot in gpulet.slots:
             w = instance.workload_index[slot.workload]
             m = int(view.model[w])
-            times: list[tuple[float, ...]] = []
+            times: _Times = []
             for b in range(1, slot.batch + 1):
                 exposed_ms = float(tables.exposed_ms[m, b])
                 times.append(
@@ -173,17 +151,18 @@ def _lay_out(builder: _Builder, gpu: PlacedGpu, view: View, tables: Tables) -> N
                         + float(view.tables.transfer_ms[m, b]),
                     )
                 )
-            moments = (float(view.slo_ms[w]), _timeout_ms(instance, w, slot, gpulet.duty_cycle_ms, times[-1][-1]))
-            builder.add_slot(w, m, slot, slot.rate_rps, moments, times)
-        builder.end_executor(units)
-    builder.end_gpu()
+            timeout_ms = _timeout_ms(instance, w, slot, gpulet.duty_cycle_ms, times[-1][-1])
+            slots.append((w, (m, slot.batch, slot.rate_rps, float(view.slo_ms[w]), timeout_ms), times))
+        found.append((units, slots))
+    return found
 
 
-def _lay_out_mig(builder: _Builder, gpu: PlacedGpu, instance: Instance) -> None:
-    """Add a GPU in MIG mode; every process is an executor without interference."""
+def _executors_on_mig(gpu: PlacedGpu, instance: Instance) -> list[_ExecutorFigures]:
+    """Return the executors of a GPU in MIG mode: every process, without interference."""
     pool = instance.pool(gpu.type)
     assert pool is not None
     assert pool.type.mig is not None
+    found: list[_ExecutorFigures] = []
     for gpulet in gpu.gpulets:
         (slot,) = gpulet.slots
         w = instance.workload_index[slot.workload]
@@ -195,11 +174,10 @@ def _lay_out_mig(builder: _Builder, gpu: PlacedGpu, instance: Instance) -> None:
         # period of a single process; the delay is at least 0, because no request ends before its batch.
         delay_ms = max(0.0, known.latency_ms - period_ms)
         times = [(period_ms, 0.0, delay_ms, known.latency_ms)] * slot.batch
-        moments = (workload.slo_ms, _timeout_ms(instance, w, slot, None, known.latency_ms))
-        for _ in range(gpulet.processes):
-            builder.add_slot(w, 0, slot, slot.rate_rps / gpulet.processes, moments, [*times])
-            builder.end_executor(gpulet.share_units)
-    builder.end_gpu()
+        timeout_ms = _timeout_ms(instance, w, slot, None, known.latency_ms)
+        figures = 0, slot.batch, slot.rate_rps / gpulet.processes, workload.slo_ms, timeout_ms
+        found += [(gpulet.share_units, [(w, figures, times)]) for _ in range(gpulet.processes)]
+    return found
 
 
 def _demands(view: View, tables: Tables, gpu: PlacedGpu) -> Floats:
@@ -207,15 +185,47 @@ def _demands(view: View, tables: Tables, gpu: PlacedGpu) -> Floats:
     demands = np.zeros((len(gpu.gpulets), 3))
     for own, gpulet in enumerate(gpu.gpulets):
         for slot in gpulet.slots:
-            at = _place(view, gpulet, slot)
+            model = int(view.model[view.instance.workload_index[slot.workload]])
+            at = model, slot.batch, min(gpulet.share_units, view.tables.share_units)
             shown = tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]
             demands[own] = np.maximum(demands[own], shown)
     return demands
 
 
-def _place(view: View, gpulet: Gpulet, slot: Slot) -> tuple[int, int, int]:
-    model = int(view.model[view.instance.workload_index[slot.workload]])
-    return model, slot.batch, min(gpulet.share_units, view.tables.share_units)
+def _no_tables() -> Tables:
+    """Return empty tables, for GPUs without interference."""
+    cube, square, row = np.zeros((0, 1, 1)), np.zeros((0, 1)), np.zeros(0)
+    whole = np.zeros(0, dtype=np.int64)
+    return Tables(
+        active_ms=cube,
+        l2_pct=cube,
+        dram_pct=cube,
+        power_w=cube,
+        company=cube,
+        transfer_ms=square,
+        exposed_ms=square,
+        memory_mib=square,
+        scheduling_ms=row,
+        kernels=row,
+        alpha_l2=row,
+        alpha_dram=row,
+        max_batch=whole,
+        next_share=whole,
+        permitted=whole,
+        share_units=0,
+        memory_limit_mib=0.0,
+        alpha_sch=0.0,
+        beta_sch=0.0,
+        idle_power_w=0.0,
+        max_power_w=0.0,
+        throttle_per_w=0.0,
+        pairwise=False,
+        falling=False,
+        most_residents=0,
+    )
+
+
+_NO_TABLES = _no_tables()
 
 
 def _timeout_ms(instance: Instance, workload: int, slot: Slot, cycle_ms: float | None, promised_ms: float) -> float:
@@ -276,7 +286,7 @@ class KernelSettings(NamedTuple):
     Attributes
     ----------
     from_ms, to_ms
-        Begin (included) and end (excluded) of the arrivals that are measured.
+        Begin (included) and end (excluded) of the measurement; requests that arrive in between count.
     dynamic
         Whether batches slow each other only while they overlap; otherwise every neighbour is always active.
     dropping
@@ -314,7 +324,7 @@ class Measured(NamedTuple):
 
 
 def idle(site: Site) -> Records:
-    """Return the initial state of the executors."""
+    """Return the state of executors without batches."""
     state = np.zeros(len(site.executors), dtype=STATE)
     state["slot"], state["turn"] = NONE, site.executors["first_slot"]
     return state

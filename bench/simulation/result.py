@@ -41,7 +41,7 @@ class Served:
     histogram
         Counts of latencies: see ``bench.simulation.histogram``.
     allowed
-        Largest fraction of requests not served in time for which the workload is not violating.
+        Permitted fraction of requests not served in time.
     """
 
     id: str
@@ -152,18 +152,9 @@ class Simulated:
 
     def to_json(self, histograms: bool = False) -> dict[str, Any]:
         """Return the result as JSON values."""
-        values: dict[str, Any] = {
-            "requests": self.requests,
-            "seconds": self.seconds,
-            "goodput_rps": self.goodput_rps,
-            "violation_rate": self.violation_rate,
-            "drop_rate": self.drop_rate,
-            "violating": self.violating,
-            "worst_p99": self.worst_p99,
-            "wall_s": self.wall_s,
-            "workloads": [one.to_json(histograms) for one in self.workloads],
-            "applications": [one.to_json(histograms) for one in self.applications],
-        }
+        values = {name: getattr(self, name) for name in _TOTALS}
+        values["workloads"] = [one.to_json(histograms) for one in self.workloads]
+        values["applications"] = [one.to_json(histograms) for one in self.applications]
         if self.series is not None:
             values["series"] = {name: getattr(self.series, name).tolist() for name in _SERIES} | {
                 "workloads": list(self.series.workloads)
@@ -171,6 +162,7 @@ class Simulated:
         return values
 
 
+_TOTALS = ("requests", "seconds", "goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99", "wall_s")
 _SERIES = ("arrived", "in_time", "late", "dropped")
 
 
@@ -201,21 +193,7 @@ def served(
     waiting_ms: float | None = None,
     allowed: float = VIOLATIONS_ALLOWED,
 ) -> Served:
-    """Return the results that follow from counts.
-
-    Parameters
-    ----------
-    name, slo_ms, offered_rps, seconds
-        See ``Served`` and ``Simulated``.
-    requests
-        Numbers of requests by outcome.
-    histogram, largest_ms
-        Latencies of the served requests, and the largest one.
-    latency_ms, waiting_ms
-        Sums of latencies and of waiting times, if known.
-    allowed
-        See ``Served``.
-    """
+    """Return the results that follow from counts, and from the sums of latencies and waiting times if known."""
     came, done = requests.came, requests.served
     p50, p90, p95, p99 = (quantile_ms(histogram, fraction, largest_ms) for fraction in (0.5, 0.9, 0.95, 0.99))
     return Served(

@@ -28,15 +28,7 @@ class Routing(NamedTuple):
 
 
 def routing_of(workloads: int, workload: Ints, rate_rps: Floats) -> Routing:
-    """Return the routing to slots.
-
-    Parameters
-    ----------
-    workloads
-        Number of workloads.
-    workload, rate_rps
-        Workload and planned rate of each slot.
-    """
+    """Return the routing to slots, given the number of workloads, and the workload and planned rate of each slot."""
     slot = np.argsort(workload, kind="stable").astype(np.int64)
     first = np.searchsorted(workload[slot], np.arange(workloads + 1)).astype(np.int64)
     total = np.zeros(workloads)

@@ -1,7 +1,7 @@
 """Simulation of language-model services: every request is prefilled and then decoded, on gpulets of their own.
 
-A service's requests queue for prefill; its pass produces the first token, which is delivered when the request takes its
-place in a decoding batch. The time to first token ends there; the time per output token is the mean step from then on.
+Requests queue for prefill, which produces the first token. The token is delivered when the request takes its place in a
+decoding batch. The time to first token ends there; the time per output token is the mean step from then on.
 The results of ``x/prefill`` are times to first token, those of ``x/decode`` times per output token. Nothing models
 interference between services, so slots are independent of each other.
 """
@@ -20,15 +20,12 @@ from bench.simulation.layout import sites
 from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
 from bench.simulation.routing import routing_of, spread
 from bench.simulation.serving_rules import ROUNDING_MS, offered_rps
-from bench.simulation.settings import Settings
+from bench.simulation.settings import LONGEST_DRAIN_S, Settings
 from instances import InputError, Instance, Plan, Workload
-from instances.arrays import Flags, Floats, Ints
-
-LONGEST_DRAIN_MS = 60_000.0
-"""Longest time after the last measured arrival; requests not served by then count as unfinished."""
+from instances.arrays import Flags, Floats
 
 MOST_REQUESTS = 10_000_000
-"""Most requests of a service: all of them are in memory."""
+"""Largest number of requests of a service: all of them are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Requests:
-    """Requests of one workload: arrivals at the service, latencies (NaN: not served), and moments at which it ends."""
+    """Requests of one workload: arrivals at the service, latencies (NaN: dropped), waiting times, and ends."""
 
     arrived_ms: Floats
     latency_ms: Floats
@@ -63,17 +60,9 @@ class _Requests:
 
 
 class ServiceSimulation:
-    """Simulation of a plan for language-model services.
+    """Simulation of a plan for language-model services, with the parameters of ``bench.plan_simulation.simulate``.
 
-    Parameters
-    ----------
-    plan, instance, settings, truth
-        See ``bench.plan_simulation.simulate``.
-
-    Attributes
-    ----------
-    decode_slots
-        The decoding slots, after ``run``.
+    After ``run``, ``decode_slots`` has the decoding slots.
     """
 
     def __init__(self, plan: Plan, instance: Instance, settings: Settings, truth: Instance) -> None:
@@ -108,18 +97,19 @@ class ServiceSimulation:
         services = self.instance.services
         for number, service in enumerate(services):
             pair = [w for w, workload in enumerate(self.instance.workloads) if workload.service == service]
-            found |= self._service([w for w in pair if not self.instance.workloads[w].steps], pair)
+            found |= self._service(pair)
             yield (number + 1) / len(services)
         requests = [found[w] for w in range(len(found))]
         results = tuple(self._of_workload(w, each) for w, each in enumerate(requests))
         series = self._series(requests) if self.settings.by_second else None
         return Simulated(results, (), self.settings.seconds, time.perf_counter() - started, series)
 
-    def _service(self, prefills: Sequence[int], pair: Sequence[int]) -> dict[int, _Requests]:
+    def _service(self, pair: Sequence[int]) -> dict[int, _Requests]:
         """Serve the requests of one service: by its prefill workload if it has one, then by its decode workload."""
-        first = self.instance.workloads[pair[0]]
+        prefills = [w for w in pair if not self._workload(w).steps]
+        first = self._workload(pair[0])
         rate_rps = self.offered[first.id]
-        # Requests arrive until all measured ones are decoded, so that the last steps have full batches too.
+        # Requests arrive until the measured ones can be decoded, so that the last steps have full batches too.
         last_ms = self.to_ms + 2.0 * sum(w.slo_ms * max(1, w.steps) for w in map(self._workload, pair))
         arrived_ms = np.empty(0)
         if rate_rps > 0.0:
@@ -190,7 +180,7 @@ class ServiceSimulation:
         """Mark the measured requests, and those of them that were dropped, are unfinished, or were late."""
         measured = (self.from_ms <= each.arrived_ms) & (each.arrived_ms < self.to_ms)
         dropped = measured & np.isnan(each.latency_ms)
-        unfinished = measured & (each.ended_ms > self.to_ms + LONGEST_DRAIN_MS)
+        unfinished = measured & (each.ended_ms > self.to_ms + 1000.0 * LONGEST_DRAIN_S)
         return measured, dropped, unfinished, measured & ~unfinished & (each.latency_ms > self._slo_ms(w) + ROUNDING_MS)
 
     def _slo_ms(self, w: int) -> float:
@@ -219,21 +209,11 @@ class ServiceSimulation:
     def _series(self, requests: Sequence[_Requests]) -> Series:
         """Return the outcomes by the second of arrival at the service."""
         seconds = math.ceil(self.settings.seconds)
-        shape = (seconds, len(requests))
-        arrived, in_time, late_ones, dropped_ones = (np.zeros(shape, dtype=np.int64) for _ in range(4))
+        counts = np.zeros((4, seconds, len(requests)), dtype=np.int64)
         for w, each in enumerate(requests):
             measured, dropped, unfinished, late = self._outcomes(w, each)
             second = np.minimum((each.arrived_ms - self.from_ms) // 1000.0, seconds - 1)
             finished = measured & ~unfinished
-            for target, which in (
-                (arrived, finished),
-                (in_time, finished & ~dropped & ~late),
-                (late_ones, late),
-                (dropped_ones, dropped),
-            ):
-                target[:, w] = _by_second(second[which], seconds)
-        return Series(tuple(w.id for w in self.instance.workloads), arrived, in_time, late_ones, dropped_ones)
-
-
-def _by_second(second: Floats, seconds: int) -> Ints:
-    return np.bincount(second.astype(np.int64), minlength=seconds)
+            for row, which in enumerate((finished, finished & ~dropped & ~late, late, dropped)):
+                counts[row, :, w] = np.bincount(second[which].astype(np.int64), minlength=seconds)
+        return Series(tuple(w.id for w in self.instance.workloads), *counts)

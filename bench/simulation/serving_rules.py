@@ -45,12 +45,8 @@ def dispatch_timeout_ms(
 
     Parameters
     ----------
-    rule, slo_ms
-        SLO rule of the instance, SLO of the workload.
-    batch, rate_rps
-        Batch and planned rate of the slot.
-    cycle_ms
-        Duty cycle of its gpulet, if it has one.
+    rule, slo_ms, batch, rate_rps, cycle_ms
+        SLO rule, SLO, batch and planned rate of the slot; duty cycle of its gpulet, if it has one.
     promised_ms
         Time of a full batch, including the instance's latency buffer.
     immediate

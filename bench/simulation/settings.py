@@ -4,16 +4,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bench.simulation.arrivals import Arrivals
+from bench.simulation.trace import MOST_SECONDS
 from instances import InputError
 
-MOST_SECONDS = 10_000_000
-"""Longest simulation: a third of a year, as for a trace."""
-
 MOST_REQUESTS = 10_000_000_000
-"""Most requests of a simulation; on one core, so many take from a quarter of an hour to several hours."""
+"""Largest number of requests of a simulation. On one core, they take from a quarter of an hour to several hours."""
 
 MOST_SERIES_S = 86_400
-"""Longest simulation with a series: a day, as every second of every workload is in memory."""
+"""Longest simulation with a series: a day, since all seconds of all workloads are in memory."""
+
+LONGEST_DRAIN_S = 60.0
+"""Longest simulated time after the last measured arrival; requests not served by then count as unfinished."""
 
 
 class Interference(StrEnum):
@@ -29,14 +30,10 @@ class Settings:
 
     Attributes
     ----------
-    arrivals
-        Arrival process of every stream.
     seconds, warmup_s
         Measured simulated time, and time before it; at most ``MOST_SECONDS``, with a series ``MOST_SERIES_S``.
     seed
         Seed of the arrivals and the noise; every plan gets the same requests for the same seed.
-    interference
-        See ``Interference``.
     dropping
         Whether requests that can no longer meet their SLO are dropped when their batch starts.
     noise

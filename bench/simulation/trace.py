@@ -15,7 +15,7 @@ from instances.arrays import Floats
 from instances.special_files import refuse_special
 
 MOST_SECONDS = 10_000_000
-"""Longest trace, a third of a year; a longer file is refused instead of read into memory."""
+"""Longest trace and longest simulation: a third of a year. A longer file is refused, not read into memory."""
 
 MOST_RPS = 1e9
 """Largest rate, above that of any service; sums of many such rates are still exact enough for drawing arrivals."""
@@ -57,14 +57,9 @@ class Trace:
         return Trace(f"{self.name}[{first_s}:{first_s + seconds}]", rates_rps)
 
     def times_ms(self, units: Floats, mean_rps: float) -> Floats:
-        """Return the arrival times in ms that correspond to the arrival times ``units`` of a stream of rate 1.
+        """Return the arrival times in ms that correspond to the nondecreasing times ``units`` of a stream of rate 1.
 
-        Parameters
-        ----------
-        units
-            Nondecreasing times of the unit stream.
-        mean_rps
-            Mean rate over the whole trace.
+        ``mean_rps`` is the mean rate over the whole trace.
         """
         seconds = len(self.rates_rps)
         rounds, part = np.divmod(units / (mean_rps * seconds), 1.0)

@@ -16,7 +16,7 @@ class WorstFit:
     Attributes
     ----------
     decreasing
-        Workloads in descending order of their least share alone; otherwise in the order of the instance.
+        Whether workloads are placed in descending order of their least share alone, or in the order of the instance.
     """
 
     name: ClassVar[str] = "worst-fit"
@@ -60,7 +60,7 @@ class WorstFit:
                 residents.append([newcomer])
                 units.append(alone_units)
 
-        spare = instance.objective is Objective.CAPACITY  # spare shares raise the value under this objective only
+        spare = instance.objective is Objective.CAPACITY  # only under this objective, spare shares raise the value
         gpus = [fit_gpu(view, together, spend_spare=spare) for together in residents]
         return Outcome(Status.FEASIBLE, Plan(instance.name, tuple(gpus)), statistics={"gpus": len(gpus)})
 

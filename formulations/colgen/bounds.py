@@ -22,9 +22,9 @@ def cost_bound(
     """Return a lower bound on the cost of covering every workload.
 
     For any factor f > 0 the duals ``f pi`` with ``sigma_t = max(0, f v_t - price_t)`` on the pools are feasible. So ``f
-    sum(pi) - sum(count_t sigma_t)`` bounds the cost. The bound is concave and piecewise linear in f; its breakpoints
-    are where ``f v_t`` of a type equals its price. Types without a limit require ``sigma_t = 0``. Each GPU that must be
-    used adds ``max(0, price_t - f v_t)``.
+    sum(pi) - sum(count_t sigma_t)`` bounds the cost. The bound is concave and piecewise linear in f; it breaks where
+    ``f v_t`` of a type equals its price. Types without a limit require ``sigma_t = 0``. Each GPU that must be used adds
+    ``max(0, price_t - f v_t)``.
 
     Parameters
     ----------
@@ -34,10 +34,8 @@ def cost_bound(
         Number of workloads of each class.
     best_worth
         ``v_t``: upper bound on the sum of duals of a pattern of type t, shape (types,).
-    price, count
-        Price and number of GPUs of each type; ``inf`` without a limit.
-    least
-        GPUs of each type that must be used.
+    price, count, least
+        Price of each GPU type, number of its GPUs (``inf`` without a limit), and how many of them must be used.
     """
     return best_factor(workload_dual, copies, best_worth, price, count, least)[1] * (1.0 - SAFETY)
 

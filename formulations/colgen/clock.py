@@ -1,8 +1,8 @@
 """Clock of column generation: time, or under a work limit the work done.
 
-Column generation often divides the remaining time between patterns, bound and integer solutions. Under a work limit it
-reads a clock that converts work to seconds, so a run divides it alike on a busy and on a quiet machine. The unit of
-work is a node of a pricing search. Other long operations count as the number of nodes that take about as long.
+Column generation often divides the remaining time between patterns, bound and integer solutions. Under a work limit its
+clock converts work to seconds, so the division is the same on a busy and on a quiet machine. The unit of work is a node
+of a pricing search. Other long operations count as the number of nodes that take about as long.
 """
 
 import math
@@ -27,7 +27,7 @@ RELAXATION_NODES = 100
 """Work of solving a linear program besides its iterations, in nodes."""
 
 WHOLE_NODES_PER_S, WHOLE_COLUMNS = 20, 400
-"""Branch-and-bound nodes per second of an integer restricted master with at most so many columns."""
+"""Branch-and-bound nodes per second of an integer program, and the number of columns up to which they are assumed."""
 
 OVER_S = 1e9
 """Jump of the clock once the wall-clock time is over."""
@@ -101,7 +101,7 @@ def spend(nodes: float) -> None:
 def whole_limits(limit_s: float, columns: int = 0) -> dict[str, float | int]:
     """Return HiGHS options that limit branch-and-bound to about ``limit_s`` on the clock.
 
-    Beyond ``WHOLE_COLUMNS`` a node is expected to take longer in proportion to the number of columns.
+    Beyond ``WHOLE_COLUMNS`` columns, the time of a node is taken to be proportional to their number.
     """
     work = _WORK.get()
     if work is None or not work.limited:

@@ -2,19 +2,17 @@
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Bound, Duals, ProofNode, Run
-from formulations.colgen.loop import StepResult, generate
+from formulations.colgen.bounds import cost_bound, most_served, value_bound
+from formulations.colgen.loop import Smoothing, StepResult, generate
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation, RestrictedMaster
-from formulations.colgen.smoothing import Smoothing
-from instances import PART_STEPS, Instance, PlacedGpu, Plan, PlanClass
+from instances import PART_STEPS, Gpulet, Instance, PlacedGpu, Plan, PlanClass
 from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
@@ -26,39 +24,28 @@ CLOSING_ROOM = 1e-6
 """Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
 
 
-@dataclass(slots=True)
-class GenerationCounts:
-    """Counts for the statistics of a run."""
-
-    iterations: int = 0
-    nodes: int = 0
-
-
 class ColumnGeneration:
-    """Restricted master and pricing problems of one instance; one subclass per objective.
+    """Restricted master and pricing problems of one instance; subclasses by objective, plan class and rule.
 
-    Parameters
+    Attributes
     ----------
-    instance
-        The instance to solve.
-    run
-        Limits of the run.
+    iterations, nodes
+        Number of pricing rounds, and of nodes of pricing searches, for the statistics of a run.
     """
 
     plan_class: ClassVar[PlanClass] = PlanClass.SPATIAL
     """Class of the plans that the bound covers."""
 
     first_tolerance, last_tolerance = 0.02, 1e-6
-    """Fraction of a GPU's worth by which a pattern must gain; halved whenever pricing finds no such pattern."""
+    """First and last fraction of a GPU's worth by which a pattern must gain; ``_refine`` halves it."""
 
     diving_tolerance: float | None = 1e-3
-    """Tolerance of pricing between two steps of diving; ``None`` to dive among the known patterns only."""
+    """Tolerance of the pricing in each step of diving; ``None`` to dive among the known patterns only."""
 
     smoothing_weight = 0.7
     """Initial weight of the stability centre's duals against the master's own."""
 
-    first_node_limit = 2_000
-    last_node_limit = 200_000_000
+    first_node_limit, last_node_limit = 2_000, 200_000_000
 
     def __init__(self, instance: Instance, run: Run) -> None:
         self.instance = instance
@@ -76,15 +63,15 @@ class ColumnGeneration:
         self.tolerance, self.node_limit = self.first_tolerance, self.first_node_limit
         self.bound = self.trivial_bound
         self.proof: list[ProofNode] = []
-        self.tally = GenerationCounts()
+        self.iterations = self.nodes = 0
         self._cut_short = False
 
     # Parts that depend on the objective ------------------------------------------------------------------------
 
     @property
     def trivial_bound(self) -> float:
-        """Bound before the first iteration."""
-        raise NotImplementedError
+        """Bound before the first iteration: no cost, or the sum of all rates."""
+        return 0.0 if self.minimised else most_served(self.instance)
 
     def cover(self) -> Covering:
         """Return the rows of the master."""
@@ -98,21 +85,30 @@ class ColumnGeneration:
         """Add the initial patterns to the master."""
         raise NotImplementedError
 
-    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
+    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced[Pattern]]:
         """Solve the pricing problem of every GPU type: find patterns that gain more than the tolerance."""
         raise NotImplementedError
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
         """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them."""
-        raise NotImplementedError
+        dual = relaxation.workload_dual
+        if self.minimised:
+            return cost_bound(dual, self.copies, best_worth, self.price, self.count)
+        return value_bound(-dual, self.copies, best_worth, self.count)
 
     def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
-        """Return the worth above which a pattern gains: price of its GPU, minus the pool's dual, plus the tolerance."""
-        raise NotImplementedError
+        """Return the worth above which a pattern gains: the price, if any, minus the pool's dual, plus a tolerance."""
+        if self.minimised:
+            return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
+        return float(tolerance * self.mean_rps(relaxation) - relaxation.pool_dual[pool])
+
+    def mean_rps(self, relaxation: Relaxation) -> float:
+        """Return the mean throughput of a GPU, for a throughput objective."""
+        return abs(relaxation.value) / max(1.0, float(self.count.sum()))
 
     def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
-        """Return every pattern of a pool with a reduced cost of at most ``slack``; ``None`` if some are missing."""
-        raise NotImplementedError
+        """Return every pattern of a pool with a reduced cost of at most ``slack``; ``None`` if some may be missing."""
+        return None
 
     def find_divisible(self) -> frozenset[int]:
         """Return the workloads that patterns may serve in parts, multiples of ``1 / PART_STEPS`` of the rate."""
@@ -134,7 +130,7 @@ class ColumnGeneration:
         return sum(self.master.add(p, self.cost_of(p), self.amounts(p)) for p in patterns)
 
     def amounts(self, pattern: Pattern) -> Floats:
-        """Return the number of workloads of each class that a pattern covers, shape (classes,); parts count as such."""
+        """Return the number of workloads of each class that a pattern covers, shape (classes,); parts are fractions."""
         held = np.zeros(len(self.copies))
         for w, _, rate in pattern.members:
             held[self.class_of[w]] += self.part(w, rate)
@@ -161,7 +157,7 @@ class ColumnGeneration:
     def generate(self, relax: Callable[[], Relaxation], finished: Callable[[], bool]) -> None:
         """Add patterns that gain at the duals of ``relax()`` until none gains, the time is over, or ``finished()``.
 
-        Where pricing is refined, its node limit rises, or its tolerance falls; a later call goes on from these.
+        The node limit and the tolerance of pricing go on from the last call's.
         """
         self.smoothing.restore()
         generate(self.run, self.smoothing, relax, partial(self._step, finished), self._refine)
@@ -169,18 +165,18 @@ class ColumnGeneration:
     def _step(self, finished: Callable[[], bool], relaxation: Relaxation, duals: Relaxation) -> StepResult:
         """Price at the smoothed duals, add the patterns and improve the bound."""
         priced = self.price_at(duals, self.tolerance, self.node_limit)
-        self.tally.iterations += 1
-        self.tally.nodes += sum(p.nodes for p in priced)
+        self.iterations += 1
+        self.nodes += sum(p.nodes for p in priced)
         new = sum(self.add(p.patterns) for p in priced)
-        best_worth = np.array([p.bound for p in priced])
-        if np.isfinite(best_worth).all():
-            self._improve_bound(duals, best_worth)
+        self._improve_bound(duals, np.array([p.bound for p in priced]))
         if finished():
             return StepResult.ENOUGH
+        found = (pattern for each in priced for pattern in each.patterns)
+        if new and (self.smoothing.weight == 0.0 or any(self.reduced_cost(p, relaxation) < -1e-9 for p in found)):
+            return StepResult.GAIN
         least = [self.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
         self._cut_short = any(p.bound > worth for p, worth in zip(priced, least, strict=True))
-        gain = new and (self.smoothing.weight == 0.0 or any(self._gains(p, relaxation) for p in priced))
-        return StepResult.GAIN if gain else StepResult.NO_GAIN
+        return StepResult.NO_GAIN
 
     def _refine(self) -> bool:
         """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether one moved."""
@@ -193,7 +189,7 @@ class ColumnGeneration:
         return True
 
     def starts(self) -> list[list[Pattern]]:
-        """Return initial solutions as lists of known patterns: the given start plan, if it is usable."""
+        """Return initial solutions, each as a list of known patterns: the run's start plan, if it is usable."""
         return [] if self.run.start is None else self.start_from(self.run.start)
 
     def start_from(self, plan: Plan) -> list[list[Pattern]]:
@@ -205,18 +201,20 @@ class ColumnGeneration:
 
     def _pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
         """Return the content of a placed GPU as a pattern, or ``None`` if it is infeasible or not of the plan class."""
-        index = {pool.type.name: t for t, pool in enumerate(self.instance.gpus)}
-        where = self.instance.workload_index
-        if gpu.type not in index or any(len(gpulet.slots) != 1 for gpulet in gpu.gpulets):
+        pools = {pool.type.name: t for t, pool in enumerate(self.instance.gpus)}
+        if gpu.type not in pools or any(len(gpulet.slots) != 1 for gpulet in gpu.gpulets):
             return None
-        slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
-        if any(slot.workload not in where for slot in slots):
-            return None
-        members = tuple(sorted((where[slot.workload], slot.batch, slot.rate_rps) for slot in slots))
-        view = self.views[index[gpu.type]]
-        if any(b > view.tables.max_batch[view.model[w]] for w, b, _ in members):
-            return None
-        return self.pattern_if_feasible(index[gpu.type], members)
+        view = self.views[pools[gpu.type]]
+        for gpulet in gpu.gpulets:
+            w = self.instance.workload_index.get(gpulet.slots[0].workload)
+            if w is None or not 1 <= gpulet.slots[0].batch <= view.tables.max_batch[view.model[w]]:
+                return None
+        return self._pattern_of_gpulets(pools[gpu.type], gpu.gpulets)
+
+    def _pattern_of_gpulets(self, pool: int, gpulets: tuple[Gpulet, ...]) -> Pattern | None:
+        where, slots = self.instance.workload_index, [gpulet.slots[0] for gpulet in gpulets]
+        members = sorted((where[slot.workload], slot.batch, slot.rate_rps) for slot in slots)
+        return self.pattern_if_feasible(pool, tuple(members))
 
     def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
         """Return the pattern of these members, or ``None`` if they do not fit on one GPU or violate the objective."""
@@ -226,11 +224,11 @@ class ColumnGeneration:
         return Pattern(pool, members) if fit_gpu(self.views[pool], residents) is not None else None
 
     def placed(self, pattern: Pattern, residents: list[Resident]) -> PlacedGpu | None:
-        """Return a GPU with the remaining residents of a pattern."""
+        """Return a GPU with these residents of a pattern; ``None`` if they do not fit."""
         return fit_gpu(self.views[pattern.pool], residents)
 
     def dual_value(self, relaxation: Relaxation) -> float:
-        """Return the value of the master's dual at a solution's duals: the relaxation's, rounded safely.
+        """Return the value of the master's dual at the duals of a relaxation, at most the relaxation's own value.
 
         A coverage dual above the cost of an artificial column counts as that cost.
         """
@@ -247,32 +245,46 @@ class ColumnGeneration:
         return bool(np.all(covered >= least) and np.all(covered <= self.asked.most) and np.all(used <= self.count))
 
     def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return the solution with slots of the workloads that they serve, where the master exchanged workloads."""
+        """Return the solution with patterns of the workloads that its slots serve, where the master exchanged some."""
         return counts
 
     def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
-        """Turn a solution of the master into a plan.
-
-        Parameters
-        ----------
-        counts
-            Number of GPUs by pattern.
+        """Turn a solution of the master, the number of GPUs by pattern, into a plan.
 
         Returns
         -------
         tuple or None
-            The value in the master, and the plan; ``None`` if the solution is infeasible because of the solver's
-            rounding.
+            The value in the master, and the plan; ``None`` if the solver's rounding made the solution infeasible.
         """
         patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
         if not self.complete(patterns):
             return None
-        value = math.fsum(self.master.costs[c] * n for c, n in counts.items())
-        parts_of = {w: self.instance.workloads[w].rate_rps for w in self.divisible}
-        return value, plan_of(self.instance.name, self.class_of, patterns, self.placed, parts_of)
+        return math.fsum(self.master.costs[c] * n for c, n in counts.items()), self._plan_of(patterns)
 
-    def _gains(self, priced: Priced, relaxation: Relaxation) -> bool:
-        return any(self.reduced_cost(pattern, relaxation) < -1e-9 for pattern in priced.patterns)
+    def _plan_of(self, patterns: list[Pattern]) -> Plan:
+        """Build the plan with one GPU per pattern; a workload that several patterns cover is placed once."""
+        whole_rps = {w: self.instance.workloads[w].rate_rps for w in self.divisible}
+        left_rps = whole_rps.copy()
+        waiting: dict[int, deque[int]] = defaultdict(deque)
+        for workload, group in enumerate(self.class_of):
+            waiting[int(group)].append(workload)
+        gpus = []
+        for pattern in patterns:
+            residents = []
+            for w, batch, rate in pattern.members:
+                of_class = waiting[int(self.class_of[w])]
+                if w in left_rps:
+                    served = min(rate, left_rps[w])
+                    left_rps[w] -= served
+                    if served > COVER_ROOM * whole_rps[w]:
+                        residents.append(Resident(w, batch, served))
+                elif of_class:
+                    residents.append(Resident(of_class.popleft(), batch, rate))
+            if residents:
+                gpu = self.placed(pattern, residents)
+                assert gpu is not None, "a pattern stays feasible when residents leave it"
+                gpus.append(gpu)
+        return Plan(self.instance.name, tuple(gpus))
 
     def reduced_cost(self, pattern: Pattern, relaxation: Relaxation) -> float:
         """Return the reduced cost: the pattern's cost minus the duals of its workloads and its pool."""
@@ -299,7 +311,7 @@ class ColumnGeneration:
         gains = True
         while gains:
             gains = False
-            relaxation = self.relaxation = self.master.relax()
+            relaxation = self.relaxed()
             room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
             slack = max(0.0, worst - self.dual_value(relaxation)) + room
             for pool in range(len(self.views)):
@@ -337,47 +349,3 @@ def identical_workloads(instance: Instance, apart: Collection[int] = ()) -> tupl
     same = class_of[order][1:] == class_of[order][:-1]
     copy_of[1:][same] = np.flatnonzero(same)
     return order, copy_of, class_of
-
-
-def plan_of(
-    instance: str,
-    class_of: NDArray[np.int64],
-    patterns: Iterable[Pattern],
-    placed: Callable[[Pattern, list[Resident]], PlacedGpu | None],
-    parts_of: Mapping[int, float] | None = None,
-) -> Plan:
-    """Build the plan with one GPU per pattern; a workload that several patterns cover is placed once.
-
-    Parameters
-    ----------
-    instance
-        Name of the instance.
-    class_of
-        Class of identical workloads that each workload belongs to, shape (workloads,).
-    patterns
-        Patterns of the solution; a member stands for any workload of its class.
-    placed
-        Function that makes a GPU from a pattern and its remaining residents.
-    parts_of
-        Rates of workloads that patterns serve in parts, up to this rate.
-    """
-    left_rps, whole_rps = dict(parts_of or {}), dict(parts_of or {})
-    waiting: dict[int, deque[int]] = defaultdict(deque)
-    for workload, group in enumerate(class_of):
-        waiting[int(group)].append(workload)
-    gpus = []
-    for pattern in patterns:
-        residents = []
-        for w, batch, rate in pattern.members:
-            if w in left_rps:
-                served = min(rate, left_rps[w])
-                left_rps[w] -= served
-                if served > COVER_ROOM * whole_rps[w]:
-                    residents.append(Resident(w, batch, served))
-            elif waiting[int(class_of[w])]:
-                residents.append(Resident(waiting[int(class_of[w])].popleft(), batch, rate))
-        if residents:
-            gpu = placed(pattern, residents)
-            assert gpu is not None, "a pattern stays feasible when residents leave it"
-            gpus.append(gpu)
-    return Plan(instance, tuple(gpus))

@@ -22,10 +22,7 @@ RULES = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
 
 
 def exchangeable(views: Sequence[View], class_of: Ints) -> tuple[Flags, Ints | None]:
-    """Return which classes are easier than which, and the pairs without others between them.
-
-    See ``easier`` and ``nearest``. No pair is returned under a rule whose budgets are not compared.
-    """
+    """Return ``easier`` and ``nearest`` of the classes; under a rule outside ``RULES`` no class is easier."""
     _, first = np.unique(class_of, return_index=True)
     if not views or views[0].instance.slo_rule not in RULES:
         return np.zeros((len(first), len(first)), dtype=bool), None
@@ -34,7 +31,7 @@ def exchangeable(views: Sequence[View], class_of: Ints) -> tuple[Flags, Ints | N
 
 
 def served_by(serves: Flags, class_of: Ints, patterns: Sequence[Pattern]) -> list[int]:
-    """Return the workload that each slot of the patterns, in order, serves; -1 for none."""
+    """Return the workload that each slot of the patterns serves, in the order of the slots; -1 for none."""
     slots = class_of[[w for pattern in patterns for w, _, _ in pattern.members]]
     served: list[int] = matched(serves, slots, class_of).tolist()
     return served
@@ -53,7 +50,7 @@ def easier(views: Sequence[View], workloads: Ints) -> Flags:
     Returns
     -------
     Flags
-        Shape (workloads, workloads); false on the diagonal and acyclic.
+        Shape (workloads, workloads); false on the diagonal, and without cycles.
     """
     serves = np.zeros((len(workloads), len(workloads)), dtype=bool)
     for model in np.unique(views[0].model[workloads]):
@@ -69,7 +66,7 @@ def easier(views: Sequence[View], workloads: Ints) -> Flags:
 
 
 def nearest(serves: Flags, group: Ints) -> Ints:
-    """Return the pairs (demanding, easier) without others between them, shape (pairs, 2).
+    """Return the pairs (demanding, easier) without a workload between the two, shape (pairs, 2).
 
     Only workloads of one ``group`` are comparable.
     """
@@ -83,14 +80,14 @@ def nearest(serves: Flags, group: Ints) -> Ints:
 
 
 def matched(serves: Flags, slots: Ints, places: Ints) -> Ints:
-    """Return the place that each slot serves, -1 for none, such that as many as possible are served.
+    """Return the workload that each slot serves, -1 for none, such that as many as possible are served.
 
     Parameters
     ----------
     serves
         See ``easier``.
     slots, places
-        Class of each slot, and of each workload to place.
+        Class of each slot, and of each workload.
     """
     possible = serves | np.eye(len(serves), dtype=bool)
     return np.asarray(maximum_bipartite_matching(csr_array(possible[np.ix_(slots, places)]), perm_type="column"))

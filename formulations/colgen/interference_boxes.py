@@ -5,8 +5,8 @@ inside a box bound the worth of its GPUs. Lagrange multipliers charge for the ce
 
 The boxes have one axis for L2 and DRAM. Beside others a batch takes ``1 + a_l2 C + a_dram D`` times as long. With
 weights ``v + w = 1`` and ``a = min(a_l2 / v, a_dram / w)`` the factor is at least ``1 + a (v C + w D)``. The two are
-equal if every model's growths have the ratio v : w. This is the case if one pair of growths was fitted for a whole GPU
-type. In all modules on boxes, "L2" means this sum.
+equal if every model's growths have the ratio v : w, as they do if one pair of growths was fitted for a whole GPU type.
+In all modules on boxes, "L2" means the sum ``v C + w D``.
 """
 
 import math
@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from instances.arrays import Flags, Floats
 from instances.interference import gpu_time_ms
@@ -30,27 +29,26 @@ SAME_RATIO = 1e-12
 L2_SCALE, POWER_SCALE = 10.0, 50.0
 """Percent and watts that have equal weight in a multiplier step."""
 
-
 RESIDENTS, L2, POWER = 0, 2, 4
 """Positions of the floors in the box of a region; each ceiling follows its floor."""
 
 
 @dataclass(slots=True)
 class Region:
-    """A box that may be halved, with its best multipliers, and its bound in the last pricing call.
+    """A box that may be halved, with its best multipliers and its latest bound.
 
     Attributes
     ----------
     box
         Least and most residents, floor and ceiling of L2 and of power, shape (6,).
     multipliers
-        Multipliers of L2 and power.
+        Multipliers of L2 and power, shape (2,).
     bound
         Upper bound on the worth of GPUs in the box.
     losses
-        Error of the relaxed solution due to the unknown residents, L2 and power.
+        Error of the relaxed solution due to the unknown number of residents, L2 and power.
     alive
-        Choices that may be part of a GPU in the box, where the pricing problem excludes others.
+        Choices that may be part of a GPU in the box; empty if the pricing problem excludes no choice.
     """
 
     box: Floats
@@ -61,7 +59,7 @@ class Region:
 
     @classmethod
     def whole(cls, tables: Tables, least: int, most: int) -> "Region":
-        """Return the region of all GPUs with ``least`` to ``most`` residents; ``tables`` have one growth."""
+        """Return the region of all GPUs with ``least`` to ``most`` residents; see ``one_growth`` for ``tables``."""
         l2_pct, power_w = float(tables.l2_pct.max()), float(tables.power_w.max())
         return cls(np.array([least, most, 0.0, most * l2_pct, 0.0, most * power_w], dtype=np.float64), np.zeros(2))
 
@@ -87,24 +85,18 @@ class OneGrowth(NamedTuple):
     Attributes
     ----------
     tables
-        ``l2_pct`` is the weighted sum, ``alpha_l2`` the growth in it, and the growth in DRAM is zero. Times are at most
-        those of the original tables.
+        ``l2_pct`` is the weighted sum, ``alpha_l2`` the growth in it, and the growth in DRAM is zero. The times of the
+        tables are at most the original ones.
     exact
         Whether the times of each model equal the original ones up to rounding, shape (models,).
     """
 
     tables: Tables
-    exact: NDArray[np.bool_]
+    exact: Flags
 
 
 def one_growth(tables: Tables) -> OneGrowth:
-    """Weight L2 and DRAM such that the models' total growth is largest.
-
-    Parameters
-    ----------
-    tables
-        Tables of a GPU type without negative growths.
-    """
+    """Weight L2 and DRAM such that the models' total growth is largest; no growth may be negative."""
     both = tables.alpha_l2 + tables.alpha_dram
     dram_weights = np.unique(np.append(tables.alpha_dram[both > 0.0] / both[both > 0.0], 0.0))
     loads = tables.l2_pct.max(axis=(1, 2)).mean(), tables.dram_pct.max(axis=(1, 2)).mean()
@@ -120,7 +112,7 @@ def one_growth(tables: Tables) -> OneGrowth:
 
 
 def _growths(tables: Tables, dram_weight: float) -> Floats:
-    """Return the largest growth in the weighted sum that is valid for each model, shape (models,)."""
+    """Return the largest growth ``a`` of each model for these weights, shape (models,)."""
     if dram_weight == 0.0:
         return tables.alpha_l2
     of_dram = tables.alpha_dram / dram_weight
@@ -138,10 +130,10 @@ def least_share(
     l2_floor: float,
     power_floor: float,
 ) -> int:
-    """Return the least share from ``start_units`` up that meets ``limit_ms`` with at least the floors on the whole GPU.
+    """Return the least share from ``start_units`` up that meets ``limit_ms`` with the GPU's L2 and power at the floors.
 
-    If the time falls with the share (the floor includes the workload's own L2 demand and power), bisection finds it.
-    Otherwise each share is tried.
+    The floors include the workload's own demands. Bisection finds the share if no time rises with the share; otherwise
+    each share is tried. The result is ``share_units + 1`` if no share is enough.
     """
     low = int(np.searchsorted(tables.permitted, start_units))
     high = len(tables.permitted)
@@ -157,7 +149,7 @@ def least_share(
 
 
 @njit(cache=True)
-def least_share_within(
+def least_share_beside(
     tables: Tables,
     model: int,
     batch: int,
@@ -188,15 +180,16 @@ def least_share_within(
 
 @njit(cache=True)
 def step_multipliers(multipliers: Floats, over_l2_pct: float, over_power_w: float, distance: float) -> bool:
-    """Take a Polyak step towards a threshold; return whether there was one to take.
+    """Take a Polyak step of the multipliers towards a threshold; return ``False`` if no multipliers are better.
+
+    That is so if the solution satisfies the ceilings and the multipliers of slack ceilings are zero.
 
     Parameters
     ----------
     multipliers
         Multipliers of L2 and power, shape (2,); overwritten.
     over_l2_pct, over_power_w
-        Excess of the relaxed solution over the ceilings; negative below them. If the solution satisfies the ceilings,
-        and the multipliers of slack ceilings are zero, no multipliers give a better bound.
+        Excess of the relaxed solution over the ceilings; negative below them.
     distance
         Distance from the threshold to the bound.
     """

@@ -16,29 +16,29 @@ WASTE, FAVOUR = 1e-6, 0.5
 """Reduced cost from which a GPU counts as wasteful, and the head start of such GPUs when a step chooses."""
 
 WEIGHT, NOISE = 20.0, 0.05
-"""Weight of a workload of mean dual beside that of its number, 1; and the relative noise of a step on it."""
+"""A workload weighs 1, plus ``WEIGHT`` times its dual over the mean dual, with this relative noise in each step."""
 
 OWN_PART = 2.0 / 3.0
-"""Least fraction of a known pattern's workloads that a step packs, for the step to use the pattern."""
+"""A step uses a known pattern if it packs at least this fraction of the pattern's workloads."""
 
 ROUNDS, PATTERNS_PER_BOX, PATTERNS_PER_CALL, NODES_PER_BOX = 8, 10, 60, 2_000
 """Pricing calls per step and type, and their limits."""
 
 GAIN, KNOWN_PATTERNS = 1e-4, 2_000
-"""Reduced cost from which a pattern is added, and the number of latest patterns from which a step starts."""
+"""Gain from which a pattern is added, and the number of latest patterns from which a step takes its first ones."""
 
 BUDGET_ROOM = 1e-9
 """Allowance for the rounding of sums of prices."""
 
 MOST_STALLED = 100
-"""Steps in a row that may leave no less unserved than before."""
+"""Steps in a row without a new least worth of the unserved workloads after which a search fails."""
 
 EXCHANGE_S, EXCHANGE_GAP, PACKING_S, PACKING_GAP = 0.3, 0.2, 3.0, 0.02
-"""Time limit and gap of a step's integer program that only exchanges unserved workloads, and of one that may serve
-more."""
+"""Time limit and gap of a step's integer program: one that can only exchange unserved workloads, and one that may
+serve more."""
 
 TIE = 0.01
-"""Largest random cost of a GPU in this program, so that equal packings take turns; the least workload weighs 1."""
+"""Largest random cost of a GPU in that program, to decide between equal packings; a workload weighs at least 1."""
 
 
 def suits(generation: CostGeneration) -> bool:
@@ -52,57 +52,47 @@ class BudgetSearch:
 
     The state is a set of GPUs within the budget that may leave workloads unserved. A step empties some GPUs and packs
     their workloads and the unserved ones again: column generation over these workloads alone, then an integer program
-    that leaves as little unserved as possible. Workloads weigh what their duals say: at a budget of the relaxation's
-    value, the duals of the unserved ones sum to the reduced costs of the GPUs, so steps lower the waste. Random noise
-    lets steps exchange the unserved ones.
+    that leaves as little unserved as possible. The weight of a workload grows with its dual: at a budget of the
+    relaxation's value, the duals of the unserved ones sum to the reduced costs of the GPUs, so steps lower the waste.
+    Random noise lets steps exchange the unserved ones.
 
     Parameters
     ----------
     generation
         Column generation without divisible workloads; its patterns and the duals of its relaxation are used.
-
-    Attributes
-    ----------
-    gpus
-        The state.
     """
 
     def __init__(self, generation: CostGeneration) -> None:
         self._generation, self._random = generation, np.random.default_rng(generation.run.seed)
         relaxation = generation.relaxed()
         self._dual, self._pool_dual = relaxation.workload_dual, relaxation.pool_dual
-        self._first = self._tightest(generation.master.patterns)
+        patterns = generation.master.patterns
+        waste = np.array([self._waste(pattern) for pattern in patterns])
+        self._first = [patterns[c] for c in sorted(np.argsort(waste, kind="stable")[:KNOWN_PATTERNS].tolist())]
         self.restart()
 
     def restart(self) -> None:
-        """Forget the state and the patterns of its steps: a fresh start packs better than the state of a failure."""
+        """Forget the GPUs and the patterns of earlier steps: after a failed search a fresh start packs better."""
         self.gpus: list[Pattern] = []
         self._known: list[Pattern] = []
-        self._held = np.zeros((KNOWN_PATTERNS, len(self._generation.copies)))
+        self._held = np.empty((0, len(self._generation.copies)))
         self._learn(self._first)
 
-    def _tightest(self, patterns: list[Pattern]) -> list[Pattern]:
-        """Return the patterns of the least waste, in their order."""
-        waste = np.array([self._waste(pattern) for pattern in patterns])
-        return [patterns[c] for c in sorted(np.argsort(waste, kind="stable")[:KNOWN_PATTERNS].tolist())]
-
     def _waste(self, pattern: Pattern) -> float:
-        """Return the reduced cost of a pattern."""
+        """Return the reduced cost of a pattern at the duals of the first relaxation."""
         worth = float(self._dual @ self._generation.amounts(pattern) + self._pool_dual[pattern.pool])
         return float(self._generation.price[pattern.pool]) - worth
 
     def _learn(self, patterns: list[Pattern]) -> None:
         """Keep the latest patterns, with the number of workloads of each class that they hold."""
         self._known = [*self._known, *patterns][-KNOWN_PATTERNS:]
-        new = patterns[-KNOWN_PATTERNS:]
-        self._held = np.roll(self._held, -len(new), axis=0)
-        for row, pattern in enumerate(new, start=len(self._held) - len(new)):
-            self._held[row] = self._generation.amounts(pattern)
+        new = [self._generation.amounts(pattern) for pattern in patterns]
+        self._held = np.vstack([self._held, *new])[-KNOWN_PATTERNS:]
 
     def search(self, budget: float, deadline: float) -> list[Pattern] | None:
-        """Step until every workload is served within the budget; ``None`` if steps or the time until then run out.
+        """Step until every workload is served; ``None`` at the deadline, or once many steps in a row lower nothing.
 
-        The state must be within the budget.
+        The present GPUs must be within the budget.
         """
         fewest, stalled = math.inf, 0
         while self.unserved().any():
@@ -119,7 +109,7 @@ class BudgetSearch:
         return self._left(self.gpus)
 
     def unserved_worth(self) -> float:
-        """Return the sum of the duals of the unserved workloads: about what serving them costs."""
+        """Return the sum of the duals of the unserved workloads: about the cost of serving them."""
         return float(self.unserved() @ self._dual)
 
     def _left(self, gpus: list[Pattern]) -> Floats:
@@ -127,7 +117,7 @@ class BudgetSearch:
         return np.maximum(self._generation.copies - served, 0.0)
 
     def _emptied(self) -> list[int]:
-        """Choose the GPUs that a step empties: random ones, rather wasteful, until enough residents are on them."""
+        """Choose GPUs to empty: at random, preferring wasteful ones, until enough residents are on them."""
         most = self._random.integers(FEWEST_RESIDENTS, MOST_RESIDENTS)
         wasteful = np.array([self._waste(gpu) > WASTE for gpu in self.gpus], dtype=np.float64)
         order = np.argsort(self._random.random(len(self.gpus)) - FAVOUR * wasteful).tolist()
@@ -146,8 +136,7 @@ class BudgetSearch:
         unserved = float(weight @ self.unserved())
         packed = _Packing(generation, left, weight, budget, count, self._random)
         packed.add([self.gpus[g] for g in emptied])
-        held = self._held[len(self._held) - len(self._known) :]
-        own = held @ (left > 0.0) >= OWN_PART * held.sum(axis=1)
+        own = self._held @ (left > 0.0) >= OWN_PART * self._held.sum(axis=1)
         packed.add([self._known[c] for c in np.flatnonzero(own)])
         self._learn(packed.generate(deadline))
         found = packed.integer(unserved, int(self.unserved().sum()), deadline)
@@ -156,7 +145,7 @@ class BudgetSearch:
 
 
 class _Packing:
-    """Restricted master of one step: rows are classes left, the budget and the pools."""
+    """Restricted master of one step; its rows are the classes to pack, the budget and the pools."""
 
     def __init__(
         self,
@@ -184,7 +173,7 @@ class _Packing:
         return master
 
     def add(self, patterns: list[Pattern]) -> list[Pattern]:
-        """Add patterns without the classes that are served; return those that are new."""
+        """Add patterns without their members of other classes; return those that are new."""
         new = []
         for whole in patterns:
             members = tuple(m for m in whole.members if self._left[self._generation.class_of[m[0]]] > 0.0)
@@ -217,7 +206,7 @@ class _Packing:
                         PATTERNS_PER_CALL,
                         deadline,
                     )
-                    generation.tally.nodes += priced.nodes
+                    generation.nodes += priced.nodes
                     found += self.add(priced.patterns)
             new += found
             if not found or now() >= deadline:
@@ -225,7 +214,11 @@ class _Packing:
         return new
 
     def integer(self, unserved: float, workloads: int, deadline: float) -> list[Pattern] | None:
-        """Return GPUs that leave little unserved; patterns in no solution as good as ``unserved`` are left out."""
+        """Return GPUs that leave little unserved; ``None`` without a solution.
+
+        A pattern is left out if no solution with it leaves a weight of at most ``unserved``; ``workloads`` is the
+        number that are unserved now.
+        """
         relaxation, patterns = self._relaxation, list(self._patterns)
         if relaxation is None or now() >= deadline:
             return None
@@ -238,8 +231,8 @@ class _Packing:
         master, columns = self._empty(), np.flatnonzero(reduced <= room)
         for column, tie in zip(columns, TIE * self._random.random(len(columns)), strict=True):
             master.add_column(float(tie), amounts[column], int(pools[column]))
-        threads, seed = self._generation.run.threads, int(self._random.integers(2**31))
-        found, _ = master.whole(0, min(limit_s, deadline - now()), threads, seed, gap)
+        seed = int(self._random.integers(2**31))
+        found, _ = master.whole(0, min(limit_s, deadline - now()), seed, gap)
         if found is None:
             return None
         used = found[len(self._classes) :]

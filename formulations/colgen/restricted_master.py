@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, wall_time_left_s, whole_limits
 from formulations.highs import new_highs, reset_threads
@@ -26,33 +25,37 @@ class Pattern:
     pool
         Index of the GPU type in the instance's pool.
     members
-        (Workload position in the instance, batch, rate in requests per second), in the order of the positions.
+        (Workload position in the instance, batch, rate in requests per second), ascending.
     """
 
     pool: int
     members: tuple[tuple[int, int, float], ...]
 
 
+PatternT = TypeVar("PatternT")
+"""A pattern, or the content of a GPU from which a pattern is made."""
+
+
 @dataclass(frozen=True, slots=True)
-class Priced:
+class Priced(Generic[PatternT]):
     """Result of one pricing call.
 
     Attributes
     ----------
     bound
-        Upper bound on the worth of every pattern; infinite if boxes were skipped.
+        Upper bound on the worth of every pattern; infinite if some were neither searched nor bounded.
     patterns
         Patterns found that are worth more than the threshold.
     nodes
-        Number of nodes visited.
+        Number of nodes or regions visited.
     cut_short
-        Whether a limit stopped the search of some box.
+        Whether a limit stopped the search; only spatial and capacity pricing set it.
     """
 
     bound: float
-    patterns: list[Pattern]
+    patterns: list[PatternT]
     nodes: int
-    cut_short: bool
+    cut_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +87,8 @@ class Covering:
 
     Attributes
     ----------
-    class_of
-        Class of identical workloads that each workload belongs to, shape (workloads,).
     least, most
-        Least and largest number of patterns that hold each class, shape (classes,).
+        Least and largest number of workloads of each class that patterns cover, shape (classes,).
     pool_count
         GPUs of each type, ``inf`` without a limit, shape (GPU types,).
     artificial_cost
@@ -98,7 +99,6 @@ class Covering:
         Pairs of a demanding and an easier class, shape (pairs, 2): a slot of the first one may cover the second one.
     """
 
-    class_of: NDArray[np.int64]
     least: Floats
     most: Floats
     pool_count: Floats
@@ -116,12 +116,11 @@ class LinearMaster:
         Least and largest coverage of each row, shape (coverage rows,).
     pool_count
         GPUs of each type, ``inf`` without a limit, shape (GPU types,).
-    threads
-        Threads of the solver.
     """
 
     def __init__(self, least: Floats, most: Floats, pool_count: Floats, threads: int) -> None:
         reset_threads()
+        self._threads = threads
         self._solver = new_highs(threads, solver="simplex")
         self._coverage_rows = len(least)
         for low, high in [*zip(least, most, strict=True), *((-np.inf, count) for count in pool_count)]:
@@ -142,9 +141,7 @@ class LinearMaster:
             index, value = np.append(index, np.int32(self._coverage_rows + pool)), np.append(value, 1.0)
         self._solver.addCol(float(cost), 0.0, np.inf, len(index), index, value)
 
-    def whole(
-        self, first: int, limit_s: float, threads: int, seed: int, tolerance: float = 1e-6
-    ) -> tuple[Floats | None, float]:
+    def whole(self, first: int, limit_s: float, seed: int, tolerance: float = 1e-6) -> tuple[Floats | None, float]:
         """Solve with integer amounts of all columns from ``first`` on, within about ``limit_s``.
 
         The search ends once the relative gap is at most ``tolerance``.
@@ -156,15 +153,20 @@ class LinearMaster:
         bound : float
             Lower bound on the value, within the solver's tolerances.
         """
-        solver = new_highs(threads, random_seed=seed, mip_rel_gap=tolerance, **whole_limits(limit_s, self.columns))
-        solver.passModel(self._solver.getModel())
-        columns = np.arange(first, solver.getNumCol(), dtype=np.int32)
-        solver.changeColsIntegrality(len(columns), columns, np.full(len(columns), highspy.HighsVarType.kInteger))
+        solver = self._whole_solver(first, seed, mip_rel_gap=tolerance, **whole_limits(limit_s, self.columns))
         solver.run()
         self._count_work(solver)
         info = solver.getInfo()
         found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         return (np.array(solver.getSolution().col_value) if found else None), float(info.mip_dual_bound)
+
+    def _whole_solver(self, first: int, seed: int, **options: float) -> Any:
+        """Return a solver with these options, for integer amounts of all columns from ``first`` on."""
+        solver = new_highs(self._threads, random_seed=seed, **options)
+        solver.passModel(self._solver.getModel())
+        columns = np.arange(first, solver.getNumCol(), dtype=np.int32)
+        solver.changeColsIntegrality(len(columns), columns, np.full(len(columns), highspy.HighsVarType.kInteger))
+        return solver
 
     @property
     def columns(self) -> int:
@@ -191,7 +193,7 @@ class RestrictedMaster(LinearMaster):
 
     def __init__(self, cover: Covering, threads: int) -> None:
         super().__init__(cover.least, cover.most, cover.pool_count, threads)
-        self._cover = cover
+        self.cover = cover
         self._pool_least = np.zeros(len(cover.pool_count))
         self.patterns: list[Pattern] = []
         self.costs: list[float] = []
@@ -202,28 +204,21 @@ class RestrictedMaster(LinearMaster):
         for row in required:
             index = np.array([row], dtype=np.int32)
             self._solver.addCol(cover.artificial_cost, 0.0, float(cover.least[row]), 1, index, np.ones(1))
-        self._artificial = self._first = len(required)
+        self._artificial = len(required)
         if cover.surplus_cost is not None:
-            for group, cost in enumerate(cover.surplus_cost):
-                index = np.array([group], dtype=np.int32)
-                self._solver.addCol(float(cost), 0.0, np.inf, 1, index, -np.ones(1))
-            self._first += len(cover.surplus_cost)
-        self._exchanges = np.arange(self._first, self._first, dtype=np.int32)
+            for unit, cost in zip(np.eye(len(cover.surplus_cost)), cover.surplus_cost, strict=True):
+                self.add_column(cost, -unit)
+        first_exchange = self.columns
         if cover.exchanges is not None:
             for pair in cover.exchanges:
                 self._solver.addCol(0.0, 0.0, np.inf, 2, pair.astype(np.int32), np.array([-1.0, 1.0]))
-            self._exchanges = np.arange(self._first, self._first + len(cover.exchanges), dtype=np.int32)
-            self._first += len(cover.exchanges)
+        self._first = self.columns
+        self._exchanges = np.arange(first_exchange, self._first, dtype=np.int32)
 
     def add(self, pattern: Pattern, cost: float, amounts: Floats) -> bool:
         """Add a pattern, or lower the cost of a known one; return whether it was new or became much cheaper.
 
-        Parameters
-        ----------
-        pattern, cost
-            The pattern and its cost.
-        amounts
-            Number of workloads of each class that it covers, shape (classes,).
+        ``amounts`` is the number of workloads of each class that it covers, shape (classes,).
         """
         known = self._known.get(pattern)
         if known is not None:
@@ -244,13 +239,13 @@ class RestrictedMaster(LinearMaster):
         return dict(Counter(self._known[pattern] for pattern in patterns))
 
     def relax(self) -> Relaxation:
-        """Solve the linear relaxation, warm-started from the last basis."""
+        """Solve the linear relaxation; its weights are those of the patterns."""
         relaxation = super().relax()
         self._count_work(self._solver)
         # Duals with an infeasible sign stem from rounding and would make a bound invalid.
         workload_dual, pool_dual = relaxation.workload_dual, relaxation.pool_dual
-        workload_dual = np.where(np.isinf(self._cover.most), np.maximum(workload_dual, 0.0), workload_dual)
-        workload_dual = np.where(np.isinf(self._cover.least), np.minimum(workload_dual, 0.0), workload_dual)
+        workload_dual = np.where(np.isinf(self.cover.most), np.maximum(workload_dual, 0.0), workload_dual)
+        workload_dual = np.where(np.isinf(self.cover.least), np.minimum(workload_dual, 0.0), workload_dual)
         return Relaxation(
             relaxation.value,
             workload_dual,
@@ -275,15 +270,15 @@ class RestrictedMaster(LinearMaster):
         self._pool_least = pool_least
         for pool, (least, count) in enumerate(zip(pool_least, pool_most, strict=True)):
             least_row = float(least) if least > 0.0 else -np.inf
-            self._solver.changeRowBounds(len(self._cover.least) + pool, least_row, float(count))
+            self._solver.changeRowBounds(self._coverage_rows + pool, least_row, float(count))
 
     def forbid_exchanges(self) -> None:
-        """Let every slot cover its own class alone: branching rules are about the patterns themselves."""
+        """Let every slot cover its own class alone, for branching: its rules read the classes off the patterns."""
         count, nothing = len(self._exchanges), np.zeros(len(self._exchanges))
         self._solver.changeColsBounds(count, self._exchanges, nothing, nothing)
 
     def fix(self, column: int, count: float) -> None:
-        """Demand at least ``count`` GPUs of a pattern (diving)."""
+        """Demand at least ``count`` GPUs of a pattern, until ``release`` (diving)."""
         self._solver.changeColBounds(self._first + column, count, np.inf)
 
     def release(self, column: int) -> None:
@@ -291,18 +286,16 @@ class RestrictedMaster(LinearMaster):
         self._solver.changeColBounds(self._first + column, 0.0, np.inf)
 
     def integer(
-        self, time_limit_s: float, threads: int, seed: int, start: dict[int, float] | None, stop_at: float
+        self, limit_s: float, seed: int, start: dict[int, int] | None, stop_at: float
     ) -> tuple[dict[int, int] | None, bool]:
-        """Solve the restricted master with integer numbers of GPUs.
+        """Solve the restricted master with integer numbers of GPUs, within about ``limit_s``.
 
         Parameters
         ----------
-        time_limit_s, threads, seed
-            Options of the solver.
         start
             A known solution: number of GPUs by pattern.
         stop_at
-            A value that is known to be optimal; the solver stops there.
+            A value that no solution beats; the solver stops there.
 
         Returns
         -------
@@ -311,28 +304,18 @@ class RestrictedMaster(LinearMaster):
         proven : bool
             Whether the solution is optimal for the known patterns, or they cannot cover every required workload.
         """
-        solver = new_highs(
-            threads,
-            random_seed=seed,
-            mip_rel_gap=0.0,
-            **whole_limits(time_limit_s),
-            objective_target=float(stop_at),
-        )
-        solver.passModel(self._solver.getModel())
-        columns, patterns = solver.getNumCol(), len(self.patterns)
-        index = np.arange(columns, dtype=np.int32)
-        whole = np.full(patterns, highspy.HighsVarType.kInteger)
-        solver.changeColsIntegrality(patterns, index[self._first :], whole)
-        nothing = np.zeros(self._artificial)
+        options = {"mip_rel_gap": 0.0, **whole_limits(limit_s), "objective_target": float(stop_at)}
+        solver = self._whole_solver(self._first, seed, **options)
+        index, nothing = np.arange(self.columns, dtype=np.int32), np.zeros(self._artificial)
         solver.changeColsBounds(self._artificial, index[: self._artificial], nothing, nothing)
         if start:
-            value = np.zeros(columns)
+            value = np.zeros(self.columns)
             for column, count in start.items():
                 value[self._first + column] = count
-            if self._cover.surplus_cost is not None:
+            if self.cover.surplus_cost is not None:
                 covered = sum((count * self.amounts[column] for column, count in start.items()), start=0.0)
-                value[self._artificial : self._first] = np.maximum(0.0, covered - self._cover.most)
-            solver.setSolution(columns, index, value)
+                value[self._artificial : self._first] = np.maximum(0.0, covered - self.cover.most)
+            solver.setSolution(self.columns, index, value)
         solver.run()
         self._count_work(solver)
         status = solver.getModelStatus()

@@ -146,7 +146,7 @@ def _better(instance: Instance, first: Outcome, second: Outcome) -> Outcome:
 
 
 def _part_of(run: Run) -> Run:
-    """Return a run for a narrower class: part of the time, its plans are reported, its bounds are not."""
+    """Return a run for a narrower class: it has part of the time, and reports plans but no bounds."""
 
     def pass_on(plan: Plan | None, bound: Bound | None) -> None:
         if plan is not None:

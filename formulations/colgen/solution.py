@@ -4,7 +4,6 @@ import math
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.api import Bound, Duals, Outcome, Status
 from formulations.colgen.capacity.generation import CapacityGeneration
@@ -15,6 +14,7 @@ from formulations.colgen.spatial.branching import Tree
 from formulations.colgen.spatial.generation import CostGeneration, GoodputGeneration
 from formulations.problem import TOO_FEW, WHOLE
 from instances import Objective, Plan, PlanClass
+from instances.arrays import Floats
 from instances.costs import cost_step, next_cost
 
 GOOD_ENOUGH = 1e-4
@@ -40,21 +40,13 @@ GENERATIONS: dict[Objective, type[ColumnGeneration]] = {
 
 
 class Solution:
-    """One run: the column generation, the incumbent and the best bound.
-
-    Parameters
-    ----------
-    generation
-        Column generation of the instance, with the limits of the run.
-    integer_fraction
-        See ``ColGen``.
-    """
+    """One run: the column generation, the incumbent and the best bound; see ``ColGen`` for ``integer_fraction``."""
 
     agreement: ClassVar[float] = 1e-9
     """Relative difference below which a throughput and its bound count as equal."""
 
     pattern_fraction: ClassVar[float] = 0.5
-    """Fraction of the time for patterns and bound; then the search turns to integer solutions, then to the gap."""
+    """Fraction of the time for patterns and bound; the rest is for integer solutions and for closing the gap."""
 
     def __init__(self, generation: ColumnGeneration, integer_fraction: float) -> None:
         self.instance = generation.instance
@@ -72,7 +64,7 @@ class Solution:
         generation, run = self.generation, self.run
         obstacle = generation.obstacle()
         if obstacle:
-            # No duals are needed: no GPU serves one of the workloads.
+            # The duals do not matter: some workload fits on no GPU.
             nothing = Duals((0.0,) * len(self.instance.workloads), (0.0,) * len(self.instance.gpus))
             return Outcome(Status.INFEASIBLE, reason=obstacle, proof=[nothing])
         for patterns in generation.starts():
@@ -82,7 +74,7 @@ class Solution:
         generation.solve(lambda: self.bound_suffices() or run.remaining_s < left_s)
         self._to_whole_gpus()
         if not self.proven():
-            generation.solve(self._bound_reaches_relaxation)
+            generation.solve(lambda: self.bound_suffices(gap=1e-9))
             self._to_whole_gpus()
         if not self.proven():
             self._close()
@@ -96,14 +88,14 @@ class Solution:
             self._repack(self.generation)
             self._round()
             return
-        # Diving prices at every step. For a throughput it takes longer than the restricted master.
+        # Diving prices at every step. For a throughput, the integer restricted master takes less time.
         self._round(FIRST_ROUNDING_PART * self.run.remaining_s if self.minimised else 1e6)
         if not self.proven():
             self._accept(dive(self.generation))
             self._round()
 
     def _repack(self, generation: CostGeneration) -> None:
-        """Search for plans at the cost of the bound, and after a failure once at a higher cost."""
+        """Search for plans at the cost of the bound; after a failure there, search once at a higher cost."""
         least_left_s = (1.0 - CONVERGING_PART) * self.run.remaining_s
         generation.solve(lambda: self.run.remaining_s < least_left_s)  # the search needs the duals of the optimum
         self._report_bound()
@@ -159,7 +151,7 @@ class Solution:
                 return
 
     def _worst_of_interest(self) -> float:
-        """Return the largest cost of an improvement: just below the incumbent's, or that of the whole pool."""
+        """Return the largest master cost at which a plan is of interest."""
         if self.plan is None:
             return self._whole_pool() if self.minimised else 0.0
         return self.value - cost_step(self.instance) if self.minimised else self.value
@@ -172,15 +164,14 @@ class Solution:
         """Solve the restricted master over integers within ``most_s``; return whether it was solved to optimality."""
         if self.proven() or self.run.remaining_s <= 0.0:
             return False
-        known = None if self.counts is None else {c: float(n) for c, n in self.counts.items()}
         limit_s = min(self.integer_fraction * self.run.remaining_s, most_s)
         target = next_cost(self.generation.bound, self.instance) if self.minimised else -math.inf
-        counts, proven = self.generation.master.integer(limit_s, self.run.threads, self.run.seed, known, target)
+        counts, proven = self.generation.master.integer(limit_s, self.run.seed, self.counts, target)
         self._accept(counts)
         return proven
 
-    def bound_suffices(self) -> bool:
-        """Report the bound; return whether more patterns could hardly improve it."""
+    def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
+        """Report the bound; return whether more patterns could hardly improve it: a throughput's by this gap."""
         self._report_bound()
         relaxation = self.generation.relaxation
         if relaxation is None:
@@ -188,17 +179,7 @@ class Solution:
         if self.minimised:
             # No bound exceeds the master's value over all patterns, which is at most its value over the known ones.
             return next_cost(self.generation.bound, self.instance) >= next_cost(relaxation.value, self.instance)
-        return self.generation.bound <= -relaxation.value * (1.0 + GOOD_ENOUGH)
-
-    def _bound_reaches_relaxation(self) -> bool:
-        suffices = self.bound_suffices()
-        relaxation = self.generation.relaxation
-        if self.minimised or relaxation is None:
-            return suffices
-        return self.generation.bound <= -relaxation.value * (1.0 + 1e-9)
-
-    def _too_few(self) -> str:
-        return f"{TOO_FEW}, {WHOLE}" if self.generation.plan_class is PlanClass.SPATIAL else TOO_FEW
+        return self.generation.bound <= -relaxation.value * (1.0 + gap)
 
     def _report_bound(self) -> None:
         bound = self._bound()
@@ -239,16 +220,15 @@ class Solution:
         return self.generation.bound < 0.0
 
     def _outcome(self) -> Outcome:
-        tally = self.generation.tally
         statistics = {
-            "iterations": float(tally.iterations),
-            "nodes": float(tally.nodes),
+            "iterations": float(self.generation.iterations),
+            "nodes": float(self.generation.nodes),
             "patterns": float(len(self.generation.master.patterns)),
             "work": work_done(),
         }
         if self.impossible():
-            reason, proof = self._too_few(), self.generation.proof
-            return Outcome(Status.INFEASIBLE, statistics=statistics, reason=reason, proof=proof)
+            reason = f"{TOO_FEW}, {WHOLE}" if self.generation.plan_class is PlanClass.SPATIAL else TOO_FEW
+            return Outcome(Status.INFEASIBLE, statistics=statistics, reason=reason, proof=self.generation.proof)
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
         return Outcome(status, self.plan, self._bound(), statistics, proof=self.generation.proof)
 
@@ -263,12 +243,7 @@ SURE = 0.999
 def dive(generation: ColumnGeneration) -> dict[int, int] | None:
     """Fix the largest weights step by step, and price for the rest.
 
-    A step fixes one weight, or as many as are needed to finish in half of the remaining time.
-
-    Parameters
-    ----------
-    generation
-        Column generation with its linear relaxation solved.
+    A step fixes the fraction ``DIVING_PART`` of the open GPUs, or as many as let it finish in half of the time left.
 
     Returns
     -------
@@ -286,7 +261,7 @@ def dive(generation: ColumnGeneration) -> dict[int, int] | None:
                     generation.add(priced.patterns)
                 relaxation = master.relax()
             if not master.solved():
-                return None  # parts of a workload exceed the whole
+                return None  # the fixed parts of a workload exceed the whole
             weight = relaxation.weight
             open_weight = weight - np.array([fixed.get(column, 0.0) for column in range(len(weight))])
             part = open_weight - np.floor(open_weight + 1.0 - SURE)
@@ -310,7 +285,7 @@ def dive(generation: ColumnGeneration) -> dict[int, int] | None:
             master.release(column)
 
 
-def _apart(generation: ColumnGeneration, part: NDArray[np.float64], most: int) -> list[int]:
+def _apart(generation: ColumnGeneration, part: Floats, most: int) -> list[int]:
     """Return at most ``most`` columns of the largest parts, of which no two hold workloads of one class."""
     chosen: list[int] = []
     held: set[int] = set()

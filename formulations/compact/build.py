@@ -5,12 +5,13 @@ Other performance models differ only in active times and demands, which then com
 
 Indices: ``o`` is an option (a workload on one GPU type), and ``(t, k)`` is GPU number k of type t. The paper gives
 every quantity of a workload a GPU index j. Here a workload is on one GPU, so its batch ``b``, its share ``r`` (integer
-units) and its times are indexed by the option alone. The interference it meets (others' L2 demand, delay, slowdown) is
-bounded by rows that bind if ``v = 1``. An option that is not chosen is *elsewhere*: on no GPU, without neighbours.
+units) and its times are indexed by the option alone. Its interference (the others' L2 demand, delay, slowdown) is
+bounded by rows that bind only on the option's own GPU, where ``v = 1``. An option that is not chosen is *elsewhere*: on
+no GPU, without neighbours.
 
 All rows are linear except the ``relations``: active time (equation 11), processing ability, the products in equations 8
-and 4, and under ``capacity`` the throughput (equation 2). ``CompactModel.state_exactly`` adds them unchanged, which
-makes the model a nonconvex MINLP. ``formulations.compact.piecewise`` linearises them.
+and 4, and under ``capacity`` the throughput (equation 2). ``CompactModel.state_relations`` adds them, which makes the
+model a nonconvex MINLP. ``formulations.compact.piecewise`` linearises them.
 """
 
 from collections import defaultdict
@@ -32,7 +33,8 @@ def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False
     Parameters
     ----------
     problem
-        Problem of objective ``cost``, ``capacity`` or ``goodput``. A workload without configurations is never served.
+        Problem of objective ``cost``, ``capacity`` or ``goodput``. The model never serves a workload that has no
+        configurations.
     gpus
         Number of GPUs of each offer that a plan may use.
     continuous_shares
@@ -48,7 +50,7 @@ def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False
     m.J = pyo.Set(initialize=numbers, dimen=2)
     for o, option in enumerate(options):
         for t, k in m.J:
-            # Symmetry breaking: GPUs are numbered by their first option, so option n is on one of the first n + 1 GPUs.
+            # Symmetry breaking: GPUs are numbered by their first option, so rank n is on one of the first n + 1 GPUs.
             if t == option.offer and k <= model.rank[o]:
                 model.gpus_of[o].append((t, k))
                 model.on_gpu[t, k].append(o)
@@ -89,7 +91,7 @@ def state_placement(model: CompactModel) -> None:
     for o, t, k in m.V:
         rows.add(m.v[o, t, k] <= m.used[t, k])
         if k > 0:
-            # Symmetry breaking: the first option on GPU k comes after the first one on GPU k - 1.
+            # Symmetry breaking: an option on GPU k needs an option of lower rank on GPU k - 1.
             rows.add(
                 m.v[o, t, k] <= add(m.v[p, t, k - 1] for p in model.on_gpu[t, k - 1] if model.rank[p] < model.rank[o])
             )
@@ -129,7 +131,7 @@ def state_space(model: CompactModel) -> None:
         tables = model.offers[t].view.tables
         if tables.most_residents < tables.share_units:
             rows.add(add(m.v[o, t, k] for o in model.on_gpu[t, k]) <= tables.most_residents)
-    # Memory cannot bind on a GPU full of the workload with the most memory per unit, unless its type is listed here.
+    # Types on which memory may bind: some workload may need more memory per unit than the GPU has.
     tight = {
         option.offer
         for option in options
@@ -141,8 +143,8 @@ def state_space(model: CompactModel) -> None:
     b_on = model.spread("b", [m.b[o] for o in m.O], [option.batch for option in options])
     for t, k in m.J:
         if t in tight:
-            members = [(o, options[o].dnn) for o in model.on_gpu[t, k]]
             resident_mib = add(
-                dnn.memory_base_mib * m.v[o, t, k] + dnn.memory_per_item_mib * b_on[o, t, k] for o, dnn in members
+                options[o].dnn.memory_base_mib * m.v[o, t, k] + options[o].dnn.memory_per_item_mib * b_on[o, t, k]
+                for o in model.on_gpu[t, k]
             )
             rows.add(resident_mib <= model.offers[t].view.tables.memory_limit_mib)

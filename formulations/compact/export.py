@@ -20,26 +20,18 @@ _VALUE = re.compile(
 """Name and value in a line of a solver's file: ``x 1``, ``7 x 1 0``, or ``name="x" value="1"``."""
 
 
-def whole_model(instance: Instance, continuous_shares: bool = False) -> CompactModel:
-    """Return the model of all plans that are at least as good as first fit, without its nonlinear relations.
+def whole_model(instance: Instance, continuous_shares: bool = False) -> tuple[Search, CompactModel]:
+    """Return first fit, and the model of all plans at least as good as it, without its nonlinear relations.
 
     Raises
     ------
     InputError
         If the instance has no such model.
     """
-    return _model_of(_first_fit(instance), continuous_shares)
-
-
-def _first_fit(instance: Instance) -> Search:
     search = Search.of(instance, Run())
     if isinstance(search, Outcome):
         raise InputError(instance.name, f"has no model: {search.reason or 'no plan needs a GPU'}")
-    return search
-
-
-def _model_of(search: Search, continuous_shares: bool = False) -> CompactModel:
-    return build(search.problem, search.gpus(ties=True), continuous_shares)
+    return search, build(search.problem, search.gpus(ties=True), continuous_shares)
 
 
 def write(model: CompactModel, file: Path) -> None:
@@ -48,29 +40,23 @@ def write(model: CompactModel, file: Path) -> None:
 
 
 def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
-    """Return the plan of a solution of ``whole_model``, repaired where its relations are not exact.
+    """Return the plan of a solution of ``whole_model``, or ``None`` if GPUs that do not fit cannot be repaired.
 
     Parameters
     ----------
-    instance
-        The instance of the model.
     solution
         Text that a solver wrote, as HiGHS, SCIP, Gurobi, CBC and CPLEX do: a line for each variable has its name and
         its value. A variable without a line is 0.
     where
-        Place that errors name.
-
-    Returns
-    -------
-        The plan, or ``None`` if the repair finds none.
+        Name of the solution's file, for errors.
 
     Raises
     ------
     InputError
         If the instance has no model, the text names none of its variables, or a batch is missing.
     """
-    search = _first_fit(instance)
-    model, name = _model_of(search), TextLabeler()
+    search, model = whole_model(instance)
+    name = TextLabeler()
     values: dict[str, float] = {}
     for line in solution.splitlines():
         for found in _VALUE.finditer(line):
@@ -79,13 +65,13 @@ def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
     def value_of(variable: Any) -> float:
         label = name(variable)
         if label.startswith("b(") and label not in values:
-            raise InputError(where, f'lacks a value of "{label}", the batch of a workload that it places')
+            raise InputError(where, f'lacks a value of "{label}", the batch of a workload; write all variables')
         return values.get(label, 0.0)
 
     if not any(name(variable) in values for variable in model.pyomo.v.values()):
-        raise InputError(where, f'names no variable of the model of "{instance.name}", such as v(0_0_0)')
+        raise InputError(where, f'names no variable of the model of "{instance.name}"; write names such as v(0_0_0)')
     groups = repair(search.problem, model.groups(value_of))
     if groups is None:
         return None
-    search.plan = None  # the solution's plan, even where first fit is as good
+    search.plan = None  # without the plan of first fit, the solution's plan is accepted even if it is no better
     return search.plan if search.accept(groups) else None

@@ -20,10 +20,8 @@ def solve(model: Any, run: Run, reserve_s: float = 0.0) -> SolverAnswer:
 
     Parameters
     ----------
-    model
-        Pyomo model with one objective.
     run
-        Threads, seed, deadline and work limit in nodes; HiGHS may overrun in presolve.
+        The work limit counts nodes; presolve may overrun the deadline.
     reserve_s
         Seconds before the deadline at which the solver stops.
     """

@@ -1,39 +1,46 @@
 """Interference on a GPU: demands of the others, added delay and lost clock (iGniter's equations 6, 8-10)."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import NDArray
 
 from formulations.compact.model import CompactModel, Expr, add
-from formulations.compact.options import FORMULA, Option, most_beside
+from formulations.compact.options import FORMULA, Option
+from instances.arrays import Floats, Ints
 
 
-@dataclass(frozen=True, slots=True)
-class _Most:
-    """Largest sums of the others that fit into some free units: residents, L2 and DRAM demand (percent), power (W)."""
+def _most_beside(option: Option, alike: list[Option], free_units: float) -> tuple[float, float, float, float]:
+    """Bound the number, L2 and DRAM demand (percent) and power (W) of other workloads that fit into ``free_units``."""
+    others = [other for other in alike if other.workload != option.workload]
+    units = [other.units[0] for other in others]
+    return (
+        _knapsack([1.0] * len(others), units, free_units),
+        _knapsack([other.l2_pct[1] for other in others], units, free_units),
+        _knapsack([other.dram_pct[1] for other in others], units, free_units),
+        _knapsack([other.power_w[1] for other in others], units, free_units),
+    )
 
-    residents: float
-    l2_pct: float
-    dram_pct: float
-    power_w: float
 
-    @classmethod
-    def beside(cls, option: Option, alike: list[Option], free_units: float) -> "_Most":
-        return cls(
-            most_beside(option, alike, [1.0] * len(alike), free_units),
-            most_beside(option, alike, [other.l2_pct[1] for other in alike], free_units),
-            most_beside(option, alike, [other.dram_pct[1] for other in alike], free_units),
-            most_beside(option, alike, [other.power_w[1] for other in alike], free_units),
-        )
+def _knapsack(amounts: Sequence[float], units: Sequence[float], free_units: float) -> float:
+    """Return the largest sum of ``amounts`` whose items, each whole or in part, fit into ``free_units``."""
+    items = [(most, size) for most, size in zip(amounts, units, strict=True) if most > 0.0]
+    total, left = 0.0, free_units
+    for most, size in sorted(items, key=lambda item: item[1] / item[0]):
+        part = min(1.0, left / size)
+        total += part * most
+        left -= part * size
+        if left <= 0.0:
+            break
+    return total
 
 
 def state_interference(model: CompactModel) -> None:
-    """Bound from below the interference that each option meets. Upper bounds are not needed: interference never helps.
+    """Bound the interference of each option from below; upper bounds are not needed, because interference never helps.
 
-    On GPUs without the option a row must not bind, so a big-M term subtracts the largest value of its left side.
+    Each row has a big-M term that subtracts the largest possible interference, so that it binds only on the option's
+    own GPU.
     """
     m, options = model.pyomo, model.options
     l2, dram, power = demands(model)
@@ -49,24 +56,25 @@ def state_interference(model: CompactModel) -> None:
     for o, option in enumerate(options):
         tables = option.view.tables
         alike = [other for other in options if other.offer == option.offer]
-        here = _Most.beside(option, alike, tables.share_units - option.units[0])
-        there = _Most.beside(option, alike, tables.share_units)
+        # The most that others can have beside the option, and on a GPU without it
+        most, most_l2, most_dram, most_w = _most_beside(option, alike, tables.share_units - option.units[0])
+        there, there_l2, there_dram, there_w = _most_beside(option, alike, tables.share_units)
         excess_w = tables.idle_power_w - tables.max_power_w
-        slowdown_most = -tables.throttle_per_w * (excess_w + option.power_w[1] + here.power_w)
-        m.others_l2[o].setub(here.l2_pct)
-        m.others_dram[o].setub(here.dram_pct if dram_on is not None else 0.0)
-        m.delay[o].setub(max(0.0, tables.alpha_sch * (1.0 + here.residents) + tables.beta_sch))
+        slowdown_most = -tables.throttle_per_w * (excess_w + option.power_w[1] + most_w)
+        m.others_l2[o].setub(most_l2)
+        m.others_dram[o].setub(most_dram if dram_on is not None else 0.0)
+        m.delay[o].setub(max(0.0, tables.alpha_sch * (1.0 + most) + tables.beta_sch))
         m.slowdown[o].setub(min(1.0, max(0.0, slowdown_most)))
-        slack_delay = max(0.0, tables.alpha_sch * there.residents + tables.beta_sch)
-        slack_slowdown = max(0.0, -tables.throttle_per_w * (excess_w + there.power_w))
+        slack_delay = max(0.0, tables.alpha_sch * there + tables.beta_sch)
+        slack_slowdown = max(0.0, -tables.throttle_per_w * (excess_w + there_w))
         for t, k in model.gpus_of[o]:
             absent = 1 - m.v[o, t, k]
             members = model.on_gpu[t, k]
             # Equation 8: the sum over the others
-            rows.add(m.others_l2[o] >= add(l2_on[p, t, k] for p in members if p != o) - there.l2_pct * absent)
+            rows.add(m.others_l2[o] >= add(l2_on[p, t, k] for p in members if p != o) - there_l2 * absent)
             if dram_on is not None:
                 # InSS, Sec. 4.1
-                rows.add(m.others_dram[o] >= add(dram_on[p, t, k] for p in members if p != o) - there.dram_pct * absent)
+                rows.add(m.others_dram[o] >= add(dram_on[p, t, k] for p in members if p != o) - there_dram * absent)
             # Equation 6: the larger of zero and the line (``linear_conditions_hold``)
             residents = add(m.v[p, t, k] for p in members)
             rows.add(m.delay[o] >= tables.alpha_sch * residents + tables.beta_sch - slack_delay * absent)
@@ -76,16 +84,16 @@ def state_interference(model: CompactModel) -> None:
                 rows.add(m.slowdown[o] >= -tables.throttle_per_w * (excess_w + demand_w) - slack_slowdown * absent)
 
 
-Points = NDArray[np.int64]
-
-
 def is_tabulated(model: CompactModel) -> bool:
-    """Return whether the instance's performance model is stated by its tables."""
+    """Return whether active times and demands come from tables: every performance model but iGniter's."""
     return model.instance.performance_model != FORMULA
 
 
 def state_tables(model: CompactModel) -> None:
-    """State batch, share, active time and growth of every option by binaries; do nothing for iGniter's model."""
+    """State batch, share, active time and co-location of every option by binaries; nothing for iGniter's model.
+
+    ``at`` chooses one pair of batch and share, and ``beside`` is 1 if the option has a neighbour.
+    """
     if not is_tabulated(model):
         return
     m, options = model.pyomo, model.options
@@ -127,20 +135,20 @@ def demands(model: CompactModel) -> tuple[list[Expr], list[Expr], list[Expr]]:
     return found
 
 
-def _points(option: Option) -> Points:
+def _points(option: Option) -> Ints:
     """Return the batches and shares of an option's configurations, shape (points, 2)."""
     return np.unique(np.stack([option.configurations.batch, option.configurations.units], axis=1), axis=0)
 
 
-def _table(option: Option, table: NDArray[np.float64], points: Points) -> NDArray[np.float64]:
+def _table(option: Option, table: Floats, points: Ints) -> Floats:
     return table[option.row, points[:, 0], points[:, 1]]
 
 
-def _company_ms(option: Option, points: Points) -> NDArray[np.float64]:
+def _company_ms(option: Option, points: Ints) -> Floats:
     """Return the time that co-location adds before any demand; negative where pairs are clipped."""
     tables = option.view.tables
     return _table(option, tables.active_ms, points) * (_table(option, tables.company, points) - 1.0)
 
 
-def _weighted(variables: list[Any], weights: NDArray[Any]) -> Expr:
+def _weighted(variables: list[Any], weights: Floats | Ints) -> Expr:
     return add(float(weight) * variable for weight, variable in zip(weights, variables, strict=True))

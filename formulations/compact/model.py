@@ -5,41 +5,37 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import NDArray
 
 from formulations.compact.options import Option, Range
 from formulations.problem import Group, Offer
 from instances import GOODPUT_STEP, Instance, Objective
+from instances.arrays import Ints
 from instances.one_gpu import Resident
 
 Expr = Any
 """Pyomo variable or expression (Pyomo publishes no types)."""
 
-
 ROOM = 1e-6
-"""Relative tolerance of every nonlinear row, so that a solver's rounding cuts off no plan."""
+"""Relative tolerance of the nonlinear rows, so that a solver's rounding cuts off no plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Nonlinear relation between ``result`` and ``value(first, second)`` for one option; only one direction is needed.
+    """Nonlinear relation between the Pyomo variables ``result`` and ``value(first, second)`` of one option.
+
+    Only ``result >= value`` matters (``<=`` for a throughput): the other direction never makes a plan better.
 
     Attributes
     ----------
     name
         Name of the result.
-    result, first, second
-        Pyomo variables.
     value
         The function on numbers.
     exact
         The relation as a Pyomo constraint without divisions.
     roomy
-        The relation as constraints with sides of about 1 and the tolerance ``ROOM``.
-    at_least
-        Whether the model needs ``result >= value``, because a larger result only makes a plan worse; otherwise ``<=``.
+        The relation as constraints that are scaled to about 1 and have the tolerance ``ROOM``.
     points
         Values of (first, second) over the option's configurations, shape (points, 2); ``None`` if these are continuous.
     """
@@ -51,8 +47,7 @@ class Relation:
     value: Callable[[float, float], float]
     exact: Expr
     roomy: tuple[Expr, ...]
-    at_least: bool
-    points: NDArray[np.int64] | None = None
+    points: Ints | None = None
 
 
 @dataclass(slots=True)
@@ -61,12 +56,10 @@ class CompactModel:
 
     Attributes
     ----------
-    instance, offers, options
-        The instance, its GPU types, and the workloads on each type.
+    options
+        The workloads on each GPU type.
     pyomo
         The Pyomo model; it lacks its relations until they are stated in some form.
-    relations
-        The nonlinear relations.
     gpus_of
         GPUs that each option may be on, as (offer, number).
     on_gpu
@@ -87,18 +80,12 @@ class CompactModel:
     on_gpu: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     steps_of: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
-    def state_exactly(self) -> None:
-        """Add every relation without tolerance."""
-        self._state(relation.exact for relation in self.relations)
-
-    def state_with_room(self) -> None:
-        """Add every relation scaled and with tolerance: a relaxation, so that a solver's rounding cuts off no plan."""
-        self._state(row for relation in self.relations for row in relation.roomy)
-
-    def _state(self, rows: Iterable[Expr]) -> None:
+    def state_relations(self, exact: bool) -> None:
+        """Add every relation, scaled and with tolerance (a relaxation), or ``exact`` as printed."""
         self.pyomo.relation = pyo.ConstraintList()
-        for row in rows:
-            self.pyomo.relation.add(row)
+        for relation in self.relations:
+            for row in (relation.exact,) if exact else relation.roomy:
+                self.pyomo.relation.add(row)
 
     def require(self, limit: float | None) -> None:
         """Restrict the model to plans whose objective reaches ``limit``; ``None`` permits all."""
@@ -106,7 +93,7 @@ class CompactModel:
             value, least = self.pyomo.value.expr, self.instance.objective.minimised
             self.pyomo.better = pyo.Constraint(expr=value <= limit if least else value >= limit)
 
-    def rate_rps(self, o: int, value_of: Callable[[Expr], float]) -> float:
+    def _rate_rps(self, o: int, value_of: Callable[[Expr], float]) -> float:
         """Return the planned rate of an option in a solution."""
         rate = self.instance.workloads[self.options[o].workload].rate_rps
         if self.instance.objective is Objective.GOODPUT:
@@ -120,19 +107,14 @@ class CompactModel:
         groups: dict[tuple[int, int], list[Resident]] = defaultdict(list)
         for o, t, k in m.V:
             if value_of(m.v[o, t, k]) > 0.5:
-                batch, rate = round(value_of(m.b[o])), self.rate_rps(o, value_of)
+                batch, rate = round(value_of(m.b[o])), self._rate_rps(o, value_of)
                 groups[t, k].append(Resident(self.options[o].workload, batch, rate))
         return [Group(t, tuple(residents)) for (t, _), residents in sorted(groups.items())]
 
     def spread(self, name: str, total: Sequence[Expr], bounds: Sequence[Range]) -> Any:
         """Return variables equal to ``total[o] * v[o, t, k]`` by linear rows; each option is on at most one GPU.
 
-        Parameters
-        ----------
-        name
-            Name of the new components.
-        total, bounds
-            For each option: an expression and its range.
+        ``bounds`` has the range of every expression in ``total``, and ``name`` begins the names of the new components.
         """
         m = self.pyomo
         reach = [(min(0.0, low), max(0.0, high)) for low, high in bounds]

@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from formulations.configurations import Configurations, rates_of, servable_configurations, why_not_exact
 from formulations.problem import Offer, Problem
 from instances import Instance, Objective, SloRule
-from instances.arrays import Floats
+from instances.arrays import Floats, Ints
 from instances.gpu import DnnModel
 from instances.view import View
 
@@ -30,8 +27,6 @@ class Option:
     ----------
     workload, offer
         Position of the workload in the instance, and of the GPU type among the offers.
-    view
-        The instance as seen from the GPU type.
     configurations
         Configurations of the workload there, at least one.
     """
@@ -62,11 +57,6 @@ class Option:
         return 1000.0 * self.configurations.batch / self.active_ms
 
     @property
-    def budget_ms(self) -> Floats:
-        """Latency budget of each configuration."""
-        return self.configurations.budget_ms
-
-    @property
     def batch(self) -> Range:
         """Least and largest batch."""
         return span(self.configurations.batch)
@@ -92,7 +82,7 @@ class Option:
         return span(self.configurations.demand[:, 2])
 
 
-def span(values: NDArray[np.float64] | NDArray[np.int64]) -> Range:
+def span(values: Floats | Ints) -> Range:
     """Return the least and the largest of ``values``."""
     return float(values.min()), float(values.max())
 
@@ -113,15 +103,13 @@ def why_not_compact(instance: Instance) -> str:
 
 
 def problem_of(instance: Instance, narrow: bool = True) -> Problem:
-    """Return an instance with its configurations; ``why_not_compact`` must return no reason for it.
+    """Return the problem of an instance for which ``why_not_compact`` returns no reason.
 
     Parameters
     ----------
-    instance
-        The instance.
     narrow
         Leave out the configurations that no optimal plan needs (``cost`` and ``goodput``; under ``capacity`` any share
-        may be optimal). Otherwise all configurations are included that are feasible alone on a GPU.
+        may be optimal). Otherwise the problem has every configuration that is feasible alone on a GPU.
     """
     problem = Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
     if not narrow or instance.objective is Objective.CAPACITY:
@@ -144,30 +132,3 @@ def options_of(offers: Sequence[Offer]) -> list[Option]:
         if len(configurations)
     ]
     return sorted(options, key=lambda option: (option.workload, option.offer))
-
-
-def most_beside(option: Option, others: Sequence[Option], amount: Sequence[float], free_units: float) -> float:
-    """Bound the sum over the others in ``free_units`` of a GPU: a fractional knapsack over their least shares.
-
-    Parameters
-    ----------
-    option
-        The option that is left out.
-    others, amount
-        Options on the same GPU type, and the largest amount of each.
-    free_units
-        Units that they may take together.
-    """
-    items = [
-        (most, other.units[0])
-        for other, most in zip(others, amount, strict=True)
-        if other.workload != option.workload and most > 0.0
-    ]
-    total, left = 0.0, free_units
-    for most, units in sorted(items, key=lambda item: item[1] / item[0]):
-        part = min(1.0, left / units)
-        total += part * most
-        left -= part * units
-        if left <= 0.0:
-            break
-    return total

@@ -9,35 +9,33 @@
   each: the convex envelope over their ranges (McCormick), never above the product. Their coefficients are small
   (0.2 % per percent of L2, 0.07 % per watt on a V100). Splitting these ranges as well gains nothing and costs binaries.
 
-F is written by Vielma's disaggregated logarithmic model (``pyomo.contrib.piecewise``). With P triangles
-``(x, y, F) = sum_p sum_c lambda_pc (corner_c, F_p(corner_c))`` and ``sum lambda = 1``, and ``ceil(log2 P)`` binaries
-leave the lambda of one triangle free.
+F is stated by Vielma's disaggregated logarithmic model (``pyomo.contrib.piecewise``). With P triangles
+``(x, y, F) = sum_p sum_c lambda_pc (corner_c, F_p(corner_c))`` and ``sum lambda = 1``. The values of ``ceil(log2 P)``
+binaries choose the one triangle whose lambda may be positive.
 
 The error of every relation is measured: for functions over the whole grid of batches and shares, for products over
 their ranges.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import NDArray
 from pyomo.contrib.piecewise import PiecewiseLinearFunction
 
 from formulations.compact.model import CompactModel, Expr
-from instances.arrays import Floats
+from instances.arrays import Flags, Floats, Ints
 
-Points = NDArray[np.int64]
 Plane = tuple[Floats, Floats]
 
 ROUNDING = 1e-7
 """Relative tolerance added to every shift, for rounding here and the solver's tolerances."""
 
 INSIDE = 1e-9
-"""Tolerance of the test whether a point is inside a simplex; a point on an edge belongs to both sides."""
+"""Tolerance of the test whether a point is inside a simplex; a point on an edge is inside both of its simplices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +61,11 @@ class Error:
         return Error(max(self.largest, other.largest), mean, places)
 
 
-def statistics_of(errors: Mapping[str, Error]) -> dict[str, float]:
-    """Return the errors of each relation as a run's statistics."""
-    return {
-        f"pwl_error_{which}_{name}": getattr(error, attribute)
-        for name, error in errors.items()
-        for which, attribute in (("max", "largest"), ("mean", "mean"))
-    }
-
-
-def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, Error]:
-    """State every relation of ``model`` piecewise linearly; return the errors by relation.
+def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, float]:
+    """State the relations of ``model``, none of which is stated yet; return their errors as statistics of the run.
 
     Parameters
     ----------
-    model
-        Compact model whose relations are not stated yet.
     pieces
         Cells along each axis of a grid, two triangles each.
     certified
@@ -99,7 +86,11 @@ def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, Er
             error = grid_error(relation.value, relation.points, planes)
         errors[relation.name] = errors[relation.name].joined(error) if relation.name in errors else error
     pyo.TransformationFactory("contrib.piecewise.disaggregated_logarithmic").apply_to(m)
-    return errors
+    return {
+        f"pwl_error_{which}_{name}": value
+        for name, error in errors.items()
+        for which, value in (("max", error.largest), ("mean", error.mean))
+    }
 
 
 def _envelope(x: Expr, y: Expr) -> list[Expr]:
@@ -128,26 +119,18 @@ def _linear(coefficients: Floats) -> Any:
     return lambda *x: constant + sum(slope * value for slope, value in zip(slopes, x, strict=True))
 
 
-def underneath(value: Callable[[float, float], float], points: Points, pieces: int, certified: bool) -> list[Plane]:
-    """Approximate a function of integers by a linear function on each simplex.
+def underneath(value: Callable[[float, float], float], points: Ints, pieces: int, certified: bool) -> list[Plane]:
+    """Approximate a function of integers by a linear function on each simplex of ``triangulate``.
+
+    Return the corners of each simplex, and its function's (constant, slopes...) along the axes in which it extends.
 
     Parameters
     ----------
-    value
-        The function.
     points
         Points at which the approximation is needed, shape (points, 2).
-    pieces
-        See ``triangulate``.
     certified
         Shift each linear function so that it is nowhere above the function at a point of its simplex, and touches it
         at one point up to rounding. Otherwise it equals the function at the corners.
-
-    Returns
-    -------
-    list
-        Corners of each simplex, and the (constant, slopes...) of its linear function along the axes in which it
-        extends.
     """
     found = []
     for simplex in triangulate(points, pieces):
@@ -163,8 +146,10 @@ def underneath(value: Callable[[float, float], float], points: Points, pieces: i
     return found
 
 
-def grid_error(value: Callable[[float, float], float], points: Points, planes: Sequence[Plane]) -> Error:
+def grid_error(value: Callable[[float, float], float], points: Ints, planes: Sequence[Plane]) -> Error:
     """Measure an approximation at every integer point of its simplices, including points without a configuration.
+
+    Where simplices meet, the larger error counts.
 
     Parameters
     ----------
@@ -173,7 +158,7 @@ def grid_error(value: Callable[[float, float], float], points: Points, planes: S
     points
         Points at which the approximation is needed, shape (points, 2); they span the grid.
     planes
-        Approximation from ``underneath``. Where simplices meet, the larger error counts.
+        Approximation from ``underneath``.
     """
     spans = [np.arange(low, high + 1) for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True)]
     grid = np.stack(np.meshgrid(*spans, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -198,17 +183,14 @@ def envelope_error(x: tuple[float, float], y: tuple[float, float]) -> Error:
     return Error(part / 4.0, part / 12.0, 1)
 
 
-def triangulate(points: Points, pieces: int) -> list[Floats]:
+def triangulate(points: Ints, pieces: int) -> list[Floats]:
     """Cut the range of integer points, shape (points, 2), into simplices; return those that contain a point.
 
-    Returns
-    -------
-    list
-        Corners of each simplex, shape (corners, 2): a triangle, a segment if one coordinate is constant, a point if
-        both are.
+    A simplex has shape (corners, 2): a triangle, a segment if one coordinate is constant, a point if both are.
     """
     low, high = points.min(axis=0), points.max(axis=0)
-    grid = [np.unique(np.round(_cut(low[axis], high[axis], pieces))) for axis in range(2)]
+    # Each part of an axis grows by the same factor.
+    grid = [np.unique(np.round(np.geomspace(*ends, pieces + 1))) for ends in zip(low, high, strict=True)]
     cells = [list(pairwise(axis)) if len(axis) > 1 else [(axis[0], axis[0])] for axis in grid]
     simplices: dict[bytes, Floats] = {}
     for x0, x1 in cells[0]:
@@ -220,18 +202,13 @@ def triangulate(points: Points, pieces: int) -> list[Floats]:
     return [simplex for simplex in simplices.values() if inside(simplex, points).any()]
 
 
-def _cut(low: float, high: float, pieces: int) -> Floats:
-    """Cut a range of positive numbers so that each part grows by the same factor."""
-    return np.geomspace(low, high, pieces + 1) if low < high else np.array([low], dtype=np.float64)
-
-
 def extent(points: Floats) -> list[int]:
     """Return the axes along which points differ."""
     return [axis for axis in range(points.shape[1]) if points[:, axis].min() < points[:, axis].max()]
 
 
-def inside(simplex: Floats, points: Points) -> NDArray[np.bool_]:
-    """Mark the points, on the simplex's own plane or line, that are inside the simplex or on its edges."""
+def inside(simplex: Floats, points: Ints) -> Flags:
+    """Mark the points that are inside the simplex or on its edges, along the axes in which it extends."""
     axes = extent(simplex)
     if not axes:
         return np.ones(len(points), dtype=np.bool_)

@@ -2,25 +2,22 @@
 
 A solver's shares satisfy its own model within its own tolerances. So only the placement, the batches and the rates are
 used. If the residents of a GPU do not fit, the best batch of each is tried, then the largest residents leave. They join
-the first GPU with room, open another one, or (``goodput``) are served at a lower rate. Without initial groups, repair
-is first fit decreasing.
+the first GPU with room, open another one, or (``goodput``) are served at a lower rate. Without groups to start from,
+the repair is first fit decreasing.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from formulations.configurations import Configurations
-from formulations.problem import Group, Offer, Problem
+from formulations.problem import RATE_TOLERANCE, Group, Offer, Problem, Way, ways_to_serve
 from instances import Objective
 from instances.one_gpu import Resident
 
 BATCHES_TRIED = 2
 """Number of batches tried per workload and rate: those of the configurations with the fewest units."""
 
-RATE_TOLERANCE = 1e-9
-"""Relative difference below which two rates count as equal."""
+_Ways = dict[int, list[Way]]
 
 
 def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
@@ -28,21 +25,19 @@ def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
 
     Parameters
     ----------
-    problem
-        The workloads and the GPU types.
     groups
-        Groups, at most ``count`` of each offer and each workload at most once.
+        At most ``Offer.count`` groups of each offer, each workload in at most one group.
     """
     settled = [_settle(problem, group) for group in groups]
     kept = [_Kept.of(group, problem) for group in settled if group.residents]
     served = {resident.workload for one in kept for resident in one.group.residents}
     ways = {
-        w: [_ways(offer.configurations[w], w) for offer in problem.offers]
+        w: [ways_to_serve(w, offer.configurations[w], BATCHES_TRIED) for offer in problem.offers]
         for w in range(len(problem.rates))
         if w not in served
     }
     for workload in sorted(ways, key=lambda w: -_part(problem.offers, ways[w])):
-        if not _house(problem, kept, ways[workload]) and problem.instance.objective is not Objective.GOODPUT:
+        if not _place(problem, kept, ways[workload]) and problem.instance.objective is not Objective.GOODPUT:
             return None
     return [one.group for one in kept]
 
@@ -61,29 +56,6 @@ class _Kept:
         return cls(group, problem.offers[group.offer].view.tables.share_units - placed.share_units)
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """Workload with a batch and a rate, and the units it needs alone."""
-
-    resident: Resident
-    units: int
-
-
-_Ways = dict[int, list[_Way]]
-"""Alternatives for a workload on one GPU type, by step of the rate."""
-
-
-def _ways(configurations: Configurations, workload: int) -> _Ways:
-    """Return the alternatives to try for a workload, those of the fewest units first."""
-    found: _Ways = {}
-    for k in np.argsort(configurations.units, kind="stable"):
-        ways = found.setdefault(int(configurations.step[k]), [])
-        resident = Resident(workload, int(configurations.batch[k]), float(configurations.rate_rps[k]))
-        if len(ways) < BATCHES_TRIED and all(way.resident != resident for way in ways):
-            ways.append(_Way(resident, int(configurations.units[k])))
-    return found
-
-
 def _settle(problem: Problem, group: Group) -> Group:
     """Make a group feasible: unchanged, with best batches, or without its largest residents."""
     configurations = problem.offers[group.offer].configurations
@@ -98,7 +70,7 @@ def _settle(problem: Problem, group: Group) -> Group:
 
 def _best(configurations: Configurations, resident: Resident) -> Resident:
     """Return the resident with the batch that serves its rate on the fewest units."""
-    for ways in _ways(configurations, resident.workload).values():
+    for ways in ways_to_serve(resident.workload, configurations, BATCHES_TRIED).values():
         for way in ways:
             if abs(way.resident.rate_rps - resident.rate_rps) <= RATE_TOLERANCE * resident.rate_rps:
                 return way.resident
@@ -115,7 +87,7 @@ def _part(offers: Sequence[Offer], ways: Sequence[_Ways]) -> float:
     return min(parts, default=0.0)
 
 
-def _house(problem: Problem, kept: list[_Kept], ways: Sequence[_Ways]) -> bool:
+def _place(problem: Problem, kept: list[_Kept], ways: Sequence[_Ways]) -> bool:
     """Add a workload to the first group with room, else to a new one; try lower rates only if both fail."""
     offers = problem.offers
     cheapest_first = sorted(range(len(offers)), key=lambda t: offers[t].view.gpu.price_per_hour)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Run
+from formulations.compact.export import write
 from formulations.compact.model import CompactModel, Expr
 from formulations.compact.search import SolverAnswer
 
@@ -20,10 +21,9 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def _load() -> Any:
-    """Import PySCIPOpt with single-threaded linear algebra.
+    """Import PySCIPOpt with single-threaded linear algebra, whose idle threads would spin and slow SCIP down.
 
-    The library reads its number of threads from the environment at load time. Its waiting threads spin, which makes
-    SCIP many times slower if other programs use the cores.
+    The library reads its number of threads from the environment when it is loaded.
     """
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
@@ -59,14 +59,12 @@ class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
 def solve(
     model: CompactModel, run: Run, reserve_s: float, take: Callable[[Callable[[Expr], float]], None]
 ) -> SolverAnswer:
-    """Solve a compact model whose nonlinear relations are stated with tolerance.
+    """Solve a compact model with all its rows.
 
     Parameters
     ----------
-    model
-        Compact model with all its rows.
     run
-        Threads, seed, memory, deadline and, in nodes, the work limit.
+        The work limit counts nodes.
     reserve_s
         Seconds before the deadline at which the solver stops.
     take
@@ -76,7 +74,7 @@ def solve(
     scip.hideOutput()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.nl"
-        model.pyomo.write(str(file), io_options={"symbolic_solver_labels": True})
+        write(model, file)
         scip.readProblem(str(file))
     variables = {variable.name: variable for variable in scip.getVars()}
 

@@ -30,17 +30,7 @@ BETTER = 1e-6
 
 @dataclass
 class Search:
-    """One run on one instance.
-
-    Attributes
-    ----------
-    problem, run
-        The problem, and the limits of the run.
-    plan, value
-        Incumbent and its value; ``nan`` without one.
-    statistics
-        Statistics of the run.
-    """
+    """One run on one instance, with its incumbent ``plan`` and the plan's ``value``; ``nan`` without a plan."""
 
     problem: Problem
     run: Run
@@ -61,7 +51,11 @@ class Search:
         if not any(len(each) for offer in problem.offers for each in offer.configurations):
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
         search = cls(problem, run)
-        search._start()
+        if run.start is not None:
+            search.accept(groups_of(run.start, problem, problem.rates))
+        first_fit = repair(problem, [])
+        if first_fit is not None:
+            search.accept(search._spread(first_fit))
         return search
 
     @property
@@ -73,13 +67,6 @@ class Search:
     def minimised(self) -> bool:
         """Whether the objective is minimised."""
         return self.instance.objective.minimised
-
-    def _start(self) -> None:
-        if self.run.start is not None:
-            self.accept(groups_of(self.run.start, self.problem, self.problem.rates))
-        first_fit = repair(self.problem, [])
-        if first_fit is not None:
-            self.accept(self._spread(first_fit))
 
     def _spread(self, groups: list[Group]) -> list[Group]:
         """Move residents of full GPUs to idle ones under ``capacity``, which may use every GPU."""
@@ -124,7 +111,7 @@ class Search:
 
     @property
     def better_than(self) -> float | None:
-        """Return the objective that a model's plans must reach to improve the incumbent; ``None`` if any plan does."""
+        """Objective that a model's plans must reach to improve the incumbent; ``None`` if any plan does."""
         if self.plan is None:
             return None
         step = max(BETTER, BETTER * abs(self.value))
@@ -160,7 +147,7 @@ class Search:
         limit
             Value of ``better_than`` when the model was built.
         solver_bound
-            Bound of the solver: infinitely bad if the model has no solution, ``None`` if unknown.
+            ``SolverAnswer.bound``.
         certified
             Whether the solver's model contains every plan that reaches the limit.
         """
@@ -179,8 +166,6 @@ class Search:
 
         Parameters
         ----------
-        bound, reason
-            Bound and reason of the outcome.
         trusted
             Whether a plan that reaches the bound may be called optimal.
         infeasible
@@ -196,20 +181,17 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """Result of a solver.
+    """Result of a solver: whether it found a solution, and the number of its branch-and-bound ``nodes``.
 
     Attributes
     ----------
-    solved
-        Whether the solver found a solution.
     finished
         Whether the solver claims that its best solution is optimal, or that none exists.
     infeasible
         Whether the solver claims that no solution exists.
     bound
-        Bound on the objective of every solution: the worst possible value if there is none, ``None`` if unknown.
-    nodes
-        Number of branch-and-bound nodes.
+        Bound on the objective of every solution; ``None`` if unknown. If no solution exists, it is the worst objective:
+        ``inf`` if that is minimised, ``-inf`` if it is maximised.
     """
 
     solved: bool

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import NDArray
 
 from formulations.compact.interference import is_tabulated
 from formulations.compact.model import ROOM, CompactModel, Expr, Relation, add
@@ -15,7 +14,8 @@ from instances import GOODPUT_STEP, Objective, SloRule
 def state_times(model: CompactModel) -> None:
     """State the GPU time of every option (equations 4, 5 and 8) and its nonlinear relations (11)."""
     m, options = model.pyomo, model.options
-    m.t_gpu = pyo.Var(m.O, bounds=lambda _, o: (options[o].active_ms.min().item(), options[o].budget_ms.max().item()))
+    budgets = [option.configurations.budget_ms for option in options]
+    m.t_gpu = pyo.Var(m.O, bounds=lambda _, o: (options[o].active_ms.min().item(), budgets[o].max().item()))
     m.cache_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_l2[o].ub))
     m.lost_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.t_gpu[o].ub * m.slowdown[o].ub))
     m.dram_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_dram[o].ub))
@@ -31,7 +31,7 @@ def state_times(model: CompactModel) -> None:
             t_act += float(tables.alpha_dram[w]) * m.dram_ms[o]
             products.append(_product("dram_ms", m.dram_ms[o], m.k_act[o], m.others_dram[o]))
         if is_tabulated(model):
-            # Co-location alone adds company_ms, which may be negative; the sum with the demands never shortens a time.
+            # Co-location alone adds company_ms, which may be negative; this row keeps the time at least at that alone.
             t_act += m.company_ms[o]
             rows.add(m.t_gpu[o] - m.lost_ms[o] >= t_sch + m.k_act[o])
         else:
@@ -42,7 +42,10 @@ def state_times(model: CompactModel) -> None:
 
 
 def _active_time(m: Any, o: int, option: Option) -> list[Relation]:
-    """Return the relations of the active time, and of the ability ``1000 b / k_act`` in L2 demand and power."""
+    """Return the relations of the active time, and of the ability ``1000 b / k_act``, which sets L2 demand and power.
+
+    Rows with tolerance are divided by their largest value.
+    """
     k1, k2, k3, k4, k5 = option.dnn.k
     pct = option.view.gpu.share_pct(1)
     points = np.stack([option.configurations.batch, option.configurations.units], axis=1)
@@ -55,7 +58,6 @@ def _active_time(m: Any, o: int, option: Option) -> list[Relation]:
         return 1000.0 * b / k_act(b, r)
 
     b, r = m.b[o], m.r[o]
-    # Both sides, divided by their largest value: rows of size 1.
     above, below = (m.k_act[o] - k5) * (pct * r + k4), k1 * b**2 + k2 * b + k3
     done, asked = m.ability[o] * m.k_act[o], 1000.0 * b
     most_below = max(k1 * x * x + k2 * x + k3 for x in option.batch)
@@ -64,17 +66,15 @@ def _active_time(m: Any, o: int, option: Option) -> list[Relation]:
     # A smaller ability needs a larger k_act and would reduce interference, so k_act is bounded from both sides.
     roomy = (above_1 >= (1.0 - ROOM) * below_1, above_1 <= (1.0 + ROOM) * below_1)
     return [
-        Relation("k_act", m.k_act[o], b, r, k_act, above == below, roomy, True, points),
-        Relation(
-            "ability", m.ability[o], b, r, ability, done == asked, (done_1 >= (1.0 - ROOM) * asked_1,), True, points
-        ),
+        Relation("k_act", m.k_act[o], b, r, k_act, above == below, roomy, points),
+        Relation("ability", m.ability[o], b, r, ability, done == asked, (done_1 >= (1.0 - ROOM) * asked_1,), points),
     ]
 
 
 def _product(name: str, result: Expr, first: Expr, second: Expr) -> Relation:
     size = max(1.0, result.ub)
     roomy = result / size >= (1.0 - ROOM) / size * first * second
-    return Relation(name, result, first, second, lambda x, y: x * y, result >= first * second, (roomy,), True)
+    return Relation(name, result, first, second, lambda x, y: x * y, result >= first * second, (roomy,))
 
 
 def state_budgets(model: CompactModel) -> None:
@@ -105,13 +105,13 @@ def state_budgets(model: CompactModel) -> None:
         else:
             # Equation 14 with equation 1; a duty cycle of SLO/2 gives the same row
             rows.add(m.t_gpu[o] + transfer_ms <= workload.slo_ms / 2.0 / buffer)
-            # Equation 13 with equation 2; in a duty cycle no transfer hides behind an execution
+            # Equation 13 with equation 2; in a duty cycle no transfer overlaps an execution
             hidden_ms = exposed_ms if rule is SloRule.HALF_SLO else transfer_ms
             rows.add(m.t_gpu[o] + hidden_ms <= period_ms / buffer)
 
 
 def _state_steps(model: CompactModel) -> None:
-    """Choose one of the rates; the batch is split over them, so that ``b / rate`` is linear."""
+    """Choose one rate per option; ``b_at`` is the batch at that rate and 0 at others, so ``b / rate`` is linear."""
     m, options = model.pyomo, model.options
     at = {}
     for o, option in enumerate(options):
@@ -161,7 +161,7 @@ def state_objective(model: CompactModel) -> None:
 
 
 def _most_throughput(option: Option, exposed_ms: float) -> float:
-    batch: NDArray[np.int64] = option.configurations.batch
+    batch = option.configurations.batch
     return float((1000.0 * batch / (option.active_ms + exposed_ms * batch)).max())
 
 
@@ -173,4 +173,4 @@ def _throughput(m: Any, o: int, exposed_ms: float) -> Relation:
     exact = m.throughput[o] * (m.t_gpu[o] + exposed_ms * m.b[o]) <= 1000.0 * m.b[o]
     size = 1000.0 * m.b[o].ub
     roomy = m.throughput[o] / size * (m.t_gpu[o] + exposed_ms * m.b[o]) <= (1.0 + ROOM) * m.b[o] / m.b[o].ub
-    return Relation("throughput", m.throughput[o], m.b[o], m.t_gpu[o], most, exact, (roomy,), False)
+    return Relation("throughput", m.throughput[o], m.b[o], m.t_gpu[o], most, exact, (roomy,))

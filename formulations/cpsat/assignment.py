@@ -16,7 +16,7 @@ from formulations.configurations import Configurations, most_company, undominate
 from formulations.cpsat.conflicts import find_conflicts
 from formulations.cpsat.integers import DEMAND_RESOLUTION, IntegerConfigurations, memory_limit
 from formulations.problem import Group, Offer, Problem
-from instances import PART_STEPS
+from instances import PART_STEPS, Objective
 from instances.arrays import Floats, Ints
 from instances.one_gpu import Resident
 
@@ -26,12 +26,12 @@ SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOL
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """GPUs of one offer as the model states them.
+    """GPUs of one offer in the model.
 
     Attributes
     ----------
-    offer, count
-        The GPU type, and the number of GPUs to model.
+    count
+        Number of GPUs in the model.
     whole
         Integer configurations of every workload.
     conflicts
@@ -89,49 +89,33 @@ class Placed:
 class Assignment:
     """CP-SAT model of the assignment.
 
-    GPUs of one type are identical, and so are workloads with the same model, SLO and rate. Symmetry breaking keeps one
-    of the solutions that differ only by exchanging these: workloads, in the sequence ``order``, are on the earliest
-    GPUs.
+    GPUs of one type are identical, and so are workloads with the same model, SLO and rate. Of solutions that differ
+    only by an exchange of these, symmetry breaking keeps the one with the largest workloads on GPUs with low numbers.
 
     Parameters
     ----------
-    problem
-        The GPU types and the configurations.
     counts
         Number of GPUs of each offer to model; no optimal plan needs more.
-    order
-        Workload positions, the largest first.
-    must_serve
-        Whether every workload must be on some GPU.
     conflict_sets
         Largest number of workload sets tested for conflicts on each GPU type.
     deadline
-        ``time.monotonic()`` value at which the construction gives up.
+        ``time.monotonic()`` value by which the model must be complete, and at which ``solving.solve`` stops.
 
     Raises
     ------
     TimeoutError
-        If the model is not complete by the deadline.
+        If it is not.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        counts: Sequence[int],
-        order: Sequence[int],
-        must_serve: bool,
-        conflict_sets: int,
-        deadline: float,
-    ) -> None:
+    def __init__(self, problem: Problem, counts: Sequence[int], conflict_sets: int, deadline: float) -> None:
         self.problem = problem
         self.deadline = deadline
-        self.order = order
-        modelled = [
+        self.order = order = problem.largest_first()
+        self.modelled = modelled = [
             Modelled.of(offer, count, conflict_sets, deadline)
             for offer, count in zip(problem.offers, counts, strict=True)
         ]
-        self.modelled = modelled
-        self.sense = 0  # of the objective: -1 to minimise, 1 to maximise, 0 for none
+        self.sense = 0  # -1 if there is an objective to minimise, 1 to maximise, 0 for none
         self.model = cp_model.CpModel()
         self.offer_of = [o for o, gpus in enumerate(modelled) for _ in range(gpus.count)]
         self.used = [self.model.new_bool_var("") for _ in self.offer_of]
@@ -145,12 +129,13 @@ class Assignment:
                 self._add_conditions(first + position, gpus)
             self._order_gpus(range(first, first + gpus.count))
             first += gpus.count
+        may_wait = problem.instance.objective is Objective.GOODPUT
         for w in order:
             if w in problem.split:
                 self.model.add(self._steps_served(w) >= PART_STEPS)
                 continue
             places = [here[w] for here in self.here if w in here]
-            (self.model.add_exactly_one if must_serve else self.model.add_at_most_one)(places)
+            (self.model.add_at_most_one if may_wait else self.model.add_exactly_one)(places)
         self._order_alike()
 
     def _add_residents(self, gpu: int, gpus: Modelled, candidates: Sequence[int]) -> None:
@@ -248,14 +233,14 @@ class Assignment:
             earlier: list[cp_model.IntVar] = []
             for w in self.order:
                 if w in self.problem.split and w in self.here[before]:
-                    earlier.append(self.here[before][w])  # the first workload of both
+                    earlier.append(self.here[before][w])  # a split workload may be the first one of both GPUs
                 if w in self.here[after]:
                     self.model.add_bool_or([*earlier, self.here[after][w].negated()])
                 if w in self.here[before]:
                     earlier.append(self.here[before][w])
 
     def _order_alike(self) -> None:
-        """Order identical workloads by the numbers of their GPUs (symmetry breaking)."""
+        """Place the earlier of two identical workloads on a GPU with a lower or the same number (symmetry breaking)."""
         last: dict[tuple[str, float, float], int] = {}
         for w in self.order:
             asked = self.problem.instance.workloads[w]
@@ -269,7 +254,7 @@ class Assignment:
             last[likeness] = w
 
     def minimise(self, price: Sequence[int], below: int | None) -> None:
-        """Set the objective: least sum of prices (by offer) of the GPUs used, below ``below``."""
+        """Set the objective: the least sum of the used GPUs' prices, given by offer; it must be less than ``below``."""
         total = sum(price[o] * used for o, used in zip(self.offer_of, self.used, strict=True))
         self.sense = -1
         self.model.minimize(total)
@@ -277,7 +262,7 @@ class Assignment:
             self.model.add(total <= below - 1)
 
     def maximise(self, worth: Callable[[int, int], int]) -> None:
-        """Set the objective: largest sum of ``worth(workload, step)`` of the rates served."""
+        """Set the objective: the largest sum of ``worth(workload, step)`` over the rates served."""
         self.sense = 1
         terms = []
         for placed_here in self.placed:
@@ -289,7 +274,7 @@ class Assignment:
         self.model.maximize(sum(terms))
 
     def forbid(self, group: Group) -> None:
-        """Forbid that these workloads share a GPU of this type at these batches and these or higher rates."""
+        """Forbid GPUs of this type with these workloads at these batches and at these or higher rates."""
         for gpu, here in enumerate(self.here):
             if self.offer_of[gpu] == group.offer and all(r.workload in here for r in group.residents):
                 literals = []
@@ -315,7 +300,7 @@ class Assignment:
                 self.model.add_hint(literal, w in there)
 
     def _gpus_for(self, groups: Sequence[Group]) -> dict[int, Group]:
-        """Number the groups in the order of the model."""
+        """Return the groups by the number of the GPU that the model's symmetry breaking gives them."""
         rank = {w: position for position, w in enumerate(self.order)}
         free = {o: [g for g, offer in enumerate(self.offer_of) if offer == o] for o in range(len(self.modelled))}
         taken = {}

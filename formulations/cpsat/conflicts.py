@@ -16,7 +16,7 @@ from formulations.cpsat.integers import IntegerConfigurations
 from instances.arrays import Ints
 
 NODE_LIMIT = 100_000
-"""Number of batch combinations tried for one set; a set undecided at the limit counts as no conflict."""
+"""Largest number of batch combinations tried for one set; a set that is undecided at the limit counts as fitting."""
 
 
 class Chains(NamedTuple):
@@ -53,8 +53,8 @@ class Chains(NamedTuple):
             np.concatenate([c.memory for c in workloads]),
             np.concatenate([c.demand for c in workloads]),
             np.concatenate([c.conditions for c in workloads]),
-            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))]),
-            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(chains)]),
+            np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *lengths])),
+            np.cumsum([0, *chains], dtype=np.int64),
             np.array([c.min(axis=0) if len(c) else np.zeros(5, dtype=np.int64) for c in columns]).reshape(-1, 5),
         )
 
@@ -99,7 +99,7 @@ def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: 
     """Return whether ``members`` fit on one GPU in some configurations; ``True`` if ``NODE_LIMIT`` stops the search.
 
     The search goes depth first over the chains of one member after another. The least shares of the decided members,
-    beside the least demands of the others, only grow with depth. So an infeasible node prunes its subtree.
+    beside the least demands of the others, never fall with the depth. So an infeasible node prunes its subtree.
     """
     count = len(members)
     chain = np.zeros(count, dtype=np.int64)
@@ -144,12 +144,8 @@ def find_conflicts(
 
     Parameters
     ----------
-    workloads
-        Configurations of each workload on one GPU type.
-    share_units, memory_limit
-        Shares and memory of the GPU.
     most
-        Largest number of sets to test; a size that would exceed it is skipped.
+        Largest number of sets to test; the search stops before a size that would exceed it.
     deadline
         ``time.monotonic()`` value at which to stop.
     """
@@ -172,7 +168,7 @@ def find_conflicts(
 
 
 def _one_larger(fitting: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the sets of one more member whose subsets of one less are all in ``fitting``."""
+    """Return the sets with one member more whose subsets without any one member are all in ``fitting``."""
     by_head: dict[tuple[int, ...], list[int]] = {}
     for members in sorted(fitting):
         by_head.setdefault(members[:-1], []).append(members[-1])

@@ -15,7 +15,7 @@ DEMAND_RESOLUTION = 100
 """Steps per percent of L2 and DRAM and per watt."""
 
 CONDITION_RESOLUTION = 1_000_000_000
-"""Steps per limit of a condition."""
+"""Steps of the larger of a condition's limit and its first coefficient."""
 
 MEMORY_RESOLUTION = 16
 """Steps per MiB."""
@@ -29,7 +29,7 @@ class IntegerConfigurations:
     """Integer configurations of one workload on one GPU type; see ``Configurations`` for the rows.
 
     Demands and coefficients of the conditions are rounded down, limits up. So a feasible GPU is feasible in integers
-    too, and only GPUs within rounding of a limit are feasible in integers alone.
+    too. An infeasible GPU is feasible in integers only if it exceeds limits by no more than rounding.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class IntegerConfigurations:
         Number of the chain, shape (configurations,). Configurations of the same batch and rate form a chain: they are
         consecutive and differ only in their share.
     shape
-        Number of the pair of batch and share, which determines all but the conditions; shape (configurations,).
+        Number of the pair of batch and share, shape (configurations,). The pair determines units, memory and demand.
     """
 
     units: Ints
@@ -102,12 +102,10 @@ class Weights:
 
     @classmethod
     def of(cls, values: Sequence[Fraction], largest_sum: Fraction, round_up: bool) -> "Weights":
-        """Scale ``values``.
+        """Scale nonnegative values.
 
         Parameters
         ----------
-        values
-            Nonnegative values.
         largest_sum
             Upper bound on every sum of values that occurs.
         round_up

@@ -33,8 +33,6 @@ class CpSatProgress:
 
     Attributes
     ----------
-    problem, run
-        The problem, and the limits of the run.
     weights
         Conversion between the integers and the unit of the objective.
     worth_of
@@ -70,7 +68,7 @@ class CpSatProgress:
             self.run.report(plan=self.plan)
 
     def improve_bound(self, bound: int) -> None:
-        """Accept a bound on all plans that are better than the incumbent."""
+        """Record and report a bound on all plans that are better than the incumbent, if it is tighter."""
         if self.plan is not None:
             bound = self.sense * max(self.sense * bound, self.sense * self.worth)
         if self.bound is None or self.sense * (self.bound - bound) > 0:

@@ -53,7 +53,7 @@ class _ScaleSearch(ScaleBisection):
         return Problem(scaled, rates_at(scaled, 1.0), self.run.deadline)
 
     def _exclude_hopeless(self) -> None:
-        """Find the first scale at which a workload does not fit alone, or all together need more than the pool."""
+        """Find the first scale at which a workload does not fit alone, or all need more shares than the pool has."""
         hopeful, self.fails = 0, self._beyond_all() + 1
         while hopeful < self.fails - 1:
             scale = (hopeful + self.fails) // 2
@@ -78,8 +78,8 @@ class _ScaleSearch(ScaleBisection):
                 alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, 1:].min(axis=1)
                 most_rps = max(most_rps, float((1000.0 * batch / alone_ms).max()))
             beyond = min(beyond, most_rps / self.instance.latency_buffer / asked.rate_rps)
-        # The finite sample of p99 may end before a slowly growing queue violates the SLO. Under ``attainment``, some
-        # requests may be dropped.
+        # The finite sample of p99 may end before a slowly growing queue violates the SLO (hence 1.1). Under
+        # ``attainment``, some requests may be dropped.
         return math.ceil(1.1 * beyond / self.instance.attainment / SCALE_STEP) + 1
 
     def _take_over(self, start: Plan) -> None:
@@ -108,7 +108,7 @@ class _ScaleSearch(ScaleBisection):
                 missed = scale
 
     def _decide_exactly(self) -> None:
-        """Bisect with the solver; if a scale takes too long, scales on both sides are tried."""
+        """Bisect with the solver; if a scale takes too long, smaller and larger ones are tried."""
         undecided: set[int] = set()
         while self.run.remaining_s > 0.0 and self._work_left() > LEAST_WORK:
             undecided = {scale for scale in undecided if self.fits < scale < self.fails}
@@ -127,20 +127,18 @@ class _ScaleSearch(ScaleBisection):
         return math.inf if self.run.work_limit is None else self.run.work_limit - self.statistics.get("work", 0.0)
 
     def _decide(self, scale: int) -> bool:
-        """Decide whether all workloads fit at ``scale``; return whether that was decided in time."""
+        """Solve the model at ``scale``; return whether it was decided in time that all workloads fit or do not."""
         problem = self._problem(scale)
         deadline = solver_deadline(self.run, PATIENCE)
         counts = [offer.count for offer in problem.offers]
         self.statistics["scales"] = self.statistics.get("scales", 0.0) + 1
         try:
-            model = Assignment(problem, counts, problem.largest_first(), True, self.conflict_sets, deadline)
+            model = Assignment(problem, counts, self.conflict_sets, deadline)
         except TimeoutError:
             return False
         finished = solve(
             model,
-            problem,
             self.run,
-            deadline,
             accept=lambda groups: self.accept(scale, problem.plan(groups)),
             improve_bound=lambda _: None,
             statistics=self.statistics,

@@ -18,9 +18,9 @@ class CpSat:
     solution, and groups that fit only in the rounded model are forbidden. Under ``capacity`` throughput depends on the
     neighbours, so CP-SAT chooses among sets of workloads instead; see ``formulations.cpsat.capacity``.
 
-    Under the rule ``attainment`` and ``cost``, workloads that no single GPU serves are served in parts, each on another
-    GPU, in steps of 5 % of their rates; the claim of optimality holds among such plans. Under gamma arrivals such
-    an instance is not solved (``unknown``): budgets are sampled, and a smaller part may have a smaller budget.
+    Under the rule ``attainment`` and ``cost``, a workload that no single GPU serves is served in parts on different
+    GPUs. Parts are multiples of 5 % of its rate, and ``optimal`` holds among such plans. Under gamma arrivals such an
+    instance is not solved (``unknown``): budgets are sampled, and a smaller part may have a smaller budget.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class CpSat:
         Largest number of workload sets tested on each GPU type for conflict cuts.
     gpu_sets
         Largest number of workload sets listed on each GPU type under ``capacity``. If more sets may share a GPU, the
-        plan is that of first fit, and the bound lets every workload run alone.
+        plan is that of first fit, and the bound ignores interference.
     """
 
     name: ClassVar[str] = "cpsat"

@@ -39,7 +39,7 @@ def solved(instance: Instance, run: Run, conflict_sets: int, gpu_sets: int) -> O
 def build_once(instance: Instance, conflict_sets: int) -> None:
     """Build the model of an instance with one GPU, so that its kernels are loaded."""
     problem = _problem(instance)
-    Assignment(problem, [1], problem.largest_first(), True, conflict_sets, math.inf)
+    Assignment(problem, [1], conflict_sets, math.inf)
 
 
 def _problem(instance: Instance, deadline: float = math.inf) -> Problem:
@@ -65,7 +65,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
             progress.accept(groups)
     progress.improve_bound(_volume_bound(problem, weights))
 
-    # The model covers only cheaper plans than the incumbent; these limits suffice for their GPUs.
+    # The model covers only plans that are cheaper than the incumbent, and no such plan uses more GPUs of a type.
     below = progress.worth if progress.plan is not None else None
     counts = [
         offer.count if below is None or each == 0 else min(offer.count, (below - 1) // each)
@@ -79,7 +79,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
 
 
 def _in_parts(problem: Problem, deadline: float) -> Problem:
-    """Return the problem with workloads that no single GPU serves in parts, each on another GPU."""
+    """Return the problem in which workloads that no single GPU serves are served in parts on different GPUs."""
     split = frozenset(w for w in range(len(problem.rates)) if math.isinf(problem.least_fraction(w)))
     step = np.arange(1, PART_STEPS, dtype=np.int64)
     rates = [
@@ -89,7 +89,7 @@ def _in_parts(problem: Problem, deadline: float) -> Problem:
 
 
 def _with_parts(problem: Problem) -> list[int]:
-    """Return the workloads by decreasing share; split ones as often as the largest part needs."""
+    """Return the workloads by decreasing share, split ones as often as the largest parts take to serve them."""
     order = []
     for w in problem.largest_first():
         largest = max(int(offer.configurations[w].step.max(initial=1)) for offer in problem.offers)
@@ -152,16 +152,13 @@ def _search(
     progress: CpSatProgress, counts: Sequence[int], conflict_sets: int, prepare: Callable[[Assignment], None]
 ) -> bool:
     """Solve the model with the objective set by ``prepare``; return whether the search was completed."""
-    problem, run = progress.problem, progress.run
-    deadline = solver_deadline(run)
-    must_serve = problem.instance.objective is not Objective.GOODPUT
     try:
-        model = Assignment(problem, counts, problem.largest_first(), must_serve, conflict_sets, deadline)
+        model = Assignment(progress.problem, counts, conflict_sets, solver_deadline(progress.run))
     except TimeoutError:
         return False
     prepare(model)
     progress.statistics["cuts"] = float(sum(len(gpus.conflicts) for gpus in model.modelled))
-    completed = solve(model, problem, run, deadline, progress.accept, progress.improve_bound, progress.statistics)
+    completed = solve(model, progress.run, progress.accept, progress.improve_bound, progress.statistics)
     if completed and progress.plan is not None:
         progress.improve_bound(progress.worth)
     return completed

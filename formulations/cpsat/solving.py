@@ -6,13 +6,12 @@ Importing this module loads OR-Tools.
 import math
 import time
 from collections.abc import Callable, Sequence
-from math import ceil, floor
 
 from ortools.sat.python import cp_model
 
 from bench.api import Run
 from formulations.cpsat.assignment import Assignment
-from formulations.problem import Group, Problem
+from formulations.problem import Group
 
 BOUND_TOLERANCE = 1e-6
 """Allowance for floating-point bounds on the integer objective."""
@@ -21,14 +20,14 @@ BOUND_TOLERANCE = 1e-6
 class _Watcher(cp_model.CpSolverSolutionCallback):
     """Callback that accepts feasible solutions and stops the search at a solution with an infeasible group."""
 
-    def __init__(self, assignment: Assignment, problem: Problem, accept: Callable[[Sequence[Group]], None]) -> None:
+    def __init__(self, assignment: Assignment, accept: Callable[[Sequence[Group]], None]) -> None:
         super().__init__()
-        self.assignment, self.problem, self.accept = assignment, problem, accept
+        self.assignment, self.accept = assignment, accept
         self.misfits: list[Group] = []
 
     def on_solution_callback(self) -> None:
         groups = self.assignment.groups(self.boolean_value)
-        misfits = [group for group in groups if self.problem.fits(group) is None]
+        misfits = [group for group in groups if self.assignment.problem.fits(group) is None]
         if misfits:
             self.misfits += misfits
             self.stop_search()
@@ -38,9 +37,7 @@ class _Watcher(cp_model.CpSolverSolutionCallback):
 
 def solve(
     assignment: Assignment,
-    problem: Problem,
     run: Run,
-    deadline: float,
     accept: Callable[[Sequence[Group]], None],
     improve_bound: Callable[[int], None],
     statistics: dict[str, float],
@@ -48,16 +45,10 @@ def solve(
 ) -> bool:
     """Solve ``assignment``; return whether the last accepted solution is proven optimal.
 
+    Groups that fit only in the rounded model are forbidden in it as they occur. Presolve may overrun the deadline.
+
     Parameters
     ----------
-    assignment
-        The model; groups that fit only in the rounded model are forbidden in it as they occur.
-    problem
-        Problem that checks whether a group is feasible.
-    run
-        Seed and threads.
-    deadline
-        ``time.monotonic()`` value at which to stop; presolve may overrun a little.
     accept
         Called with every feasible solution.
     improve_bound
@@ -71,7 +62,7 @@ def solve(
     sense = assignment.sense
 
     def whole(bound: float) -> int:
-        return ceil(bound - BOUND_TOLERANCE) if sense < 0 else floor(bound + BOUND_TOLERANCE)
+        return math.ceil(bound - BOUND_TOLERANCE) if sense < 0 else math.floor(bound + BOUND_TOLERANCE)
 
     work = statistics.setdefault("work", 0.0)
     most = math.inf if run.work_limit is None else work + part * max(0.0, run.work_limit - work)
@@ -79,15 +70,15 @@ def solve(
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = run.threads
         solver.parameters.random_seed = run.seed
-        solver.parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
+        solver.parameters.max_time_in_seconds = max(0.0, assignment.deadline - time.monotonic())
         if run.work_limit is not None:
             solver.parameters.max_deterministic_time = max(0.0, most - statistics["work"])
-            solver.parameters.interleave_search = run.threads > 1  # threads alone are not deterministic
+            solver.parameters.interleave_search = run.threads > 1  # without it, several threads are not deterministic
         # If every workload must be placed, conflict learning proves more than linear relaxations.
         solver.parameters.linearization_level = 2 if sense > 0 else 0
         if sense:
             solver.best_bound_callback = lambda bound: improve_bound(whole(bound))
-        watcher = _Watcher(assignment, problem, accept)
+        watcher = _Watcher(assignment, accept)
         status = solver.solve(assignment.model, watcher)
         if status == cp_model.MODEL_INVALID:
             raise RuntimeError(f"CP-SAT rejects the model: {assignment.model.validate()}")

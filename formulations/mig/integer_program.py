@@ -12,7 +12,7 @@ from instances import Instance
 from instances.arrays import Ints
 
 _ENOUGH = 1e4
-"""Right side of the coverage rows: it brings the solver's absolute tolerance of 1e-6 below the judge's."""
+"""Right side of the coverage rows: the solver's absolute tolerance of 1e-6 is relatively less than the judge's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,6 @@ class MigSolution:
         Number of MIG instances of each kind for each workload, shape (workloads, kinds).
     proven
         Whether the solver claims that the solution is optimal, or that none exists.
-    nodes
-        Number of branch-and-bound nodes.
     """
 
     gpus: Ints | None

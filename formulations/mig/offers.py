@@ -13,8 +13,8 @@ from instances.mig import Layout
 class Offers:
     """Layouts and sizes of a pool's GPUs, with the best configuration per workload and size.
 
-    The latency and throughput of a workload on a MIG instance depend only on the size of the MIG instance. So for every
-    size one configuration suffices: the one with the most throughput within the latency budget.
+    The latency and throughput of a workload on a MIG instance depend only on the size of the MIG instance. So one
+    configuration per size is enough: the one with the most throughput within the latency budget.
 
     Attributes
     ----------

@@ -18,8 +18,8 @@ from instances.suites.parvagpu import parvagpu
 class Mig:
     """Integer program over MIG layouts at least cost; a workload may be split over MIG instances (class ``split``).
 
-    Dual prices of the MIG instances give a certified bound, and an integer program over GPU layouts gives the plan. If
-    both meet, the plan is proven optimal. Otherwise ``optimal`` rests on the solver's search.
+    Duals of the MIG instances give a certified bound, and an integer program over GPU layouts gives the plan. If the
+    plan's cost equals the bound, it is proven optimal. Otherwise ``optimal`` is the claim of the integer solver.
     """
 
     name: ClassVar[str] = "mig"
@@ -32,13 +32,13 @@ class Mig:
         self.schedule(parvagpu()[0], Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Compute the bound from prices, then solve the integer program."""
+        """Compute the bound from duals, then solve the integer program."""
         if instance.partition is not Partition.MIG:
             raise InputError(instance.name, "mig plans GPUs cut into MIG instances; the GPUs of this pool are not")
         offers = Offers.of(instance)
         for workload, rates in zip(instance.workloads, offers.rate_rps, strict=True):
             if not rates.any():
-                reason = f"{workload.id}: no instance runs {workload.model} within {workload.slo_ms / 2:g} ms"
+                reason = f"{workload.id}: no MIG instance runs {workload.model} within {workload.slo_ms / 2:g} ms"
                 return Outcome(Status.INFEASIBLE, reason=reason)
         bound = None
         for value in bounds(instance, offers, run):
@@ -56,11 +56,11 @@ class Mig:
 
 
 def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
-    """Assign the instances of the GPUs to the workloads; leave out instances and GPUs that no workload needs."""
+    """Assign the MIG instances of the GPUs to the workloads; leave out those, and GPUs, that no workload needs."""
     waiting: dict[tuple[int, int], list[tuple[Slot, int]]] = defaultdict(list)
     for w, workload in enumerate(instance.workloads):
         numbers = _needed(used[w], offers.rate_rps[w], workload.rate_rps)
-        # Every instance carries the same fraction of its largest rate.
+        # Every MIG instance serves the same fraction of its largest rate.
         fraction = workload.rate_rps / float(numbers @ offers.rate_rps[w])
         for k, best in enumerate(offers.best[w]):
             if best is not None:
@@ -80,7 +80,7 @@ def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
 
 
 def _needed(numbers: Ints, rate_rps: Floats, demand_rps: float) -> Ints:
-    """Return ``numbers`` without the instances that the others make unnecessary, the last kinds first."""
+    """Return ``numbers`` without the MIG instances that the others make unnecessary, the last kinds first."""
     needed = numbers.copy()
     for kind in reversed(range(len(needed))):
         while needed[kind] > 0:

@@ -1,1 +1,1 @@
-"""Reference heuristics of this bench: random placement and local search."""
+"""Reference heuristics of this bench: random placement, local search, and equal parts of GPUs."""

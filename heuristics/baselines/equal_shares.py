@@ -8,14 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Outcome, Run, Status
-from heuristics.baselines.improvement import order_waiting
-from heuristics.baselines.placement import Placement, PlacementMarket, warm_placement
-from heuristics.options import whole_items
+from heuristics.baselines.placement import greedy_placement, warm_placement
 from heuristics.packing import UnservableError
 from instances import DnnModel, Gpulet, GpuType, Instance, Objective, PlacedGpu, Plan, Workload
 from instances.gpu import Company, PairFactor
 from instances.performance import performance_model
-from instances.view import View
 
 MOST_REPLICAS = 10
 """Largest number of equal parts of a GPU that is tried."""
@@ -48,7 +45,7 @@ class WholeGpu:
         """Return the plan with one workload, or one service, on each GPU."""
         if self.by_service and instance.services:
             return _each_service(instance, run)
-        return _cheapest(instance, run, [1], lambda parts: [_divided(pool.type, parts) for pool in instance.gpus])
+        return _cheapest(instance, run, [1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +87,16 @@ class EqualShares(Replicated):
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the cheapest plan of equal shares."""
-        types = [pool.type for pool in instance.gpus]
-        return _cheapest(instance, run, self.replica_counts(), lambda n: [_divided(gpu, n) for gpu in types])
+        return _cheapest(instance, run, self.replica_counts())
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSlicing(Replicated):
     """Time slices: the processes on a GPU take turns on the whole GPU, as without MPS.
 
-    Each of n processes is planned as if it had 1/n of the GPU's time: the active time of its batches is n times that
-    alone, without interference. In the plan, the slots of a whole GPU take turns. SLO rules for random arrivals do not
-    permit turns.
+    Each of n processes is planned as if it had 1/n of the GPU's time: its batches take n times their active time on the
+    GPU alone, without interference. In the plan, the slots of a whole GPU take turns. SLO rules for random arrivals do
+    not permit turns.
     """
 
     name: ClassVar[str] = "time-slicing"
@@ -110,23 +106,23 @@ class TimeSlicing(Replicated):
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the cheapest plan of equal time."""
         sliced = replace(instance, gpus=tuple(replace(pool, type=_in_time_slices(pool.type)) for pool in instance.gpus))
-        types = [pool.type for pool in sliced.gpus]
-        found = _cheapest(sliced, run, self.replica_counts(), lambda n: [_divided(gpu, n) for gpu in types])
+        found = _cheapest(sliced, run, self.replica_counts())
         if found.plan is None:
             return found
-        gpus = tuple(_in_turns(gpu, instance) for gpu in found.plan.gpus)
+        types = {pool.type.name: pool.type for pool in instance.gpus}
+        gpus = tuple(_in_turns(gpu, types[gpu.type], instance) for gpu in found.plan.gpus)
         return replace(found, plan=Plan(instance.name, gpus))
 
 
 def _each_service(instance: Instance, run: Run) -> Outcome:
-    """Return a plan in which every service, and every workload of none, has GPUs of its own."""
+    """Return a plan in which every service, and every workload outside services, has GPUs of its own."""
     gpus: list[PlacedGpu] = []
     groups: dict[object, list[Workload]] = {}
     for workload in instance.workloads:
         groups.setdefault(workload.service or workload.id, []).append(workload)
     for own in groups.values():
         apart = replace(instance, workloads=tuple(own))
-        found = _cheapest(apart, run, [1], lambda _: [pool.type for pool in instance.gpus])
+        found = _cheapest(apart, run, [1], divided=lambda gpu, _: gpu)
         if found.plan is None:
             return found
         gpus += found.plan.gpus
@@ -140,7 +136,7 @@ def _each_service(instance: Instance, run: Run) -> Outcome:
 
 
 def _divided(gpu: GpuType, parts: int) -> GpuType | None:
-    """Return the GPU type with one share only, ``1 / parts`` rounded down; ``None`` if that share is not permitted."""
+    """Return the GPU type with ``1 / parts`` (rounded down) as its only share; ``None`` if that is not permitted."""
     units = gpu.share_units // parts
     if units < 1 or (gpu.allowed_shares is not None and units not in gpu.allowed_shares):
         return None
@@ -148,48 +144,40 @@ def _divided(gpu: GpuType, parts: int) -> GpuType | None:
 
 
 def _cheapest(
-    instance: Instance, run: Run, tried: Iterable[int], divided: Callable[[int], list[GpuType | None]]
+    instance: Instance,
+    run: Run,
+    tried: Iterable[int],
+    divided: Callable[[GpuType, int], GpuType | None] = _divided,
 ) -> Outcome:
-    """Return the cheapest of the greedy plans for the numbers of equal parts in ``tried``.
-
-    ``divided`` returns the GPU types of the pools with that number of parts, ``None`` for a type without such a share.
-    """
+    """Return the cheapest greedy plan over the numbers of equal parts in ``tried``, into which GPUs are ``divided``."""
     best, least, reason = None, math.inf, "no GPU type of the pool permits these equal shares"
     for parts in tried:
-        pools = [(pool, gpu) for pool, gpu in zip(instance.gpus, divided(parts), strict=True) if gpu is not None]
+        pools = [(pool, gpu) for pool in instance.gpus if (gpu := divided(pool.type, parts)) is not None]
         if best is not None and run.remaining_s <= 0.0:
             break
         if not pools:
             continue
         cut = replace(instance, gpus=tuple(replace(pool, type=gpu) for pool, gpu in pools))
         try:
-            gpus, why = _greedy(cut, run)
+            placement = greedy_placement(cut, np.random.default_rng(run.seed))
         except UnservableError as unservable:
-            gpus, why = (), str(unservable)
+            reason = str(unservable)
+            continue
+        if len(placement.waiting):
+            reason = placement.shortage()
+            continue
+        gpus = placement.gpus()
         prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
         cost = math.fsum(prices[gpu.type] for gpu in gpus)
-        if why:
-            reason = why
-        elif cost < least:
+        if cost < least:
             best, least = Plan(instance.name, gpus), cost
     if best is None:
         return Outcome(Status.UNKNOWN, reason=reason)
     return Outcome(Status.FEASIBLE, best)
 
 
-def _greedy(instance: Instance, run: Run) -> tuple[tuple[PlacedGpu, ...], str]:
-    """Return the GPUs of a greedy placement, or the reason why workloads are left out."""
-    random = np.random.default_rng(run.seed)
-    views = [View.of(instance, pool.type) for pool in instance.gpus]
-    market = PlacementMarket.of(views, whole_items(views))
-    placement = Placement.empty(market)
-    order_waiting(placement, random, noise=0.0)
-    placement.insert(market.cheapest_first(), random)
-    return placement.gpus(), placement.shortage() if len(placement.waiting) else ""
-
-
 def _in_time_slices(gpu: GpuType) -> GpuType:
-    """Return a GPU type on which times are inverse in the share, and neighbours cause no interference."""
+    """Return a GPU type on which times are inversely proportional to the share, without interference."""
     hardware = replace(gpu.hardware, alpha_f=0.0, alpha_sch=0.0, beta_sch=0.0)
     models = {name: _sliced(model) for name, model in gpu.models.items()}
     return replace(gpu, hardware=hardware, models=models, pair=PairFactor(0.0, 0.0, 0.0, 0.0, 1.0))
@@ -197,7 +185,8 @@ def _in_time_slices(gpu: GpuType) -> GpuType:
 
 def _sliced(model: DnnModel) -> DnnModel:
     k1, k2, k3, k4, k5 = model.k
-    full = 100.0 / (100.0 + k4)  # iGniter's equation 11 at 100 % of the GPU; the new time is this, times 100 / share
+    # The new time is that of iGniter's equation 11 at 100 % of the GPU, times 100 / share.
+    full = 100.0 / (100.0 + k4)
     changed = replace(
         model, k=(k1 * full, k2 * full, k3 * full + 100.0 * k5, 0.0, 0.0), alpha_cache=0.0, kernels=0, inss=(0.0, 0.0)
     )
@@ -208,18 +197,15 @@ def _sliced(model: DnnModel) -> DnnModel:
     return replace(changed, solo=replace(solo, gpu_ms=times), company=Company(times, 0.0, 0.0))
 
 
-def _in_turns(gpu: PlacedGpu, instance: Instance) -> PlacedGpu:
-    """Return a GPU whose slots take turns on the whole of it, each once per duty cycle."""
-    pool = instance.pool(gpu.type)
-    if pool is None:
-        raise ValueError(f"the instance has no {gpu.type}")
-    slots = tuple(slot for gpulet in gpu.gpulets for slot in gpulet.slots)
+def _in_turns(placed: PlacedGpu, gpu: GpuType, instance: Instance) -> PlacedGpu:
+    """Return the GPU with one gpulet, in which all its slots take turns, each once per duty cycle."""
+    slots = tuple(slot for gpulet in placed.gpulets for slot in gpulet.slots)
     if len(slots) == 1:
-        return PlacedGpu(gpu.type, (Gpulet(pool.type.share_units, slots),))
+        return PlacedGpu(gpu.name, (Gpulet(gpu.share_units, slots),))
     performance = performance_model(instance.performance_model)
-    models = [pool.type.model(instance.model_of[slot.workload]) for slot in slots]
+    models = [gpu.model(instance.model_of[slot.workload]) for slot in slots]
     cycle_ms = math.fsum(
-        float(performance.demand(pool.type, model, np.array(float(slot.batch)), np.array(100.0)).active_ms)
+        float(performance.demand(gpu, model, np.array(float(slot.batch)), np.array(100.0)).active_ms)
         for model, slot in zip(models, slots, strict=True)
     )
-    return PlacedGpu(gpu.type, (Gpulet(pool.type.share_units, slots, cycle_ms),))
+    return PlacedGpu(gpu.name, (Gpulet(gpu.share_units, slots, cycle_ms),))

@@ -20,10 +20,8 @@ class Fleet(NamedTuple):
     ----------
     row, units
         Option (row of ``ItemOptions``) and share of each resident, shape (GPUs, residents at most).
-    residents, allocated
-        Number of residents and units in use, shape (GPUs,).
-    memory_mib
-        Memory in use, shape (GPUs,).
+    residents, allocated, memory_mib
+        Number of residents, and units and memory in use, shape (GPUs,).
     """
 
     row: Ints
@@ -87,7 +85,7 @@ def settle(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, count:
 
 @njit(cache=True)
 def fill(tables: Tables, options: ItemOptions, fleet: Fleet, gpu: int, rows: Ints, count: int) -> bool:
-    """Let GPU ``gpu`` run the first ``count`` of ``rows`` and return whether they fit; if not, change nothing."""
+    """Make the first ``count`` of ``rows`` the residents of GPU ``gpu`` if they fit; return whether they do."""
     units = np.empty(count, dtype=np.int64)
     if not settle(tables, options, rows, units, count):
         return False
@@ -112,14 +110,12 @@ def insert(
     blink: float,
     random: np.random.Generator,
 ) -> Ints:
-    """Place items one by one, each at the highest rate at which some GPU in use has room.
+    """Place items in ``fleet`` one by one, each at the highest rate at which some GPU in use has room; return the rest.
 
-    Among the possible GPUs and batches, the one whose GPU's shares grow least is chosen.
+    Of the possible GPUs and batches, the pair is chosen at which the shares of the GPU grow least.
 
     Parameters
     ----------
-    tables, options, fleet
-        Tables, options and GPUs of one type; the fleet is changed.
     waiting
         Items in the order of placement.
     openable
@@ -130,13 +126,6 @@ def insert(
         Choose uniformly among all possible places instead of the best.
     blink
         Probability of skipping a possible place.
-    random
-        Random generator for ``at_random`` and ``blink``.
-
-    Returns
-    -------
-    numpy.ndarray
-        Items that found no place, in the same order.
     """
     most = tables.share_units
     trial = np.empty(most + 1, dtype=np.int64)
@@ -194,23 +183,14 @@ def insert(
 def take_out(
     tables: Tables, options: ItemOptions, fleet: Fleet, emptied: int, thinned: int, random: np.random.Generator
 ) -> Ints:
-    """Remove residents from random GPUs in use, and set the others to their least shares.
+    """Remove residents from random GPUs in use, set the others to their least shares, and return the removed items.
 
     Parameters
     ----------
-    tables, options, fleet
-        Tables, options and GPUs of one type; the fleet is changed.
     emptied
         Number of GPUs to empty.
     thinned
         Number of further GPUs that lose each resident with probability 1/2.
-    random
-        Random generator of the selection.
-
-    Returns
-    -------
-    numpy.ndarray
-        Items removed.
     """
     used = np.flatnonzero(fleet.residents)
     out = np.empty(fleet.residents.sum(), dtype=np.int64)

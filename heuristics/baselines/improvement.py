@@ -1,4 +1,4 @@
-"""Improvement of placements: ruin and recreate to place more items, exchanges between GPUs for throughput."""
+"""Improvement of placements: ruin and recreate to place more items, and exchanges between GPUs for throughput."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from heuristics.baselines.fleet import placed_gpu, settle
-from heuristics.baselines.placement import Placement, tiny_market
+from heuristics.baselines.placement import Placement, order_waiting, tiny_problem
 from heuristics.options import ItemOptions
 from instances import Objective, PlacedGpu
 from instances.arrays import Ints
@@ -23,7 +23,7 @@ THINNED = 3
 """Largest number of GPUs that lose about half of their residents in a round."""
 
 BLINK = 0.05
-"""Probability of skipping a possible place, so that equal ruins are not always repaired in the same way."""
+"""Probability of skipping a possible place, so that the same removal is not always repaired in the same way."""
 
 NOISE = 0.5
 """Standard deviation of the logarithmic noise on the sizes that order the waiting items."""
@@ -35,10 +35,6 @@ class Repacking:
 
     Attributes
     ----------
-    placement
-        Current placement.
-    random
-        Random generator of the moves.
     deadline
         ``time.monotonic()`` value at which the search stops.
     rounds
@@ -56,10 +52,7 @@ class Repacking:
     def run(self, improved: Callable[[], None] = lambda: None) -> None:
         """Search until no item waits, or the time or the rounds are used up.
 
-        Parameters
-        ----------
-        improved
-            Called whenever the amount that waits reaches a new minimum.
+        ``improved`` is called whenever the waiting amount reaches a new minimum.
         """
         least = waiting(self.placement)
         while least > 0.0 and self.rounds > 0 and time.monotonic() < self.deadline:
@@ -88,42 +81,22 @@ class Repacking:
 
 def waiting(placement: Placement) -> float:
     """Return the waiting amount: unserved requests per second under ``goodput``, otherwise fractions of GPUs."""
-    market = placement.market
-    if market.instance.objective is not Objective.GOODPUT:
-        return float(market.size[placement.waiting].sum())
-    unserved = np.array(market.items.rate_rps)
-    for fleet, options in zip(placement.fleets, market.options, strict=True):
+    problem = placement.problem
+    if problem.instance.objective is not Objective.GOODPUT:
+        return float(problem.size[placement.waiting].sum())
+    unserved = np.array(problem.items.rate_rps)
+    for fleet, options in zip(placement.fleets, problem.options, strict=True):
         row = fleet.row[np.arange(fleet.row.shape[1]) < fleet.residents[:, None]]
         unserved[options.item[row]] -= options.rate_rps[row]
     # Differences of equal rates may leave a rounding error
     return float(np.maximum(unserved, 0.0).sum())
 
 
-def order_waiting(placement: Placement, random: np.random.Generator, noise: float) -> None:
-    """Order the waiting items: large before small, under ``goodput`` by decreasing requests per share.
-
-    Parameters
-    ----------
-    placement
-        Placement whose waiting items are ordered.
-    random
-        Random generator of the noise.
-    noise
-        Standard deviation of the logarithmic noise; 0 for the exact order with ties unchanged.
-    """
-    market, items = placement.market, placement.waiting
-    first = market.size[items]
-    if market.instance.objective is Objective.GOODPUT:
-        first = market.items.rate_rps[items] / first
-    if noise > 0.0:
-        first = first * np.exp(noise * random.standard_normal(len(items)))
-    placement.waiting = items[np.argsort(-first, kind="stable")]
-
-
 NODE_LIMIT = 300
-"""Node limit for distributing the spare shares of one GPU in one move; the plan itself has a much higher limit."""
+"""Node limit of the search that distributes the spare shares of one GPU, in every move."""
 
 FINAL_NODE_LIMIT = 200_000
+"""Node limit of that search for the GPUs of the final plan."""
 
 MOVES = 20
 """Number of moves tried in a round."""
@@ -146,16 +119,14 @@ def _capacity_rps(tables: Tables, options: ItemOptions, rows: Ints, units: Ints,
 class Exchange:
     """Search for throughput on a given pool; every workload stays served.
 
-    A round has ``MOVES`` tries. Each draws a workload and a GPU at random. If the workload is on that GPU, its batch
+    A round tries ``MOVES`` moves. Each draws a workload and a GPU at random. If the workload is on that GPU, its batch
     changes. Otherwise it moves there or swaps with a resident; batches are kept or drawn anew. The spare shares of the
-    affected GPUs are distributed for the largest throughput. A change is kept unless throughput falls.
+    affected GPUs are distributed for the largest throughput. A move is kept unless throughput falls.
 
     Attributes
     ----------
     placement
         Complete placement to start from; not changed.
-    random
-        Random generator of the moves.
     deadline
         ``time.monotonic()`` value at which the search stops.
     rounds
@@ -216,15 +187,15 @@ class Exchange:
         return int(self.random.random() * count)
 
     def _row_on(self, source: int, row: int, target: int) -> int:
-        """Return the row of the same option on another GPU type, or of another batch."""
+        """Return a row of the same item on ``target``: a random one, or half of the time ``row`` on the same type."""
         if self._type[source] == self._type[target] and self.random.random() < 0.5:
             return row
         return self._any_row(source, row, target)
 
     def _any_row(self, source: int, row: int, target: int) -> int:
-        """Return a random option of the same item on ``target``, -1 if there is none."""
-        item = self.placement.market.options[self._type[source]].item[row]
-        first, end = self.placement.market.options[self._type[target]].first[item : item + 2].tolist()
+        """Return the row of a random option of the same item on ``target``, -1 if there is none."""
+        item = self.placement.problem.options[self._type[source]].item[row]
+        first, end = self.placement.problem.options[self._type[target]].first[item : item + 2].tolist()
         return first + self._draw(end - first) if first < end else -1
 
     def _keep_if_no_worse(self, changes: Sequence[tuple[int, Ints]]) -> bool:
@@ -232,7 +203,7 @@ class Exchange:
         before, after, spent = 0.0, 0.0, []
         for gpu, rows in changes:
             o = self._type[gpu]
-            options, most = self.placement.market.options[o], self.placement.market.views[o].tables.share_units
+            options, most = self.placement.problem.options[o], self.placement.problem.views[o].tables.share_units
             if np.any(rows < 0) or options.units[rows].sum() > most:
                 return False
             spent.append(self._spent(o, rows, NODE_LIMIT))
@@ -248,13 +219,13 @@ class Exchange:
     def _spent(self, o: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
         """Return the throughput of residents on a GPU of type ``o``, and the shares that attain it."""
         units = np.zeros(len(rows), dtype=np.int64)
-        tables, options = self.placement.market.views[o].tables, self.placement.market.options[o]
+        tables, options = self.placement.problem.views[o].tables, self.placement.problem.options[o]
         return _capacity_rps(tables, options, rows, units, node_limit), units
 
     def _gpus(self) -> tuple[PlacedGpu, ...]:
-        market = self.placement.market
+        problem = self.placement.problem
         return tuple(
-            placed_gpu(market.views[o], market.items, market.options[o], rows, units)
+            placed_gpu(problem.views[o], problem.items, problem.options[o], rows, units)
             for o, rows, units in zip(self._type, self._rows, self._units, strict=True)
             if len(rows)
         )
@@ -262,5 +233,5 @@ class Exchange:
 
 def warm_exchange() -> None:
     """Run the kernel once, so that it is loaded before time is measured."""
-    market, zero = tiny_market(), np.zeros(1, dtype=np.int64)
-    _capacity_rps(market.views[0].tables, market.options[0], zero, zero.copy(), 1)
+    problem, zero = tiny_problem(), np.zeros(1, dtype=np.int64)
+    _capacity_rps(problem.views[0].tables, problem.options[0], zero, zero.copy(), 1)

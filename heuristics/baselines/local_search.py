@@ -6,13 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Outcome, Run, Status
-from heuristics.baselines.improvement import Exchange, Repacking, order_waiting, warm_exchange
-from heuristics.baselines.placement import Placement, PlacementMarket, warm_placement
-from heuristics.options import items_of, whole_items
+from heuristics.baselines.improvement import Exchange, Repacking, warm_exchange
+from heuristics.baselines.placement import PlacementProblem, greedy_placement, warm_placement
 from heuristics.packing import UnservableError
 from instances import SCALE_STEP, Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
-from instances.view import View
 
 ROUNDING = 1e-6
 """Relative difference below which two costs or volumes count as equal."""
@@ -24,8 +22,8 @@ class LocalSearch:
 
     The search starts from the given start plan, or from a greedy one: each workload, largest first, takes the GPU and
     the batch at which shares grow least. Every round empties a few GPUs and places their residents again, with new
-    batches and shares (``Repacking``). The result is kept unless more remains unplaced. The goal depends on the
-    objective:
+    batches and shares (``Repacking``). The result is kept unless more than before is left unplaced. The goal depends on
+    the objective:
 
     - ``cost``: serve everything for less than the best plan so far;
     - ``goodput``: serve more requests;
@@ -87,20 +85,18 @@ class _Search:
             search.run(lambda: self._accept(search.placement.gpus()))
             return self._outcome(search)
         search.run()
-        if len(search.placement.waiting):
-            return self._outcome(search)
-        if self.instance.objective is Objective.COST:
+        if not len(search.placement.waiting) and self.instance.objective is Objective.COST:
             self._cheaper(search)
-            return self._outcome(search)
-        exchange = Exchange(search.placement, self.random, self.run.deadline, search.rounds)
-        for gpus in exchange.run():
-            self._accept(gpus)
-        search.rounds = exchange.rounds
+        elif not len(search.placement.waiting):
+            exchange = Exchange(search.placement, self.random, self.run.deadline, search.rounds)
+            for gpus in exchange.run():
+                self._accept(gpus)
+            search.rounds = exchange.rounds
         return self._outcome(search)
 
     def _cheaper(self, search: Repacking) -> None:
         """Serve all workloads at decreasing cost limits."""
-        least_cost = _least_cost(search.placement.market)
+        least_cost = _least_cost(search.placement.problem)
         while not len(search.placement.waiting):
             self._accept(search.placement.gpus())
             cost = search.placement.cost_per_hour
@@ -112,7 +108,7 @@ class _Search:
             search.run()
 
     def scale(self) -> Outcome:
-        """Search for the largest scale on the grid: greedy bisection, then step by step with all remaining rounds."""
+        """Search for the largest scale on the grid: bisect with greedy plans, then go up by steps with all rounds."""
         unlimited = [pool.type.name for pool in self.instance.gpus if pool.count is None]
         if unlimited:
             reason = f"scale is unbounded: the pool sets no number of {unlimited[0]} GPUs"
@@ -126,66 +122,68 @@ class _Search:
             middle = (fits + fails) // 2
             fits, fails = (middle, fails) if self._fits_greedily(middle) else (fits, middle)
         rounds = self.rounds
-        while True:
+        while not self._over():
             larger = self.run.start if self.plan is None else _at_rates(self.plan, (fits + 1) / fits)
             search = self._repacking(self._scaled(fits + 1), larger)
             search.rounds = rounds
-            if not _could_fit(search.placement.market):
+            if not _could_fit(search.placement.problem):
                 return self._outcome(search)
             search.run()
             if len(search.placement.waiting):
                 return self._outcome(search)
             rounds, fits = search.rounds, fits + 1
             self._accept(search.placement.gpus())
+        return self._feasible(rounds)
 
     def _scaled(self, scale: int) -> Instance:
         return self.instance.scaled(scale * SCALE_STEP)
 
+    def _over(self) -> bool:
+        """Return whether the time is over; the first plan is made all the same."""
+        return self.plan is not None and not self.run.remaining_s
+
     def _fits_greedily(self, scale: int) -> bool:
-        placement = self._first_placement(self._scaled(scale), self.run.start)
+        if self._over():
+            return False
+        placement = greedy_placement(self._scaled(scale), self.random, self.run.start)
         if len(placement.waiting):
             return False
         self._accept(placement.gpus())
         return True
 
     def _repacking(self, instance: Instance, start: Plan | None) -> Repacking:
-        return Repacking(self._first_placement(instance, start), self.random, self.run.deadline, self.rounds)
-
-    def _first_placement(self, instance: Instance, start: Plan | None) -> Placement:
-        """Place the start plan, then the remaining items, largest first."""
-        views = [View.of(instance, pool.type) for pool in instance.gpus]
-        market = PlacementMarket.of(views, whole_items(views) if start is None else items_of(start, views))
-        placement = Placement.empty(market)
-        if start is not None:
-            placement.take_over(start)
-        order_waiting(placement, self.random, noise=0.0)
-        placement.insert(market.cheapest_first(), self.random)
-        return placement
+        placement = greedy_placement(instance, self.random, start)
+        return Repacking(placement, self.random, self.run.deadline, self.rounds)
 
     def _accept(self, gpus: tuple[PlacedGpu, ...]) -> None:
         self.plan = Plan(self.instance.name, gpus)
         self.run.report(plan=self.plan)
 
     def _outcome(self, search: Repacking) -> Outcome:
-        statistics = {"rounds": float(self.rounds - search.rounds)}
-        if self.plan is None:
-            return Outcome(Status.UNKNOWN, statistics=statistics, reason=search.placement.shortage())
-        return Outcome(Status.FEASIBLE, self.plan, statistics=statistics)
+        if self.plan is not None:
+            return self._feasible(search.rounds)
+        return Outcome(Status.UNKNOWN, statistics=self._statistics(search.rounds), reason=search.placement.shortage())
+
+    def _feasible(self, rounds_left: int) -> Outcome:
+        return Outcome(Status.FEASIBLE, self.plan, statistics=self._statistics(rounds_left))
+
+    def _statistics(self, rounds_left: int) -> dict[str, float]:
+        return {"rounds": float(self.rounds - rounds_left)}
 
 
-def _least_cost(market: PlacementMarket) -> float:
+def _least_cost(problem: PlacementProblem) -> float:
     """Return a lower bound on the cost: the least shares fill whole GPUs without gaps."""
-    least = np.full(len(market.items.workload), np.inf)
-    for view, options in zip(market.views, market.options, strict=True):
+    least = np.full(len(problem.items.workload), np.inf)
+    for view, options in zip(problem.views, problem.options, strict=True):
         part = view.gpu.price_per_hour * options.units / view.tables.share_units
         np.minimum.at(least, options.item, part)
-    return next_cost(float(least.sum()), market.instance)
+    return next_cost(float(least.sum()), problem.instance)
 
 
-def _could_fit(market: PlacementMarket) -> bool:
+def _could_fit(problem: PlacementProblem) -> bool:
     """Return whether the sum of the least shares fits into the pool."""
-    gpus = sum(pool.count or 0 for pool in market.instance.gpus)
-    return float(market.size.sum()) <= gpus * (1.0 + ROUNDING)
+    gpus = sum(pool.count or 0 for pool in problem.instance.gpus)
+    return float(problem.size.sum()) <= gpus * (1.0 + ROUNDING)
 
 
 def _at_rates(plan: Plan, factor: float) -> Plan:

@@ -1,4 +1,4 @@
-"""Partial plan on a pool of several GPU types: the state of the reference searches."""
+"""Partial plan on a pool of several GPU types: the state of the reference heuristics."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from heuristics.baselines.fleet import Fleet, fill, insert, placed_gpu, take_out
-from heuristics.options import RATE_TOLERANCE, ItemOptions, Items, options_of, whole_items
+from heuristics.options import RATE_TOLERANCE, ItemOptions, Items, items_of, options_of, whole_items
 from heuristics.tiny import tiny_instance
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.arrays import Floats, Ints
@@ -19,25 +19,15 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class PlacementMarket:
-    """Items to place, and their options on each GPU type.
-
-    Attributes
-    ----------
-    views
-        The instance as seen from each GPU type.
-    items
-        Items to place.
-    options
-        Options of the items, for each GPU type.
-    """
+class PlacementProblem:
+    """Items to place, and for each GPU type a view of the instance and the options of the items."""
 
     views: tuple[View, ...]
     items: Items
     options: tuple[ItemOptions, ...]
 
     @classmethod
-    def of(cls, views: Sequence[View], items: Items) -> "PlacementMarket":
+    def of(cls, views: Sequence[View], items: Items) -> "PlacementProblem":
         """Compute the options of ``items``."""
         return cls(tuple(views), items, tuple(options_of(view, items) for view in views))
 
@@ -59,7 +49,7 @@ class PlacementMarket:
         return least
 
     def cheapest_first(self) -> list[int]:
-        """Return the GPU types by the cost of serving the items that all types can serve, cheapest first."""
+        """Return the GPU types by the cost at which each serves the items that all types can serve, cheapest first."""
         least = np.full((len(self.views), len(self.items.workload)), np.inf)
         for row, view, options in zip(least, self.views, self.options, strict=True):
             np.minimum.at(row, options.item, options.units / view.tables.share_units)
@@ -70,40 +60,30 @@ class PlacementMarket:
 
 @dataclass
 class Placement:
-    """Placed items on the GPUs of each type, and the unplaced items.
+    """Placed items on the GPUs of each type (``fleets``), and the unplaced items (``waiting``)."""
 
-    Attributes
-    ----------
-    market
-        Items and options.
-    fleets
-        The GPUs of each type.
-    waiting
-        Unplaced items.
-    """
-
-    market: PlacementMarket
+    problem: PlacementProblem
     fleets: list[Fleet]
     waiting: Ints
 
     @classmethod
-    def empty(cls, market: PlacementMarket) -> "Placement":
+    def empty(cls, problem: PlacementProblem) -> "Placement":
         """Return the empty placement: all items wait."""
         fleets = []
-        for pool, view in zip(market.instance.gpus, market.views, strict=True):
-            items = len(market.items.workload)
+        for pool, view in zip(problem.instance.gpus, problem.views, strict=True):
+            items = len(problem.items.workload)
             gpus = items if pool.count is None else min(pool.count, items)
             fleets.append(Fleet.empty(gpus, view.tables.share_units))
-        return cls(market, fleets, np.arange(len(market.items.workload), dtype=np.int64))
+        return cls(problem, fleets, np.arange(len(problem.items.workload), dtype=np.int64))
 
     def copied(self) -> "Placement":
         """Return a deep copy of the state that changes."""
-        return Placement(self.market, [fleet.copied() for fleet in self.fleets], self.waiting)
+        return Placement(self.problem, [fleet.copied() for fleet in self.fleets], self.waiting)
 
     @property
     def cost_per_hour(self) -> float:
         """Price of the GPUs in use."""
-        prices = [view.gpu.price_per_hour for view in self.market.views]
+        prices = [view.gpu.price_per_hour for view in self.problem.views]
         return sum(np.count_nonzero(f.residents) * price for f, price in zip(self.fleets, prices, strict=True))
 
     def insert(
@@ -116,70 +96,55 @@ class Placement:
     ) -> None:
         """Place the waiting items in their order by the rule of ``fleet.insert``.
 
-        Full rates are tried before lower ones, GPUs in use before new ones, and the GPU types in the order of
-        ``types``.
+        Full rates are tried before lower ones, GPUs in use before new ones, and GPU types in the order of ``types``.
         """
-        full_step = max((int(options.step.max(initial=1)) for options in self.market.options), default=1)
+        full_step = max((int(options.step.max(initial=1)) for options in self.problem.options), default=1)
         one_type = len(types) == 1
         for least_step in (1,) if one_type or full_step == 1 else (full_step, 1):
             for may_open in (True,) if one_type else (False, True):
                 for o in types:
                     openable = self._affordable(o, cost_limit) if may_open else 0
-                    self._insert(o, openable, least_step, at_random, blink, random)
+                    of_type = self.problem.views[o].tables, self.problem.options[o], self.fleets[o]
+                    self.waiting = insert(*of_type, self.waiting, openable, least_step, at_random, blink, random)
 
     def _affordable(self, o: int, cost_limit: float) -> int:
         """Return the number of further GPUs of type ``o`` within the cost limit."""
-        price = self.market.views[o].gpu.price_per_hour
+        price = self.problem.views[o].gpu.price_per_hour
         unused = int(np.count_nonzero(self.fleets[o].residents == 0))
         if price <= 0.0 or cost_limit == inf:
             return unused
         return min(unused, int((cost_limit - self.cost_per_hour) / price * (1.0 + ROUNDING)))
 
-    def _insert(
-        self, o: int, openable: int, least_step: int, at_random: bool, blink: float, random: np.random.Generator
-    ) -> None:
-        self.waiting = insert(
-            self.market.views[o].tables,
-            self.market.options[o],
-            self.fleets[o],
-            self.waiting,
-            openable,
-            least_step,
-            at_random,
-            blink,
-            random,
-        )
-
     def take_out(self, o: int, random: np.random.Generator, emptied: int = 1, thinned: int = 0) -> None:
         """Remove residents from GPUs of type ``o`` by the rule of ``fleet.take_out``; they wait."""
-        view, options = self.market.views[o], self.market.options[o]
+        view, options = self.problem.views[o], self.problem.options[o]
         out = take_out(view.tables, options, self.fleets[o], emptied, thinned, random)
         self.waiting = np.concatenate([self.waiting, out])
 
     def take_over(self, start: Plan) -> None:
-        """Fill empty GPUs as in ``start``, as far as its GPUs meet their latency budgets; the other items wait.
+        """Fill empty GPUs with the slots of ``start``; GPUs that violate a latency budget are left out.
 
-        A slot keeps its batch and rate. Gpulets whose slots take turns are not taken over.
+        A slot keeps its batch and rate. Gpulets whose slots take turns are left out. All other items wait.
         """
         free = [0] * len(self.fleets)
         placed: set[int] = set()
         for gpu in start.gpus:
-            o = next((o for o, view in enumerate(self.market.views) if view.gpu.name == gpu.type), None)
+            o = next((o for o, view in enumerate(self.problem.views) if view.gpu.name == gpu.type), None)
             if o is None or free[o] == len(self.fleets[o].residents):
                 continue
             rows = list(self._rows(gpu, o, placed))
-            tables, options = self.market.views[o].tables, self.market.options[o]
+            tables, options = self.problem.views[o].tables, self.problem.options[o]
             if rows and fill(tables, options, self.fleets[o], free[o], np.array(rows, dtype=np.int64), len(rows)):
                 free[o] += 1
                 placed.update(int(options.item[row]) for row in rows)
         self.waiting = np.array([i for i in self.waiting.tolist() if i not in placed], dtype=np.int64)
 
     def _rows(self, gpu: PlacedGpu, o: int, placed: set[int]) -> Iterator[int]:
-        """Yield the option row of every slot of ``gpu`` that is an option of an unplaced item."""
-        items, options = self.market.items, self.market.options[o]
+        """Yield, for every slot of ``gpu`` that is an option of an unplaced item, the row of that option."""
+        items, options = self.problem.items, self.problem.options[o]
         here: set[int] = set()
         for slot in (slot for gpulet in gpu.gpulets if gpulet.duty_cycle_ms is None for slot in gpulet.slots):
-            for item in np.flatnonzero(items.workload == self.market.instance.workload_index.get(slot.workload, -1)):
+            for item in np.flatnonzero(items.workload == self.problem.instance.workload_index.get(slot.workload, -1)):
                 rows = np.arange(options.first[item], options.first[item + 1])
                 same_rate = np.abs(options.rate_rps[rows] - slot.rate_rps) <= RATE_TOLERANCE * slot.rate_rps
                 rows = rows[same_rate & (options.batch[rows] == slot.batch)]
@@ -190,48 +155,74 @@ class Placement:
 
     def gpus(self) -> tuple[PlacedGpu, ...]:
         """Return the GPUs in use."""
-        parts = zip(self.fleets, self.market.views, self.market.options, strict=True)
+        parts = zip(self.fleets, self.problem.views, self.problem.options, strict=True)
         return tuple(
-            placed_gpu(view, self.market.items, options, fleet.row[g, :count], fleet.units[g, :count])
+            placed_gpu(view, self.problem.items, options, fleet.row[g, :count], fleet.units[g, :count])
             for fleet, view, options in parts
             for g, count in enumerate(fleet.residents.tolist())
             if count
         )
 
     def close_emptiest(self, cost_limit: float) -> None:
-        """Empty GPUs until the others cost at most ``cost_limit``, the least served for its price first."""
+        """Empty GPUs until the others cost at most ``cost_limit``, those that serve least per dollar first."""
         while self.cost_per_hour > cost_limit:
             used = []
-            for o, (fleet, options) in enumerate(zip(self.fleets, self.market.options, strict=True)):
-                price = self.market.views[o].gpu.price_per_hour
+            for o, (fleet, options) in enumerate(zip(self.fleets, self.problem.options, strict=True)):
+                price = self.problem.views[o].gpu.price_per_hour
                 for g in np.flatnonzero(fleet.residents).tolist():
-                    served = self.market.size[options.item[fleet.row[g, : fleet.residents[g]]]].sum()
+                    served = self.problem.size[options.item[fleet.row[g, : fleet.residents[g]]]].sum()
                     used.append((served / price if price > 0.0 else inf, o, g))
             _, o, g = min(used)
             fleet = self.fleets[o]
-            out = self.market.options[o].item[fleet.row[g, : fleet.residents[g]]]
+            out = self.problem.options[o].item[fleet.row[g, : fleet.residents[g]]]
             self.waiting = np.concatenate([self.waiting, out])
-            fill(self.market.views[o].tables, self.market.options[o], fleet, g, fleet.row[g], 0)
+            fill(self.problem.views[o].tables, self.problem.options[o], fleet, g, fleet.row[g], 0)
 
     def shortage(self) -> str:
-        """Return one line about the unplaced items."""
+        """Return the number of unplaced items and the pool, as the reason for a missing plan."""
         pool = ", ".join(
             f"{'any number of' if pool.count is None else pool.count} {pool.type.name}"
-            for pool in self.market.instance.gpus
+            for pool in self.problem.instance.gpus
         )
-        return f"{len(self.waiting)} of {len(self.market.items.workload)} do not fit on {pool}"
+        return f"{len(self.waiting)} of {len(self.problem.items.workload)} workloads (or parts) do not fit on {pool}"
 
 
-def tiny_market() -> PlacementMarket:
-    """Return the market of the tiny instance, for loading kernels."""
+def order_waiting(placement: Placement, random: np.random.Generator, noise: float) -> None:
+    """Order the waiting items: large before small, under ``goodput`` by decreasing requests per share.
+
+    Logarithmic noise of standard deviation ``noise`` changes the order; 0 leaves the exact order and ties unchanged.
+    """
+    problem, items = placement.problem, placement.waiting
+    key = problem.size[items]
+    if problem.instance.objective is Objective.GOODPUT:
+        key = problem.items.rate_rps[items] / key
+    if noise > 0.0:
+        key = key * np.exp(noise * random.standard_normal(len(items)))
+    placement.waiting = items[np.argsort(-key, kind="stable")]
+
+
+def greedy_placement(instance: Instance, random: np.random.Generator, start: Plan | None = None) -> Placement:
+    """Place the slots of the start plan, then the other items, largest first."""
+    views = [View.of(instance, pool.type) for pool in instance.gpus]
+    problem = PlacementProblem.of(views, whole_items(views) if start is None else items_of(start, views))
+    placement = Placement.empty(problem)
+    if start is not None:
+        placement.take_over(start)
+    order_waiting(placement, random, noise=0.0)
+    placement.insert(problem.cheapest_first(), random)
+    return placement
+
+
+def tiny_problem() -> PlacementProblem:
+    """Return the items of the tiny instance and their options, on which kernels are loaded."""
     instance = tiny_instance(Objective.COST)
     view = View.of(instance, instance.gpus[0].type)
-    return PlacementMarket.of([view], whole_items([view]))
+    return PlacementProblem.of([view], whole_items([view]))
 
 
 def warm_placement() -> None:
     """Run the kernels once on a tiny instance, so that they are loaded before time is measured."""
     random = np.random.default_rng(0)
-    placement = Placement.empty(tiny_market())
+    placement = Placement.empty(tiny_problem())
     placement.insert([0], random)
     placement.take_out(0, random)

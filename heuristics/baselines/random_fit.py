@@ -6,15 +6,14 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Outcome, Run, Status
-from heuristics.baselines.improvement import order_waiting
-from heuristics.baselines.placement import Placement, PlacementMarket, warm_placement
+from heuristics.baselines.placement import Placement, PlacementProblem, order_waiting, warm_placement
 from heuristics.options import whole_items
 from heuristics.packing import UnservableError
 from instances import Instance, Objective, Plan
 from instances.view import View
 
 FIRST_NOISE = 4.0
-"""Noise on the sizes that order the second draw from large to small; draw n has this over n - 1."""
+"""Noise on the sizes in the second draw, which is ordered from large to small; draw n has this divided by n - 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +51,11 @@ class RandomFit:
         random = np.random.default_rng(run.seed)
         views = [View.of(instance, pool.type) for pool in instance.gpus]
         try:
-            market = PlacementMarket.of(views, whole_items(views))
+            problem = PlacementProblem.of(views, whole_items(views))
         except UnservableError as why:
             return Outcome(Status.INFEASIBLE, reason=str(why))
         for draw in range(1, max(1, run.work_left(0, self.draws)) + 1):
-            placement = Placement.empty(market)
+            placement = Placement.empty(problem)
             random.shuffle(placement.waiting)
             if draw > 1:
                 order_waiting(placement, random, FIRST_NOISE / (draw - 1))

@@ -6,38 +6,27 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from bench.api import Outcome, Run
 from heuristics.gpulet.elastic_partitioning import find_best_fit, max_efficient_partition, min_required_partition
 from heuristics.gpulet.moves import give, revert_split, split
-from heuristics.gpulet.pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
+from heuristics.gpulet.pools import CuttingScheduler, terms_of
 from heuristics.gpulet.state import Gpulets, GpuletTerms, capacity_rps, neighbour_of
-from instances import Instance, Objective
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 from instances.view import View
 
 
 @njit(cache=True)
-def fit_spatially(
+def _fit_spatially(
     tables: Tables, terms: GpuletTerms, gpulets: Gpulets, order: Ints, floor_units: Ints, rest_rps: Floats
 ) -> None:
-    """Give every workload gpulets of its own until it is served; the unserved rates remain in ``rest_rps``.
+    """Give every workload gpulets of its own until its rate in ``rest_rps`` is served, or no gpulet serves more of it.
 
-    Parameters
-    ----------
-    tables, terms, gpulets
-        Tables of the GPU type, demands of the workloads, and the GPUs, which are split.
-    order
-        Order in which the workloads are placed.
-    floor_units
-        Least share of each workload, even if less serves its remaining rate, shape (workloads,).
-    rest_rps
-        Rates to serve, shape (workloads,).
+    A gpulet of workload w has at least ``floor_units[w]``, even if less serves its remaining rate.
     """
     progress = True
     while progress:
         progress = False
-        for m in order:  # repeated for workloads that lost rate to later neighbours
+        for m in order:  # repeated for workloads that lost rate because of later neighbours
             while rest_rps[m] > 0.0:
                 if not _place(tables, terms, gpulets, m, floor_units[m], rest_rps):
                     return
@@ -63,7 +52,7 @@ def _place(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, m: int, floor: 
 
 
 @dataclass(frozen=True, slots=True)
-class GreedyBestFit:
+class GreedyBestFit(CuttingScheduler):
     """Greedy best fit: the least share that serves the rate, on the gpulet that fits it best, without turns.
 
     A workload first fills whole GPUs if one is not enough. Workloads are placed by decreasing share; the paper does not
@@ -76,18 +65,9 @@ class GreedyBestFit:
     """
 
     name: ClassVar[str] = "greedy-best-fit"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
     own_model: ClassVar[bool] = True
 
     interference: bool = False
-
-    def warm(self) -> None:
-        """Load the compiled kernels."""
-        warm_cutting(self.cut)
-
-    def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan that serves all workloads."""
-        return cut_pools(instance, run, self.cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
@@ -98,12 +78,12 @@ class GreedyBestFit:
         gpulets = Gpulets.undivided(gpus, view.tables.share_units)
         rest_rps = view.rate_rps.copy()
         order = np.argsort(-rest_rps / full_rps, kind="stable")
-        fit_spatially(view.tables, terms, gpulets, order, np.zeros_like(order), rest_rps)
+        _fit_spatially(view.tables, terms, gpulets, order, np.zeros_like(order), rest_rps)
         return None if rest_rps.any() else gpulets
 
 
 @dataclass(frozen=True, slots=True)
-class GuidedSelfTuning:
+class GuidedSelfTuning(CuttingScheduler):
     """Guided self-tuning: each model's most efficient share, or more if its rate needs more, without turns.
 
     The original GSLICE searches share and batch at run time. The paper gives it the profiled latencies and the most
@@ -112,16 +92,7 @@ class GuidedSelfTuning:
     """
 
     name: ClassVar[str] = "guided-self-tuning"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
     own_model: ClassVar[bool] = True
-
-    def warm(self) -> None:
-        """Load the compiled kernels."""
-        warm_cutting(self.cut)
-
-    def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan that serves all workloads."""
-        return cut_pools(instance, run, self.cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
@@ -130,5 +101,5 @@ class GuidedSelfTuning:
         efficient = np.array([max_efficient_partition(view, terms, w) for w in order.tolist()], dtype=np.int64)
         gpulets = Gpulets.undivided(gpus, view.tables.share_units)
         rest_rps = view.rate_rps.copy()
-        fit_spatially(view.tables, terms, gpulets, order, efficient, rest_rps)
+        _fit_spatially(view.tables, terms, gpulets, order, efficient, rest_rps)
         return None if rest_rps.any() else gpulets

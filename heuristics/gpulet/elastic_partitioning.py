@@ -7,11 +7,9 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from bench.api import Outcome, Run
 from heuristics.gpulet.moves import give, give_most, put, restore, revert_split, snapshot, split
-from heuristics.gpulet.pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
+from heuristics.gpulet.pools import CuttingScheduler, terms_of
 from heuristics.gpulet.state import Gpulets, GpuletTerms, capacity_rps, neighbour_of, settle
-from instances import Instance, Objective
 from instances.arrays import Flags, Floats, Ints
 from instances.tables import Tables
 from instances.view import View
@@ -28,7 +26,7 @@ class Variant(StrEnum):
 
 
 class RemainingGpulets(StrEnum):
-    """Gpulets that "remain" in the while condition of the ATC paper (line 4)."""
+    """Meaning of "remaining gpulets" in the while condition of the ATC paper (line 4)."""
 
     ANY = "any"
     FREE_GPULETS = "free-gpulets"
@@ -57,16 +55,7 @@ def max_efficient_partition(view: View, terms: GpuletTerms, workload: int) -> in
     """Return ``p_eff`` in units: the knee of the served rate over the share (gpulet, arXiv'21 and ATC'22, Sec. 4.3).
 
     The points of the curve are the permitted shares. If every unit is permitted, they are the shares that the papers
-    profile, because from one unit to the next the curve follows the steps of the batch.
-
-    Parameters
-    ----------
-    view
-        The instance as seen from one GPU type.
-    terms
-        Demands of the workloads.
-    workload
-        Position in the instance.
+    profile, because between neighbouring units the curve has steps where the batch changes.
     """
     most = view.tables.share_units
     shares = np.array(view.gpu.allowed_shares or [round(most * pct / 100) for pct in PROFILED_PCT], dtype=np.int64)
@@ -88,16 +77,8 @@ def min_required_partition(tables: Tables, terms: GpuletTerms, workload: int, ra
 def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
     """Return the free gpulet that fits ``p_ideal`` best, -1 if no gpulet is free.
 
-    That is the smallest of at least that size, or the largest if all are smaller.
-
-    Parameters
-    ----------
-    gpulets
-        Gpulets; those without slots are free.
-    ideal
-        Share in units.
-    tried
-        Gpulets to exclude, shape (gpulets,).
+    That is the smallest of at least ``ideal`` units, or the largest if all are smaller. Gpulets without slots are free.
+    Those marked in ``tried``, shape (gpulets,), are excluded.
     """
     best = -1
     for i in range(len(gpulets.units)):
@@ -114,10 +95,10 @@ def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
 def temporal_merge(
     tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats
 ) -> bool:
-    """Serve the rest of a workload by turns, in an allocated gpulet or with its slots moved to the free gpulet ``i``.
+    """Serve the rest of a workload in turns with the slots of an allocated gpulet; return whether that was possible.
 
-    Allocated gpulets are tried from the smallest on, each before a larger gpulet ``i``. Without a free gpulet ``i`` is
-    -1.
+    Allocated gpulets are tried from the smallest on. If one cannot serve the rest and the free gpulet ``i`` is larger,
+    its slots and the workload move to ``i`` if they fit there. Without a free gpulet ``i`` is -1.
     """
     for units in tables.permitted:
         for a in range(len(gpulets.units)):
@@ -160,27 +141,16 @@ def _partition(
     any_turns: bool,
     rest_rps: Floats,
 ) -> None:
-    """Serve every workload; the unserved rates remain in ``rest_rps``.
+    """Serve the rates in ``rest_rps``, in which the unserved ones remain.
 
-    Parameters
-    ----------
-    tables, terms, gpulets
-        Tables of the GPU type, demands of the workloads, and the GPUs, which are split.
-    order
-        Order in which the workloads are served.
-    efficient
-        ``p_eff`` in units, shape (workloads,).
-    whole_rps
-        Rate that ``p_req`` is computed for, shape (workloads,); 0 for the unserved rate.
-    any_turns
-        Whether turns are tried when no free gpulet serves the workload.
-    rest_rps
-        Rates to serve, shape (workloads,).
+    ``efficient`` has the ``p_eff`` of each workload. ``p_req`` is computed for ``whole_rps``, or for the unserved rate
+    where that is 0. With ``any_turns``, turns are also tried if no free gpulet serves the workload.
     """
     progress = True
     while progress:
         progress = False
-        for m in order:  # atc22 line 3, arxiv line 5; repeated for workloads that lost rate to later neighbours
+        # atc22 line 3, arxiv line 5; repeated for workloads that lost rate because of later neighbours
+        for m in order:
             while rest_rps[m] > 0.0:  # atc22 line 4, arxiv line 8
                 # atc22 line 7, arxiv line 10
                 asked_rps = whole_rps[m] if whole_rps[m] > 0.0 else rest_rps[m]
@@ -225,16 +195,16 @@ def _allocate(
 
 
 @dataclass(frozen=True, slots=True)
-class ElasticPartitioning:
+class ElasticPartitioning(CuttingScheduler):
     """Elastic partitioning (gpulet ATC'22, Algorithm 1; gpulet arXiv'21, Algorithm 1).
 
     Each workload receives gpulets until its rate is served. Their size is the most efficient share, or the least share
     that serves the remaining rate if that is smaller. A gpulet is the smallest free one that is large enough, or part
     of a new GPU split in two. A remainder that needs no gpulet of its own takes turns with others where possible.
 
-    The papers leave three cases open. A rate that a new neighbour costs a workload is served elsewhere. If all free
-    gpulets are too small, the largest is taken. If none is free, turns are still tried, for a part of the rate too.
-    ``docs/deviations.md`` lists these choices.
+    The papers leave three cases open. If a new neighbour reduces the rate of a workload, the lost rate is served
+    elsewhere. If all free gpulets are too small, the largest is taken. If none is free, turns are still tried, for a
+    part of the rate too. ``docs/deviations.md`` lists these choices.
 
     Attributes
     ----------
@@ -252,20 +222,11 @@ class ElasticPartitioning:
     """
 
     name: ClassVar[str] = "elastic-partitioning"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
 
     variant: Variant = Variant.ATC22
     interference: bool = True
     second_pass: bool = False
     turns: RemainingGpulets = RemainingGpulets.ANY
-
-    def warm(self) -> None:
-        """Load the compiled kernels."""
-        warm_cutting(self.cut)
-
-    def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan that serves all workloads."""
-        return cut_pools(instance, run, self.cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""

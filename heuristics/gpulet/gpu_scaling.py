@@ -27,8 +27,8 @@ _RULES: dict[str, Cut] = {
 class GpuScaling:
     """GPU scaling (gpulet ATC'22, Algorithm 2): a rule with as many GPUs as before, then with one more at a time.
 
-    The number of GPUs starts from the given start plan (the last period) and is limited by the pool. Without a start
-    plan it starts from the GPUs that the rule uses on the whole pool, and falls by one while all workloads are still
+    The number of GPUs starts at that of the start plan (the last period) and is limited by the pool. Without a start
+    plan it starts at the number that the rule uses on the whole pool, and falls by one while all workloads are still
     served.
 
     Attributes
@@ -65,19 +65,15 @@ class GpuScaling:
         def shrunk(view: View, limit: int) -> Gpulets | None:
             least, found, fewer = least_gpus(view), None, rule(view, limit)
             while fewer is not None:
-                found, gpus = fewer, _in_use(fewer)
+                found, gpus = fewer, int(np.count_nonzero(fewer.slots[::2] + fewer.slots[1::2]))  # those in use
                 fewer = rule(view, gpus - 1) if gpus > least and run.remaining_s > 0.0 else None
             return found
 
         return cut_pools(instance, run, grown if used else shrunk)
 
 
-def _in_use(gpulets: Gpulets) -> int:
-    return int(np.count_nonzero(gpulets.slots[::2] + gpulets.slots[1::2]))
-
-
 def least_gpus(view: View) -> int:
-    """Return a lower bound on the number of GPUs: every share counts as the most efficient one without interference."""
+    """Return a lower bound on the number of GPUs: every unit serves as much as in the most efficient share alone."""
     shares = view.tables.permitted
     per_unit = (terms_of(view, interference=False).alone_rps[:, shares] / shares).max(axis=1, initial=0.0)
     if np.any(per_unit <= 0.0):

@@ -11,9 +11,9 @@ from numba import njit
 from bench.api import Outcome, Run
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, Variant
 from heuristics.gpulet.moves import give, give_most, restore, snapshot, split
-from heuristics.gpulet.pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
+from heuristics.gpulet.pools import CuttingScheduler, cut_pools, terms_of, warm_cutting
 from heuristics.gpulet.state import Gpulets, GpuletTerms, capacity_rps, load, neighbour_of
-from instances import Instance, Objective
+from instances import Instance
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 from instances.view import View
@@ -65,7 +65,7 @@ def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floa
 
 @njit(cache=True)
 def _like_an_earlier_one(gpulets: Gpulets, i: int) -> bool:
-    """Return whether an earlier gpulet has the same size and free rest, with an equal neighbour (symmetry breaking)."""
+    """Return whether a gpulet before ``i`` is like it: equal sizes of both and of their neighbours, on empty GPUs."""
     if gpulets.slots[i] > 0 or gpulets.slots[i ^ 1] > 0:
         return False
     for j in range(i):
@@ -80,7 +80,7 @@ def _like_an_earlier_one(gpulets: Gpulets, i: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Ideal:
+class Ideal(CuttingScheduler):
     """Search over all layouts: each GPU whole or split in two, each layout with a search over assignments.
 
     A GPU is whole or split 2:8, 4:6 or 5:5. The search starts with the plans of elastic partitioning, second pass
@@ -98,8 +98,6 @@ class Ideal:
     """
 
     name: ClassVar[str] = "ideal"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
-
     work_unit: ClassVar[str] = "gpulets tried"
 
     interference: bool = True

@@ -70,7 +70,7 @@ def revert_split(tables: Tables, gpulets: Gpulets, i: int) -> None:
 
 @njit(cache=True)
 def put(gpulets: Gpulets, i: int, workload: int, rate_rps: float) -> bool:
-    """Add a rate to the workload's slot in gpulet ``i``, or add a slot if there is room; batches are not settled."""
+    """Add a rate to the workload's slot in gpulet ``i``, or add a slot if there is room; batches stay as they are."""
     for s in range(gpulets.slots[i]):
         if gpulets.workload[i, s] == workload:
             gpulets.rate_rps[i, s] += rate_rps
@@ -84,17 +84,11 @@ def put(gpulets: Gpulets, i: int, workload: int, rate_rps: float) -> bool:
 
 
 @njit(cache=True)
-def make_room(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> tuple[bool, int, float]:
-    """Settle the GPU of ``i``, if necessary by reducing the neighbour's largest slot.
+def _make_room(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> tuple[bool, int, float]:
+    """Settle the GPU of ``i``, if necessary by reducing the rate of the neighbour's largest slot.
 
-    Returns
-    -------
-    settled : bool
-        Whether that was possible; if not, the state of the GPU is invalid.
-    workload : int
-        Workload of the reduced slot, -1 if none.
-    lost_rps : float
-        Rate that the slot loses.
+    Return whether that was possible (if not, the state of the GPU is invalid), the workload of the reduced slot (-1
+    without one), and the rate that it loses.
     """
     if settle(tables, terms, gpulets, i):
         return True, -1, 0.0
@@ -121,17 +115,9 @@ def give(
 ) -> bool:
     """Let gpulet ``i`` serve ``rate_rps`` of a workload, by turns if it has other slots; if it cannot, change nothing.
 
-    A neighbour may lose rate. The loss must be less than what a free gpulet ``i`` can serve, or less than half of the
-    gain if ``i`` has slots; this guarantees termination. Both are relative to what a whole GPU serves.
-
-    Parameters
-    ----------
-    tables, terms, gpulets
-        Tables of the GPU type, demands of the workloads, and the state, which is changed.
-    i, workload, rate_rps
-        Gpulet, workload, and rate to serve.
-    rest_rps
-        Unserved rate of each workload; updated.
+    The neighbour's largest slot may lose rate, which is added to the unserved rates ``rest_rps``. The loss must be less
+    than the rate that a free gpulet ``i`` can serve, or than half of ``rate_rps`` if ``i`` has slots; this guarantees
+    termination. Loss and gain are compared as fractions of the rates that a whole GPU serves.
     """
     if rate_rps > (1.0 - load(terms, gpulets, i)) * terms.alone_rps[workload, gpulets.units[i]] * (1.0 + SLACK):
         return False
@@ -141,7 +127,7 @@ def give(
         beside = neighbour_of(tables, terms, gpulets, i)
         gain_rps = capacity_rps(tables, terms, workload, gpulets.units[i], beside)
     if put(gpulets, i, workload, rate_rps):
-        settled, loser, lost_rps = make_room(tables, terms, gpulets, i)
+        settled, loser, lost_rps = _make_room(tables, terms, gpulets, i)
         if settled and (
             loser < 0
             or lost_rps * terms.alone_rps[workload, tables.share_units]

@@ -1,6 +1,8 @@
 """Scheduler around a rule that splits GPUs into gpulets: GPU types, pools and objectives."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,8 +13,6 @@ from instances import SCALE_STEP, Gpulet, GpuPool, Instance, Objective, PlacedGp
 from instances.continuous import CONTINUOUS
 from instances.view import View
 
-OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.SCALE})
-
 DOUBLINGS = 3
 """Number of times the GPUs are doubled if the pool has no limit."""
 
@@ -20,8 +20,28 @@ Cut = Callable[[View, int], Gpulets | None]
 """Type of a rule: (view, available GPUs) to gpulets that serve every workload, or ``None``."""
 
 
+@dataclass(frozen=True, slots=True)
+class CuttingScheduler:
+    """Base of the schedulers that split GPUs into gpulets by the rule ``cut``."""
+
+    name: ClassVar[str]
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.SCALE})
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_cutting(self.cut)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return a plan that serves all workloads."""
+        return cut_pools(instance, run, self.cut)
+
+    def cut(self, view: View, gpus: int) -> Gpulets | None:
+        """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
+        raise NotImplementedError
+
+
 def terms_of(view: View, interference: bool) -> GpuletTerms:
-    """Return the demands of the instance of ``view``."""
+    """Return the demands of the workloads of ``view``."""
     terms = GpuletTerms(view.model, view.slo_ms, view.instance.latency_buffer, interference, np.zeros((0, 0)))
     return terms._replace(alone_rps=alone_rps(view.tables, terms))
 
@@ -29,11 +49,11 @@ def terms_of(view: View, interference: bool) -> GpuletTerms:
 def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
     """Apply the rule to each GPU type alone; return the cheapest plan, or under ``scale`` that of the largest scale.
 
-    Rates are served as given and not exceeded, under ``capacity`` too.
+    Workloads are served at their own rates, under ``capacity`` too.
     """
     if not instance.takes_turns:
         rule = CONTINUOUS if instance.services else instance.slo_rule
-        reason = f"duty cycles give no guarantee under {rule}: batches that take turns have no bound there"
+        reason = f"duty cycles give no guarantee under {rule}: the latency of batches that take turns is unknown"
         return Outcome(Status.UNKNOWN, reason=reason)
     if instance.objective is Objective.SCALE:
         return _largest_scale(instance, run, cut)
@@ -81,7 +101,7 @@ def _offer(pool: GpuPool) -> str:
 
 
 def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:
-    """Apply the rule to the GPUs of the pool; without a limit, first to as many as undivided GPUs would need."""
+    """Apply the rule to the GPUs of the pool; without a limit, first to as many as workloads need without sharing."""
     if pool.count is not None:
         return cut(view, pool.count)
     full_rps = terms_of(view, interference=True).alone_rps[:, view.tables.share_units]
@@ -95,7 +115,7 @@ def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:
 def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
     """Return the GPUs in use as GPUs of a plan.
 
-    A gpulet with one slot needs no duty cycle: batches collected within one also meet every other analytic rule.
+    A gpulet with one slot needs no duty cycle: its batches, collected within a cycle, meet every other analytic rule.
     """
     workloads = view.instance.workloads
     gpus = []
@@ -103,13 +123,8 @@ def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
         cut = []
         for i in (g, g + 1):
             slots = tuple(
-                Slot(workloads[w].id, b, r)
-                for w, b, r in zip(
-                    gpulets.workload[i, : gpulets.slots[i]].tolist(),
-                    gpulets.batch[i, : gpulets.slots[i]].tolist(),
-                    gpulets.rate_rps[i, : gpulets.slots[i]].tolist(),
-                    strict=True,
-                )
+                Slot(workloads[gpulets.workload[i, s]].id, int(gpulets.batch[i, s]), float(gpulets.rate_rps[i, s]))
+                for s in range(gpulets.slots[i])
             )
             if slots:
                 cycle = float(gpulets.cycle_ms[i]) if len(slots) > 1 else None

@@ -7,16 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from bench.api import Outcome, Run
-from heuristics.gpulet.pools import OBJECTIVES, cut_pools, terms_of, warm_cutting
+from heuristics.gpulet.pools import CuttingScheduler, terms_of
 from heuristics.gpulet.state import ALONE, MOST_SLOTS, SLACK, Gpulets, inference_ms
-from instances import Instance, Objective
 from instances.arrays import Floats
 from instances.view import View
 
 
 class Rest(StrEnum):
-    """Time to collect a batch that counts when the batch of a residual workload is chosen."""
+    """Time that collecting a batch takes, in the choice of the batch of a residual workload."""
 
     BATCH = "batch"
     WAIT = "wait"
@@ -24,14 +22,14 @@ class Rest(StrEnum):
 
 @dataclass(slots=True)
 class _GpuNode:
-    """GPU or half of one: its duty cycle, and the (workload, batch, rate) of each session on it."""
+    """GPU or half of one: its duty cycle, and the (workload, batch, rate) of each session (slot) on it."""
 
     cycle_ms: float
     sessions: list[tuple[int, int, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class SquishyBinPacking:
+class SquishyBinPacking(CuttingScheduler):
     """Squishy bin packing of Nexus: saturated GPUs first, then residual workloads that take turns.
 
     A workload fills as many GPUs as it saturates at its largest batch with ``2 t_inf <= SLO``. Its residual rate gets
@@ -52,18 +50,9 @@ class SquishyBinPacking:
     """
 
     name: ClassVar[str] = "sbp"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
 
     halves: bool = False
     rest: Rest = Rest.BATCH
-
-    def warm(self) -> None:
-        """Load the compiled kernels."""
-        warm_cutting(self.cut)
-
-    def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return a plan that serves all workloads."""
-        return cut_pools(instance, run, self.cut)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
@@ -130,17 +119,13 @@ def _merged(view: View, times_ms: list[Floats], rests: list[_GpuNode], parts: in
     """Return the GPUs on which residual workloads take turns."""
     nodes: list[_GpuNode] = []
     for rest in sorted(rests, key=lambda node: -_occupancy(node, times_ms)):
-        best: tuple[float, int, _GpuNode] | None = None
-        for position, node in enumerate(nodes):
-            together = merge(view, times_ms, node, rest, parts)
-            if together is not None:
-                occupancy = _occupancy(together, times_ms)
-                if best is None or occupancy > best[0]:
-                    best = (occupancy, position, together)
-        if best is None:
-            nodes.append(rest)
+        merged = [(merge(view, times_ms, node, rest, parts), position) for position, node in enumerate(nodes)]
+        fitting = [(node, position) for node, position in merged if node is not None]
+        if fitting:
+            busiest, position = max(fitting, key=lambda each: _occupancy(each[0], times_ms))
+            nodes[position] = busiest
         else:
-            nodes[best[1]] = best[2]
+            nodes.append(rest)
     return nodes
 
 
@@ -149,7 +134,10 @@ def _occupancy(node: _GpuNode, times_ms: list[Floats]) -> float:
 
 
 def merge(view: View, times_ms: list[Floats], one: _GpuNode, other: _GpuNode, parts: int = 1) -> _GpuNode | None:
-    """Return both on one part of a GPU in the shorter of their cycles, with batches shrunk to those collected in it."""
+    """Return one node with the sessions of both, or ``None`` if they do not fit on one of ``parts`` of a GPU.
+
+    Its cycle is the shorter of the two, and its batches are those that are collected in this cycle.
+    """
     cycle = min(one.cycle_ms, other.cycle_ms)
     sessions = [
         (w, max(1, math.ceil(rate * cycle / 1000.0 * (1.0 - SLACK))), rate)

@@ -16,11 +16,10 @@ MOST_SLOTS = 8
 """Largest number of slots of a gpulet."""
 
 SETTLING_ROUNDS = 8
-"""Rounds in which two neighbours adapt their batches to each other before they count as infeasible."""
+"""Rounds in which the batches of two neighbours are adapted to each other before they count as infeasible."""
 
 Neighbour = tuple[int, float, float, float]
-"""Other gpulet of a GPU: 1 or 0 gpulets, and the largest L2, DRAM and power demand of its slots."""
-
+"""Other gpulet of a GPU: 1 if it has slots, else 0, and the largest L2, DRAM and power demand of its slots."""
 
 ALONE: Neighbour = (0, 0.0, 0.0, 0.0)
 
@@ -32,14 +31,11 @@ class GpuletTerms(NamedTuple):
     ----------
     model
         Row of each workload in the tables.
-    slo_ms
-        Latency SLO of each workload.
     latency_buffer
         Factor on every predicted latency.
-    interference
-        Whether interference is considered.
     alone_rps
-        Rate that each workload's own gpulet serves on an otherwise empty GPU, shape (workloads, share units + 1).
+        Largest rate of each workload in a gpulet of its own at each share, on an otherwise empty GPU, shape
+        (workloads, share units + 1).
     """
 
     model: Ints
@@ -50,7 +46,7 @@ class GpuletTerms(NamedTuple):
 
 
 class Gpulets(NamedTuple):
-    """State of all gpulets; 2g and 2g + 1 belong to GPU g. Shapes are (gpulets,) and (gpulets, most slots).
+    """State of all gpulets; 2g and 2g + 1 belong to GPU g. Arrays have shape (gpulets,) unless stated.
 
     Attributes
     ----------
@@ -59,9 +55,7 @@ class Gpulets(NamedTuple):
     slots
         Number of slots.
     workload, batch, rate_rps
-        Workload, batch and rate of each slot.
-    cycle_ms
-        Duty cycle.
+        Those of each slot, shape (gpulets, most slots).
     """
 
     units: Ints
@@ -89,7 +83,7 @@ class Gpulets(NamedTuple):
 
 @njit(cache=True)
 def neighbour_of(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> Neighbour:
-    """Return the interference from the other gpulet of the GPU of gpulet ``i``."""
+    """Return the demands of the other gpulet of the GPU of ``i``; zeros if interference is off."""
     other = i ^ 1
     l2 = dram = power = 0.0
     if not terms.interference or gpulets.slots[other] == 0:
@@ -139,7 +133,7 @@ def alone_rps(tables: Tables, terms: GpuletTerms) -> Floats:
 
 @njit(cache=True)
 def load(terms: GpuletTerms, gpulets: Gpulets, i: int) -> float:
-    """Return the least busy fraction of gpulet ``i``: above 1 its slots cannot take turns."""
+    """Return a lower bound on the busy fraction of gpulet ``i``: above 1 its slots cannot take turns."""
     busy = 0.0
     for s in range(gpulets.slots[i]):
         busy += gpulets.rate_rps[i, s] / terms.alone_rps[gpulets.workload[i, s], gpulets.units[i]]
@@ -161,19 +155,13 @@ def duty_cycle_ms(
 
     In a cycle of D ms a slot collects ``b = ceil(r D / 1000)`` requests. All batches must fit into the cycle, and each
     must end within the SLO of its first request: ``sum t_inf <= D``, ``D + t_inf <= SLO``. Between two cycles at which
-    some batch grows, the longest cycle is best. Among these candidates the cycle with the smallest busy fraction is
+    some batch grows, the longest cycle is best. Of these candidates, the cycle with the smallest busy fraction is
     taken.
 
     Parameters
     ----------
-    tables, terms
-        Tables of the GPU type, and demands of the workloads.
     workload, rate_rps
         Workloads and rates of the slots; the first ``count`` entries are used.
-    count, units
-        Number of slots, and share of the gpulet.
-    beside
-        Interference from the other gpulet.
     batch
         Output: batch of each slot.
     """
@@ -211,12 +199,8 @@ def cycles(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool
 def settle(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool:
     """Determine batches and duty cycles of both gpulets of the GPU of ``i`` at their rates.
 
-    Returns
-    -------
-    bool
-        Whether both gpulets are feasible; if not, batches and cycles are invalid.
+    Return whether both gpulets are feasible; if not, batches and cycles are invalid.
     """
-    memory_mib = 0.0
     trial = np.empty(MOST_SLOTS, dtype=np.int64)
     for _ in range(SETTLING_ROUNDS):
         changed = False
@@ -226,16 +210,8 @@ def settle(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool
             if count == 0:
                 continue
             beside = neighbour_of(tables, terms, gpulets, j)
-            gpulets.cycle_ms[j] = duty_cycle_ms(
-                tables,
-                terms,
-                gpulets.workload[j],
-                gpulets.rate_rps[j],
-                count,
-                gpulets.units[j],
-                beside,
-                trial,
-            )
+            slots = (gpulets.workload[j], gpulets.rate_rps[j], count)
+            gpulets.cycle_ms[j] = duty_cycle_ms(tables, terms, *slots, gpulets.units[j], beside, trial)
             if gpulets.cycle_ms[j] == 0.0:
                 return False
             for s in range(count):

@@ -18,7 +18,7 @@ from instances.tables import Tables
 from instances.view import View
 
 PROFILED_PCT = (10, 20, 40, 50, 60, 80, 100)
-"""Shares at which throughput is profiled; curvature exists at the five inner ones, the paper's five choices."""
+"""Shares at which throughput is profiled; the five inner ones, where a curvature exists, are the paper's choices."""
 
 TRICKLE_RPS = 1e-3
 """Rate so low that only latency limits the budget."""
@@ -34,16 +34,9 @@ MOST_RESIDENTS = 2
 
 
 def most_efficient_share(view: View, model: int) -> int:
-    """Return ``p_eff`` of a model in units: the knee of its throughput at batch 1 over the profiled shares.
+    """Return ``p_eff`` in units of row ``model`` of the tables: the knee of its throughput at batch 1.
 
-    The paper's five choices are the profiled shares that have two neighbours.
-
-    Parameters
-    ----------
-    view
-        The instance as seen from one GPU type.
-    model
-        Row in its tables.
+    The curve is over the profiled shares, or over the permitted ones if only some are.
     """
     tables = view.tables
     most = tables.share_units
@@ -90,7 +83,7 @@ class _Fleet:
     efficient: dict[int, int] = field(default_factory=dict)
 
     def place(self, workload: int) -> float:
-        """Give a workload gpulets until it is served; return the rate that remains unserved."""
+        """Give gpulets to a workload until it is served; return the rate that remains unserved."""
         view, model = self.view, int(self.view.model[workload])
         if model not in self.efficient:
             self.efficient[model] = most_efficient_share(view, model)
@@ -135,7 +128,7 @@ class _Fleet:
             row = int(view.model[other])
             beside_ms = _times_beside_ms(tables, model, units, row, other_batch, other_units)[1:]
             memory_mib = memory_mib + tables.memory_mib[row, other_batch]
-        # The neighbour affects latency only; the throughput is the profiled one
+        # The neighbour affects only the latency; the throughput is that of the profile.
         if rule.by_share:
             served = self._attained(workload, batch, units, rate_rps, capacity_rps, beside_ms)
             possible = (served > 0.0) & (memory_mib <= tables.memory_limit_mib)
@@ -153,7 +146,7 @@ class _Fleet:
     def _attained(
         self, workload: int, batch: Ints, units: int, rate_rps: float, capacity_rps: Floats, times_ms: Floats
     ) -> Floats:
-        """Return the rate of each batch within its budget by share: the largest multiple of ``PART``, 0 for most."""
+        """Return the largest rate, in steps of ``PART``, that any batch serves in time; 0 at batches that do not."""
         own_rps, slo_ms = float(self.view.rate_rps[workload]), float(self.view.slo_ms[workload])
         rates = np.append(np.arange(1, ceil(rate_rps / (PART * own_rps) - ROUNDING)) * PART * own_rps, rate_rps)
         found, low, high = np.zeros(len(batch)), -1, len(rates)
@@ -179,14 +172,14 @@ class GpuLetsPlus:
 
     Workloads are placed by descending rate. Each receives gpulets of its most efficient share until its rate is served:
     the smallest free gpulet that is large enough, or half of a new GPU split in two. The batch just meets the rate. The
-    pair model predicts the newcomer's latency only. The resident's latency and both throughputs are taken from the
-    profile, so its plans violate latency budgets, and the judge reports this.
+    pair model predicts only the latency of the workload that joins. The latency of the resident and both throughputs
+    are taken from the profile. So plans of this rule violate latency budgets, and the judge reports this.
 
-    Times are those of gpulet's own model if the catalogue has its figures, otherwise the instance's. The judge uses the
-    instance's. On iGniter's twelve workloads the rule takes the published 8 GPUs. W9 has 40 %, and W7, W8 and W12,
-    which the paper found violated, are served in part. (W4 has 40 % at batch 2, not the 60 % of the paper.) With
-    iGniter's model it would take 9: there, ResNet-50 at 40 % and batch 9 takes 15.49 ms instead of 14.75 ms, more than
-    half of W5's SLO of 30 ms, so that W5 needs one more gpulet for its last 8 req/s.
+    Times are those of gpulet's own model if the catalogue has its figures, otherwise those of the instance's model,
+    which the judge always uses. On iGniter's twelve workloads the rule takes the published 8 GPUs. W9 has 40 %. W7, W8
+    and W12, whose SLOs the paper found violated, are served in part. W4 has 40 % at batch 2, not the 60 % of the paper.
+    With iGniter's model the rule would take 9 GPUs: there, ResNet-50 at 40 % and batch 9 takes 15.49 ms instead of
+    14.75 ms. That is more than half of W5's SLO of 30 ms, so W5 needs one more gpulet for its last 8 req/s.
     """
 
     name: ClassVar[str] = "gpu-lets+"
@@ -210,7 +203,7 @@ class GpuLetsPlus:
                 if missing > 0.0:
                     asked = instance.workloads[workload]
                     reasons.append(
-                        f"{asked.id}: {missing:g} of {asked.rate_rps:g} req/s find no gpulet on {pool.type.name}"
+                        f"{asked.id}: no gpulet on {pool.type.name} serves {missing:g} of its {asked.rate_rps:g} req/s"
                     )
                     break
             else:

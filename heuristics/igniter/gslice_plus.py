@@ -18,10 +18,10 @@ from instances.view import View
 class GslicePlus:
     """iGniter's placement, then rounds of self-tuning (GSLICE, Dhakal et al., SoCC 2020; as patched by iGniter).
 
-    In every round each workload observes its own average latency and throughput beside the others. It first multiplies
-    its batch by the ratio of target to observed latency. Then it changes its share by the larger relative gap of
-    latency and throughput. Nothing changes within the band. Neighbours are ignored: shares may exceed 100 % and latency
-    budgets are violated, and the judge reports this.
+    In every round, the average latency and throughput of every workload beside the others are observed. The batch of a
+    workload is multiplied by the ratio of target to observed latency. Its share changes by the larger relative
+    difference of latency and throughput from their targets. Nothing changes within the band. The effect on the
+    neighbours is ignored: shares may exceed 100 %, latency budgets are violated, and the judge reports this.
 
     Attributes
     ----------
@@ -32,7 +32,6 @@ class GslicePlus:
     """
 
     no_services: ClassVar[str] = "it tunes by the latencies and throughputs of whole requests"
-
     name: ClassVar[str] = "gslice+"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY})
     own_model: ClassVar[bool] = True
@@ -81,7 +80,8 @@ class GslicePlus:
         if not (0.0 <= slack <= self.band and 0.0 <= spare <= self.band):
             change = max(abs(target_ms - latency_ms) / latency_ms, abs(throughput_rps - slot.rate_rps) / throughput_rps)
             wanted = units * (1.0 + change if slack < 0.0 or spare < 0.0 else 1.0 - change)
-            units = _permitted(view, wanted)
+            permitted = view.tables.permitted
+            units = int(permitted[np.argmin(np.abs(permitted - wanted))])  # the nearest one
         return replace(gpulet, share_units=units, slots=(replace(slot, batch=batch),))
 
 
@@ -95,9 +95,3 @@ def observed(view: View, gpu: PlacedGpu) -> tuple[list[float], list[float]]:
     gpu_times_ms(view.tables, model, batch, units, len(slots), times_ms)
     latency_ms = times_ms + view.tables.transfer_ms[model, batch]
     return latency_ms.tolist(), (1000.0 * batch / (times_ms + view.tables.exposed_ms[model, batch])).tolist()
-
-
-def _permitted(view: View, units: float) -> int:
-    """Return the nearest permitted share."""
-    permitted = view.tables.permitted
-    return int(permitted[np.argmin(np.abs(permitted - units))])

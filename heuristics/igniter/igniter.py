@@ -15,8 +15,6 @@ from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.view import View
 
-OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
-
 
 @njit(cache=True)
 def _place(
@@ -32,7 +30,8 @@ def _place(
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Place items by Algorithm 1, or each on the first GPU that has room; per-rate arrays have shape (items, rates).
 
-    Without ``aware``, items keep their lower bounds, so the first GPU with room is also the one of least growth.
+    Without ``aware``, interference is ignored: items keep their lower bounds as shares. Then the first GPU with room is
+    also one of least growth.
     """
     items, rates = batch.shape
     most = tables.share_units
@@ -48,7 +47,7 @@ def _place(
     there_units = np.empty(most + 1, dtype=np.int64)
     chosen_units = np.empty(most + 1, dtype=np.int64)
 
-    # The printed g <- 1 leaves GPU 1 empty if the first workload needs all of it; the published plans do not
+    # The printed g <- 1 leaves GPU 1 empty if the first workload needs all of a GPU; the published plans use GPU 1.
     opened = 0
     for w in order:  # line 4
         for c in range(rates):
@@ -122,10 +121,21 @@ def _pack(
 
 
 @dataclass(frozen=True, slots=True)
-class IGniter:
+class _ByPackingKernel:
+    """Base of the schedulers that pack by the kernel of this module."""
+
+    objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_packing(_pack)
+
+
+@dataclass(frozen=True, slots=True)
+class IGniter(_ByPackingKernel):
     """iGniter (Algorithms 1 and 2): each workload on the GPU where shares grow least, at the least feasible shares.
 
-    Under ``cost`` it is the paper's algorithm. The paper has no other objective. Under ``capacity`` the same plan is
+    Under ``cost`` it is the paper's algorithm; the paper has no other objective. Under ``capacity`` the same plan is
     made on the given GPUs, and the spare shares of each are distributed for throughput. Under ``goodput`` a workload
     that fits nowhere at its full rate is tried at 95 %, 90 %, ... of it.
 
@@ -138,14 +148,9 @@ class IGniter:
     """
 
     name: ClassVar[str] = "igniter"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
 
     spend_spare: bool = True
     memory: bool = True
-
-    def warm(self) -> None:
-        """Load the compiled kernels."""
-        warm_packing(_pack)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Pack onto every GPU type of the pool and return the best plan."""
@@ -153,19 +158,14 @@ class IGniter:
 
 
 @dataclass(frozen=True, slots=True)
-class FfdPlus:
+class FfdPlus(_ByPackingKernel):
     """FFD+: every workload at ``r_lower`` on the first GPU with enough free share (iGniter, Sec. 5.1).
 
     Interference is ignored, so its plans violate latency budgets, and the judge reports this.
     """
 
     name: ClassVar[str] = "ffd+"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
     own_model: ClassVar[bool] = True
-
-    def warm(self) -> None:
-        """Load the compiled kernel."""
-        warm_packing(_pack)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Pack onto every GPU type of the pool and return the best plan."""
@@ -173,7 +173,7 @@ class FfdPlus:
 
 
 @dataclass(frozen=True, slots=True)
-class FfdPlusPlus:
+class FfdPlusPlus(_ByPackingKernel):
     """FFD++: first fit with shares raised by ``alloc_gpus`` (iGniter, Sec. 5.3, Fig. 19).
 
     Attributes
@@ -183,13 +183,8 @@ class FfdPlusPlus:
     """
 
     name: ClassVar[str] = "ffd++"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
 
     spend_spare: bool = True
-
-    def warm(self) -> None:
-        """Load the compiled kernel."""
-        warm_packing(_pack)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Pack onto every GPU type of the pool and return the best plan."""

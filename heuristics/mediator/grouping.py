@@ -1,4 +1,4 @@
-"""Scheduler around a rule that groups workloads or best-effort jobs on GPUs."""
+"""Scheduler based on a rule that groups workloads or best-effort jobs on GPUs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +21,6 @@ CAPACITY = 1.0
 Fits = Callable[[list[int]], bool]
 """Type of a test whether these positions fit on one GPU by shares and memory, regardless of utilisation."""
 
-Group = Callable[[Utilisation, Fits], list[list[int]]]
-"""Type of a rule: from a profile and a test to groups of positions; every position is in exactly one group."""
-
 
 def fill_groups(
     opens: Sequence[int], ranked: Callable[[list[int], list[int]], list[int]], fits: Fits
@@ -37,7 +34,7 @@ def fill_groups(
     ranked
         Function that orders the candidates, given the group and the candidates.
     fits
-        Whether a group fits on one GPU. A group of one is always accepted.
+        Test whether a group fits on one GPU. It does not apply to a group of one.
     """
     left = list(opens)
     groups = []
@@ -46,7 +43,7 @@ def fill_groups(
         candidates = list(left)
         while candidates:  # line 9
             for i in ranked(group, candidates):  # lines 10-14
-                candidates.remove(i)  # a candidate that does not fit now fits even less beside more members
+                candidates.remove(i)  # if it does not fit now, it does not fit beside more members
                 if fits([*group, i]):  # line 15
                     group.append(i)  # line 16
                     left.remove(i)
@@ -58,7 +55,7 @@ def fill_groups(
 def fill_by_mean(
     profile: Utilisation, ranked: Callable[[list[int], list[int]], list[int]], fits: Fits
 ) -> list[list[int]]:
-    """Fill groups up to the limit on mean utilisation; the busiest remaining position opens the next (Sec. IV-A)."""
+    """Fill groups up to the limit on mean utilisation; the busiest position left opens the next group (Sec. IV-A)."""
 
     def within(group: list[int]) -> bool:
         return bool(profile.mean[group].sum() <= CAPACITY) and fits(group)
@@ -87,31 +84,27 @@ class Grouping:
 
     def warm(self) -> None:
         """Load the compiled kernels."""
-        warm_grouping(self.groups)
+        warm_packing(_pack_by(self.groups))
+        self.schedule(tiny_instance(Objective.COLOCATION), Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return a plan with one GPU for every group."""
-        return schedule_groups(instance, self.groups, self.spend_spare)
+        if instance.objective is not Objective.COLOCATION:
+            return pack_pools(instance, _pack_by(self.groups), self.spend_spare)
+        found: list[tuple[float, Plan]] = []
+        for pool in instance.gpus:
+            view = View.of(instance, pool.type)
+            groups = self.groups(of_jobs(view, instance.jobs), _memory_test(view, instance.jobs))
+            if pool.count is None or len(groups) <= pool.count:
+                gpus = tuple(_shared_gpu(view, [instance.jobs[i] for i in each]) for each in groups)
+                found.append((pool.type.price_per_hour * len(gpus), Plan(instance.name, gpus)))
+        if not found:
+            return Outcome(Status.UNKNOWN, reason="no GPU type of the pool has enough GPUs for all groups")
+        return Outcome(Status.FEASIBLE, min(found, key=lambda each: each[0])[1])
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
-        """Return the groups of positions; ``fits`` tests whether a group is permitted."""
+        """Return groups of positions, each position in exactly one; ``fits`` tests whether a group is permitted."""
         raise NotImplementedError
-
-
-def schedule_groups(instance: Instance, group: Group, spend_spare: bool) -> Outcome:
-    """Place every group of the workloads or jobs of ``instance`` on a GPU."""
-    if instance.objective is not Objective.COLOCATION:
-        return pack_pools(instance, pack_by(group), spend_spare)
-    found: list[tuple[float, Plan]] = []
-    for pool in instance.gpus:
-        view = View.of(instance, pool.type)
-        groups = group(of_jobs(view, instance.jobs), _memory_test(view, instance.jobs))
-        if pool.count is None or len(groups) <= pool.count:
-            gpus = tuple(_shared_gpu(view, [instance.jobs[i] for i in each]) for each in groups)
-            found.append((pool.type.price_per_hour * len(gpus), Plan(instance.name, gpus)))
-    if not found:
-        return Outcome(Status.UNKNOWN, reason="no GPU type of the pool has enough GPUs for all groups")
-    return Outcome(Status.FEASIBLE, min(found, key=lambda each: each[0])[1])
 
 
 def _memory_test(view: View, jobs: Sequence[Job]) -> Fits:
@@ -130,7 +123,7 @@ def _shared_gpu(view: View, jobs: Sequence[Job]) -> PlacedGpu:
     return PlacedGpu(view.gpu.name, tuple(gpulets))
 
 
-def pack_by(rule: Group) -> Pack:
+def _pack_by(rule: Callable[[Utilisation, Fits], list[list[int]]]) -> Pack:
     """Return the packing rule that gives each group a GPU, and its members the least shares within their budgets.
 
     If the pool is too small, the groups that serve the most requests are placed.
@@ -174,9 +167,3 @@ def pack_by(rule: Group) -> Pack:
         return chosen, resident, units, residents
 
     return pack
-
-
-def warm_grouping(group: Group) -> None:
-    """Run a rule once on tiny instances, so that its kernels are loaded before time is measured."""
-    warm_packing(pack_by(group))
-    schedule_groups(tiny_instance(Objective.COLOCATION), group, spend_spare=False)

@@ -11,20 +11,15 @@ from instances.arrays import Floats
 
 
 def con_score(metrics: Floats, standardise: bool = False) -> Floats:
-    """Return ConScore of every pair: the distance between their low-level profiles (MediatorDNN, Algorithm 1).
+    """Return ConScore of every pair, the distance of their profiles (MediatorDNN, Algorithm 1), shape (jobs, jobs).
 
     Parameters
     ----------
     metrics
         Profile vectors, shape (jobs, metrics).
     standardise
-        Standardise each metric over the jobs first, so that the metric with the largest numbers does not dominate the
-        distance. The paper uses the metrics unchanged.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (jobs, jobs); the diagonal is 0.
+        Standardise each metric over the jobs first. Otherwise, as in the paper, the metric with the largest numbers
+        dominates the distance.
     """
     if standardise and len(metrics):
         deviation = metrics.std(axis=0)
@@ -35,7 +30,7 @@ def con_score(metrics: Floats, standardise: bool = False) -> Floats:
 
 
 def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
-    """Return RUVScore of every pair: the similarity of their utilisation's deviations (MediatorDNN, Algorithm 2).
+    """Return RUVScore of every pair, the similarity of their deviations (MediatorDNN, Algorithm 2), shape (jobs, jobs).
 
     Parameters
     ----------
@@ -44,11 +39,6 @@ def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
     signed
         Take ``RUSD_i - RUSD_j`` as in equation 4, which is largest for the least similar pair. Otherwise take
         ``-|RUSD_i - RUSD_j|``, which pairs the jobs of Fig. 4 as the paper does.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (jobs, jobs); the diagonal is 0.
     """
     difference = deviation[:, None] - deviation[None, :]  # equation 4
     return _standardised(difference if signed else -np.abs(difference))
@@ -57,7 +47,7 @@ def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
 def _standardised(scores: Floats) -> Floats:
     """Standardise each row over the other jobs (equations 2 and 5): mean over N - 1, deviation over N, as printed.
 
-    The result is 0 if all the others are equal.
+    The result is 0 if all the others are equal, and on the diagonal.
     """
     count = len(scores)
     others = ~np.eye(count, dtype=bool)
@@ -132,7 +122,7 @@ class Horus(Grouping):
 
 @dataclass(frozen=True, slots=True)
 class BinPacking(Grouping):
-    """Bin packing by mean utilisation: each GPU takes the busiest that fits; contention and variation do not count."""
+    """Bin packing by mean utilisation: each GPU takes the busiest jobs that fit, without regard to contention."""
 
     name: ClassVar[str] = "bin-packing"
 

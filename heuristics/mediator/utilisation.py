@@ -1,4 +1,4 @@
-"""Utilisation of a share by a workload or job alone: mean and deviation, from a simulation."""
+"""Mean and deviation of the utilisation of a GPU by one workload or job alone, from a simulation."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -35,16 +35,9 @@ class Utilisation(NamedTuple):
 
 @njit(cache=True)
 def busy_fractions(arrivals_ms: Floats, batch: int, service_ms: float, timeout_ms: float, windows: int) -> Floats:
-    """Return the busy fraction of each window of one server that serves the arrivals in batches.
+    """Return the busy fraction of each window of ``WINDOW_MS`` of one server that serves the arrivals in batches.
 
-    Parameters
-    ----------
-    arrivals_ms
-        Nondecreasing arrival times, shape (requests,).
-    batch, service_ms, timeout_ms
-        Settings of the slot; batches start by the rule of ``instances.queueing.next_batch``.
-    windows
-        Number of windows of ``WINDOW_MS``.
+    Arrival times do not decrease. Batches start by the rule of ``instances.queueing.next_batch``.
     """
     busy_ms = np.zeros(windows)
     free_ms, first = 0.0, 0
@@ -94,7 +87,7 @@ def of_jobs(view: View, jobs: Sequence[Job]) -> Utilisation:
 
 
 def largest_batch(gpu: GpuType, job: Job) -> int:
-    """Return a job's largest batch: limited by its requests, the profiled figures and the memory."""
+    """Return the largest batch of a job that its requests, the model's figures and the memory permit; at least 1."""
     model = gpu.models[job.model]
     largest = min(max(job.batches), model.max_batch)
     return max((b for b in range(1, largest + 1) if model.memory_mib(b) <= gpu.memory_mib), default=1)

@@ -1,5 +1,6 @@
-"""Calibrated catalogue entries: shaped like measurements of another GPU, pinned to published points.
+"""Catalogue entries that are computed from other measurements and from published points.
 
-A pinned point is not evidence for the model. ``python -m instances.calibration NAME MEASUREMENTS`` prints the entry
-``t4``, ``rtx2080ti`` or ``a100-inss`` again.
+``t4``, ``rtx2080ti`` and ``a100-inss`` are shaped like another GPU and pinned to published points; these points are
+therefore no evidence for the model. ``a100-llm`` has smoothed measurements. ``python -m instances.calibration NAME
+MEASUREMENTS`` prints an entry.
 """

@@ -1,4 +1,4 @@
-"""Printer of calibrated catalogue entries: ``python -m instances.calibration NAME MEASUREMENTS``."""
+"""Command that prints a computed catalogue entry: ``python -m instances.calibration NAME MEASUREMENTS``."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ ENTRIES = {"t4": lambda _: t4(), "rtx2080ti": rtx2080ti, "a100-inss": a100_inss,
 
 
 def main(arguments: list[str]) -> int:
-    """Print the entry that ``arguments`` name; return the exit code."""
+    """Print the entry with the name in ``arguments``; return the exit code."""
     try:
         if len(arguments) != 2:
             raise InputError(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from instances.arrays import Floats
 from instances.calibration.shapes import Shape, calibrated_model, fit_shape, read_shapes, shaped_profile
@@ -137,10 +138,10 @@ PIN = 0.005
 """Relative tolerance of a pinned point."""
 
 SHAPE = np.array([1.0, 2.0, 1.5, 1.0, 0.1, 0.1])
-"""Prior standard deviations of the logarithms of a shape's parameters; the prior is RaPP's shape, scaled."""
+"""Standard deviations of the prior of the logarithms of a shape's parameters; its mean is RaPP's shape, scaled."""
 
 ROUNDS = 6
-"""Rounds of the fit; each corrects the effects of neighbours and of the model's regression on the shape's times."""
+"""Rounds of the fit; each corrects for the effects of neighbours and of InSS's regression on the shape's times."""
 
 SOURCE = (
     "times shaped like RaPP's on a V100 and pinned to 18 of the 28 points of InSS's Tables 3 and 4"
@@ -199,8 +200,6 @@ def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], 
 
     The scale is free, since RaPP used another GPU and framework.
     """
-    from scipy.optimize import least_squares
-
     points = [point for point in POINTS if point.own.model == name and point.pinned]
     observed = np.array([point.observed_ms for point in points])
     batch = np.array([float(point.own.batch) for point in points])

@@ -1,14 +1,15 @@
 """A100 80 GB with LLaMA 7B and 13B: prefill and decoding passes measured alone by MuxServe, smoothed.
 
-The time of a prefill pass depends on the total tokens of its prompts: passes with the same batch times prompt length
-differ by less than 1.1 % on average. The tables are smoothed so that times rise with tokens, context and batch and fall
-with the share. Along each axis, a smoothed time is the mean of the lowest curve with this property above the times and
-the highest one below them. Larger models are left out, because they were measured only at tensor parallel 2 and above.
+The time of a prefill pass depends on the total tokens of its prompts: passes with equal totals, batch times prompt
+length, differ by less than 1.1 % on average. The tables are smoothed so that times rise with tokens, context and batch
+and fall with the share. Along each axis, a smoothed time is the mean of two monotone curves: the lowest one above the
+times and the highest one below them. Larger models are left out, because they were measured only on several GPUs
+(tensor parallelism).
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ SOURCE = (
 
 
 def a100_llm(measurements: Path) -> GpuType:
-    """Smooth the measurements in the folder ``a100-muxserve``, and measure how well the tables predict left-out ones.
+    """Smooth the measurements in the folder ``a100-muxserve``; the residuals include the errors at left-out ones.
 
     Raises
     ------
@@ -102,54 +103,31 @@ def _fitted(name: str, samples: Sequence[PassSample]) -> LanguageModel:
 
 
 def _smoothed(name: str, samples: Sequence[PassSample]) -> LanguageModel:
+    """Return smoothed tables; a prefill time is the geometric mean of the passes with the same tokens and share."""
     shares = tuple(sorted({one.share_pct for one in samples}))
-    tables = _Tables(name, samples, shares)
-    prefill = rounded(_monotone(tables.prefill()))
-    decode = _monotone(tables.decoding())
+    contexts = tuple(sorted({one.length for one in samples}))
+    batches = tuple(sorted({one.batch for one in samples if one.batch <= LARGEST_BATCH[name]}))
+    prefill = defaultdict[tuple[int, float], list[float]](list)
+    decode: dict[tuple[int, int, float], float] = {}
+    for one in samples:
+        if one.phase == "prefill":
+            prefill[one.batch * one.length, one.share_pct].append(np.log(one.latency_ms))
+        else:
+            decode[one.length, one.batch, one.share_pct] = one.latency_ms
+    tokens = tuple(sorted({n for n, _ in prefill if n <= MOST_PROMPT_TOKENS[name]}))
+    prefill_ms = np.array([[np.exp(np.mean(prefill[n, s])) for s in shares] for n in tokens])
+    decode_ms = np.array([[[decode[c, b, s] for s in shares] for b in batches] for c in contexts])
     return LanguageModel(
         name,
         *PARAMETERS_LAYERS_WIDTH[name],
         shares,
-        tables.tokens,
-        prefill,
-        tables.contexts,
-        tables.batches,
-        tuple(rounded(rows) for rows in decode),
+        tokens,
+        rounded(_monotone(prefill_ms)),
+        contexts,
+        batches,
+        tuple(rounded(rows) for rows in _monotone(decode_ms)),
         Provenance("fitted", SOURCE),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """Geometric means of the measurements of one model in the cells of its grids."""
-
-    name: str
-    samples: Sequence[PassSample]
-    shares: tuple[float, ...]
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        found = {one.batch * one.length for one in self.samples if one.phase == "prefill"}
-        return tuple(sorted(n for n in found if n <= MOST_PROMPT_TOKENS[self.name]))
-
-    @property
-    def contexts(self) -> tuple[int, ...]:
-        return tuple(sorted({one.length for one in self.samples}))
-
-    @property
-    def batches(self) -> tuple[int, ...]:
-        return tuple(sorted({one.batch for one in self.samples if one.batch <= LARGEST_BATCH[self.name]}))
-
-    def prefill(self) -> Floats:
-        found = defaultdict[tuple[int, float], list[float]](list)
-        for one in self.samples:
-            if one.phase == "prefill":
-                found[one.batch * one.length, one.share_pct].append(np.log(one.latency_ms))
-        return np.array([[np.exp(np.mean(found[n, s])) for s in self.shares] for n in self.tokens])
-
-    def decoding(self) -> Floats:
-        own = {(o.length, o.batch, o.share_pct): o.latency_ms for o in self.samples if o.phase == "decoding"}
-        return np.array([[[own[c, b, s] for s in self.shares] for b in self.batches] for c in self.contexts])
 
 
 def _monotone(times_ms: Floats) -> Floats:

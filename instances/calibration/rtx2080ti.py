@@ -3,8 +3,7 @@
 Shapes are RaPP's on a V100, scaled so that the latency of a batch of 32 on the full GPU is half the SLO of Table 3:
 the paper sets its SLOs to twice this latency. Each model has this one pinned point; all other times follow from the
 shape. LeNet, SSD-MobileNet and BERT are not among RaPP's models and take the shapes of AlexNet, MobileNetV2 and
-ResNet-18.
-The utilisations and the five constants of the pair factor are those that gpulet's authors published
+ResNet-18. The utilisations and the five constants of the pair factor are those that gpulet's authors published
 (casys-kaist/glet).
 """
 
@@ -17,9 +16,10 @@ import numpy as np
 from instances.arrays import Floats
 from instances.calibration.shapes import SHARPNESS, Shape, calibrated_model, fit_shape, read_shapes, shaped_profile
 from instances.errors import InputError
-from instances.gpu import GpuType, Hardware, Line, PairFactor, Provenance
+from instances.files import read_text
+from instances.gpu import GpuType, Hardware, PairFactor, Provenance
 from instances.memory import request_bytes
-from instances.performance.solo_fit import rounded
+from instances.performance.solo_fit import demand_line, rounded
 from instances.suites.gpulet import ATC_SLO_MS
 
 SHAPED_LIKE = {
@@ -74,8 +74,8 @@ def rtx2080ti(measurements: Path) -> GpuType:
             solo,
             l2_pct=rounded(l2_pct[None, :])[0],
             dram_pct=rounded(dram_pct[None, :])[0],
-            l2=_line(ability, l2_pct),
-            dram=_line(ability, dram_pct),
+            l2=demand_line(ability, l2_pct),
+            dram=demand_line(ability, dram_pct),
         )
         alphas = (pair.l2_other / 100.0, pair.dram_other / 100.0)
         model = calibrated_model(name, solo, alphas, f"{SOURCE}; shape of {like}")
@@ -123,14 +123,4 @@ def _utilisations(file: Path, name: str) -> tuple[Floats, Floats]:
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
-    try:
-        return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
-    except OSError as error:
-        raise InputError(str(file), f"cannot be read: {error.strerror}") from None
-
-
-def _line(ability: Floats, demand_pct: Floats) -> Line:
-    from scipy.optimize import nnls
-
-    (slope, intercept), _ = nnls(np.column_stack([ability, np.ones_like(ability)]), demand_pct)
-    return float(slope), float(intercept)
+    return list(csv.DictReader(read_text(file).splitlines()))

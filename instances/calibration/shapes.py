@@ -5,20 +5,20 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import Company, DnnModel, Line, Provenance, SoloProfile
 from instances.measurements import SoloSample, read_solo
 from instances.performance.igniter_fit import model_of_times
-from instances.performance.solo_fit import best_span, rounded
+from instances.performance.solo_fit import profile_of_grid, rounded
 
 SHAPES_FILE = Path("v100-rapp") / "solo.csv"
 """Solo measurements of 69 torchvision models, at batches up to 8 and at 20 shares (KontonGu/RaPP)."""
 
-
 SHARPNESS = 8.0
-"""Exponent of the norm that joins launch time and work: the larger, the sharper the transition between both."""
+"""Exponent of the norm of launch time and work: the larger it is, the sharper is the transition between both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,6 @@ class Shape:
         """Return the shape with every time ``factor`` times as long."""
         return Shape.from_logs(self.logs() + np.log(factor) * np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0]))
 
-    def grid(self, batches: Sequence[int], shares_pct: Sequence[float]) -> Floats:
-        """Return the times on a grid, shape (batches, shares)."""
-        return self.times_ms(np.array(batches, dtype=float)[:, None], np.array(shares_pct)[None, :])
-
 
 def read_shapes(measurements: Path) -> dict[str, list[SoloSample]]:
     """Read the samples for ``fit_shape``, by model."""
@@ -86,8 +82,6 @@ def fit_shape(name: str, samples: Sequence[SoloSample]) -> tuple[Shape, float]:
     InputError
         If there are no samples of the model.
     """
-    from scipy.optimize import least_squares
-
     if not samples:
         raise InputError(str(SHAPES_FILE), f'has no rows of "{name}"')
     batch = np.array([s.configuration.batch for s in samples], dtype=float)
@@ -110,25 +104,16 @@ def shaped_profile(
     shape: Shape, batches: Sequence[int], shares_pct: Sequence[float], l2: Line, dram: Line
 ) -> SoloProfile:
     """Return the solo profile of a shape, with demands on the lines ``l2`` and ``dram``."""
-    grid = rounded(shape.grid(batches, shares_pct))
-    full = 1000.0 * np.array(batches) / np.array(grid)[:, -1]
-    return SoloProfile(
-        tuple(batches),
-        tuple(shares_pct),
-        grid,
-        rounded((l2[0] * full + l2[1])[None, :])[0],
-        rounded((dram[0] * full + dram[1])[None, :])[0],
-        l2,
-        dram,
-        best_span(batches, np.array(shares_pct), np.array(grid)),
-    )
+    grid = shape.times_ms(np.array(batches, dtype=float)[:, None], np.array(shares_pct)[None, :])
+    return profile_of_grid(batches, shares_pct, rounded(grid), l2, dram)
 
 
 def calibrated_model(name: str, solo: SoloProfile, alphas: tuple[float, float], source: str) -> DnnModel:
     """Return a model with the profile ``solo`` and the same growths in several performance models.
 
     ``alphas`` are the growths per percent of the neighbours' L2 and DRAM utilisation; ``igniter`` (L2 only), ``inss``
-    and ``hybrid`` use them. Nothing else interferes there: power and kernels are unknown, the co-location factor is 1.
+    and ``hybrid`` use them. These models predict no other interference: power and kernels are unknown and thus 0, and
+    the co-location factor is 1.
     """
     batch, share = np.meshgrid(np.array(solo.batch, dtype=float), np.array(solo.share_pct), indexing="ij")
     origin = Provenance("calibrated", f"{source}; memory: instances/memory.py")

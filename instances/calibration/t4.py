@@ -11,10 +11,10 @@ from instances.performance.solo_fit import rounded
 SLOWER = 2.12
 """Ratio of times on a T4 to times on a V100.
 
-The paper says that the V100 has twice the computing resources; 2.12 gives 15 GPUs."""
+The paper says that the V100 has twice the computing resources; with 2.12, iGniter needs 15 GPUs."""
 
 MEMORY_SLOWER = 3.0
-"""Factor of lower memory bandwidth, and so of higher sensitivity to it (iGniter, Sec. 5.3: 3x)."""
+"""Factor of the lower memory bandwidth, and so of the higher sensitivity to it (iGniter, Sec. 5.3: 3x)."""
 
 POWER_CAP_W = 70.0
 FREQUENCY_MHZ = 1590.0
@@ -28,7 +28,7 @@ SOURCE = (
 
 
 def t4() -> GpuType:
-    """Scale the V100."""
+    """Return the T4, scaled from the V100."""
     v100 = gpu_type("v100")
     hardware, watts = v100.hardware, POWER_CAP_W / v100.hardware.max_power_w
     return replace(
@@ -36,7 +36,7 @@ def t4() -> GpuType:
         name="t4",
         price_per_hour=PRICE_PER_HOUR,
         memory_mib=MEMORY_MIB,
-        # The lost fraction of the frequency per fraction of the power cap stays the same.
+        # Demand beyond the cap by a fraction of it costs the same fraction of the frequency as on the V100.
         hardware=replace(
             hardware,
             idle_power_w=hardware.idle_power_w * watts,
@@ -56,7 +56,7 @@ def _model(model: DnnModel, watts: float) -> DnnModel:
     return replace(
         model,
         k=(SLOWER * k1, SLOWER * k2, SLOWER * k3, k4, SLOWER * k5),
-        # A batch at a share has the V100's utilisation, at fewer requests per second.
+        # A batch at a share has the same utilisation as on the V100, at fewer requests per second.
         power=(slope_w * SLOWER * watts, base_w * watts),
         l2=(slope_l2 * SLOWER, base_l2),
         alpha_cache=MEMORY_SLOWER * model.alpha_cache,

@@ -32,6 +32,7 @@ __all__ = [
     "gpu_type_from_toml",
     "gpu_type_names",
     "gpu_type_to_toml",
+    "known_gpu_type",
     "packaged",
 ]
 
@@ -39,11 +40,11 @@ CATALOGUE_VARIABLE = "GPUSHARE_CATALOGUE"
 """Environment variable with further catalogue files and folders of them, separated as in ``PATH``."""
 
 _MOST_UNITS = 10_000
-"""Largest number of shares and of batches: tables of times have an entry for each."""
+"""Largest number of share units and of batches: tables of times have an entry for each."""
 
 
 def gpu_type_names() -> list[str]:
-    """Return the names of the GPU types in the catalogue, sorted; those of ``GPUSHARE_CATALOGUE`` included."""
+    """Return the names of the GPU types in the catalogue, ``GPUSHARE_CATALOGUE`` included, sorted."""
     return sorted([*_names(), *_added()])
 
 
@@ -54,7 +55,7 @@ def _names() -> tuple[str, ...]:
 
 
 def gpu_type(name: str, where: str = "gpu") -> GpuType:
-    """Return the GPU type called ``name``; the same object every time.
+    """Return the GPU type called ``name``, the same object every time.
 
     Raises
     ------
@@ -66,6 +67,11 @@ def gpu_type(name: str, where: str = "gpu") -> GpuType:
     if name not in _names():
         raise unknown_name(where, "GPU type", name, gpu_type_names())
     return _load(name)
+
+
+def known_gpu_type(name: str) -> GpuType | None:
+    """Return the GPU type called ``name``, or ``None`` if the catalogue has none."""
+    return gpu_type(name) if name in gpu_type_names() else None
 
 
 def packaged(gpu: GpuType) -> bool:
@@ -141,6 +147,7 @@ def _gpu_type(file: FileTable) -> GpuType:
         return replace(like, name=file.text("name"), allowed_shares=file.wholes("allowed_shares"))
     mig = _mig(file.table("mig")) if "mig" in file else None
     models = file.table("models") if mig is None else None
+    language = file.table("language_models") if "language_models" in file else FileTable({}, file.file)
     return GpuType(
         name=file.text("name"),
         share_units=file.whole("share_units", _MOST_UNITS),
@@ -152,12 +159,8 @@ def _gpu_type(file: FileTable) -> GpuType:
         allowed_shares=file.wholes("allowed_shares") if "allowed_shares" in file else None,
         mig=mig,
         pair=file.table("pair").as_numbers(PairFactor) if "pair" in file else None,
-        language_models=_language_models(file.table("language_models")) if "language_models" in file else {},
+        language_models={name: _language_model(name, language.table(name)) for name in language.content},
     )
-
-
-def _language_models(table: FileTable) -> dict[str, LanguageModel]:
-    return {name: _language_model(name, table.table(name)) for name in table.content}
 
 
 def _language_model(name: str, table: FileTable) -> LanguageModel:

@@ -1,4 +1,4 @@
-"""A table of a catalogue file with checked access to its fields; errors name the field and its location."""
+"""Table of a catalogue file with checked access to its fields; errors name the file and the field."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -15,17 +15,7 @@ Built = TypeVar("Built")
 
 @dataclass(frozen=True, slots=True)
 class FileTable:
-    """A table of a catalogue file.
-
-    Attributes
-    ----------
-    content
-        Its fields.
-    file
-        Name of the file.
-    path
-        The keys that lead to it.
-    """
+    """A table of a catalogue file: its fields, the name of the file, and the keys that lead to the table."""
 
     content: Mapping[str, Any]
     file: str

@@ -1,4 +1,4 @@
-"""Writer of catalogue files: one line per row of a table, for reading and comparing."""
+"""Writer of catalogue files: each row of a grid is a line, so that people can read and compare them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,7 @@
 """Reading and writing of instance, plan and catalogue files.
 
-The content is checked here, so code behind this border does not check it again. Like the ledger it uses pydantic;
-import it only where files are read or written.
+The readers check the content, so other code need not check it again. This package loads pydantic; import it only where
+files are read or written.
 """
 
 from pathlib import Path
@@ -9,14 +9,13 @@ from pathlib import Path
 from instances.catalogue import gpu_type_from_toml
 from instances.files.instance import instance_from_json, instance_to_json, read_instance
 from instances.files.models import VERSION, schemas
-from instances.files.plan import embedded_instance, plan_from_json, plan_to_json, read_plan
+from instances.files.plan import plan_from_json, plan_to_json, read_plan
 from instances.files.text import MAX_BYTES, read_json, read_text, read_toml, write_bytes, write_json
 from instances.gpu import GpuType
 
 __all__ = [
     "MAX_BYTES",
     "VERSION",
-    "embedded_instance",
     "instance_from_json",
     "instance_to_json",
     "plan_from_json",
@@ -39,7 +38,7 @@ def read_gpu_type(path: Path) -> GpuType:
     Raises
     ------
     InputError
-        If the file cannot be read or is not a catalogue file; the error names the file, the field and what was
-        expected.
+        If the file cannot be read or is not a catalogue file; the error names the file, the field and the expected
+        value.
     """
     return gpu_type_from_toml(read_toml(path), str(path))

@@ -6,7 +6,7 @@ Beyond the schema, the reader checks that names are known, ids are unique and li
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from graphlib import CycleError, TopologicalSorter
 from numbers import Integral, Real
 from pathlib import Path
@@ -71,7 +71,8 @@ def instance_to_json(instance: Instance, *, frozen: bool = False) -> dict[str, o
 def build_instance(file: InstanceFile, where: str, base: Location = (), folder: Path = Path()) -> Instance:
     """Build the instance of a file that matches the schema.
 
-    Errors name its location ``base`` in ``where``. The path of its own catalogue is relative to ``folder``.
+    Errors name the location ``base`` of the instance in ``where``. The path of its own catalogue is relative to
+    ``folder``.
 
     Raises
     ------
@@ -88,9 +89,7 @@ def build_instance(file: InstanceFile, where: str, base: Location = (), folder: 
         objective=Objective(file.throughput_of or file.objective),
         slo_rule=file.slo_rule,
         performance_model=file.performance_model,
-        gpus=tuple(
-            GpuPool(_serving(_priced(_known(own, entry.type), entry), services), entry.count) for entry in file.gpus
-        ),
+        gpus=tuple(GpuPool(_offered(entry, own, services), entry.count) for entry in file.gpus),
         workloads=(
             *(Workload(w.id, w.model, w.slo_ms, w.rate_rps, w.arrivals) for w in file.workloads),
             *(
@@ -150,17 +149,16 @@ def _known(own: Mapping[str, GpuType], name: str) -> GpuType:
     return gpu_type(name)
 
 
-def _priced(gpu: GpuType, entry: GpuEntry) -> GpuType:
-    return gpu if entry.price_per_hour is None else replace(gpu, price_per_hour=entry.price_per_hour)
+def _offered(entry: GpuEntry, own: Mapping[str, GpuType], services: Sequence[Service]) -> GpuType:
+    """Return the GPU type of a pool, with the pool's price and the models that services add."""
+    gpu = _known(own, entry.type)
+    if entry.price_per_hour is not None:
+        gpu = replace(gpu, price_per_hour=entry.price_per_hour)
+    return gpu_for_services(gpu, services) if services else gpu
 
 
 def _service(entry: ServiceEntry) -> Service:
     return Service(entry.service, entry.model, entry.prompt_tokens, entry.output_tokens, entry.ttft_ms, entry.tpot_ms)
-
-
-def _serving(gpu: GpuType, services: Sequence[Service]) -> GpuType:
-    """Return a GPU type with the models that services add."""
-    return gpu_for_services(gpu, services) if services else gpu
 
 
 def _problems(file: InstanceFile, own: Mapping[str, GpuType]) -> Iterator[Problem]:
@@ -171,11 +169,10 @@ def _problems(file: InstanceFile, own: Mapping[str, GpuType]) -> Iterator[Proble
         yield ("performance_model",), unknown
     known: list[GpuType] = []
     for position, gpu in enumerate(file.gpus):
-        problem = _refusal(lambda name: _known(own, name), gpu.type)
-        if problem is None:
+        try:
             known.append(_known(own, gpu.type))
-        else:
-            yield ("gpus", position, "type"), problem
+        except InputError as error:
+            yield ("gpus", position, "type"), error.problem
     if unknown is None and len(known) == len(file.gpus):
         mismatch = partition_mismatch(known, file.performance_model, file.slo_rule, file.objective)
         if mismatch is not None:
@@ -217,7 +214,7 @@ def _objective_problems(file: InstanceFile) -> Iterator[Problem]:
     if objective == "throughput" and file.throughput_of is None:
         yield ("throughput_of",), 'is missing; objective "throughput" needs "capacity" or "goodput"'
     if objective != "throughput" and file.throughput_of is not None:
-        yield ("throughput_of",), f'is "{file.throughput_of}"; only objective "throughput" has it, not "{objective}"'
+        yield ("throughput_of",), f'is given, but objective "{objective}" does not use it; remove it'
     if objective == "colocation":
         if not file.jobs:
             yield ("jobs",), 'is empty; objective "colocation" needs at least one job'
@@ -225,7 +222,7 @@ def _objective_problems(file: InstanceFile) -> Iterator[Problem]:
         if not file.workloads and not file.services:
             yield ("workloads",), "is empty; expected at least one workload"
         if file.jobs:
-            yield ("jobs",), f'has best-effort jobs; only objective "colocation" has them, not "{objective}"'
+            yield ("jobs",), f'has best-effort jobs, but objective "{objective}" does not use them; remove them'
 
 
 def _refusal(look_up: Callable[[str], object], name: str) -> str | None:
@@ -294,7 +291,7 @@ def _weight_problems(job: JobEntry, at: Location) -> Iterator[Problem]:
 
 
 def _data(instance: Instance, frozen: bool) -> dict[str, object]:
-    """Return the fields as they are; the reader checks them."""
+    """Return the instance as JSON data, unchecked: ``instance_to_json`` reads it to check it."""
     by_throughput = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
     data: dict[str, object] = {"version": VERSION, "name": instance.name}
     data["objective"] = "throughput" if by_throughput else str(instance.objective)
@@ -328,12 +325,9 @@ def _data(instance: Instance, frozen: bool) -> dict[str, object]:
     if instance.services:
         data["services"] = [_service_data(workload) for workload in instance.workloads if workload.steps]
     if instance.applications:
-        data["applications"] = [
-            {"id": a.id, "stages": list(a.stages), "edges": [list(edge) for edge in a.edges], "slo_ms": plain(a.slo_ms)}
-            for a in instance.applications
-        ]
+        data["applications"] = [plain(asdict(application)) for application in instance.applications]
     if instance.jobs:
-        data["jobs"] = [_job_data(job) for job in instance.jobs]
+        data["jobs"] = [plain(asdict(job)) for job in instance.jobs]
     if instance.seed is not None:
         data["seed"] = plain(instance.seed)
     if instance.provenance:
@@ -369,19 +363,12 @@ def _service_data(decode: Workload) -> dict[str, object]:
     }
 
 
-def _job_data(job: Job) -> dict[str, object]:
-    return {
-        "id": job.id,
-        "model": job.model,
-        "batches": [plain(batch) for batch in job.batches],
-        "batch_weights": [plain(weight) for weight in job.batch_weights],
-        "interarrival_ms": [plain(gap) for gap in job.interarrival_ms],
-        "interarrival_weights": [plain(weight) for weight in job.interarrival_weights],
-    }
-
-
 def plain(value: object) -> object:
-    """Return a NumPy or Python number as the Python number that prints the same, and any other value unchanged."""
+    """Return ``value`` with NumPy numbers as Python numbers, and tuples as lists, at any depth."""
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
     if isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else value

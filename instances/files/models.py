@@ -57,13 +57,13 @@ class GpuEntry(_Strict):
 
 
 class WorkloadEntry(_Strict):
-    """A stream of requests to one DNN model under a latency objective."""
+    """A stream of requests to one DNN model under an SLO."""
 
     model_config = ConfigDict(title="Workload")
 
-    id: Name = Field(description="Unique among the workloads.", examples=["w1"])
+    id: Name = Field(description="Name, unique among the workloads.", examples=["w1"])
     model: Name = Field(description="Name of the DNN model, known on every GPU type on offer.", examples=["alexnet"])
-    slo_ms: Positive = Field(description="Latency objective from arrival to result, in milliseconds.", examples=[15])
+    slo_ms: Positive = Field(description="Permitted latency from arrival to result, in milliseconds.", examples=[15])
     rate_rps: Positive = Field(description="Mean arrival rate, in requests per second.", examples=[500])
     arrivals: Name | None = Field(
         None, description="Name of an arrival trace; null: a stationary stream.", examples=["azure"]
@@ -82,16 +82,16 @@ class ServiceEntry(_Strict):
     rate_rps: Positive = Field(description="Mean arrival rate, in requests per second.", examples=[2])
     prompt_tokens: Whole = Field(description="Tokens of a request's prompt.", examples=[128])
     output_tokens: Whole = Field(description="Tokens generated for a request.", examples=[128])
-    ttft_ms: Positive = Field(description="Objective of the time to first token, in milliseconds.", examples=[500])
-    tpot_ms: Positive = Field(description="Objective of the time per output token, in milliseconds.", examples=[50])
+    ttft_ms: Positive = Field(description="Permitted time to first token, in milliseconds.", examples=[500])
+    tpot_ms: Positive = Field(description="Permitted mean time per output token, in milliseconds.", examples=[50])
 
 
 class ApplicationEntry(_Strict):
-    """A directed acyclic graph of workloads under one end-to-end latency objective."""
+    """A directed acyclic graph of workloads under one end-to-end SLO."""
 
     model_config = ConfigDict(title="Application")
 
-    id: Name = Field(description="Unique among the applications.", examples=["traffic"])
+    id: Name = Field(description="Name, unique among the applications.", examples=["traffic"])
     stages: list[Name] = Field(
         min_length=1,
         description="Ids of the workloads that one request visits, each once.",
@@ -100,15 +100,15 @@ class ApplicationEntry(_Strict):
     edges: list[Annotated[list[Name], Field(min_length=2, max_length=2)]] = Field(
         description="Pairs [before, after] of stages, without a cycle.", examples=[[["detect", "classify"]]]
     )
-    slo_ms: Positive = Field(description="End-to-end latency objective, in milliseconds.", examples=[136])
+    slo_ms: Positive = Field(description="Permitted latency of a whole request, in milliseconds.", examples=[136])
 
 
 class JobEntry(_Strict):
-    """A best-effort job: batches of random size at random gaps, without a latency objective."""
+    """A best-effort job: batches of random size at random gaps, without an SLO."""
 
     model_config = ConfigDict(title="Job")
 
-    id: Name = Field(description="Unique among the jobs.", examples=["j1"])
+    id: Name = Field(description="Name, unique among the jobs.", examples=["j1"])
     model: Name = Field(description="Name of the DNN model, known on every GPU type on offer.", examples=["resnet50"])
     batches: list[Whole] = Field(
         min_length=1, description="Batch sizes that the job draws from, in requests.", examples=[[4, 8]]
@@ -138,7 +138,7 @@ def _when(objective: str, then: dict[str, JsonValue], otherwise: dict[str, JsonV
 
 
 class InstanceFile(_Strict):
-    """A problem: workloads, a GPU pool, a latency rule and an objective."""
+    """A problem: workloads or jobs, a GPU pool, a performance model, an SLO rule and an objective."""
 
     model_config = ConfigDict(
         title="Instance",
@@ -176,8 +176,8 @@ class InstanceFile(_Strict):
         description="Under objective throughput, and only there: capacity (everything is served) or goodput (workloads "
         "may be served in part).",
     )
-    slo_rule: Rule = Field(description="Latency rule that every plan must satisfy.")
-    performance_model: Name = Field(description="Name of the latency model.", examples=["igniter"])
+    slo_rule: Rule = Field(description="SLO rule, which computes the latency budgets from the SLOs.")
+    performance_model: Name = Field(description="Performance model, which predicts latencies.", examples=["igniter"])
     latency_buffer: Positive = Field(
         1.0, description="Factor on every predicted latency before it is tested; 1 adds no margin.", examples=[1.1]
     )
@@ -190,25 +190,27 @@ class InstanceFile(_Strict):
     )
     arrivals: Name = Field(
         POISSON,
-        description="slo_rule attainment only: arrivals that plans are made for, poisson or gamma:CV.",
+        description="slo_rule attainment only: assumed arrivals, poisson or gamma:CV.",
         examples=["gamma:2"],
     )
     immediate_dispatch: bool = Field(
-        False, description="slo_rule attainment only: partial batches start without a timeout."
+        False, description="slo_rule attainment only: whether partial batches start at once, without a timeout."
     )
     catalogue: Catalogue = Field(
         None,
-        description="GPU types of one's own: a catalogue file or a folder of them, relative to this file, or the "
-        "entries themselves by name.",
+        description="Your own GPU types: a catalogue file or a folder of them, relative to this file, or the entries "
+        "of catalogue files by name.",
         examples=["mine.toml"],
     )
     gpus: list[GpuEntry] = Field(min_length=1, description="The GPU pool, one entry per type.")
     workloads: list[WorkloadEntry] = Field(
-        [], description="Workloads to serve; at least one of them or of the services unless objective colocation."
+        [], description="Workloads to serve; at least one workload or service, except under objective colocation."
     )
-    services: list[ServiceEntry] = Field([], description="Language-model services; performance_model table only.")
+    services: list[ServiceEntry] = Field([], description="Language-model services; they need performance_model table.")
     applications: list[ApplicationEntry] = Field([], description="Request graphs over the workloads.")
-    jobs: list[JobEntry] = Field([], description="Best-effort jobs; at least one under objective colocation only.")
+    jobs: list[JobEntry] = Field(
+        [], description="Best-effort jobs; at least one under objective colocation, else none."
+    )
     seed: Seed | None = Field(None, description="Seed of the generator that made the instance, if any.", examples=[0])
     provenance: Text = Field(
         "", description="Origin of the instance, in words.", examples=["uniform mix of four models"]
@@ -216,7 +218,7 @@ class InstanceFile(_Strict):
 
 
 class SlotEntry(_Strict):
-    """A workload's place in a gpulet."""
+    """A workload on a gpulet, with its batch and rate."""
 
     model_config = ConfigDict(title="Slot")
 
@@ -226,7 +228,7 @@ class SlotEntry(_Strict):
 
 
 class GpuletEntry(_Strict):
-    """A share of one GPU, whose slots take turns, or one MIG instance of it."""
+    """A part of one GPU with its own share, or one MIG instance; several slots take turns."""
 
     model_config = ConfigDict(title="Gpulet")
 
@@ -251,7 +253,7 @@ class PlacedGpuEntry(_Strict):
     model_config = ConfigDict(title="GPU")
 
     type: Name = Field(description="Name of the GPU type in the catalogue.", examples=["v100"])
-    gpulets: list[GpuletEntry] = Field(description="The shares cut from this GPU.")
+    gpulets: list[GpuletEntry] = Field(description="The gpulets on this GPU.")
 
 
 PLAN_EXAMPLE: dict[str, JsonValue] = {

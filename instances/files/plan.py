@@ -23,33 +23,22 @@ def read_plan(path: Path) -> tuple[Plan, Instance | None]:
 
 
 def plan_from_json(data: object, where: str = "plan") -> Plan:
-    """Return the plan that ``data``, as parsed from JSON, describes.
+    """Return the plan in ``data``, the parsed content of a JSON file.
 
-    The judge checks the plan against its instance; the reader takes ids, GPU types and shares as they are.
+    Ids, GPU types and shares are not checked here: the judge checks the plan against its instance.
 
     Raises
     ------
     InputError
-        If it is not a plan, or embeds an invalid instance; ``where`` is the place that the error names.
+        If ``data`` is not a plan, or embeds an invalid instance; the error names ``where`` as the place.
     """
     return _plan(data, where)[0]
 
 
-def embedded_instance(data: object, where: str = "plan") -> Instance | None:
-    """Return the instance that plan ``data`` embeds; ``None`` when it only names one.
-
-    Raises
-    ------
-    InputError
-        As ``plan_from_json``.
-    """
-    return _plan(data, where)[1]
-
-
 def plan_to_json(plan: Plan, instance: Instance | None = None) -> dict[str, object]:
-    """Return ``plan`` as JSON data, in the order of the published format; it embeds ``instance`` when given.
+    """Return ``plan`` as JSON data, in the order of the published format; it embeds ``instance`` if given.
 
-    A plan that breaks the rules of the format is written unchanged, as evidence; the reader refuses it.
+    A plan that breaks the rules of the format is written unchanged, as evidence, although the reader refuses it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Wording of a file's errors: one line with the place, the problem and the expected value."""
+"""Error messages for files: one line with the place, the problem and the expected value."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,17 +6,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from instances.errors import InputError, printable, unknown_name
+from instances.errors import InputError, printable, shortened, unknown_name
 from instances.files.models import EMBEDDED, NAMED, VERSION, schema_of
-from instances.performance import performance_model
+from instances.mig import MIG_TABLE
+from instances.performance import performance_model_names
 
 Location = tuple[int | str, ...]
 Problem = tuple[Location, str]
 Schema = Mapping[str, Any]
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
-_LONGEST_QUOTE = 60
-_MOST_WORDED = 100  # one is shown; suggesting names for each of a million would take minutes
+_MOST_WORDED = 100
+"""Number of problems that are put into words: one is shown, and words for a million would take minutes."""
 
 
 def validated(model: type[AnyModel], data: object, where: str) -> AnyModel:
@@ -36,7 +37,7 @@ def validated(model: type[AnyModel], data: object, where: str) -> AnyModel:
 
 
 def input_error(where: str, problems: Sequence[Problem], others: int = 0) -> InputError:
-    """Build the error for the first of ``problems``, with the number of further ones, ``others`` included."""
+    """Build the error for the first of ``problems``, with the number of the others and of ``others`` in addition."""
     location, text = problems[0]
     others += len(problems) - 1
     more = f" (and {others} more)" if others else ""
@@ -45,7 +46,7 @@ def input_error(where: str, problems: Sequence[Problem], others: int = 0) -> Inp
 
 
 def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Problem]:
-    """Word pydantic's findings by importance: a newer version, then unknown keys, then the rest."""
+    """Put pydantic's findings into words, by importance: a newer version, unknown keys, wrong values, missing keys."""
     newer: list[Problem] = []
     unknown: list[Problem] = []
     wrong: list[Problem] = []
@@ -59,8 +60,8 @@ def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Proble
         match finding["type"]:
             case "extra_forbidden":
                 *parents, key = location
-                known = _keys(_node(schema, parents))
-                text = unknown_name("", "key", _shortened(str(key)), known).problem
+                known = [name for kind in _node(schema, parents).alternatives for name in kind.get("properties", ())]
+                text = unknown_name("", "key", shortened(str(key)), known).problem
                 intended.update((*parents, name) for name in known if text.endswith(f'did you mean "{name}"?'))
                 unknown.append((location, text))
             case "missing":
@@ -101,25 +102,12 @@ def _alternatives(schema: Schema, node: Schema) -> list[Schema]:
     return [schema["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in alternatives]
 
 
-def _keys(node: _Node) -> list[str]:
-    return [key for alternative in node.alternatives for key in alternative.get("properties", ())]
-
-
 def _missing(node: _Node, location: Location) -> str:
     if location[-1] == "performance_model":
-        return f"is missing; {_performance_models()}"
+        return f"is missing; known: {', '.join(sorted([*performance_model_names(), MIG_TABLE]))}"
     listed = any("enum" in alternative or "const" in alternative for alternative in node.alternatives)
     about = "" if listed else f": {node.about[0].lower()}{node.about[1:].rstrip('.')}"
     return f"is missing; expected {_expected(node)}{about}"
-
-
-def _performance_models() -> str:
-    """List the performance models in the words of the error for an unknown one."""
-    try:
-        performance_model("")
-    except InputError as error:
-        return error.problem.partition("; ")[2]
-    return "expected a name"
 
 
 def _wrong(node: _Node, location: Location, value: object) -> str:
@@ -127,7 +115,7 @@ def _wrong(node: _Node, location: Location, value: object) -> str:
         return f'is "{value}"; write "objective": "throughput", "throughput_of": "{value}"'
     options = [option for alternative in node.alternatives for option in alternative.get("enum", ())]
     if options and isinstance(value, str):
-        return unknown_name("", str(location[-1]), _shortened(value), options).problem
+        return unknown_name("", str(location[-1]), shortened(value), options).problem
     return f"is {_described(value)}; expected {_expected(node)}"
 
 
@@ -176,16 +164,12 @@ def _described(value: object) -> str:
 def _quoted(value: object) -> str:
     """Return a scalar in JSON notation, shortened."""
     if isinstance(value, str):
-        return json.dumps(_shortened(value), ensure_ascii=False)
+        return json.dumps(shortened(value), ensure_ascii=False)
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 100:
         return "a number of more than 30 digits"  # Python refuses to print the largest ones
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
     return f"a Python {type(value).__name__}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
 def _path(location: Location) -> str:
@@ -195,7 +179,7 @@ def _path(location: Location) -> str:
         if isinstance(part, int):
             path += f"[{part}]"
         elif part.isidentifier():
-            path += f".{_shortened(part)}" if path else _shortened(part)
+            path += f".{shortened(part)}" if path else shortened(part)
         else:
             path += f"[{_quoted(part)}]"
     return printable(path)

@@ -1,4 +1,4 @@
-"""Rows of CSV, TOML and JSON tables: every value is checked, and an error names file, line and column."""
+"""Readers of CSV, TOML and JSON tables: every value is checked, and errors name file, line and column."""
 
 import csv
 import re
@@ -8,27 +8,26 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-from instances.errors import InputError, printable, unknown_name
+from instances.errors import InputError, printable, shortened, unknown_name
 from instances.files.text import read_bytes, read_json, read_toml
 
-_LONGEST = 60
 _NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """Column of a table: its meaning with the unit, and the values that it takes.
+    """Column of a table: its meaning with the unit, and the permitted values.
 
     Attributes
     ----------
     name, meaning
-        Name, and description for people.
+        Name, and description with the unit.
     number
-        Whether its values are numbers; otherwise text.
+        Whether its values are numbers; otherwise they are text.
     required
-        Whether a row must have a value.
+        Whether every row must have a value.
     least, most
-        Range of a number; ``least`` itself is excluded unless ``whole``.
+        Range of a number; ``least`` itself is excluded unless ``closed`` or ``whole``.
     whole
         Whether a number must be whole.
     """
@@ -40,6 +39,7 @@ class TableColumn:
     least: float = 0.0
     most: float = inf
     whole: bool = False
+    closed: bool = False
 
     @property
     def expected(self) -> str:
@@ -47,19 +47,19 @@ class TableColumn:
         if not self.number:
             return f"text ({self.meaning})"
         kind = "a whole number" if self.whole else "a number"
-        least = f"of at least {self.least:g}" if self.whole else f"greater than {self.least:g}"
+        least = f"of at least {self.least:g}" if self.whole or self.closed else f"greater than {self.least:g}"
         most = "" if self.most == inf else f" and at most {self.most:g}"
         return f"{kind} {least}{most} ({self.meaning})"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Row of a table: its values by column, and its place; columns without a value are missing.
+    """Row of a table.
 
     Attributes
     ----------
     values
-        Text or number by column.
+        Text or number by column; columns without a value are left out.
     place
         File and line, such as ``services.csv: line 3``, or the entry of a TOML or JSON file.
     """
@@ -72,14 +72,6 @@ class Record:
         return InputError(f"{self.place}, column {column}", problem)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """Row before its values are checked."""
-
-    cells: Mapping[str, object]
-    place: str
-
-
 def read_records(
     path: Path, name: str, columns: Sequence[TableColumn], unique: Sequence[str], others: bool = False
 ) -> list[Record]:
@@ -88,13 +80,11 @@ def read_records(
     Parameters
     ----------
     path
-        File; its ending tells TOML and JSON from CSV.
+        A name that ends in ``.toml`` or ``.json`` means such a file; any other name means CSV.
     name
         Key of the list in a TOML or JSON object, such as ``services``.
-    columns
-        The table's columns.
     unique
-        Columns whose values together may occur once; none: rows may repeat.
+        Columns whose values together may occur in one row only; without such columns, rows may repeat.
     others
         Whether other columns are ignored instead of refused.
 
@@ -113,21 +103,21 @@ def read_records(
     seen: dict[tuple[object, ...], str] = {}
     for row in rows:
         if listed and not others:
-            _check_names(list(row.cells), by_name, f"{row.place}, column {{}}".format)
-        missing = [column.name for column in columns if column.required and row.cells.get(column.name) in (None, "")]
+            _check_names(list(row.values), by_name, f"{row.place}, column {{}}".format)
+        missing = [column.name for column in columns if column.required and row.values.get(column.name) in (None, "")]
         if missing:
-            where = f"{row.place}, column {missing[0]}"
             also = f"; so are {', '.join(missing[1:])}" if missing[1:] else ""
-            raise InputError(where, f"is empty; expected {by_name[missing[0]].expected}{also}")
-        values = {}
-        for key, raw in row.cells.items():
-            if raw not in (None, "") and key in by_name:
-                values[key] = _checked(raw, by_name[key], f"{row.place}, column {key}")
+            raise row.error(missing[0], f"is empty; expected {by_name[missing[0]].expected}{also}")
+        values = {
+            key: _checked(raw, by_name[key], f"{row.place}, column {key}")
+            for key, raw in row.values.items()
+            if raw not in (None, "") and key in by_name
+        }
         identity = tuple(values.get(key) for key in unique)
         if unique and identity in seen:
             again = ", ".join(str(value) for value in identity if value is not None)
-            problem = f'"{_short(again)}" is a repetition of {seen[identity]}; expected one row for each'
-            raise InputError(f"{row.place}, column {unique[0]}", problem)
+            expected = f"expected one row for each {' and '.join(unique)}"
+            raise row.error(unique[0], f'"{_short(again)}" is a repetition of {seen[identity]}; {expected}')
         seen[identity] = row.place.removeprefix(f"{file}: ")
         records.append(Record(values, row.place))
     return records
@@ -140,7 +130,7 @@ def describe(columns: Sequence[TableColumn]) -> list[tuple[str, str]]:
     ]
 
 
-def _csv_rows(path: Path, file: str, columns: Mapping[str, TableColumn], others: bool) -> Iterator[_Row]:
+def _csv_rows(path: Path, file: str, columns: Mapping[str, TableColumn], others: bool) -> Iterator[Record]:
     lines = csv_text(path).splitlines(keepends=True)
     reader = csv.reader(lines, strict=True)
     header: list[str] = []
@@ -161,7 +151,7 @@ def _csv_rows(path: Path, file: str, columns: Mapping[str, TableColumn], others:
             if len(cells) < len(header):
                 problem = f"is missing: the line has {len(cells)} values for {len(header)} columns"
                 raise InputError(f"{place}, column {header[len(cells)]}", problem)
-            yield _Row({key: cell.strip() for key, cell in zip(header, cells, strict=True)}, place)
+            yield Record({key: cell.strip() for key, cell in zip(header, cells, strict=True)}, place)
     except csv.Error as error:
         raise InputError(f"{file}: line {begins}, column 1", f"is not valid CSV: {error}") from None
     if not header:
@@ -213,7 +203,7 @@ def _check_names(given: Sequence[str], columns: Mapping[str, TableColumn], where
             raise unknown_name(where(key), "column", _short(key), list(columns))
 
 
-def _listed_rows(path: Path, file: str, name: str) -> Iterator[_Row]:
+def _listed_rows(path: Path, file: str, name: str) -> Iterator[Record]:
     data: Any = read_toml(path) if path.suffix.lower() == ".toml" else read_json(path)
     entries = data.get(name) if isinstance(data, dict) else data
     if not isinstance(entries, list):
@@ -221,8 +211,8 @@ def _listed_rows(path: Path, file: str, name: str) -> Iterator[_Row]:
     for position, entry in enumerate(entries):
         place = f"{file}: {name}[{position}]"
         if not isinstance(entry, dict):
-            raise InputError(place, "expected a table")
-        yield _Row(entry, place)
+            raise InputError(place, "is not a row; expected a table of columns and values")
+        yield Record(entry, place)
 
 
 def _checked(raw: object, column: TableColumn, where: str) -> str | float:
@@ -232,7 +222,7 @@ def _checked(raw: object, column: TableColumn, where: str) -> str | float:
             raise InputError(where, f"is {_quoted(raw)}; expected printable text of at most 200 characters")
         return raw
     value = _number(raw, column, where)
-    outside = value < column.least if column.whole else value <= column.least
+    outside = value < column.least if column.whole or column.closed else value <= column.least
     if outside or value > column.most or not isfinite(value) or (column.whole and value != int(value)):
         raise InputError(where, f"is {_quoted(raw)}; expected {column.expected}")
     return int(value) if column.whole else value
@@ -240,7 +230,7 @@ def _checked(raw: object, column: TableColumn, where: str) -> str | float:
 
 def _number(raw: object, column: TableColumn, where: str) -> float:
     if isinstance(raw, int | float) and not isinstance(raw, bool):
-        return float(raw)
+        return float(raw) if abs(raw) < 1e300 else inf  # larger whole numbers have no float
     text = raw if isinstance(raw, str) else ""
     if re.fullmatch(_NUMBER, text, re.ASCII):
         return float(text)
@@ -260,4 +250,4 @@ def _quoted(raw: object) -> str:
 
 
 def _short(text: str) -> str:
-    return printable(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+    return printable(shortened(text))

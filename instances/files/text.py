@@ -1,6 +1,6 @@
 """Reading and atomic writing of text, JSON and TOML files.
 
-Files are checked while they are read and are written completely or not at all. The JSON is laid out for people.
+A read checks size and syntax. A write is complete or does not happen. The JSON is laid out for people.
 """
 
 import gzip
@@ -61,11 +61,9 @@ def read_toml(path: Path) -> dict[str, object]:
     text = read_text(path)
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(where, printable(f"is not valid TOML: {error}")) from None
     except RecursionError:
         raise InputError(where, "is nested too deeply; expected fewer than ten levels") from None
-    except ValueError as error:  # impossible dates, and numbers of thousands of digits
+    except ValueError as error:  # wrong syntax, impossible dates, and numbers of thousands of digits
         raise InputError(where, printable(f"is not valid TOML: {error}")) from None
 
 
@@ -130,7 +128,7 @@ def read_bytes(path: Path, where: str) -> bytes:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)  # files in /proc state too small a size
+            content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)  # the stated size of /proc files is 0
             too_large = size > MAX_BYTES or len(content) > MAX_BYTES
     except OSError as error:
         raise InputError(where, f"cannot be read: {error.strerror}") from None
@@ -204,7 +202,7 @@ def _is_database(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
-    except (OSError, ValueError):  # no such file, or the write reports the problem
+    except (OSError, ValueError):  # there is no such file, or the write reports the problem
         return False
 
 

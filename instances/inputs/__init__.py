@@ -1,4 +1,4 @@
-"""Instance of a cluster of one's own: tables of services, GPUs and measured latencies."""
+"""Instances of a user's own cluster from tables of services, GPUs and measured latencies."""
 
 from instances.inputs.instance import Asked, ask
 

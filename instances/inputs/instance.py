@@ -1,4 +1,4 @@
-"""Instance of the tables of services, GPUs and measurements, with notes on every assumption."""
+"""Instance of tables of services, GPUs and measured latencies, with notes on all assumptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, burstiness
 from instances.budget import SloRule
-from instances.catalogue import gpu_type, gpu_type_names
+from instances.catalogue import known_gpu_type
 from instances.errors import InputError, printable
 from instances.files.records import Record, read_records
 from instances.gpu import GpuType
@@ -23,20 +23,12 @@ _UNITS = 50
 """Share units of a GPU type whose number of SMs is unknown: steps of 2 %."""
 
 _PCIE_BYTES_PER_MS = 25e6
-"""Bandwidth to the host of a GPU type outside the catalogue; unlisted models count transfers as GPU time."""
+"""Bandwidth to the host of a GPU type outside the catalogue; transfers of unlisted models count as GPU time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An instance from tables, and its assumptions in words.
-
-    Attributes
-    ----------
-    instance
-        The instance, under the rule ``attainment``.
-    notes
-        One sentence for each assumption that the tables did not decide.
-    """
+    """An instance from tables, under the rule ``attainment``, and one note for each assumption."""
 
     instance: Instance
     notes: tuple[str, ...]
@@ -53,7 +45,7 @@ def ask(
     slowdown: float | None = None,
     model: str = "hybrid",
 ) -> Asked:
-    """Build the instance of services on GPUs at the least cost.
+    """Build the instance of services on GPUs, with the objective ``cost``.
 
     Parameters
     ----------
@@ -62,9 +54,10 @@ def ask(
     attainment, arrivals
         Replacements for the columns of the same names.
     slowdown
-        Slowdown by one neighbour on GPU types without measured pairs; default: ``P95_SLOWDOWN``.
+        Slowdown by one neighbour, in place of all measured interference; by default ``P95_SLOWDOWN`` where there is no
+        measured interference.
     model
-        Performance model.
+        Name of the performance model.
 
     Raises
     ------
@@ -102,11 +95,11 @@ def ask(
 def _refuse_missing(
     rows: Sequence[Record], offered: Sequence[Record], measured: OwnProfile, profile: Path | None
 ) -> None:
-    """Name everything that is missing at once: facts of GPU types, and profiles of models."""
+    """Raise one error for all missing facts of GPU types, or one for all missing profiles of models."""
     facts, figures = [], []
     for row in offered:
         name = row.values["gpu"]
-        known = gpu_type(name) if name in gpu_type_names() else None
+        known = known_gpu_type(name)
         if known is not None and known.mig is not None:
             raise row.error("gpu", f"{name} is cut into MIG instances; expected a GPU type divided into shares")
         if known is None:
@@ -129,11 +122,10 @@ def _refuse_missing(
 def _type_of(
     row: Record, services: Sequence[Record], measured: OwnProfile, profile: Path | None, notes: list[str]
 ) -> GpuType:
-    """Return a GPU type with the figures of the services' models only."""
+    """Return a GPU type with the figures of the services' models only; measured ones replace the catalogue's."""
     name = row.values["gpu"]
     needed = dict.fromkeys(each.values["model"] for each in services)
-    known = gpu_type(name) if name in gpu_type_names() else None
-    gpu = known
+    gpu = known = known_gpu_type(name)
     samples = [s for s in measured.solo.get(name, ()) if s.configuration.model in needed]
     if samples:
         sms = row.values.get("sms")
@@ -173,7 +165,7 @@ def _type_of(
 
 
 def _interfering(gpu: GpuType, measured: OwnProfile, slowdown: float | None, model: str, notes: list[str]) -> GpuType:
-    """Return the GPU type with measured interference, or with the buffer if a model has none."""
+    """Return the GPU type, with the buffer if a slowdown is given or a model has no measured interference."""
     own_without_pairs = gpu.name in measured.solo and not measured.pairs.get(gpu.name)
     lacking = [name for name, each in gpu.models.items() if performance_model(model).missing(gpu, each)]
     if slowdown is None and not own_without_pairs and not lacking:

@@ -1,4 +1,4 @@
-"""Profiles of one's own: measured latencies by GPU type and model, checked for gaps."""
+"""A user's own profiles: measured latencies by GPU type and model, checked for gaps."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from instances.inputs.tables import ANALYZER, PAIRS, PROFILE
 from instances.measurements import Configuration, PairSample, SoloSample
 
 LEAST_ROWS = 6
-"""Least number of rows of a model on a GPU type for a fit."""
+"""Least number of rows of a model on a GPU type that allows a fit."""
 
 _MIB_PER_MB = 1e6 / 2**20
 
@@ -25,7 +25,7 @@ class OwnProfile:
     solo, pairs
         Samples of models alone and in pairs, by GPU type.
     whole
-        GPU types that were measured at 100 % only, so that only whole GPUs can be planned.
+        GPU types that were measured at 100 % only: only whole GPUs can be planned.
     """
 
     solo: Mapping[str, Sequence[SoloSample]]
@@ -39,7 +39,7 @@ def read_profile(file: Path | None, pairs_file: Path | None, gpus: Sequence[str]
     Parameters
     ----------
     file, pairs_file
-        Tables with the columns ``PROFILE`` (or of Triton Model Analyzer) and ``PAIRS``.
+        Tables with the columns ``PROFILE`` (or ``ANALYZER``) and ``PAIRS``.
     gpus
         GPU types on offer; rows of others are left out.
 
@@ -144,5 +144,5 @@ def _check_enough(gpu: str, model: str, rows: Sequence[Record], whole: bool) -> 
 def _check_profiled(row: Record, gpu: str, models: set[str]) -> None:
     for x in "ab":
         if row.values[f"model_{x}"] not in models:
-            problem = f'"{row.values[f"model_{x}"]}" has no rows on {gpu} in the profile'
+            problem = f'"{row.values[f"model_{x}"]}" has no rows on {gpu} in the profile; expected a profiled model'
             raise row.error(f"model_{x}", problem)

@@ -15,8 +15,9 @@ SERVICES = (
         "attainment",
         f"fraction of the requests to serve in time, {LEAST_ATTAINMENT:g} to {MOST_ATTAINMENT:g}; the strictest counts",
         required=False,
-        least=LEAST_ATTAINMENT - 1e-9,
+        least=LEAST_ATTAINMENT,
         most=MOST_ATTAINMENT,
+        closed=True,
     ),
     TableColumn("arrivals", "poisson or gamma:CV; the burstiest counts", number=False, required=False),
 )
@@ -38,9 +39,9 @@ PROFILE = (
     TableColumn("share_pct", "share of the GPU, percent", most=100.0),
     TableColumn("latency_ms", "mean time of a whole inference of the batch alone, milliseconds"),
     TableColumn("memory_mib", "device memory of the process at this batch, MiB", required=False),
-    TableColumn("l2_util_pct", "utilisation of the L2 cache, percent", required=False, least=-1e-9, most=100.0),
-    TableColumn("dram_util_pct", "utilisation of the DRAM bandwidth, percent", required=False, least=-1e-9, most=100.0),
-    TableColumn("power_w", "power above idle, watts; checked and not used", required=False, least=-1e-9),
+    TableColumn("l2_util_pct", "utilisation of the L2 cache, percent", required=False, most=100.0, closed=True),
+    TableColumn("dram_util_pct", "utilisation of the DRAM bandwidth, percent", required=False, most=100.0, closed=True),
+    TableColumn("power_w", "power above idle, watts; checked and not used", required=False, closed=True),
 )
 
 PAIRS = (
@@ -62,7 +63,7 @@ ANALYZER = (
     TableColumn("Model", "name of the model", number=False),
     TableColumn("Batch", "requests per batch", least=1, most=_MOST_BATCH, whole=True),
     TableColumn("Concurrency", "requests in flight", least=1, most=1_000_000, whole=True),
-    TableColumn("p99 Latency (ms)", "latency that 99 % of the batches keep, milliseconds"),
+    TableColumn("p99 Latency (ms)", "P99 latency of a batch, milliseconds"),
     TableColumn("Max GPU Memory Usage (MB)", "device memory, megabytes", required=False),
 )
 """Columns of Triton Model Analyzer's table that are read; the others are ignored."""

@@ -1,4 +1,4 @@
-"""Folder of the library: an index, a file of GPU types, and a compressed file for each entry."""
+"""Folder of the library: an index, a file of GPU types, and a compressed file per entry."""
 
 import json
 from collections.abc import Mapping
@@ -25,8 +25,7 @@ class Library:
     """The library in a folder.
 
     ``index.json`` has a line for each entry and ``types.json.gz`` the coefficients of each GPU type by their digest.
-    ``NAME.json.gz`` is an entry: its instance names its types by digest, so that later figures of a type do not change
-    it.
+    ``NAME.json.gz`` is an entry. It refers to its GPU types by digest, so changes of the catalogue do not change it.
     """
 
     folder: Path
@@ -39,7 +38,7 @@ class Library:
         return [LibraryLine(**line) for line in json.loads(file.read_text(encoding="utf-8"))]
 
     def names(self, pattern: str = "*") -> list[str]:
-        """Return the names of the entries that match a pattern of the shell, in the order of the index."""
+        """Return the names of the entries that match a shell pattern, in the order of the index."""
         return [line.name for line in self.summaries() if fnmatchcase(line.name, pattern)]
 
     def has(self, name: str) -> bool:
@@ -78,7 +77,7 @@ class Library:
         )
 
     def certificate(self, name: str) -> dict[str, Any] | None:
-        """Return the certificate of an entry with its instance and plan, as ``bench check`` reads it."""
+        """Return the certificate of an entry in the format of ``bench check``; ``None`` if it has no bound."""
         data = self._read(name)
         if data["bound"] is None:
             return None

@@ -1,8 +1,8 @@
 """Drawing of the library's instances: 36 families of ``pool-mix``, and mixes of two suites.
 
 A family is an objective on one of nine settings: GPU types, performance model, SLO rule, and distributions of SLOs and
-rates. It has an instance of each of six sizes; the seed is the size. ``python -m instances.library.drawing`` adds the
-instances that the library lacks; it changes none that it has.
+rates. It has instances of six sizes; the size is also the seed. ``python -m instances.library.drawing`` adds the
+instances that the library lacks and changes no others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from instances.suites import suite
 
 @dataclass(frozen=True, slots=True)
 class FamilySetting:
-    """Everything of a family but the objective, as ``pool_mix`` takes it."""
+    """Arguments of ``pool_mix`` for a family, except the objective and the size."""
 
     gpus: tuple[str, ...]
     performance_model: str
@@ -44,18 +44,18 @@ SETTINGS: Mapping[str, FamilySetting] = MappingProxyType(
 )
 
 GPUS_PER_WORKLOAD = MappingProxyType({Objective.CAPACITY: 0.6, Objective.GOODPUT: 0.2, Objective.SCALE: 0.4})
-"""Size of a pool, divided evenly among its types and rounded up; the pool is unlimited under ``cost``."""
+"""GPUs of a pool per workload, divided evenly among its types and rounded up; under ``cost`` pools are unlimited."""
 
 SIZES = (4, 7, 10, 14, 24)
 MEDIUM_SIZES = (60, 80, 100, 120, 160, 200, 240, 280, 300)
-"""Sizes of every family, and the sixth size, by the position of its setting."""
+"""Five sizes of every family, and the sixth size of the families of each setting."""
 
 LARGE = (("t4", 1000), ("a100", 1000), ("four", 1000), ("ampere-turing", 3000), ("turing", 3000))
 LARGEST = (("volta-t4", 10_000), ("three", 10_000))
 """Settings and sizes of large instances under ``cost``."""
 
 SUITES = ("llm-mix", "llm-4gpu", "llm-16gpu", "parvagpu")
-"""Suites whose instances are entries as they are: language models, and GPUs cut into MIG instances."""
+"""Suites whose instances are entries, too: language models, and GPUs cut into MIG instances."""
 
 
 def drawn() -> Iterator[Instance]:

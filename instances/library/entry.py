@@ -1,4 +1,4 @@
-"""Entry of the library: an instance, the best-known plan, and the best proven bound with its certificate."""
+"""Entry of the library: an instance, its best-known plan, and its best proven bound with the certificate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SCALE_TIE = 0.005
 """Step of the scales: values closer than this count as equal, and a plan this close to the bound is optimal."""
 
 NONE = "none"
-"""Bound of an instance that no plan of the class serves."""
+"""Bound of an instance for which no spatial plan exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,10 @@ class Credit:
 
 @dataclass(frozen=True)
 class LibraryEntry:
-    """One instance of the library and what is known of it.
+    """One instance of the library, with the best known plan and bound.
 
     Attributes
     ----------
-    instance
-        The frozen instance.
     plan, value, plan_credit
         Best-known spatial plan, its value and its finder; ``None`` if no plan is known.
     claim, proof, proof_credit
@@ -94,7 +92,7 @@ class LibraryEntry:
 
 @dataclass(frozen=True, slots=True)
 class LibraryLine:
-    """Line of the index: an entry without its workloads, plan and proof; fields as of ``LibraryEntry``."""
+    """Line of the index: an entry without its workloads, plan and proof; fields as in ``LibraryEntry``."""
 
     name: str
     objective: str

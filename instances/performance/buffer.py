@@ -1,4 +1,4 @@
-"""Interference buffer: a stated slowdown in place of unmeasured interference."""
+"""Interference buffer: an assumed slowdown in place of unmeasured interference."""
 
 from dataclasses import replace
 
@@ -6,14 +6,14 @@ from instances.errors import InputError
 from instances.gpu import Company, DnnModel, GpuType, PairFactor
 
 P95_SLOWDOWN = 1.814
-"""P95 of the latency in a pair over that alone, over all measured pairs of the catalogue together."""
+"""P95 of the ratio of a latency beside another model to that alone, over all measured pairs of the catalogue."""
 
 
 def with_buffer(gpu: GpuType, slowdown: float) -> GpuType:
     """Return a GPU type on which every neighbour adds ``slowdown - 1`` times a model's time alone.
 
-    Every model has the same demand of 100 %, and grows by the buffer per 100 % of its neighbours. All performance
-    models then predict the same growth; nothing measured about interference remains.
+    Every model gets a demand of 100 %, and a growth of ``slowdown - 1`` per 100 % of its neighbours' demand. All
+    performance models then predict the same growth; nothing measured about interference remains.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def with_buffer(gpu: GpuType, slowdown: float) -> GpuType:
 
 
 def _buffered(model: DnnModel, growth: float) -> DnnModel:
-    solo = model.profiled("") if model.solo is not None else None
+    solo = model.solo
     if solo is not None:
         full, none = (100.0,) * len(solo.batch), (0.0,) * len(solo.batch)
         solo = replace(solo, l2=(0.0, 100.0), dram=(0.0, 0.0), l2_pct=full, dram_pct=none)

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, nnls
 
-from instances.arrays import Floats
+from instances.arrays import Flags, Floats
 from instances.errors import InputError
 from instances.gpu import Company, DnnModel, GpuType, Hardware, PairFactor, SoloProfile
 from instances.measurements import Configuration, PairSample
@@ -25,25 +24,22 @@ SHRINKAGE = 1.0
 LEAST_SHRINKAGE, MOST_SHRINKAGE = 0.3, 10.0
 """Range of the cells' ridge weight, which follows from the scatter within cells and between them."""
 
-
 Curve = Callable[[SoloProfile, Floats, Floats], Floats]
-"""Time alone by profile, batch and share."""
+"""Function of a solo profile, batch and share that returns the time alone."""
 
 Effect = tuple[str | int | float, ...]
-"""A term of the growth beside a neighbour: overall, a batch, a model, or a combination."""
+"""A term of the growth beside a neighbour, named by the batch, model and share that it holds for."""
 
 OVERALL: Effect = ()
-"""The effect that all configurations have in common."""
+"""The effect on all configurations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Samples together with the solo profiles' figures of both models; arrays of shape (samples,).
+    """Samples with the GPU times of the own model and the demands of the other; arrays of shape (samples,).
 
     Attributes
     ----------
-    samples
-        The pairs.
     gpu_ms
         Measured GPU time without transfers.
     demand
@@ -56,15 +52,20 @@ class Sides:
 
     @classmethod
     def of(cls, gpu: GpuType, samples: Sequence[PairSample]) -> "Sides":
-        """Compute the GPU times and the neighbours' demands of the samples."""
+        """Compute the GPU times and the neighbours' demands of the samples.
+
+        Raises
+        ------
+        InputError
+            If a latency is not longer than the transfers.
+        """
         transfer_ms = [
             float(sum(pcie_transfers_ms(gpu, gpu.model(s.own.model), np.array(float(s.own.batch))))) for s in samples
         ]
         gpu_ms = np.array([s.latency_ms for s in samples]) - transfer_ms
         if gpu_ms.min() <= 0.0:
-            raise InputError(
-                "pairs", f"{samples[int(np.argmin(gpu_ms))].own}: the latency is below the transfers alone"
-            )
+            own = samples[int(np.argmin(gpu_ms))].own
+            raise InputError("pairs", f"{own}: the latency is below the transfers alone; expected a whole inference")
         return cls(samples, gpu_ms, np.array([demand(gpu, s.other) for s in samples]) / 100.0)
 
 
@@ -82,7 +83,7 @@ def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[flo
     own = np.array([s.own.model for s in samples])
     ratio = sides.gpu_ms / alone
 
-    def growths(rows: NDArray[np.bool_]) -> tuple[float, float]:
+    def growths(rows: Flags) -> tuple[float, float]:
         weight = 1.0 / ratio[rows]
         (l2, dram), _ = nnls(sides.demand[rows] * weight[:, None], (ratio[rows] - 1.0) * weight)
         return l2 / 100.0, dram / 100.0
@@ -128,7 +129,7 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
     and DRAM demand. One ridge regression of relative errors fits all effects and slopes, each at least 0. The effect of
     a cell with few samples is shrunk towards 0, so the more general effects decide there. A model without samples has
     the overall effect, the effects of its batches and the average slopes. The delay per kernel and the throttling are
-    those of the GPU type.
+    not fitted: they are those of the GPU type.
     """
     sides = Sides.of(gpu, samples)
     alone = np.array([_at(alone_ms, gpu, s.own) for s in samples])
@@ -156,9 +157,8 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
     of_effect = {effect: float(fitted[i]) for effect, i in columns.items()}
     slopes = fitted[len(columns) :].reshape(-1, 2) / 100.0
     of_all = np.average(slopes, axis=0, weights=[sum(at.model == name for at in own) for name in sensitive])
-    seen = _MeasuredGrid.of(own)
     return {
-        name: _company(model, seen, of_effect, slopes[sensitive[name]] if name in sensitive else of_all)
+        name: _company(model, own, of_effect, slopes[sensitive[name]] if name in sensitive else of_all)
         for name, model in gpu.models.items()
         if model.solo is not None
     }
@@ -195,40 +195,28 @@ def _cell_shrinkage(own: Sequence[Configuration], growth: Floats) -> float:
     return float(np.clip(noise / max(signal, 1e-12), LEAST_SHRINKAGE, MOST_SHRINKAGE))
 
 
-@dataclass(frozen=True, slots=True)
-class _MeasuredGrid:
-    """Batches and shares of the co-located measurements, ascending."""
-
-    batch: Floats
-    share_pct: Floats
-
-    @classmethod
-    def of(cls, configurations: Sequence[Configuration]) -> "_MeasuredGrid":
-        return cls(
-            np.unique([float(at.batch) for at in configurations]), np.unique([at.share_pct for at in configurations])
-        )
-
-    def nearest(self, model: str, batch: int, share_pct: float) -> Configuration:
-        """Return the configuration of the model at the measured batch and share nearest to these, by ratio."""
-        b, s = (
-            float(seen[np.argmin(np.abs(np.log(seen / at)))])
-            for seen, at in ((self.batch, batch), (self.share_pct, share_pct))
-        )
-        return Configuration(model, int(b), s)
-
-
-def _company(model: DnnModel, seen: _MeasuredGrid, of_effect: Mapping[Effect, float], slopes: Floats) -> Company:
+def _company(
+    model: DnnModel, measured: Sequence[Configuration], of_effect: Mapping[Effect, float], slopes: Floats
+) -> Company:
+    """Return the slowdown on the model's grid; each point has the effects on the nearest measured batch and share."""
     solo = model.profiled("")
-    growth = [
+    batches, shares_pct = np.unique([float(at.batch) for at in measured]), np.unique([at.share_pct for at in measured])
+    nearest = [
         [
-            sum(of_effect.get(effect, 0.0) for effect in effects_on(seen.nearest(model.name, batch, share_pct)))
+            Configuration(model.name, int(_nearest(batches, batch)), _nearest(shares_pct, share_pct))
             for share_pct in solo.share_pct
         ]
         for batch in solo.batch
     ]
+    growth = [[sum(of_effect.get(effect, 0.0) for effect in effects_on(at)) for at in row] for row in nearest]
     crowded_ms = np.maximum(rounded(solo.times_ms * (1.0 + np.array(growth))), solo.times_ms)
     grid = tuple(tuple(map(float, row)) for row in crowded_ms)
     return Company(grid, float(slopes[0]), float(slopes[1]))
+
+
+def _nearest(measured: Floats, at: float) -> float:
+    """Return the measured value with the ratio to ``at`` that is nearest to 1."""
+    return float(measured[np.argmin(np.abs(np.log(measured / at)))])
 
 
 def _clock(gpu: GpuType, sample: PairSample) -> float:

@@ -1,29 +1,24 @@
 """gpulet's performance model (ATC'22, Sec. 4.4): a table of solo latencies and a regressed factor per pair."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from instances.arrays import Floats
-from instances.errors import InputError
-from instances.gpu import DnnModel, GpuType, PairFactor, SoloProfile
-from instances.performance.model import UNCONTENDED, Contention, Demand, Sensitivity, interpolate, pcie_transfers_ms
+from instances.gpu import DnnModel, GpuType, PairFactor, SoloProfile, required
+from instances.performance.model import Demand, PerformanceModel, Sensitivity, interpolate
 
 
-@dataclass(frozen=True, slots=True)
-class GpuletModel:
+class GpuletModel(PerformanceModel):
     """Solo time from a table, times a factor of at least 1 that is linear in both gpulets' utilisations.
 
     Beside several others the growths of the pairs add up, each at least 0.
     """
 
     name = "gpulet"
-    loading_overlaps = False
     pairwise = True
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
         """Return the solo time, utilisations in proportion to the share, and the own part of the factor."""
-        solo, pair = model.profiled(gpu.name), pair_factor(gpu)
+        solo, pair = model.profiled(gpu.name), _pair_factor(gpu)
         active_ms = tabulated_ms(solo, batch, share_pct)
         part = np.asarray(share_pct, float) / 100.0
         l2_pct, dram_pct = (
@@ -32,35 +27,18 @@ class GpuletModel:
         own = (pair.l2_own * l2_pct + pair.dram_own * dram_pct) / 100.0 + pair.constant
         return Demand(active_ms, l2_pct, dram_pct, np.zeros_like(active_ms), own)
 
-    def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
-        """Return upload and feedback, linear in the batch."""
-        return pcie_transfers_ms(gpu, model, batch)
-
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return the neighbour's part of the factor, per percent."""
-        pair = pair_factor(gpu)
+        pair = _pair_factor(gpu)
         return Sensitivity(0.0, 0.0, pair.l2_other / 100.0, pair.dram_other / 100.0)
-
-    def contention(self, gpu: GpuType) -> Contention:
-        """Return no contention: the model has neither scheduling delays nor power."""
-        return UNCONTENDED
 
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
         """Name the missing profile or pair factor."""
         return "" if model.solo is not None and gpu.pair is not None else "solo times and a pair factor"
 
 
-def pair_factor(gpu: GpuType) -> PairFactor:
-    """Return the constants of the factor.
-
-    Raises
-    ------
-    InputError
-        If the GPU type has no pair factor.
-    """
-    if gpu.pair is None:
-        raise InputError(gpu.name, "has no pair factor, which the performance model gpulet needs")
-    return gpu.pair
+def _pair_factor(gpu: GpuType) -> PairFactor:
+    return required(gpu.pair, gpu.name, "pair factor")
 
 
 def tabulated_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
@@ -79,5 +57,5 @@ def tabulated_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
     at_left = interpolate(solo, table, b, shares[j], scale=np.asarray)
     at_right = interpolate(solo, table, b, shares[j + 1], scale=np.asarray)
     time_ms = at_left + np.clip(part, 0.0, 1.0) * (at_right - at_left)
-    # Below the table the time is inverse in the share once the GPU's work is the bottleneck
+    # Below the table's shares, the time is inverse in the share once the GPU's work is the bottleneck.
     return np.maximum(time_ms, solo.beyond_ms(b, s))

@@ -13,35 +13,30 @@ Every prediction is a function of the number of residents N and of the sums C, D
 demands (``instances.interference``), so exact methods apply.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from instances.arrays import Floats
-from instances.errors import InputError
-from instances.gpu import Company, DnnModel, GpuType, SoloProfile
+from instances.gpu import Company, DnnModel, GpuType, SoloProfile, required
 from instances.performance.model import (
     Contention,
     Demand,
+    PerformanceModel,
     Sensitivity,
     alone_ms,
     hardware_contention,
     interpolate,
-    pcie_transfers_ms,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HybridModel:
+class HybridModel(PerformanceModel):
     """Interpolated solo time, co-location factor, growth by L2 and DRAM demands, delay per kernel and power cap."""
 
     name = "hybrid"
     loading_overlaps = True
-    pairwise = False
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
         """Return the solo time, the demands linear in ``1000 b / active_ms``, and the co-location factor."""
-        solo, company = model.profiled(gpu.name), company_of(gpu, model)
+        solo, company = model.profiled(gpu.name), _company_of(gpu, model)
         active_ms = alone_ms(solo, batch, share_pct)
         ability = 1000.0 * batch / active_ms
         return Demand(
@@ -49,16 +44,12 @@ class HybridModel:
             solo.l2[0] * ability + solo.l2[1],
             solo.dram[0] * ability + solo.dram[1],
             model.power[0] * ability + model.power[1],
-            company_factor(solo, company, batch, share_pct),
+            _company_factor(solo, company, batch, share_pct),
         )
-
-    def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
-        """Return upload and feedback, linear in the batch."""
-        return pcie_transfers_ms(gpu, model, batch)
 
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return the growths and the kernels; the solo time includes the scheduling delay."""
-        company = company_of(gpu, model)
+        company = _company_of(gpu, model)
         return Sensitivity(0.0, float(model.kernels), company.alpha_l2, company.alpha_dram)
 
     def contention(self, gpu: GpuType) -> Contention:
@@ -70,22 +61,11 @@ class HybridModel:
         return "" if model.solo is not None and model.company is not None else "solo times and a co-location factor"
 
 
-def company_of(gpu: GpuType, model: DnnModel) -> Company:
-    """Return the co-location factor of a model, with its growths by L2 and DRAM.
-
-    Raises
-    ------
-    InputError
-        If the catalogue has none.
-    """
-    if model.company is None:
-        raise InputError(
-            f"{gpu.name}: {model.name}", "has no co-location factor, which the performance model hybrid needs"
-        )
-    return model.company
+def _company_of(gpu: GpuType, model: DnnModel) -> Company:
+    return required(model.company, f"{gpu.name}: {model.name}", "co-location factor")
 
 
-def company_factor(solo: SoloProfile, company: Company, batch: Floats, share_pct: Floats) -> Floats:
+def _company_factor(solo: SoloProfile, company: Company, batch: Floats, share_pct: Floats) -> Floats:
     """Return the interpolated co-location factor, at least 1. The co-located time then never rises with the share."""
     crowded, alone = np.log(np.array(company.gpu_ms)), np.log(solo.times_ms)
     ratio = np.exp(interpolate(solo, crowded, batch, share_pct) - interpolate(solo, alone, batch, share_pct))

@@ -1,21 +1,17 @@
 """iGniter's analytical performance model (its equations 1-11)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from instances.arrays import Floats
 from instances.gpu import DnnModel, GpuType
-from instances.performance.model import Contention, Demand, Sensitivity, hardware_contention, pcie_transfers_ms
+from instances.performance.model import Contention, Demand, PerformanceModel, Sensitivity, hardware_contention
 
 
-@dataclass(frozen=True, slots=True)
-class IGniterModel:
+class IGniterModel(PerformanceModel):
     """Active time inverse in the share and quadratic in the batch; L2 and power linear in the processing ability."""
 
     name = "igniter"
     loading_overlaps = True
-    pairwise = False
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
         """Return active time (equation 11) and the L2 and power demands that follow from it."""
@@ -30,10 +26,6 @@ class IGniterModel:
             model.power[0] * ability + model.power[1],
             np.ones_like(active_ms),
         )
-
-    def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
-        """Return upload and feedback time over PCIe (equation 3)."""
-        return pcie_transfers_ms(gpu, model, batch)
 
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return the factors of equations 5 and 8."""

@@ -1,7 +1,7 @@
 """Fit of the iGniter model to its light profile: eleven configurations per model (iGniter, Sec. 3.1)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -12,27 +12,6 @@ from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.memory import is_listed, memory_mib, request_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class HardwareFit:
-    """Hardware coefficients and the largest residual of each, in the unit of the fitted quantity."""
-
-    alpha_f: float
-    alpha_sch: float
-    beta_sch: float
-    residual: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFit:
-    """Workload-specific coefficients of one model and the relative errors of the fit over its own samples."""
-
-    k: tuple[float, float, float, float, float]
-    power: tuple[float, float]
-    l2: tuple[float, float]
-    alpha_cache: float
-    residual: Mapping[str, float]
 
 
 def _line(x: Floats, y: Floats) -> tuple[float, float, Floats]:
@@ -53,7 +32,7 @@ def _samples(fields: Mapping[str, Any], prefix: str, where: str) -> Any:
     """Return the field whose name starts with ``prefix``; the rest of its name states the measuring conditions."""
     found = next((value for key, value in fields.items() if key.startswith(prefix)), None)
     if found is None:
-        raise InputError(where, f'no field "{prefix}..." with samples')
+        raise InputError(where, f'has no samples; expected a field whose name starts with "{prefix}"')
     return found
 
 
@@ -68,9 +47,9 @@ def fit_active_time(
     Parameters
     ----------
     batch, share_pct, active_ms
-        One profiled configuration each, shape (samples,).
+        The profiled configurations, shape (samples,).
     falling
-        Keep all coefficients at 0 or above: the curve then never rises with the share, extrapolation included.
+        Keep all coefficients at 0 or above: the curve then never rises with the share, not even where it extrapolates.
 
     Returns
     -------
@@ -149,13 +128,10 @@ def model_of_times(
     )
 
 
-def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
-    """Fit ``alpha_f``, ``alpha_sch`` and ``beta_sch`` to measurements of one to five identical co-located models.
+def _fitted_hardware(gpu: Mapping[str, Any]) -> tuple[Hardware, dict[str, float]]:
+    """Return the hardware in the ``gpu`` object of a light profile, and the largest residuals of its fit.
 
-    Parameters
-    ----------
-    gpu
-        The ``gpu`` object of a light profile.
+    ``alpha_f``, ``alpha_sch`` and ``beta_sch`` are fitted to measurements of one to five identical co-located models.
     """
     series = _samples(gpu, "identical_", "profile: gpu")
     power, frequency, delay = (
@@ -163,7 +139,7 @@ def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
     )
     top_mhz, cap_w = float(gpu["max_frequency_mhz"]), float(gpu["max_power_w"])
 
-    # A throttled GPU draws power at its cap. The demand is extrapolated by the unthrottled step per model.
+    # A throttled GPU draws power at its cap. Its demand is extrapolated by the step per model below the cap.
     free = int(np.sum(frequency >= top_mhz))
     if not len(power) == len(frequency) == len(delay) or free < 2:
         raise InputError("profile: gpu", "expected one to n co-located models, at least two unthrottled")
@@ -175,30 +151,32 @@ def fit_hardware(gpu: Mapping[str, Any]) -> HardwareFit:
 
     added_ms = delay[1:] * frequency[1:] / top_mhz - delay[0]
     alpha_sch, beta_sch, delay_error = _line(np.arange(2, len(delay) + 1, dtype=float), added_ms)
-    return HardwareFit(
-        alpha_f,
-        alpha_sch,
-        beta_sch,
-        {
-            "frequency_mhz_max": float(np.max(np.abs(alpha_f * excess_w - drop_mhz), initial=0.0)),
-            "scheduling_delay_ms_max": float(np.max(np.abs(delay_error))),
-        },
+    hardware = Hardware(
+        pcie_bytes_per_ms=float(gpu["pcie_bytes_per_ms"]),
+        idle_power_w=float(gpu["idle_power_w"]),
+        max_power_w=cap_w,
+        max_frequency_mhz=top_mhz,
+        alpha_f=alpha_f,
+        alpha_sch=alpha_sch,
+        beta_sch=beta_sch,
     )
+    return hardware, {
+        "frequency_mhz_max": float(np.max(np.abs(alpha_f * excess_w - drop_mhz), initial=0.0)),
+        "scheduling_delay_ms_max": float(np.max(np.abs(delay_error))),
+    }
 
 
-def fit_model(
-    name: str, model: Mapping[str, Any], gpu: Mapping[str, Any], batches: Sequence[int], shares_pct: Sequence[float]
-) -> ModelFit:
-    """Fit one model's coefficients to its nine solo configurations and its self-co-location.
+def _fitted_model(
+    name: str,
+    model: Mapping[str, Any],
+    gpu: Mapping[str, Any],
+    batches: Sequence[int],
+    shares_pct: Sequence[float],
+    source: str,
+) -> DnnModel:
+    """Fit a model to its nine solo configurations, with latencies as ``[batch][share]``, and two copies side by side.
 
-    Parameters
-    ----------
-    name
-        For error messages.
-    model, gpu
-        The model's object and the ``gpu`` object of a light profile.
-    batches, shares_pct
-        The profiled grid; latencies come as ``[batch][share]``.
+    ``model`` and ``gpu`` are objects of a light profile.
     """
     top_mhz = float(gpu["max_frequency_mhz"])
     grid = np.array(list(product(batches, shares_pct)), dtype=float)
@@ -230,17 +208,31 @@ def fit_model(
     )
     # Interference never speeds up an inference: a measured slowdown below 1 is noise.
     alpha_cache = max(0.0, slowdown - 1.0) / pair["l2_util_pct_of_corunner"]
-    return ModelFit(
-        k,
-        (power_slope, power_base),
-        (l2_slope, l2_base),
-        float(alpha_cache),
-        {
-            "active_time_rel_mean": float(np.mean(np.abs(error_ms / active))),
-            "active_time_rel_max": float(np.max(np.abs(error_ms / active))),
-            "power_rel_max": float(np.max(np.abs(power_error / (power[free] - float(gpu["idle_power_w"]))))),
-            "l2_rel_max": float(np.max(np.abs(l2_error / l2))),
-        },
+    residual = {
+        "active_time_rel_mean": float(np.mean(np.abs(error_ms / active))),
+        "active_time_rel_max": float(np.max(np.abs(error_ms / active))),
+        "power_rel_max": float(np.max(np.abs(power_error / (power[free] - float(gpu["idle_power_w"]))))),
+        "l2_rel_max": float(np.max(np.abs(l2_error / l2))),
+    }
+    if "memory_base_mib" in model:
+        base_mib, per_item_mib = float(model["memory_base_mib"]), float(model["memory_per_item_mib"])
+    else:
+        base_mib, per_item_mib = memory_mib(name, f"profile: models.{name}")
+        source = f"{source}; memory calibrated (instances/memory.py)"
+    return DnnModel(
+        name=name,
+        max_batch=max(batches),
+        k=k,
+        power=(power_slope, power_base),
+        l2=(l2_slope, l2_base),
+        alpha_cache=float(alpha_cache),
+        scheduling_alone_ms=scheduling,
+        kernels=int(model["kernels"]),
+        input_bytes=int(model["input_bytes"]),
+        output_bytes=int(model["output_bytes"]),
+        memory_base_mib=base_mib,
+        memory_per_item_mib=per_item_mib,
+        provenance=Provenance("fitted", source, residual),
     )
 
 
@@ -263,57 +255,20 @@ def fit_profile(profile: Mapping[str, Any], source: str, memory_limit_mib: float
     """
     try:
         gpu, models = profile["gpu"], profile["models"]
-        hardware = fit_hardware(gpu)
+        hardware, residual = _fitted_hardware(gpu)
         batches, shares = profile["profiled_batches"], profile["profiled_shares_pct"]
         return GpuType(
             name=str(gpu["name"]).lower(),
             share_units=round(100.0 / gpu["share_unit_pct"]),
             memory_mib=memory_limit_mib,
             price_per_hour=price_per_hour,
-            hardware=Hardware(
-                pcie_bytes_per_ms=float(gpu["pcie_bytes_per_ms"]),
-                idle_power_w=float(gpu["idle_power_w"]),
-                max_power_w=float(gpu["max_power_w"]),
-                max_frequency_mhz=float(gpu["max_frequency_mhz"]),
-                alpha_f=hardware.alpha_f,
-                alpha_sch=hardware.alpha_sch,
-                beta_sch=hardware.beta_sch,
-            ),
-            models={
-                name: _fitted_model(name, model, fit_model(name, model, gpu, batches, shares), max(batches), source)
-                for name, model in models.items()
-            },
-            provenance=Provenance("fitted", source, hardware.residual),
+            hardware=hardware,
+            models={name: _fitted_model(name, model, gpu, batches, shares, source) for name, model in models.items()},
+            provenance=Provenance("fitted", source, residual),
         )
     except KeyError as missing:
         raise InputError("profile", f"field {missing} is missing") from None
     except InputError:
         raise
     except (TypeError, ValueError, AttributeError, IndexError) as error:
-        raise InputError("profile", f"not a light profile: {type(error).__name__} {error}") from None
-
-
-def _fitted_model(name: str, model: Mapping[str, Any], fit: ModelFit, max_batch: int, source: str) -> DnnModel:
-    measured = "memory_base_mib" in model
-    base_mib, per_item_mib = (
-        (float(model["memory_base_mib"]), float(model["memory_per_item_mib"]))
-        if measured
-        else memory_mib(name, f"profile: models.{name}")
-    )
-    return DnnModel(
-        name=name,
-        max_batch=max_batch,
-        k=fit.k,
-        power=fit.power,
-        l2=fit.l2,
-        alpha_cache=fit.alpha_cache,
-        scheduling_alone_ms=float(model["scheduling_delay_alone_ms"]),
-        kernels=int(model["kernels"]),
-        input_bytes=int(model["input_bytes"]),
-        output_bytes=int(model["output_bytes"]),
-        memory_base_mib=base_mib,
-        memory_per_item_mib=per_item_mib,
-        provenance=Provenance(
-            "fitted", source if measured else f"{source}; memory calibrated (instances/memory.py)", fit.residual
-        ),
-    )
+        raise InputError("profile", f"is not a light profile: {type(error).__name__} {error}") from None

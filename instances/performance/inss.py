@@ -1,28 +1,24 @@
-"""InSS's performance model (its Sec. 4.1): locally weighted regression of solo times, two linear growths."""
+"""InSS's performance model (its Sec. 4.1): locally weighted regression of solo times, and two linear growths."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from instances.arrays import Floats
-from instances.gpu import DnnModel, GpuType, SoloProfile
-from instances.performance.model import UNCONTENDED, Contention, Demand, Sensitivity, pcie_transfers_ms
+from instances.gpu import DnnModel, GpuType, SoloProfile, required
+from instances.performance.model import Demand, PerformanceModel, Sensitivity
 
 LEAST_NEIGHBOURS = 5
 """Least number of grid points for a local plane; the farthest of them has no weight."""
 
 
-@dataclass(frozen=True, slots=True)
-class InssModel:
-    """Time alone by locally weighted regression; growth linear in the others' L2 and DRAM utilisation."""
+class InssModel(PerformanceModel):
+    """Solo time by locally weighted regression; growth linear in the others' L2 and DRAM utilisation."""
 
     name = "inss"
-    loading_overlaps = False
-    pairwise = False
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
-        """Return the solo time, and the L2 and DRAM demands linear in ``b / o``."""
+        """Return the solo time, and the L2 and DRAM demands, which are linear in ``1000 b / active_ms``."""
         solo = model.profiled(gpu.name)
         active_ms = regressed_ms(solo, batch, share_pct)
         ability = 1000.0 * batch / active_ms
@@ -34,17 +30,9 @@ class InssModel:
             np.ones_like(active_ms),
         )
 
-    def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
-        """Return upload and feedback, linear in the batch."""
-        return pcie_transfers_ms(gpu, model, batch)
-
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return the growths per percent; the solo time includes the scheduling delay."""
-        return Sensitivity(0.0, 0.0, *model.inss_alphas(gpu.name))
-
-    def contention(self, gpu: GpuType) -> Contention:
-        """Return no contention: the model has neither scheduling delays nor power."""
-        return UNCONTENDED
+        return Sensitivity(0.0, 0.0, *required(model.inss, f"{gpu.name}: {model.name}", "InSS growths"))
 
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
         """Name the missing profile or growths."""

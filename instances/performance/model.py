@@ -1,8 +1,8 @@
-"""Interface of a performance model, the types of its results, and what several models share."""
+"""Base class of the performance models, the types of its results, and the functions that several models share."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from instances.gpu import DnnModel, GpuType, SoloProfile
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Demands of a workload alone; arrays of one shape.
+    """Time and demands of a workload alone; arrays of one shape.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Sensitivity of a model to others: delay per batch alone, kernels, growth per percent of others' L2 and DRAM."""
+    """Scheduling delay of a DNN model's batch alone, its kernels, and its growth per percent of others' L2 and DRAM."""
 
     scheduling_alone_ms: float
     kernels: float
@@ -73,36 +73,43 @@ def hardware_contention(gpu: GpuType) -> Contention:
     )
 
 
-class PerformanceModel(Protocol):
-    """Interface of a performance model."""
+class PerformanceModel(ABC):
+    """Base class of the performance models.
+
+    Attributes
+    ----------
+    name
+        Name in files and options.
+    loading_overlaps
+        Whether the upload of the next batch hides behind the execution of this one (iGniter: yes).
+    pairwise
+        Whether interference is clipped at 0 for each pair (gpulet). The sums are then exact for two residents only, and
+        the schedulers put at most two residents on a GPU.
+    """
 
     name: str
-    loading_overlaps: bool
-    """Whether the upload of the next batch hides behind the execution of this one (iGniter: yes)."""
-    pairwise: bool
-    """Whether interference is clipped at 0 for each pair (gpulet).
+    loading_overlaps = False
+    pairwise = False
 
-    The sums are then exact for two residents only, and the schedulers put at most two residents on a GPU."""
-
+    @abstractmethod
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
-        """Return the demands of ``model`` alone, for broadcastable ``batch`` and ``share_pct``."""
-        ...
+        """Return time and demands of ``model`` alone, for broadcastable ``batch`` and ``share_pct``."""
 
     def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
         """Return upload and feedback time of a batch."""
-        ...
+        return pcie_transfers_ms(gpu, model, batch)
 
+    @abstractmethod
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return the sensitivity of ``model`` to its neighbours."""
-        ...
 
     def contention(self, gpu: GpuType) -> Contention:
-        """Return the coefficients of the GPU itself."""
-        ...
+        """Return the coefficients of the GPU itself; by default neither scheduling delays nor a power cap."""
+        return UNCONTENDED
 
+    @abstractmethod
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
         """Name the figures of ``model`` on ``gpu`` that the catalogue lacks; empty if it has all."""
-        ...
 
 
 def pcie_transfers_ms(gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
@@ -130,7 +137,7 @@ def interpolate(
     batch, share_pct
         Broadcastable; batches within the grid.
     scale, share_scale
-        Scales of the axes, ascending; that of the shares is the same as that of the batches unless given.
+        Ascending scales of the axes; the shares have the scale of the batches unless theirs is given.
     """
     by_share = share_scale or scale
     rows, columns = scale(np.array(solo.batch, dtype=float)), by_share(np.array(solo.share_pct))
@@ -144,7 +151,7 @@ def interpolate(
 
 
 def segment(knots: Floats, at: Floats) -> tuple[Ints, Floats]:
-    """Return the segment between knots that contains each point, and the position within it."""
+    """Return the segment between knots that contains each point, and the position within it, from 0 to 1 inside."""
     left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
     return left, (at - knots[left]) / (knots[left + 1] - knots[left])
 

@@ -9,16 +9,16 @@ import numpy as np
 from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
-from instances.measurements import PairSample, SoloSample
+from instances.measurements import Configuration, PairSample, SoloSample
 from instances.memory import is_listed, most_memory_mib, request_bytes
 from instances.performance import interference_model_names, performance_model
 from instances.performance.company_fit import ENOUGH, Sides, fit_company, fit_inss, fit_pair_factor
 from instances.performance.igniter_fit import fit_profile, model_of_times
 from instances.performance.solo_fit import SoloFit, fit_solo
-from instances.performance.validation import Errors, validate
+from instances.performance.validation import Errors, check_known, validate
 
 MEMORY_ASSUMED = "assumed to be the largest of all listed models (instances/memory.py)"
-"""Origin of the memory of an unlisted model without measurements."""
+"""Words for the origin of the memory of an unlisted model without measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,8 @@ class ProfileFit:
 
     Attributes
     ----------
-    gpu
-        The catalogue entry.
-    solo
-        Relative errors of the solo profiles by model, one per sample.
-    samples
-        The samples of these errors.
+    solo, samples
+        By model: the relative errors of its solo profile, one per sample, and the samples.
     pairs
         In-sample errors on the pairs, by performance model.
     """
@@ -60,12 +56,11 @@ def fit_measurements(
     """Fit every performance model to measurements of one GPU type.
 
     iGniter's coefficients come from its light profile if there is one. Otherwise the active time and the L2 line are
-    fitted to the solo samples and ``alpha_cache`` to the pairs; power, throttling and delay per kernel are unknown: 0.
+    fitted to the solo samples and ``alpha_cache`` to the pairs. Power, throttling and delay per kernel are then 0,
+    since they are unknown.
 
     Parameters
     ----------
-    facts
-        Facts of the GPU type.
     source
         Origin of the measurements, for the provenance.
     solo, pairs
@@ -99,7 +94,7 @@ def fit_measurements(
     gpu = replace(base, models=models)
     errors: dict[str, Errors] = {}
     if pairs:
-        _check_pairs(gpu, pairs)
+        check_known(gpu, [at for sample in pairs for at in (sample.own, sample.other)], "pairs")
         if light is None:
             gpu = _with_alpha_cache(gpu, pairs)
         gpu = fit_pairs(gpu, pairs)
@@ -152,7 +147,7 @@ def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSampl
 
 
 def _unknown(facts: GpuFacts, source: str) -> GpuType:
-    """Return a GPU type with unknown power and scheduling figures."""
+    """Return a GPU type without models, whose power and scheduling figures are unknown and thus 0."""
     hardware = Hardware(facts.pcie_bytes_per_ms, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
     return GpuType(
         facts.name,
@@ -204,18 +199,8 @@ def _with_solo(model: DnnModel, fit: SoloFit) -> DnnModel:
 def _with_alpha_cache(gpu: GpuType, pairs: Sequence[PairSample]) -> GpuType:
     """Fit ``alpha_cache`` (equation 8) by least squares per model, or over all models together where pairs are few."""
     sides = Sides.of(gpu, pairs)
-    igniter = performance_model("igniter")
     own = np.array([s.own.model for s in pairs])
-    alone = np.array(
-        [
-            float(
-                igniter.demand(
-                    gpu, gpu.models[s.own.model], np.array(float(s.own.batch)), np.array(s.own.share_pct)
-                ).active_ms
-            )
-            for s in pairs
-        ]
-    )
+    alone = np.array([_active_ms(gpu, s.own) for s in pairs])
     growth, l2_pct = sides.gpu_ms / alone - 1.0, 100.0 * sides.demand[:, 0]
 
     def alpha(rows: Any) -> float:
@@ -226,10 +211,7 @@ def _with_alpha_cache(gpu: GpuType, pairs: Sequence[PairSample]) -> GpuType:
     return replace(gpu, models={name: replace(m, alpha_cache=alphas[name]) for name, m in gpu.models.items()})
 
 
-def _check_pairs(gpu: GpuType, pairs: Sequence[PairSample]) -> None:
-    for sample in pairs:
-        for at in (sample.own, sample.other):
-            if at.model not in gpu.models:
-                raise InputError("pairs", f'"{at.model}" has no rows in the solo measurements')
-            if at.batch > gpu.models[at.model].max_batch:
-                raise InputError("pairs", f"{at}: the solo measurements end at batch {gpu.models[at.model].max_batch}")
+def _active_ms(gpu: GpuType, at: Configuration) -> float:
+    """Return the active time of a configuration alone by iGniter's model."""
+    batch, share_pct = np.array(float(at.batch)), np.array(at.share_pct)
+    return float(performance_model("igniter").demand(gpu, gpu.models[at.model], batch, share_pct).active_ms)

@@ -21,7 +21,7 @@ DIGITS = 3
 """Significant digits of a catalogued time."""
 
 GUESSED = 1e-3
-"""Weight of a grid point that is interpolated by the fitted curve instead of measured."""
+"""Weight of a grid point whose time follows from the fitted curve instead of a measurement."""
 
 PROJECTIONS = 2_000
 """Largest number of rounds of alternating projections; they stop earlier at a fixed point."""
@@ -29,7 +29,7 @@ PROJECTIONS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class SoloFit:
-    """A profile and the relative errors of its times, in the order of the samples."""
+    """A profile and the relative errors of its times, one per sample."""
 
     profile: SoloProfile
     error: Floats
@@ -41,16 +41,16 @@ def fit_solo(name: str, samples: Sequence[SoloSample], per_item_ms: float) -> So
     Parameters
     ----------
     name
-        For error messages.
+        Name of the model in error messages.
     samples
-        Samples of one model.
+        Samples of this model.
     per_item_ms
         Transfer time of an item, which the latencies include.
 
     Raises
     ------
     InputError
-        If there are not at least two batches, two shares and six samples.
+        If there are fewer than six samples, two batches or two shares, none at batch 1, or times below the transfers.
     """
     batch = np.array([s.configuration.batch for s in samples], dtype=float)
     share = np.array([s.configuration.share_pct for s in samples])
@@ -69,20 +69,20 @@ def fit_solo(name: str, samples: Sequence[SoloSample], per_item_ms: float) -> So
     kept = tuple(int(batches[i]) for i in powers)
     ability = 1000.0 * batch / gpu_ms
     l2, dram = (
-        _demand_line(ability, np.array([getattr(s, column) for s in samples])) for column in ("l2_pct", "dram_pct")
+        demand_line(ability, np.array([getattr(s, column) for s in samples])) for column in ("l2_pct", "dram_pct")
     )
-    full = 1000.0 * np.array(kept) / np.array(grid)[:, -1]
-    profile = SoloProfile(
-        kept,
-        tuple(float(s) for s in shares),
-        grid,
-        rounded((l2[0] * full + l2[1])[None, :])[0],
-        rounded((dram[0] * full + dram[1])[None, :])[0],
-        l2,
-        dram,
-        best_span(kept, shares, np.array(grid)),
-    )
+    profile = profile_of_grid(kept, shares.tolist(), grid, l2, dram)
     return SoloFit(profile, alone_ms(profile, batch, share) / gpu_ms - 1.0)
+
+
+def profile_of_grid(
+    batch: Sequence[int], share_pct: Sequence[float], gpu_ms: tuple[tuple[float, ...], ...], l2: Line, dram: Line
+) -> SoloProfile:
+    """Return the profile with times ``gpu_ms``, ``[batch][share]``, and demands on the lines ``l2`` and ``dram``."""
+    full = 1000.0 * np.array(batch) / np.array(gpu_ms)[:, -1]
+    l2_pct, dram_pct = (rounded((line[0] * full + line[1])[None, :])[0] for line in (l2, dram))
+    span = best_span(batch, np.array(share_pct), np.array(gpu_ms))
+    return SoloProfile(tuple(batch), tuple(share_pct), gpu_ms, l2_pct, dram_pct, l2, dram, span)
 
 
 def _filled_grid(
@@ -154,8 +154,11 @@ def rounded(grid: Floats) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(f"{value:.{DIGITS}g}") for value in row) for row in np.asarray(grid).tolist())
 
 
-def _demand_line(ability: Floats, demand_pct: Floats) -> Line:
-    """Fit demands as a line in ``1000 b / gpu_ms``, slope and intercept at least 0; 0 if no demand is known."""
+def demand_line(ability: Floats, demand_pct: Floats) -> Line:
+    """Fit demands as a line in ``1000 b / gpu_ms`` with slope and intercept at least 0.
+
+    Demands that are not finite are unknown and left out. With fewer than two known demands, both are 0.
+    """
     known = np.isfinite(demand_pct)
     if known.sum() < 2:
         return 0.0, 0.0
@@ -166,7 +169,7 @@ def _demand_line(ability: Floats, demand_pct: Floats) -> Line:
 def best_span(batches: Sequence[int], shares: Floats, gpu_ms: Floats) -> float:
     """Return the span with the least leave-one-out error of the locally weighted regression.
 
-    Corners and edges are never left out, since the regression does not extrapolate.
+    Points on the edge of the grid are never left out, since the regression does not extrapolate.
     """
     grid = np.stack(np.meshgrid(np.log(batches), np.log(shares), indexing="ij"), axis=-1).reshape(-1, 2)
     values = np.log(gpu_ms).ravel()

@@ -4,9 +4,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from instances.arrays import Floats
+from instances.arrays import Flags, Floats, Ints
 from instances.errors import InputError, unknown_name
 from instances.gpu import GpuType
 from instances.interference import gpu_times_ms
@@ -14,7 +13,7 @@ from instances.measurements import Configuration, PairSample
 from instances.tables import configuration_tables
 
 OUTLYING = 5.0
-"""Threshold of outliers: distance from the median error in units of the scaled median distance."""
+"""Least distance of an outlier's error from the median error, in multiples of 1.4826 times the median distance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Errors:
         keys = [key(sample) for sample in self.samples]
         return {value: self.only(np.array([k == value for k in keys])).summary for value in dict.fromkeys(keys)}
 
-    def only(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> "Errors":
+    def only(self, keep: Flags | Ints) -> "Errors":
         """Return the samples that ``keep`` selects."""
         index = np.arange(len(self.samples))[keep]
         return Errors([self.samples[i] for i in index], self.predicted_ms[index], self.relative[index])
@@ -62,15 +61,6 @@ class Errors:
 
 def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Configuration]]) -> list[Floats]:
     """Predict the inference time ``t_gpu + x`` of every configuration in groups, each on one GPU.
-
-    Parameters
-    ----------
-    gpu
-        The GPU type.
-    model_name
-        The performance model.
-    groups
-        Configurations on one GPU together.
 
     Returns
     -------
@@ -95,7 +85,7 @@ def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Config
 
 
 def check_known(gpu: GpuType, configurations: Sequence[Configuration], where: str) -> None:
-    """Check that the catalogue has figures for all ``configurations``.
+    """Check that the GPU type has figures for all ``configurations``.
 
     Raises
     ------

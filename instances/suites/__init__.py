@@ -62,22 +62,22 @@ SUITES: Mapping[str, Suite] = {
         Suite(
             "gpulet-game",
             "gpulet ATC '22, Sec. 5.1: the models of game as independent workloads, scale on four RTX 2080 Ti",
-            gpulet.game,
+            partial(gpulet.application, "game"),
         ),
         Suite(
             "gpulet-traffic",
             "gpulet ATC '22, Sec. 5.1: the models of traffic as independent workloads, scale on four RTX 2080 Ti",
-            gpulet.traffic,
+            partial(gpulet.application, "traffic"),
         ),
         Suite(
             "gpulet-arxiv-game",
             "gpulet arXiv, Sec. 6.1: gpulet-game under the shorter SLOs of Table 4",
-            gpulet.arxiv_game,
+            partial(gpulet.application, "arxiv-game"),
         ),
         Suite(
             "gpulet-arxiv-traffic",
             "gpulet arXiv, Sec. 6.1: gpulet-traffic under the shorter SLOs of Table 4",
-            gpulet.arxiv_traffic,
+            partial(gpulet.application, "arxiv-traffic"),
         ),
         Suite(
             "gpulet-pairs",
@@ -85,17 +85,19 @@ SUITES: Mapping[str, Suite] = {
             gpulet.pairs,
         ),
         Suite(
-            "gpulet-equal", "gpulet arXiv, Table 5: five models at equal rates, scale on four RTX 2080 Ti", gpulet.equal
+            "gpulet-equal",
+            "gpulet arXiv, Table 5: five models at equal rates, scale on four RTX 2080 Ti",
+            partial(gpulet.by_rates, "equal"),
         ),
         Suite(
             "gpulet-long-only",
             "gpulet arXiv, Table 5: the three long models, scale on four RTX 2080 Ti",
-            gpulet.long_only,
+            partial(gpulet.by_rates, "long-only"),
         ),
         Suite(
             "gpulet-short-skew",
             "gpulet arXiv, Table 5: five models, higher rates for the short ones, scale on four RTX 2080 Ti",
-            gpulet.short_skew,
+            partial(gpulet.by_rates, "short-skew"),
         ),
         Suite(
             "mediator-40",
@@ -123,7 +125,7 @@ SUITES: Mapping[str, Suite] = {
         Suite("hold", "six instances of other suites under the rule attainment: plans that hold", hold),
         Suite(
             "smoke",
-            "four tiny instances of every objective, for a check in seconds",
+            "four tiny instances: cost, capacity and goodput, for a check in seconds",
             lambda: (*igniter.igniter_3(), *generate.smoke()),
         ),
     )
@@ -142,35 +144,41 @@ SCENARIO_SUITES: Mapping[str, ScenarioSuite] = {
             "gpulet ATC '22, Sec. 3.2: nine models at 0, 100 or 200 req/s each, on four RTX 2080 Ti",
             gpulet.scenarios_19682,
         ),
-        ScenarioSuite("gpulet-93", "every eleventh scenario of gpulet-1023, for a first look", gpulet.scenarios_93),
         ScenarioSuite(
-            "gpulet-1790", "every eleventh scenario of gpulet-19682, for a first look", gpulet.scenarios_1790
+            "gpulet-93",
+            "every eleventh scenario of gpulet-1023, for a first look",
+            partial(gpulet.every_eleventh, "gpulet-93", gpulet.scenarios_1023),
+        ),
+        ScenarioSuite(
+            "gpulet-1790",
+            "every eleventh scenario of gpulet-19682, for a first look",
+            partial(gpulet.every_eleventh, "gpulet-1790", gpulet.scenarios_19682),
         ),
     )
 }
 
 
-def suite(name: str, where: str = "suite") -> Suite:
+def suite(name: str) -> Suite:
     """Return the suite called ``name``.
 
     Raises
     ------
     InputError
-        If there is none; ``where`` is the place that the error names.
+        If there is none.
     """
     if name not in SUITES:
-        raise unknown_name(where, "suite", name, list(SUITES))
+        raise unknown_name("suite", "suite", name, list(SUITES))
     return SUITES[name]
 
 
-def scenario_suite(name: str, where: str = "suite") -> ScenarioSuite:
+def scenario_suite(name: str) -> ScenarioSuite:
     """Return the scenario set called ``name``, not yet built.
 
     Raises
     ------
     InputError
-        If there is none; ``where`` is the place that the error names.
+        If there is none.
     """
     if name not in SCENARIO_SUITES:
-        raise unknown_name(where, "scenario set", name, list(SCENARIO_SUITES))
+        raise unknown_name("suite", "scenario set", name, list(SCENARIO_SUITES))
     return SCENARIO_SUITES[name]

@@ -4,7 +4,7 @@ The times are calibrated to the ATC'22 testbed. The arXiv version measured short
 states shorter SLOs. Its scenarios are therefore harder on these times than on its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -18,7 +18,7 @@ from instances.workload import Application, Workload
 _GPUS = 4
 
 _LATENCY_BUFFER = 1.1
-"""Latency buffer of the authors' published scheduler (github.com/casys-kaist/glet)."""
+"""Latency buffer of the scheduler that the authors published (github.com/casys-kaist/glet)."""
 
 ATC_SLO_MS = {
     "googlenet": 66.0,
@@ -36,6 +36,13 @@ ATC_SLO_MS = {
 ARXIV_SLO_MS = {"lenet": 5.0, "googlenet": 44.0, "resnet50": 95.0, "ssd-mobilenet": 136.0, "vgg16": 130.0}
 """gpulet arXiv'21, Table 4, in the order of its Table 5."""
 
+_ARXIV_RPS = {
+    "equal": (50.0, 50.0, 50.0, 50.0, 50.0),
+    "long-only": (0.0, 0.0, 100.0, 100.0, 100.0),
+    "short-skew": (100.0, 100.0, 100.0, 50.0, 50.0),
+}
+"""gpulet arXiv'21, Table 5: rates of these models."""
+
 GROUPS = (
     ("mobilenet", "bert", "mnasnet", "googlenet"),
     ("densenet161", "vgg16"),
@@ -51,7 +58,14 @@ PAIRS = (("ssd-mobilenet", "bert"), ("resnet50", "vgg16"), ("googlenet", "mobile
 _GAME = {**{f"lenet-{position}": "lenet" for position in range(1, 7)}, "resnet50": "resnet50"}
 _TRAFFIC = {model: model for model in ("ssd-mobilenet", "googlenet", "vgg16")}
 _TRAFFIC_EDGES = (("ssd-mobilenet", "googlenet"), ("ssd-mobilenet", "vgg16"))
-"""Models by stage, and the order of the stages (gpulet ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1)."""
+
+_APPLICATIONS: Mapping[str, tuple[Mapping[str, str], tuple[tuple[str, str], ...], float, Mapping[str, float]]] = {
+    "game": (_GAME, (), 108.0, ATC_SLO_MS),
+    "arxiv-game": (_GAME, (), 95.0, ARXIV_SLO_MS),
+    "traffic": (_TRAFFIC, _TRAFFIC_EDGES, 202.0, ATC_SLO_MS),
+    "arxiv-traffic": (_TRAFFIC, _TRAFFIC_EDGES, 136.0, ARXIV_SLO_MS),
+}
+"""Models by stage, order of the stages, SLO of the application, and SLOs of the models."""
 
 _EQUAL_RPS = 100.0
 """Rate of each model where the paper states equal rates without a number; the objective scales it."""
@@ -94,42 +108,15 @@ def pairs() -> tuple[Instance, ...]:
     )
 
 
-def game() -> tuple[Instance, ...]:
-    """Return ``gpulet-game``: six LeNets and a ResNet-50 for each frame (ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1).
+def application(name: str) -> tuple[Instance, ...]:
+    """Return ``gpulet-game`` or ``gpulet-traffic``, or with the prefix ``arxiv-`` the same under the SLOs of arXiv'21.
 
-    Every stage is a workload of its own under its model's SLO. The stages run in parallel, so a plan that meets these
-    SLOs also meets the application's SLO of 108 ms.
+    Every stage is a workload of its own under its model's SLO (ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1). ``game`` has six
+    LeNets and a ResNet-50 for each frame. These stages run in parallel, so a plan that meets their SLOs also meets the
+    application's SLO. In ``traffic``, SSD-MobileNet detects objects, and GoogLeNet and VGG-16 then classify them. These
+    stages run in sequence, and their SLOs add up to more than the application's SLO, which only a simulation checks.
     """
-    return (_application("game", _GAME, (), 108.0),)
-
-
-def arxiv_game() -> tuple[Instance, ...]:
-    """Return ``gpulet-arxiv-game``: ``gpulet-game`` with the SLOs of arXiv'21, 95 ms for the application."""
-    return (_application("arxiv-game", _GAME, (), 95.0, ARXIV_SLO_MS),)
-
-
-def traffic() -> tuple[Instance, ...]:
-    """Return ``gpulet-traffic``: SSD-MobileNet detects objects, then GoogLeNet and VGG-16 classify them.
-
-    The sources are ATC'22, Sec. 5.1, and arXiv'21, Sec. 6.1. Every stage is a workload of its own under its model's
-    SLO. The stages run in sequence, and these SLOs add up to more than the application's SLO of 202 ms. Only a
-    simulation checks the application's SLO.
-    """
-    return (_application("traffic", _TRAFFIC, _TRAFFIC_EDGES, 202.0),)
-
-
-def arxiv_traffic() -> tuple[Instance, ...]:
-    """Return ``gpulet-arxiv-traffic``: ``gpulet-traffic`` with the SLOs of arXiv'21, 136 ms for the application."""
-    return (_application("arxiv-traffic", _TRAFFIC, _TRAFFIC_EDGES, 136.0, ARXIV_SLO_MS),)
-
-
-def _application(
-    name: str,
-    models: Mapping[str, str],
-    edges: tuple[tuple[str, str], ...],
-    slo_ms: float,
-    slos_ms: Mapping[str, float] = ATC_SLO_MS,
-) -> Instance:
+    models, edges, slo_ms, slos_ms = _APPLICATIONS[name]
     workloads = tuple(Workload(stage, model, slos_ms[model], _EQUAL_RPS) for stage, model in models.items())
     where, table = ("arXiv, Sec. 6.1", 4) if slos_ms is ARXIV_SLO_MS else ("ATC '22, Sec. 5.1", 3)
     source = (
@@ -138,33 +125,18 @@ def _application(
         f" the end-to-end SLO of {slo_ms:g} ms is simulated, not judged"
     )
     whole = Application(name, tuple(models), edges, slo_ms)
-    return replace(_served(f"gpulet-{name}", workloads, source), applications=(whole,))
+    return (replace(_served(f"gpulet-{name}", workloads, source), applications=(whole,)),)
 
 
-def equal() -> tuple[Instance, ...]:
-    """Return ``gpulet-equal``: equal rates for all five models (arXiv'21, Table 5)."""
-    return (_chosen("equal", (50.0, 50.0, 50.0, 50.0, 50.0)),)
-
-
-def long_only() -> tuple[Instance, ...]:
-    """Return ``gpulet-long-only``: the three long models (arXiv'21, Table 5)."""
-    return (_chosen("long-only", (0.0, 0.0, 100.0, 100.0, 100.0)),)
-
-
-def short_skew() -> tuple[Instance, ...]:
-    """Return ``gpulet-short-skew``: higher rates for the short models (arXiv'21, Table 5)."""
-    return (_chosen("short-skew", (100.0, 100.0, 100.0, 50.0, 50.0)),)
-
-
-def _chosen(name: str, rates_rps: tuple[float, ...]) -> Instance:
+def by_rates(name: str) -> tuple[Instance, ...]:
+    """Return ``gpulet-equal``, ``gpulet-long-only`` or ``gpulet-short-skew`` (arXiv'21, Table 5)."""
     workloads = tuple(
         Workload(model, model, slo_ms, rate_rps)
-        for (model, slo_ms), rate_rps in zip(ARXIV_SLO_MS.items(), rates_rps, strict=True)
+        for (model, slo_ms), rate_rps in zip(ARXIV_SLO_MS.items(), _ARXIV_RPS[name], strict=True)
         if rate_rps > 0.0
     )
-    return _served(
-        f"gpulet-{name}", workloads, f"gpulet, arXiv, Table 5, {name}; SLOs of Table 4; times of the ATC '22 testbed"
-    )
+    source = f"gpulet, arXiv, Table 5, {name}; SLOs of Table 4; times of the ATC '22 testbed"
+    return (_served(f"gpulet-{name}", workloads, source),)
 
 
 def scenarios_1023() -> ScenarioSet:
@@ -178,18 +150,9 @@ def scenarios_19682() -> ScenarioSet:
     return _all_rates("gpulet-19682", ATC_SLO_MS, (0.0, 100.0, 200.0), "gpulet, ATC '22, Sec. 3.2; SLOs of Table 3")
 
 
-def scenarios_93() -> ScenarioSet:
-    """Return every eleventh of the 1,023 scenarios."""
-    return _every_eleventh("gpulet-93", scenarios_1023())
-
-
-def scenarios_1790() -> ScenarioSet:
-    """Return every eleventh of the 19,682 scenarios."""
-    return _every_eleventh("gpulet-1790", scenarios_19682())
-
-
-def _every_eleventh(name: str, scenarios: ScenarioSet) -> ScenarioSet:
+def every_eleventh(name: str, build: Callable[[], ScenarioSet]) -> ScenarioSet:
     """Return every eleventh scenario: 11 is coprime to 3 and 4, so each model has all its rates about equally often."""
+    scenarios = build()
     return ScenarioSet(replace(scenarios.base, name=name), scenarios.rates_rps[::11])
 
 

@@ -1,4 +1,4 @@
-"""Instances of other suites under the SLO rule ``attainment``: their plans hold under random arrivals."""
+"""Instances of other suites under the SLO rule ``attainment``, whose plans meet the SLOs under random arrivals."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,13 +13,13 @@ _BUILDERS: tuple[Callable[[], tuple[Instance, ...]], ...] = (
     lambda: sixty_four_gpus()[:1],
     inss.overloaded,
     lambda: gpulet.scenario(3),
-    gpulet.equal,
+    lambda: gpulet.by_rates("equal"),
     llm.sixteen_gpus,
 )
 
 
 def hold() -> tuple[Instance, ...]:
-    """Return the instances: 99 % of each workload's Poisson arrivals are to be served within the SLO."""
+    """Return instances that ask for 99 % of each workload's Poisson arrivals to be served within the SLO."""
     return tuple(
         replace(
             instance,

@@ -10,7 +10,7 @@ from instances.catalogue import gpu_type
 from instances.instance import GpuPool, Instance, Objective
 from instances.workload import Workload
 
-# Model, SLO in ms (Sec. 6.1) and requests per second (ours).
+# Model, SLO in ms (Sec. 6.1) and requests per second (chosen by this bench).
 _DEMANDS = (
     ("alexnet", 10.0, 3000.0),
     ("resnet50", 35.0, 1200.0),
@@ -25,7 +25,7 @@ _DEMANDS = (
 )
 
 _OVERLOAD = 2.5
-"""Factor on the rates under overload; at these rates, four GPUs serve at most 82 % of the requests."""
+"""Factor on the rates of ``4gpu-goodput``, at which four GPUs serve at most 82 % of the requests."""
 
 _MODELS = "InSS, Sec. 6.1: models, SLOs, GPUs; ours: rates, and that AlexNet and ResNet-50 appear twice"
 

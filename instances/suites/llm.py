@@ -1,10 +1,10 @@
 """Language-model services on A100s: LLaMA 7B and 13B, prompt and output together at most 512 tokens.
 
 Every service has requests of one length. Prompts have 64 to 320 tokens and outputs 32 to 192, multiples of 16, all
-equally likely. The time to first token is 0.3, 0.5 or 1 s and the time per output token 25, 40 or 60 ms, times 1.5 for
-13B. Rates are log-uniform, from 3 to 24 requests per second for 7B and half of that for 13B. A service that needs more
-than one GPU for a phase is drawn again, so that plans need not split it. Interference was not measured: predicted
-latencies are multiplied by 1.2 before they are tested.
+equally likely. The objective of the time to first token is 0.3, 0.5 or 1 s and that of the time per output token 25, 40
+or 60 ms, times 1.5 for 13B. Rates are log-uniform, from 3 to 24 requests per second for 7B and half of that for 13B. A
+service that needs more than one GPU for a phase is drawn again, so that plans need not split it. Interference was not
+measured: predicted latencies are multiplied by 1.2 before they are tested.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from instances.services import Service
 from instances.view import View
 
 BUFFER = 1.2
-"""Factor on predicted latencies for interference."""
+"""Factor on predicted latencies in place of unmeasured interference."""
 
 SHARES, EIGHTHS = "a100-llm", "a100-eighths"
 
@@ -54,7 +54,7 @@ def eighths() -> tuple[Instance, ...]:
 
 
 def _drawn(name: str, seed: int, size: int, models: Sequence[str], gpu: str = SHARES, suffix: str = "") -> Instance:
-    """Draw services, the models in turn; the same name and seed give the same services on every GPU type."""
+    """Draw services of the models in turn; the same name and seed give the same services on every GPU type."""
     random = Random(f"{name} {seed}")
     services: list[tuple[Service, float]] = []
     while len(services) < size:

@@ -1,4 +1,4 @@
-"""MediatorDNN's forty best-effort jobs (Sec. IV-A): the DNN, batches and gaps of each."""
+"""MediatorDNN's forty best-effort jobs (Sec. IV-A), with the DNN, batches and gaps of each."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -80,21 +80,21 @@ GAP_AND_BATCH: Mapping[int, tuple[float, float]] = {
     **dict.fromkeys(range(33, 37), (64.0, 512.0)),
     **dict.fromkeys(range(37, 41), (299.0, 4.0)),
 }
-"""Mean ms between batches and mean batch of the jobs that the paper describes.
+"""Mean gap between batches in ms, and mean batch, of the jobs that the paper describes.
 
 The sources are Table III and, for jobs 3, 10 and 13, Table I, whose three rows are not numbered but name their DNNs.
 The paper describes one text job, 36, and one video job, 40; the other text and video jobs are like these."""
 
 DEVIATION: Mapping[int, tuple[float, float]] = {3: (14.47, 2.03), 10: (19.66, 14.05), 13: (13.93, 14.82)}
-"""Standard deviations of the same, where the paper states them (Table I)."""
+"""Standard deviations of gap and batch, where the paper states them (Table I)."""
 
 _GAPS_MS = (111.0, 459.0)
 _BATCHES = (1.0, 39.0)
-"""Ranges of the image jobs in Table III."""
+"""Ranges of the mean gap and the mean batch of the image jobs in Table III."""
 
 _GAP_VARIATION = (0.05, 0.07)
 _BATCH_VARIATION = (0.06, 1.12)
-"""Range of standard deviation over mean in Table I."""
+"""Ranges of the standard deviation over the mean, of gap and batch, in Table I."""
 
 _GAP_POINTS, _BATCH_POINTS = 8, 32
 
@@ -128,7 +128,7 @@ def _jobs(seed: int) -> tuple[Job, ...]:
     random = Random(f"mediator-40/{seed}")
     jobs = []
     for number, dnn in enumerate(DNNS, start=1):
-        # Every job draws all four numbers, so that known figures of one job do not change the others' draws
+        # Every job draws all four numbers, so that known figures of one job do not change the others' draws.
         drawn = [low + (high - low) * random.random() for low, high in (_GAPS_MS, _BATCHES)]
         varied = [low + (high - low) * random.random() for low, high in (_GAP_VARIATION, _BATCH_VARIATION)]
         means = GAP_AND_BATCH.get(number, drawn)

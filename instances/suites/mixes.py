@@ -1,4 +1,4 @@
-"""Suites of the family ``pool-mix``: mixed pools, thousands of workloads, and instances that stay open."""
+"""Suites of the family ``pool-mix``: mixed pools, thousands of workloads, and hard instances."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from instances.pool_mix import RateLaw, SloLaw, pool_mix
 
 _Options = dict[str, Any]
 
-# Name, size, pool and options; seed 0. A greedy plan fits on every pool that must serve everything.
+# Name, size, pool and options; the seed is 0. Under objectives that serve everything, a greedy plan fits on the pool.
 _HETERO: tuple[tuple[str, int, str, _Options], ...] = (
     ("hetero-2-12", 12, "v100,t4", {}),
     ("hetero-2-40", 40, "v100,t4", {}),

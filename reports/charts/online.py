@@ -34,7 +34,7 @@ class Setting:
     instance
         A suite of one instance with up to five workloads and GPUs of one type.
     rates
-        Factor on its rates, the means over the whole load.
+        Factor on the rates of the instance, which are the means over the whole load.
     scheduler, headroom, parameters
         As in ``bench online``.
     seconds
@@ -85,7 +85,9 @@ def online_run(setting: Setting, policy: str) -> OnlineRun:
 def draw_online_runs(figure: Figure, rows: Sequence[Row], folder: Path, *, setting: Setting) -> list[Path]:
     """Draw plans that follow the load of a setting, and the first plan unchanged."""
     runs = {"reschedule": online_run(setting, "reschedule"), "static": online_run(setting, "static")}
-    notes = [f"{_share_late(runs)} of the requests not in time. Command: {setting.command('reschedule')}"]
+    following, kept = (100.0 * run.seen.violation_rate for run in runs.values())
+    late_pct = f"Following the load {following:.2f} %, with the first plan {kept:.1f} %"
+    notes = [f"{late_pct} of the requests not in time. Command: {setting.command('reschedule')}"]
     (instance,) = suite(setting.instance).build()
     units = instance.gpus[0].type.share_units
     colours = dict(zip((workload.id for workload in instance.workloads), _COLOURS, strict=False))
@@ -117,8 +119,3 @@ def _draw_throughput(ax: Axes, found: OnlineRun, colours: Mapping[str, str]) -> 
     starts = [period.begin_s for period in found.periods]
     series = [[period.seen.throughput_rps[w] for period in found.periods] for w in range(len(found.ids))]
     ax.stackplot(starts, series, colors=list(colours.values()), step="post", linewidth=0.0)
-
-
-def _share_late(runs: Mapping[str, OnlineRun]) -> str:
-    following, kept = (100.0 * runs[policy].seen.violation_rate for policy in ("reschedule", "static"))
-    return f"Following the load {following:.2f} %, with the first plan {kept:.1f} %"

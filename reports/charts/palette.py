@@ -53,17 +53,17 @@ class LineStyle:
 
     @property
     def marked(self) -> dict[str, Any]:
-        """Matplotlib's properties of a line with marks."""
+        """Line properties in Matplotlib's terms, with marks."""
         return {"color": self.colour, "marker": self.marker, "linestyle": self.line}
 
     @property
     def unmarked(self) -> dict[str, Any]:
-        """Those of a line without marks."""
+        """Line properties without marks."""
         return {"color": self.colour, "marker": "", "linestyle": self.line}
 
     @property
     def hollow(self) -> dict[str, Any]:
-        """Those of hollow marks without a line, the style of measurements beside predictions."""
+        """Properties of hollow marks without a line, the style of measurements beside predictions."""
         return {"color": self.colour, "marker": self.marker, "linestyle": "", "markerfacecolor": "white"}
 
 
@@ -84,12 +84,13 @@ _BUILT_IN = {
     "bin-packing": LineStyle(ORANGE, "<", "-."),
 }
 
-_PERFORMANCE = {
+PERFORMANCE_LOOKS = {
     "igniter": LineStyle(DEEP_BLUE, "o", "-"),
     "inss": LineStyle(ORANGE, "D", "--"),
     "gpulet": LineStyle(PURPLE, "s", "-."),
     "hybrid": LineStyle(BLACK, "^", "-"),
 }
+"""Styles of the performance models."""
 
 _MODELS = {"alexnet": "#F7F097", "resnet50": "#A8D8F4", "vgg19": "#EBAE3A", "ssd": PURPLE}
 
@@ -125,11 +126,6 @@ def scheduler_look(scheduler: str) -> LineStyle:
     )
 
 
-def performance_look(model: str) -> LineStyle:
-    """Return the style of a performance model."""
-    return _PERFORMANCE[model]
-
-
 def shades(count: int) -> tuple[LineStyle, ...]:
     """Return the styles of up to seven ordered curves, such as growing batches, from light to dark."""
     looks = []
@@ -149,14 +145,13 @@ def model_colour(model: str) -> str:
 
 def pale(colour: str) -> str:
     """Return ``#RRGGBB`` mixed with white, light enough to carry a hatch or black text."""
-    channels = (int(colour[position : position + 2], 16) for position in (1, 3, 5))
-    return "#" + "".join(f"{round(0.4 * channel + 0.6 * 255):02X}" for channel in channels)
+    return "#" + "".join(f"{round(0.4 * channel + 0.6 * 255):02X}" for channel in bytes.fromhex(colour[1:]))
 
 
 def lightness(colour: str) -> float:
     """Return the perceived lightness of ``#RRGGBB``, 0 (black) to 100 (white): CIE L*, which a grey print preserves."""
     luminance = 0.0
-    for weight, position in ((0.2126, 1), (0.7152, 3), (0.0722, 5)):
-        value = int(colour[position : position + 2], 16) / 255.0
+    for weight, channel in zip((0.2126, 0.7152, 0.0722), bytes.fromhex(colour[1:]), strict=True):
+        value = channel / 255.0
         luminance += weight * (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4)
     return 116.0 * luminance ** (1.0 / 3.0) - 16.0 if luminance > 0.008856 else 903.3 * luminance

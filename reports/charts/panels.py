@@ -43,7 +43,7 @@ class Panel:
     curves
         Curves, at least one.
     axes
-        Labels, limits and scales, as ``Axes.set`` takes them. An axis without limits begins at 0.
+        Labels, limits and scales, as ``Axes.set`` takes them. A linear vertical axis without limits begins at 0.
     """
 
     title: str
@@ -60,16 +60,16 @@ def draw_panels(
     notes: Callable[[], Sequence[str]] = tuple,
     columns: int = 3,
 ) -> list[Path]:
-    """Draw panels row by row, with one legend above them; a single panel is as wide as a column of a paper.
+    """Draw panels row by row, with one legend above them; see ``Figure.draw``.
+
+    A single column of panels is as wide as a column of a paper.
 
     Parameters
     ----------
-    figure, rows, folder
-        See ``Figure.draw``.
     panels, notes
         Functions that return the panels and the notes below them.
     columns
-        Number of panels side by side.
+        Largest number of panels side by side.
     """
     drawn, texts = panels(), notes()
     across = min(columns, len(drawn))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bench.ledger.row import Row
 from instances.instance import Instance
@@ -46,6 +46,8 @@ BAR_IN = 0.24
 
 HEADER_IN = 0.26
 FREE_EDGE = "#B5B5B5"
+VIOLATION: dict[str, Any] = {"edgecolor": ALARM, "linewidth": ALARM_EDGE, "hatch": ALARM_HATCH}
+"""Edge and hatch of a box with a violation."""
 
 _LIGHT = 55.0
 """Lightness from which text on a colour is black."""
@@ -65,12 +67,10 @@ def draw_plans(
     notes: Sequence[str] = (),
     others: bool = True,
 ) -> list[Path]:
-    """Draw the plans in ``rows`` for one instance side by side.
+    """Draw the plans in ``rows`` for the instance of the figure's first need; see ``Figure.draw``.
 
     Parameters
     ----------
-    figure, rows, folder
-        See ``Figure.draw``; the first need of the figure names the instance.
     across
         Number of plans side by side.
     notes
@@ -132,9 +132,7 @@ def _draw_piece(ax: Axes, piece: Piece) -> Label:
         thickness,
         left=piece.start_pct,
         facecolor=colour,
-        edgecolor=ALARM if piece.violating else "black",
-        linewidth=ALARM_EDGE if piece.violating else 0.5,
-        hatch=ALARM_HATCH if piece.violating else None,
+        **(VIOLATION if piece.violating else {"edgecolor": "black", "linewidth": 0.5}),
         clip_on=False,  # keeps the edge complete at the end of the GPU
     )
     text = ax.text(
@@ -165,13 +163,13 @@ def plan_legend(sheet: Page, instance: Instance, found: Sequence[Piece]) -> None
     handles = [swatch(model_colour(model), model, edgecolor="black") for model in models]
     handles.append(swatch("white", "free", edgecolor=FREE_EDGE))
     if any(piece.violating for piece in found):
-        handles.append(swatch("white", "violation", edgecolor=ALARM, linewidth=ALARM_EDGE, hatch=ALARM_HATCH))
+        handles.append(swatch("white", "violation", **VIOLATION))
     handles.append(swatch("none", "W3 b8: workload 3 in batches of 8", linewidth=0))
     sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
 
 
 def draw_shares(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the shares in the plans of ``rows`` into ``folder``; see ``Figure.draw``."""
+    """Draw the shares in the plans of ``rows``; see ``Figure.draw``."""
     plans, notes = plans_and_notes(figure, rows)
     instance = instances_of(figure.needs)[figure.needs[0].instances]
     placed = {scheduler: pieces(row, instance) for scheduler, row in plans.items()}
@@ -206,9 +204,7 @@ def _draw_group(
             shares.get(workload.id, 0.0),
             width,
             facecolor=pale(colour) if violating else colour,  # a hatch is visible on a pale bar only
-            edgecolor=ALARM if violating else "white",
-            linewidth=ALARM_EDGE if violating else 0.4,
-            hatch=ALARM_HATCH if violating else None,
+            **(VIOLATION if violating else {"edgecolor": "white", "linewidth": 0.4}),
             zorder=3 if violating else 2,
         )
 
@@ -229,7 +225,7 @@ def _label_workloads(ax: Axes, instance: Instance) -> None:
         middles.append((start + end - 1) / 2.0)
         models.append(model)
         if start:
-            ax.axvline(start - 0.5, color="#B5B5B5", linewidth=0.5, linestyle=(0, (1, 2)))
+            ax.axvline(start - 0.5, color=FREE_EDGE, linewidth=0.5, linestyle=(0, (1, 2)))
         start = end
     below.set_xticks(middles, models)
     below.set_xlabel("Workload and its DNN model")
@@ -238,7 +234,7 @@ def _label_workloads(ax: Axes, instance: Instance) -> None:
 def _legend(sheet: Page, placed: Mapping[str, Sequence[Piece]]) -> None:
     handles = [swatch(scheduler_look(scheduler).colour, scheduler) for scheduler in placed]
     if any(piece.violating for found in placed.values() for piece in found):
-        handles.append(swatch("white", "violation", edgecolor=ALARM, linewidth=ALARM_EDGE, hatch=ALARM_HATCH))
+        handles.append(swatch("white", "violation", **VIOLATION))
     sheet.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 8))
 
 
@@ -258,7 +254,7 @@ def draw_gpu_of(
         handles = [
             swatch("#707070", workload),
             swatch(pale("#707070"), "its neighbours", edgecolor="white"),
-            swatch("white", "violation", edgecolor=ALARM, linewidth=ALARM_EDGE, hatch=ALARM_HATCH),
+            swatch("white", "violation", **VIOLATION),
         ]
         sheet.legend(handles=handles, loc="outside upper center", ncols=3)
         return save(sheet, figure.name, folder)
@@ -281,9 +277,7 @@ def _draw_gpu(ax: Axes, place: int, scheduler: str, found: Sequence[Piece], work
             0.55,
             left=piece.start_pct,
             facecolor=face,
-            edgecolor=ALARM if piece.violating else "white",
-            linewidth=ALARM_EDGE if piece.violating else 0.5,
-            hatch=ALARM_HATCH if piece.violating else None,
+            **(VIOLATION if piece.violating else {"edgecolor": "white", "linewidth": 0.5}),
             zorder=3 if piece.violating else 2,
         )
         text = "black" if lightness(face) > _LIGHT else "white"

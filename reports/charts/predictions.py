@@ -12,13 +12,13 @@ from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
 from instances.performance.validation import Errors, latencies_ms
 from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke, swatch
-from reports.charts.palette import DEEP_BLUE, OBSERVED, ORANGE, QUIET, LineStyle, performance_look
+from reports.charts.palette import DEEP_BLUE, OBSERVED, ORANGE, PERFORMANCE_LOOKS, QUIET, LineStyle
 from reports.figure import Figure
 from reports.measured import measured_pairs
 from reports.restated import restated_note, restated_pairs
 
 DRAWN = ("igniter", "gpulet", "hybrid")
-"""Performance models."""
+"""Performance models whose predictions are drawn."""
 
 _HEIGHT_IN, _TABLE_HEIGHT_IN, _SCATTER_HEIGHT_IN = 2.5, 2.65, 3.0
 
@@ -32,12 +32,10 @@ def draw_both(
     settings: Mapping[str, tuple[tuple[int, float], tuple[int, float]]],
     xlabel: str,
 ) -> list[Path]:
-    """Draw two models on one V100, a panel for the latency of each.
+    """Draw two models on one V100, a panel for the latency of each; see ``Figure.draw``.
 
     Parameters
     ----------
-    figure, rows, folder
-        See ``Figure.draw``.
     models
         The two models, each beside the other.
     settings
@@ -53,10 +51,11 @@ def draw_both(
         for ax, own, other in zip(sheet.subplots(1, 2), models, reversed(models), strict=True):
             groups = [(Configuration(own, *mine), Configuration(other, *theirs)) for mine, theirs in settings.values()]
             largest = draw_colocated(ax, groups, list(settings), samples)
-            ax.set(title=titled(f"{own} beside {other}", largest), xlabel=xlabel, ylabel="Latency (ms)")
-        looks = {name: performance_look(name) for name in DRAWN}
+            errors = ", ".join(f"{model} {100.0 * error:.1f}" for model, error in largest.items())
+            title = f"{own} beside {other}" + (f"\nlargest error (%): {errors}" if errors else "")
+            ax.set(title=title, xlabel=xlabel, ylabel="Latency (ms)")
         handles = [swatch(OBSERVED, "measured")]
-        handles += [stroke(name, color=look.colour, marker=look.marker, linestyle="") for name, look in looks.items()]
+        handles += [stroke(name, **{**PERFORMANCE_LOOKS[name].marked, "linestyle": ""}) for name in DRAWN]
         sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
         return save(sheet, figure.name, folder)
 
@@ -70,12 +69,10 @@ def draw_colocated(
     ----------
     ax
         Axes to draw on.
-    groups
-        Configurations on one V100 together; one bar per group.
-    labels
-        Labels of the groups.
+    groups, labels
+        Configurations on one V100 together, and the label of each group.
     samples
-        Measured pairs; those of the groups are drawn.
+        Measured pairs; each group that is one of them has a bar.
     """
     observed = {(s.own, s.other): s for s in samples}
     found = [observed.get((group[0], group[1])) if len(group) == 2 else None for group in groups]
@@ -85,7 +82,7 @@ def draw_colocated(
             ax.bar(x, sample.latency_ms, yerr=np.nan_to_num(sample.std_ms), color=OBSERVED, ecolor="black", capsize=1.5)
     largest = {}
     for number, name in enumerate(DRAWN):
-        look = performance_look(name)
+        look = PERFORMANCE_LOOKS[name]
         predicted = np.array([times[0] for times in latencies_ms(gpu_type("v100"), name, groups)])
         ax.plot(at + 0.15 * (number - 1), predicted, look.marker, color=look.colour, markersize=3.5, label=name)
         errors = [abs(p / s.latency_ms - 1.0) for p, s in zip(predicted, found, strict=True) if s is not None]
@@ -94,12 +91,6 @@ def draw_colocated(
     ax.set_xticks(at, labels)
     ax.set_ylim(bottom=0.0)
     return largest
-
-
-def titled(name: str, largest: Mapping[str, float]) -> str:
-    """Return a panel's title with the largest errors below it."""
-    errors = ", ".join(f"{model} {100.0 * error:.1f}" for model, error in largest.items())
-    return f"{name}\nlargest error (%): {errors}" if errors else name
 
 
 _TABLE_NOTES = ["Hollow: pinned by the calibration of the catalogue entry a100-inss. Filled: held out."]
@@ -114,14 +105,10 @@ def draw_points(
     axis: str,
     place: Callable[[PublishedTime], float],
 ) -> list[Path]:
-    """Draw one of InSS's tables, a panel per row of the table.
+    """Draw the points of one of InSS's tables, a panel per row of the table; see ``Figure.draw``.
 
     Parameters
     ----------
-    figure, rows, folder
-        See ``Figure.draw``.
-    points
-        Points of the table.
     axis, place
         Label of the horizontal axis, and the position of a point on it.
     """
@@ -133,7 +120,7 @@ def draw_points(
             shown = [point for point in points if point.row == row]
             worst = max(abs(errors[point]) for point in shown)
             panel.set_title(f"{row}: at most {100.0 * worst:.1f} %")
-            _draw_table_row(panel, shown, [errors[point] for point in shown], list(range(len(shown))))
+            _draw_table_row(panel, shown, errors)
             panel.set_xticks(range(len(shown)), [f"{place(point):g}" for point in shown])
             panel.set_xlabel(axis)
         panels[0].set_ylabel("GPU time (ms)")
@@ -146,23 +133,20 @@ def draw_points(
         return save(sheet, figure.name, folder)
 
 
-def _draw_table_row(ax: Axes, points: Sequence[PublishedTime], errors: Sequence[float], at: Sequence[int]) -> None:
+def _draw_table_row(ax: Axes, points: Sequence[PublishedTime], errors: Mapping[PublishedTime, float]) -> None:
+    at = range(len(points))
     ax.bar(at, [point.observed_ms for point in points], color=OBSERVED, edgecolor=QUIET, linewidth=0.4)
     ax.plot(at, [point.published_ms for point in points], "_", color=ORANGE, markersize=9)
-    for x, point, error in zip(at, points, errors, strict=True):
+    for x, point in enumerate(points):
         fill = "white" if point.pinned else DEEP_BLUE
-        ax.plot(x, point.observed_ms * (1.0 + error), "o", color=DEEP_BLUE, markerfacecolor=fill, markersize=3.5)
+        predicted_ms = point.observed_ms * (1.0 + errors[point])
+        ax.plot(x, predicted_ms, "o", color=DEEP_BLUE, markerfacecolor=fill, markersize=3.5)
 
 
 def draw_scatter(place: Path, title: str, errors: Errors) -> list[Path]:
     """Draw ``errors``: predicted against observed, and the distribution of relative errors.
 
-    Parameters
-    ----------
-    place
-        Path of the files, without suffix.
-    title, errors
-        Title of the figure, and the errors to draw.
+    ``place`` is the path of the files, without suffix.
 
     Raises
     ------

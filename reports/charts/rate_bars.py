@@ -25,7 +25,7 @@ _LEAST_PCT, _MOST_PCT = 0.01, 100.0
 
 
 def relative_scales(rows: Mapping[str, Sequence[Row]], reference: str) -> dict[str, dict[str, float]]:
-    """Return by label and instance the scale relative to that of ``reference``, and the mean of these.
+    """Return by label and instance the scale relative to that of ``reference``, and under ``MEAN`` the mean of these.
 
     Parameters
     ----------
@@ -58,12 +58,10 @@ def draw_relative_scales(
     paper: Mapping[str, float],
     words: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Draw a group of bars per instance and one of their means.
+    """Draw a group of bars per instance and one of their means; see ``Figure.draw``.
 
     Parameters
     ----------
-    figure, rows, folder
-        See ``Figure.draw``.
     needs
         Needs by label; each names the instances and one scheduler with its parameters.
     reference
@@ -89,12 +87,14 @@ def draw_relative_scales(
     with page(COLUMN_IN, _SCALE_HEIGHT_IN, notes) as sheet:
         ax = sheet.subplots()
         width = _GROUP_WIDTH / len(needs)
+        handles = []
         for position, (label, need) in enumerate(needs.items()):
+            colour = scheduler_look(need.schedulers[0]).colour
             offset = (position - (len(needs) - 1) / 2.0) * width
             mine = parts.get(label, {})
             at = [place for place, name in enumerate(places) if name in mine]
-            heights = [mine[places[place]] for place in at]
-            ax.bar([place + offset for place in at], heights, width, color=scheduler_look(need.schedulers[0]).colour)
+            ax.bar([place + offset for place in at], [mine[places[place]] for place in at], width, color=colour)
+            handles.append(swatch(colour, label if words is None else words[label]))
             if label in paper:
                 ax.plot(len(places) - 1 + offset, paper[label], **STAR)
         ax.axvline(len(places) - 1.5, color="black", linewidth=0.5, linestyle=":")
@@ -108,13 +108,9 @@ def draw_relative_scales(
         ax.tick_params(axis="x", length=0)
         ax.set(ylabel=f"Largest scale\n(that of {reference} = 1)", xlim=(-0.6, len(places) - 0.4))
         ax.grid(axis="y")
-        texts = words or {}
-        handles = [
-            swatch(scheduler_look(need.schedulers[0]).colour, texts.get(label, label)) for label, need in needs.items()
-        ]
         if paper:
             handles.append(stroke("the paper's mean", **STAR))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=2 if texts else 4)
+        sheet.legend(handles=handles, loc="outside upper center", ncols=4 if words is None else 2)
         return save(sheet, figure.name, folder)
 
 
@@ -128,12 +124,11 @@ def draw_max_rates(
 ) -> list[Path]:
     """Draw a group of bars per instance: the rates at which a climb ended, and a mark at the largest planned rate.
 
-    A mark is filled if the simulation of that plan has at most one request in a hundred not in time.
+    A mark is filled if the simulation of that plan has at most one request in a hundred not in time. The needs of the
+    figure are ``with_climbs(needs)``; see ``Figure.draw``.
 
     Parameters
     ----------
-    figure, rows, folder
-        See ``Figure.draw``; the needs of the figure are ``with_climbs(needs)``.
     needs
         Needs by label; each names the instances, of objective ``scale``, and one scheduler with its parameters.
     names
@@ -158,9 +153,11 @@ def draw_max_rates(
     with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
         ax = sheet.subplots()
         width = _GROUP_WIDTH / len(needs)
+        handles = []
         for position, (label, need) in enumerate(needs.items()):
             colour = scheduler_look(need.schedulers[0]).colour
             hatch = "////" if _blind(need) else None
+            handles.append(swatch(colour, label, hatch=hatch, edgecolor="white"))
             offset = (position - (len(needs) - 1) / 2.0) * width
             for place, name in enumerate(places):
                 if (label, name) in climbs:
@@ -177,15 +174,6 @@ def draw_max_rates(
         ax.set(ylabel="Requests per second, all models", xlim=(-0.6, len(places) - 0.4))
         ax.yaxis.set_major_formatter("{x:,.0f}")
         ax.grid(axis="y")
-        handles = [
-            swatch(
-                scheduler_look(need.schedulers[0]).colour,
-                label,
-                hatch="////" if _blind(need) else None,
-                edgecolor="white",
-            )
-            for label, need in needs.items()
-        ]
         mark = {"color": "black", "marker": "D", "linestyle": ""}
         handles.append(stroke("largest planned, served in time", **mark))
         handles.append(stroke("not in time", markerfacecolor="white", **mark))
@@ -208,12 +196,10 @@ def draw_late_at_largest_rates(
 ) -> list[Path]:
     """Draw the requests not in time at each instance's largest rate with a plan by any of ``needs``.
 
-    Schedulers without a plan for that rate are marked N, not schedulable.
+    Schedulers without a plan for that rate are marked N, not schedulable. See ``Figure.draw``.
 
     Parameters
     ----------
-    figure, rows, folder
-        See ``Figure.draw``.
     needs
         Needs by label; each names the instances, of objective ``scale``, and one scheduler with its parameters.
     names

@@ -21,21 +21,12 @@ _MARGINS_IN = 0.85
 def set_rows(figure: str, rows: Sequence[Row], needs: Mapping[str, Need]) -> dict[str, Row]:
     """Return by label the latest row of each need; a need names a scenario set, a scheduler and its parameters.
 
-    All rows are of the same set. The set for a first look is drawn only without rows of the whole set.
-
-    Parameters
-    ----------
-    figure
-        Its name, for the error.
-    rows
-        From the ledger, oldest first.
-    needs
-        Needs by label.
+    All rows are of the whole set or, if it has none, of the set for a first look. ``rows`` are oldest first.
 
     Raises
     ------
     NothingToDrawError
-        If there is none; the error names the command to run.
+        If there is none; the error names ``figure`` and the commands to run.
     """
     (sets,) = {(need.instances, need.quick) for need in needs.values()}
     for name in filter(None, sets):
@@ -81,12 +72,10 @@ def draw_counts(
     paper: Mapping[str, int] | None = None,
     notes_on: Callable[[Mapping[str, Row]], list[str]] = lambda _: [],
 ) -> list[Path]:
-    """Draw for each label the scenarios with a plan, and those that the judge confirms.
+    """Draw for each label the scenarios with a plan, and those that the judge confirms; see ``Figure.draw``.
 
     Parameters
     ----------
-    figure, rows, folder
-        See ``Figure.draw``.
     needs
         Needs by label, all on the same scenario set.
     paper

@@ -34,21 +34,19 @@ def draw_bars(
     parts: Sequence[BarPart],
     label_axes: Callable[[Axes], None],
 ) -> list[Path]:
-    """Draw a bar for each of ``needs``; labels of plans with violations are marked.
+    """Draw a bar for each label; labels of plans with violations are red. See ``Figure.draw``.
 
     Parameters
     ----------
-    figure, rows, folder
-        See ``Figure.draw``.
     needs
         Needs by label; all name the same instance and one scheduler each, with its parameters. A bar is the mean of its
         runs, the whisker on each of its parts the 95 % confidence interval (``half_width``).
     parts
-        Parts of every bar, from below.
+        Parts of every bar, the lowest first.
     label_axes
         Function that sets the labels and the scale of the axes.
     """
-    found = {label: _rows_of(rows, own) for label, own in needs.items()}
+    found = {label: list(rows_by_label(rows, dict(enumerate(own))).values()) for label, own in needs.items()}
     own = [row for those in found.values() for row in those]
     if not own:
         raise nothing_to_draw(figure.name, figure.needs)
@@ -102,8 +100,3 @@ def draw_bars(
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100.0 else f"{value:.2g}"
-
-
-def _rows_of(rows: Sequence[Row], needs: Sequence[Need]) -> list[Row]:
-    """Return the latest row of each need."""
-    return list(rows_by_label(rows, {str(position): need for position, need in enumerate(needs)}).values())

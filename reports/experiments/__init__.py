@@ -1,7 +1,7 @@
 """EXPERIMENTS.md: the papers' numbers beside those of a ledger, written from templates and queries.
 
 ``templates`` has the text, one file for each section. Every number comes from a query over runs or from a function that
-needs no runs: those of the figures' claims, and those of further tables in the modules of this package.
+needs no runs. The claims of the figures have such queries, and so have further tables in the modules of this package.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ FIRST_LINE = "<!-- Written by `bench report --experiments` from reports/experime
 _COMMANDS_TOLD = 4
 
 _CLOCK_S = 0.005
-"""Resolution of the times at which runs start and end."""
+"""Inaccuracy of the times at which runs start and end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Blocks: copies of tables of EXPERIMENTS.md in another document.
 
-A block begins with ``<!-- table: optimum.gaps -->`` (the section's module and the table's name) and ends with
+A block begins with ``<!-- table: optimum.gaps -->`` (the names of the section and of the table) and ends with
 ``<!-- end -->``. Its content is replaced whenever EXPERIMENTS.md is written, so the copies never differ.
 """
 

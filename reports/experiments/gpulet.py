@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from bench.ledger.row import Row
 from bench.max_rate import late_fraction
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.claim import Query, QueryTable, duration
@@ -63,27 +62,17 @@ COUNTS = QueryTable(
 
 
 def _rate(needs: Mapping[str, Need], label: str, instance: str) -> Query:
-    """Query the largest rate served in time and the largest rate with a plan, marked if its simulation is in time."""
+    """Query the largest rate served in time, and the largest rate with a plan, bold if its simulation is in time."""
 
     def query(runs: Runs) -> str:
-        reached = climb_of(runs, needs[label], instance)
-        planned = planned_at(runs, needs[label], instance)
+        reached = runs.climbs(needs[label])[instance].throughput_rps
+        planned = next(row for row in runs.rows(needs[label]) if row.instance == instance)
         most = (planned.value or 0.0) * sum(workload.rate_rps for workload in the_instance(instance).workloads)
         late = late_fraction(planned)
         kept = late is not None and late <= VIOLATIONS_ALLOWED
         return f"{reached:,.0f} / {f'**{most:,.0f}**' if kept else f'{most:,.0f}'}"
 
     return query
-
-
-def climb_of(runs: Runs, need: Need, instance: str) -> float:
-    """Return the sum of the largest rates that are served in time, in requests per second."""
-    return runs.climbs(need)[instance].throughput_rps
-
-
-def planned_at(runs: Runs, need: Need, instance: str) -> Row:
-    """Return the row of a need for one of its instances."""
-    return next(row for row in runs.rows(need) if row.instance == instance)
 
 
 def _rates(needs: Mapping[str, Need], names: Mapping[str, str]) -> QueryTable:

@@ -159,11 +159,7 @@ def _linear(gpu: str) -> Callable[[Runs], Values]:
 
 _RANGES = "{:.2f}–{:.2f} % and {:.2f}–{:.2f} %"
 _NO_WORSE = 1.25
-"""Tolerance: our largest error may be this multiple of the paper's, because both are means of a few runs."""
-
-
-def _no_worse(paper: Values) -> Callable[..., bool]:
-    return lambda *ours: max(ours) <= _NO_WORSE * max(paper)
+"""Our largest error may be this multiple of the paper's, since both are errors on means of a few runs."""
 
 
 def _pair_claims() -> Iterable[Claim]:
@@ -187,7 +183,7 @@ def _pair_claims() -> Iterable[Claim]:
                 paper=paper,
                 ours=_beside(groups, model),
                 form=_RANGES,
-                holds=_no_worse(paper),
+                holds=lambda *ours, paper=paper: max(ours) <= _NO_WORSE * max(paper),
                 criterion="largest error at most 1.25 times the paper's",
                 reason="our fit is to other runs",
                 note=f"{note}; `gpulet` is fitted to these pairs" if model == "gpulet" else note,

@@ -148,9 +148,7 @@ SCALING = QueryTable(
     [(str(size), _solved("cpsat", size), _solved("colgen", size)) for size in _sizes()],
 )
 
-TURNS = tuple(f"gpulet-{name}" for name in ("scen1", "scen2", "scen3", "scen4", "scen5")) + tuple(
-    f"gpulet-{name}" for name in ("equal", "long-only", "short-skew", "game", "traffic")
-)
+_TURNS = ("scen1", "scen2", "scen3", "scen4", "scen5", "equal", "long-only", "short-skew", "game", "traffic")
 
 
 def _turns_line(instance: str) -> tuple[str | Query, ...]:
@@ -170,10 +168,7 @@ def _turns_line(instance: str) -> tuple[str | Query, ...]:
         lambda runs: f"{value(runs.row(best))}{_after(runs.row(best))}",
         lambda runs: value(runs.row(exact)),
         lambda runs: f"{bound(runs.row(exact))}{_after(runs.row(exact))}",
-        lambda runs: gap(runs.row(once), runs.row(exact)),
-        lambda runs: gap(runs.row(twice), runs.row(exact)),
-        lambda runs: gap(runs.row(best), runs.row(exact)),
-        lambda runs: gap(runs.row(exact), runs.row(exact)),
+        *(lambda runs, need=need: gap(runs.row(need), runs.row(exact)) for need in (once, twice, best, exact)),
     )
 
 
@@ -190,5 +185,5 @@ PLANS_IN_TURNS = QueryTable(
         "gap of ideal",
         "gap of colgen",
     ),
-    [_turns_line(instance) for instance in TURNS],
+    [_turns_line(f"gpulet-{name}") for name in _TURNS],
 )

@@ -65,7 +65,7 @@ def _served(plan: Plan, instance: str, slower: float) -> Simulated:
 
 
 def _in_time(instance: str, slower: float, phase: str, runs: Runs) -> str:
-    """Query the least fraction of a service's requests whose first token, or whose tokens, are in time."""
+    """Return the least fraction of a service's requests whose first token, or whose tokens, are in time."""
     row = runs.row(Need(instance, ("colgen",)))
     if row.plan is None:
         raise NotAtHandError("no plan")

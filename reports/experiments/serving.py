@@ -1,4 +1,4 @@
-"""Plans under random arrivals: iGniter's twelve workloads, and plans with wrong latencies."""
+"""Plans under random arrivals: iGniter's twelve workloads, plans that hold, and plans with wrong latencies."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -96,7 +96,7 @@ TWELVE = QueryTable(
 
 
 def _wrong(scheduler: str, headroom: float, of: Callable[[Row], float | None], arrivals: Arrivals, form: str) -> Query:
-    """Query the means of a figure over the seeds, by the error of the GPUs' figures."""
+    """Query the means of a quantity over the seeds, one for each error of the GPUs' figures."""
 
     def query(runs: Runs) -> str:
         needs = [_robust(scheduler, Trial(headroom, error=error, arrivals=arrivals)) for error in ERRORS]
@@ -137,7 +137,7 @@ WRONG = QueryTable(
 
 
 def _tested(scheduler: str) -> Callable[[Runs], list[Row]]:
-    """Query a scheduler's tested plans by headroom; see ``reports.papers.hold``."""
+    """Query a scheduler's tested plans in the order of headroom; see ``reports.papers.hold``."""
     return lambda runs: curve(
         [row for (row,) in runs.each(tested(scheduler, headroom) for headroom in STEPS)], scheduler
     )

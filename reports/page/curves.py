@@ -1,4 +1,4 @@
-"""Curves of the page: plans and bounds of a run over time, and results against the size of instances."""
+"""Data of charts: plans and bounds of a run over time, results against the size of instances, and tested plans."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -12,10 +12,10 @@ from reports.page.instance_results import InstanceResults
 Point = tuple[float, float]
 
 _MOST_PCT = 1e9
-"""Largest drawn distance; larger ones are drawn there."""
+"""Largest drawn distance in percent; a larger one is drawn as this."""
 
 _MOST = 1e290
-"""Largest number that counts; a ledger from elsewhere can have larger ones, whose sums are infinite."""
+"""Largest number in a mean; a ledger from elsewhere can have larger ones, whose sums are infinite."""
 
 _LEAST_SIZES = 3
 """Least number of sizes among a suite's instances for a curve."""
@@ -24,8 +24,8 @@ _LEAST_SIZES = 3
 def reference(case: InstanceResults) -> tuple[float, str] | None:
     """Return the reference of plans and bounds over time, and its name.
 
-    The reference is the best known plan, which all plans can be compared with; bounds hold for the plans of one class
-    only. Without a plan that meets all constraints it is the best certified bound.
+    The reference is the best known plan. All plans can be compared with it, while bounds hold for the plans of one
+    class only. Without a plan that meets all constraints it is the best certified bound; ``None`` without either.
     """
     if case.best_known is not None:
         return case.best_known, "the best known plan"
@@ -67,13 +67,13 @@ METRICS = {
     "behind_pct": "Behind the best known plan (%)",
     "late_pct": "Requests not in time (%)",
 }
-"""Figures drawn against the number of workloads, with their labels."""
+"""Quantities drawn against the number of workloads, with their labels."""
 
 
 def scaling(cases: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]:
     """Return by suite the curves of its entrants against the number of workloads.
 
-    Suites need instances of three sizes or more. A curve has the entrant's ``name``, its ``scheduler``,
+    Suites with instances of fewer than three sizes have none. A curve has the entrant's ``name``, its ``scheduler``,
     and ``points`` with ``workloads``, ``runs`` and, for each of ``METRICS``, (lowest, median, highest) of the runs or
     ``None``.
     """
@@ -138,3 +138,21 @@ def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the known values; ``None`` if there are none."""
     known = _known(values)
     return fmean(known) if known else None
+
+
+def hold_data(cases: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]:
+    """Return the tested plans of each instance, by its name, as one series per scheduler.
+
+    A point is the percentage of the workloads that keep their attainment, the number of GPUs, and the result in words.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for case in cases:
+        series: dict[str, list[list[Any]]] = defaultdict(list)
+        for row in case.rows:
+            if row.holds is not None and row.gpus_used is not None and case.instance is not None:
+                kept_pct = 100.0 * (1.0 - (row.late_workloads or 0) / len(case.instance.workloads))
+                words = f"{'holds' if row.holds else 'late'}; headroom {row.headroom or 1.0:g}"
+                series[row.scheduler].append([kept_pct, row.gpus_used, words])
+        if series:
+            found[case.name] = [{"name": name, "points": sorted(points)} for name, points in series.items()]
+    return found

@@ -28,8 +28,8 @@ def written(writers: Writers) -> dict[str, str]:
     """Return the text of every file.
 
     Processes are forked and inherit the writers' data; only the texts are sent. Writers must therefore not use
-    resources that a fork cannot share, such as an open database. This process writes the last files, and those of a
-    helper that failed or was killed, for example for lack of memory.
+    resources that a fork cannot share, such as an open database. This process begins with the last files, and in the
+    end writes those of a helper that failed or was killed, for example for lack of memory.
     """
     taken = mmap(-1, len(writers) + 1)  # memory that forked processes share; nothing may be empty
     helpers = list(_helpers(min(usable_cores() - 1, len(writers) // _WORTH_A_PROCESS), writers, taken))
@@ -55,7 +55,7 @@ def _untaken(numbered: Iterable[tuple[int, str]], taken: mmap) -> Iterator[str]:
 
 
 def _helpers(count: int, writers: Writers, taken: mmap) -> Iterator[tuple[BaseProcess, Connection]]:
-    """Start up to ``count`` processes and return the ends of the pipes with their texts."""
+    """Start up to ``count`` processes and yield each with the end of the pipe on which it sends its texts."""
     fork = get_context("fork")
     for _ in range(count):
         here, there = fork.Pipe(duplex=False)

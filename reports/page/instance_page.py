@@ -19,11 +19,11 @@ from reports.page.curves import progress, reference
 from reports.page.instance_results import InstanceResults, in_gpus
 from reports.page.latencies import FRACTIONS, RATIOS, distributions, measured, simulated
 from reports.page.leaderboard import outcome
-from reports.page.plan_columns import GpuColumn, compact_plan, gpu_columns
+from reports.page.plan_columns import compact_plan, gpu_columns
 from reports.page.styles import model_colours
 
 _MANY_GPUS = 24
-"""Number of GPUs from which columns are narrow and show their labels on hover only."""
+"""Largest number of GPUs in wide columns; narrow ones show their labels on hover only."""
 
 _MOST_PROVEN = 1000
 """Largest number of GPUs drawn as proven to be needed; a larger number is written instead."""
@@ -31,57 +31,12 @@ _MOST_PROVEN = 1000
 _VIOLATIONS_SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
-    """Plan of an entrant as the page shows it.
-
-    Attributes
-    ----------
-    name, scheduler, key
-        The entrant, and the run that represents it.
-    outcome, held
-        Outcome of the run, and whether its plan holds; see ``reports.page.leaderboard.outcome`` and
-        ``bench.formatting.held``.
-    facts
-        Names and values of the run's figures.
-    meter
-        Its value and the certified bound on it, as percentages of the largest on the page.
-    columns
-        Its GPUs, and ``full_pct``, the height of a column: 100, or more if the shares of some GPU exceed it.
-    bound_key
-        The run that proved the bound; ``None`` if there is none.
-    bound_gpus
-        Number of GPUs that are proven to be needed; ``None`` if it is unknown or meaningless.
-    violations, more
-        The first violations in words, and the number of further ones.
-    """
-
-    name: str
-    scheduler: str
-    key: str
-    outcome: str
-    held: str
-    facts: Sequence[tuple[str, str]]
-    meter: tuple[float, float | None] | None
-    columns: Sequence[GpuColumn]
-    full_pct: float
-    bound_key: str | None
-    bound_gpus: int | None
-    violations: Sequence[str]
-    more: int
-
-    @property
-    def narrow(self) -> bool:
-        """Whether there are too many columns for labels."""
-        return len(self.columns) > _MANY_GPUS
-
-
 @dataclass(frozen=True)
 class InstancePage:
-    """Data of an instance's template; ``data`` is drawn by the scripts."""
+    """Data of an instance's template: ``cards`` are the entrants' plans; the scripts draw ``data``."""
 
     case: InstanceResults
-    cards: Sequence[Card]
+    cards: Sequence[dict[str, Any]]
     models: dict[str, str]
     measured_by: str | None
     data: dict[str, Any]
@@ -98,7 +53,7 @@ class InstancePage:
 
 
 def instance_page(case: InstanceResults, ledger: Ledger) -> InstancePage:
-    """Return the page of the instance of ``case``, which must not be ``None``."""
+    """Return the page of ``case``, whose instance must be known."""
     assert case.instance is not None
     full = {name: upheld(ledger.rows(key=row.key), case.refuted)[0] for name, row in case.shown().items()}
     by = reference(case)
@@ -138,7 +93,7 @@ def _embedded(case: InstanceResults) -> dict[str, object] | None:
         return None
 
 
-def _cards(case: InstanceResults, full: dict[str, Row]) -> list[Card]:
+def _cards(case: InstanceResults, full: dict[str, Row]) -> list[dict[str, Any]]:
     assert case.instance is not None
     bounds = {name: case.bounds[row.key] for name, row in full.items()}
     proven = {name: None if bound is None else bound.value for name, bound in bounds.items()}
@@ -150,21 +105,23 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[Card]:
     for name, row in full.items():
         bound, drawn = bounds[name], gpu_columns(row, case.instance)
         messages = [str(detail["message"]) for detail in row.violation_details[:_VIOLATIONS_SHOWN]]
-        card = Card(
-            name,
-            row.scheduler,
-            row.key,
-            outcome(row),
-            held(row),
-            _facts(case, row, bound),
-            None if row.value is None or not most else (_of(row.value, most), _of(proven[name], most)),
-            drawn,
-            max([100.0, *(stack.allocated_pct for stack in drawn)]),
-            None if bound is None else bound.key,
-            _proven_gpus(bound.value, price) if case.minimised and bound is not None else None,
-            messages,
-            (row.violations or 0) - len(messages),
-        )
+        card = {
+            "name": name,
+            "scheduler": row.scheduler,
+            "key": row.key,
+            "outcome": outcome(row),
+            "held": held(row),
+            "facts": _facts(case, row, bound),
+            # Value and certified bound in percent of the largest on the page.
+            "meter": None if row.value is None or not most else (_of(row.value, most), _of(proven[name], most)),
+            "columns": drawn,
+            "narrow": len(drawn) > _MANY_GPUS,
+            "full_pct": max([100.0, *(column.allocated_pct for column in drawn)]),  # height of a column
+            "bound_key": None if bound is None else bound.key,
+            "bound_gpus": _proven_gpus(bound.value, price) if case.minimised and bound is not None else None,
+            "violations": messages,
+            "more": (row.violations or 0) - len(messages),
+        }
         cards.append(card)
     return cards
 

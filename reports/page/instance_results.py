@@ -32,13 +32,8 @@ OWN = "own instances"
 def suites_of(names: Mapping[str, str]) -> dict[str, str]:
     """Return the suite of every instance in a ledger, by fingerprint.
 
-    If several suites share an instance, the one with the most instances in the ledger counts. Instances of
-    ``bench max-rate`` belong to a suite at other rates.
-
-    Parameters
-    ----------
-    names
-        Names of the ledger's instances, by fingerprint.
+    ``names`` are the names of these instances, by fingerprint. If several suites share an instance, the one with the
+    most instances in the ledger counts. Instances of ``bench max-rate`` belong to a suite at other rates.
     """
     built = {suite.name: suite.build() for suite in SUITES.values()}
     known = set(names.values())
@@ -68,7 +63,7 @@ def _in_library(fingerprint: str, name: str) -> bool:
 
 
 HEAVY = frozenset({"plan", "simulation", "trajectory", "violation_details", "log_tail", "statistics", "scenarios"})
-"""Columns that are read only for scenario sets and for runs shown in full."""
+"""Columns that are read only where needed: for scenario sets, for runs shown in full, and for statistics."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +79,15 @@ class InstanceResults:
     rows
         The competing runs, oldest first, without ``HEAVY`` columns.
     repeated
-        Runs that newer code has repeated, likewise: their bounds count, but their plans do not compete.
+        Runs that newer code has repeated, read like ``rows``. Their bounds count, but their plans do not compete.
     replays
-        Replays of plans on hardware, likewise: they are measurements and do not compete.
+        Replays of plans on hardware, read like ``rows``. They are measurements and do not compete.
     reaches
         Data that determine which bounds hold for the plan of a run or replay, by key, if there is a plan.
     arrivals
         Arrivals of the simulated plans, by key.
     entrants
-        The entrant of every run, by key, with the same name on all instances of a suite.
+        The entrant of every run, by key, with the same name on all instances of a suite that have one objective.
     ledger
         Name of the ledger's file.
     refuted
@@ -145,14 +140,14 @@ class InstanceResults:
 
     @cached_property
     def best_known(self) -> float | None:
-        """Best value of a feasible plan; ``None`` without one."""
+        """Best value of a feasible plan on GPUs as planned (without ``--truth``); ``None`` without one."""
         values = [row.value for row in self.rows if row.feasible and row.value is not None and row.truth is None]
         if not values:
             return None
         return min(values) if self.minimised else max(values)
 
     def behind_best(self, row: Row) -> float | None:
-        """Return the relative distance of a feasible plan from the best known one."""
+        """Return the relative distance of a plan from the best known one; ``None`` if it does not compete for it."""
         if not row.feasible or row.value is None or row.truth is not None or self.best_known is None:
             return None
         return relative_gap(row.value, self.best_known)
@@ -176,7 +171,7 @@ class InstanceResults:
 
 
 def in_gpus(value: float | None, case: InstanceResults) -> str:
-    """Return a value or a bound with its unit; on cost also as whole GPUs, where the pool has one type."""
+    """Return a value or a bound with its unit; a cost also in whole GPUs, if all GPUs have one price."""
     text = worth(value, case.objective)
     prices = {pool.type.price_per_hour for pool in case.instance.gpus} if case.instance is not None else set()
     if value is None or not case.minimised or len(prices) != 1 or min(prices) <= 0.0 or value / min(prices) > 1e6:

@@ -83,7 +83,7 @@ def simulated(simulation: JsonObject) -> list[tuple[str, float]]:
 
 
 def _cumulative(everyone: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return latencies in ms, ascending per entry, the requests that do not exceed each, and the latencies per entry.
+    """Return latencies in ms, ascending per entry; the requests up to each; and the number of latencies per entry.
 
     Requests are spread evenly within a bin. An entry without served requests has no latencies.
     """

@@ -50,7 +50,7 @@ class LeaderboardLine:
     runs
         Number of runs.
     rank
-        Rank from 1, equal for ties; ``None`` without anything to rank by.
+        Rank from 1, equal for ties; ``None`` if the entrant is not ranked.
     cells
         One for each column of the board.
     why
@@ -200,7 +200,7 @@ def _cells(runs: Runs, instances: int) -> list[Cell]:
 
 
 def _holds_cell(rows: Sequence[Row]) -> Cell:
-    """Return how many of an entrant's plans hold; all must for green, and one that does not makes it red."""
+    """Return how many of an entrant's plans hold. The cell is green if all do, and red if one does not."""
     counts = Counter(held(row) for row in rows)
     words = [f"{name or 'unchecked'} × {counts[name]}" for name in ("yes", "no", "") if counts[name]]
     worst = next(name for name in ("no", "", "yes") if counts[name])

@@ -1,7 +1,7 @@
 """First screen of the page: three sentences, the scatter of distance over time, and one table of comparable results."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
@@ -13,6 +13,7 @@ from reports.page.curves import mean
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
 from reports.statistics.complete_table import CompleteTable, complete_table
 from reports.statistics.gaps import UNSOLVED, achieved, gap_to_best
+from reports.statistics.summary import undiscriminating
 
 _EQUAL = 1e-6
 """Gaps that differ by at most this are equal."""
@@ -20,10 +21,8 @@ _EQUAL = 1e-6
 _AT_LIMIT = 0.95
 """Part of the time limit from which a run counts as stopped by it."""
 
-_LIMITS_S = (0.01, 0.1, 1.0, 10.0)
-"""Decision times in which the sentences look for the best fast scheduler."""
-
-_PHRASES = {0.01: "10 ms", 0.1: "0.1 s", 1.0: "1 s", 10.0: "10 s"}
+_LIMITS = {10.0: "10 s", 1.0: "1 s", 0.1: "0.1 s", 0.01: "10 ms"}
+"""Decision times in seconds, and in words, within which the sentences look for the best scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +169,12 @@ class Selection:
         leader, count = self._leaders[0], len(self.instances)
         text = f"{_names(self._leaders)}: best known plan on {leader.best_on} of {count}"
         text += f" instance{'s' * (count != 1)}, decided in {seconds(leader.decision_s)}{' (median)' * (count > 1)}"
-        for limit_s in reversed(_LIMITS_S):
+        for limit_s, limit in _LIMITS.items():
             quick = [one for one in self.solvers if one.decision_s is not None and one.decision_s <= limit_s]
             if leader not in quick and quick:
                 best = [one for one in quick if one.gap - quick[0].gap <= _EQUAL]
                 away = f"{_names(best)}, {percent(best[0].gap)} away from {'the bound' if self.bounded else 'it'}"
-                return f"{text}. Within {_PHRASES[limit_s]}, the best {'is' if len(best) == 1 else 'are'} {away}."
+                return f"{text}. Within {limit}, the best {'is' if len(best) == 1 else 'are'} {away}."
         return f"{text}."
 
     def _how_far(self) -> str:
@@ -250,13 +249,6 @@ def _selection(suite: str, objective: str, cases: Sequence[InstanceResults]) -> 
     bounded = bool(chosen) and all(gaps[row.key] is not None for row in chosen if achieved(row) is not None)
     results = [_result(name, table, by_print, gaps if bounded else None) for name in table.runs]
     results.sort(key=lambda one: (not one.solved, round(one.gap, 9), one.decision_s or 0.0, one.name))
-    undecided = {
-        row.instance: None
-        for row in rows
-        if row.scheduler == "random"
-        and (best := table.best.get(row.instance_hash)) is not None
-        and gap_to_best(achieved(row), best) <= _EQUAL
-    }
     stopped = {
         row.scheduler: row.time_limit_s
         for row in chosen
@@ -267,9 +259,8 @@ def _selection(suite: str, objective: str, cases: Sequence[InstanceResults]) -> 
     }
     proven = sum(_proven(case, table.best[at]) for at, case in by_print.items())
     names = [case.name for case in by_print.values()]
-    return Selection(
-        suite, objective, results, names, len(cases), bounded, proven, table.left_out, list(undecided), stopped
-    )
+    undecided = undiscriminating(rows, table.best)
+    return Selection(suite, objective, results, names, len(cases), bounded, proven, table.left_out, undecided, stopped)
 
 
 def _proven(case: InstanceResults, best: float | None) -> bool:
@@ -286,7 +277,7 @@ def _result(
     runs = table.runs[name]
     rows = [row for each in runs.values() for row in each]
     objectives = {objective_of(row) for row in rows}
-    values = [mean(row.value for row in each) for each in runs.values() if _all_solved(each)]
+    values = [mean(row.value for row in each) for each in runs.values() if None not in map(achieved, each)]
 
     def distance(row: Row, best: float | None) -> float:
         if gaps is None or achieved(row) is None:
@@ -311,10 +302,6 @@ def _result(
         Counter(holding(row) for row in rows if row.value is not None),
         "" if solved else why_no_plan(rows),
     )
-
-
-def _all_solved(rows: Iterable[Row]) -> bool:
-    return all(achieved(row) is not None for row in rows)
 
 
 def why_no_plan(rows: Sequence[Row]) -> str:

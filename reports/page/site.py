@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -15,9 +15,8 @@ from bench.api import Status
 from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, ON_PAPER_MEANS, percent, seconds
 from bench.ledger.store import Ledger
 from instances.performance import performance_in_words
-from reports.page.curves import METRICS, scaling
+from reports.page.curves import METRICS, hold_data, scaling
 from reports.page.files import check_folder, write_folder, written
-from reports.page.hold import hold_data
 from reports.page.instance_page import instance_page
 from reports.page.instance_results import HEAVY, IN_LIBRARY, InstanceResults, in_gpus, read_cases
 from reports.page.leaderboard import leaderboards, outcome
@@ -52,13 +51,11 @@ def write_site(ledger: Ledger, folder: Path, option: str = "-o") -> Path:
 def site_files(ledger: Ledger) -> dict[str, str]:
     """Return the files of the report of a ledger, by path within its folder."""
     cases = read_cases(ledger)
-    looks = {
-        name: asdict(page_look(name)) for name in sorted({row.scheduler for case in cases for row in case.all_rows})
-    }
+    schedulers = sorted({row.scheduler for case in cases for row in case.all_rows})
     environment = _environment()
     environment.globals |= {
         "ledger": ledger.path.name,
-        "looks": looks,
+        "looks": {name: page_look(name)._asdict() for name in schedulers},
         "library": any(case.suite == IN_LIBRARY for case in cases),
         "holds_means": HOLDS_MEANS,
         "on_paper_means": ON_PAPER_MEANS,
@@ -110,7 +107,7 @@ def _statistics(cases: Sequence[InstanceResults], ledger: Ledger) -> dict[str, A
         name: {at: [replace(row, trajectory=read[row.key] or []) for row in each] for at, each in by_instance.items()}
         for name, by_instance in table.runs.items()
     }
-    gaps = {row.key: gap for case in own for row in case.rows for gap in [case.gaps[row.key]]}
+    gaps = {row.key: case.gaps[row.key] for case in own for row in case.rows}
     found = summary(replace(table, runs=runs), gaps, rows)
     return {"tables": stats_tables(found), "sentences": stats_sentences(found), "reference": found.reference}
 

@@ -1,7 +1,7 @@
 """Colours of schedulers and models on the page, with counterparts for a dark background."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from reports.charts.palette import lightness, model_colour, scheduler_look
 
@@ -11,19 +11,8 @@ _LEAST_ON_DARK, _MOST_ON_LIGHT = 62.0, 60.0
 _DASHES = {"-": "", "--": "7 4", "-.": "7 3 1.5 3", ":": "1.5 3"}
 
 
-@dataclass(frozen=True, slots=True)
-class PageLook:
-    """Style of a scheduler.
-
-    Attributes
-    ----------
-    light, dark
-        Colour on a light and on a dark background.
-    marker
-        Marker in Matplotlib's notation.
-    dashes
-        Dashes of the lines, in SVG's notation.
-    """
+class PageLook(NamedTuple):
+    """Style of a scheduler: colours on a light and a dark background, Matplotlib's marker, and SVG's dashes."""
 
     light: str
     dark: str
@@ -49,7 +38,7 @@ def model_colours(models: Iterable[str]) -> dict[str, str]:
 
 def _mixed(colour: str, other: int, enough: Callable[[float], bool]) -> str:
     """Mix ``#RRGGBB`` with as little black or white as is ``enough``."""
-    channels = [int(colour[position : position + 2], 16) for position in (1, 3, 5)]
+    channels = bytes.fromhex(colour[1:])
     for part in range(0, 101, 5):
         mixed = "#" + "".join(f"{round(c + (other - c) * part / 100):02X}" for c in channels)
         if enough(lightness(mixed)):

@@ -21,7 +21,7 @@ MODULES = (
 
 @cache
 def _figures() -> Mapping[str, Figure]:
-    """Return all figures by name, sorted; their modules import simulation code, hence only on use."""
+    """Return all figures by name, sorted; their modules are imported here, since they import simulation code."""
     declared = [figure for name in MODULES for figure in import_module(f"{__name__}.{name}").FIGURES]
     return {figure.name: figure for figure in sorted(declared, key=lambda figure: figure.name)}
 
@@ -42,9 +42,9 @@ def figure(name: str, where: str = "figure") -> Figure:
     Raises
     ------
     NothingToDrawError
-        If the figure is not drawn; says why.
+        If the figure is not drawn; the error has the reason.
     InputError
-        If there is none; ``where`` is the place that the error names.
+        If there is no such figure; ``where`` is the place that the error names.
     """
     known, missing = _figures(), figures_not_drawn()
     if name in known:

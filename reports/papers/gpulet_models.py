@@ -1,6 +1,6 @@
 """gpulet ATC'22, Fig. 4, 7, 9 and 10, and arXiv'21, Fig. 3, 6, 8 and 9: latencies, shares and interference."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
@@ -21,16 +21,7 @@ from instances.suites import SCENARIO_SUITES
 from instances.suites.gpulet import ARXIV_SLO_MS, ATC_SLO_MS
 from instances.view import View
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, page, save
-from reports.charts.palette import (
-    BLACK,
-    DEEP_BLUE,
-    ORANGE,
-    QUIET,
-    STAR,
-    LineStyle,
-    performance_look,
-    shades,
-)
+from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, PERFORMANCE_LOOKS, QUIET, STAR, LineStyle, shades
 from reports.charts.panels import Curve, Panel, draw_panels
 from reports.charts.predictions import cumulate
 from reports.claim import Claim, Values
@@ -71,42 +62,23 @@ def gain(model: str, batch: int) -> float:
     return float(times_ms[0] / times_ms[-1])
 
 
-def _latency_panels(slo_ms: Mapping[str, float]) -> Callable[[], Sequence[Panel]]:
-    """Return a function that draws the four models; the papers' SLOs are twice a batch of 32 on the whole GPU."""
-
-    def panels() -> Sequence[Panel]:
-        found = []
-        for model in MODELS:
-            curves = [
-                Curve(f"batch {batch}", SHARES_PCT, alone_ms(model, batch), look.marked)
-                for batch, look in zip(BATCHES, _LOOKS, strict=True)
-            ]
-            curves.append(Curve("half the paper's SLO", (100.0,), (slo_ms[model] / 2.0,), STAR))
-            axes = {"xlabel": "Share (%)", "ylabel": "Latency (ms)", "xticks": SHARES_PCT}
-            found.append(Panel(model, curves, axes))
-        return found
-
-    return panels
-
-
-def _latency_figure(
-    name: str, paper: str, slo_ms: Mapping[str, float], look_for: str, claims: tuple[Claim, ...] = ()
-) -> Figure:
-    return Figure(
-        draws=partial(draw_panels, panels=_latency_panels(slo_ms), columns=2),
-        name=name,
-        title="Latency of a batch by the share of the GPU",
-        paper=paper,
-        shows="Large batches become much faster with the share, small ones hardly. SLOs are twice the latency of a "
-        "batch of 32 on the whole GPU.",
-        look_for=look_for,
-        claims=claims,
-    )
+def _latency_panels(slo_ms: Mapping[str, float]) -> Sequence[Panel]:
+    """Return a panel for each model; the papers' SLOs are twice the time of a batch of 32 on the whole GPU."""
+    found = []
+    for model in MODELS:
+        curves = [
+            Curve(f"batch {batch}", SHARES_PCT, alone_ms(model, batch), look.marked)
+            for batch, look in zip(BATCHES, _LOOKS, strict=True)
+        ]
+        curves.append(Curve("half the paper's SLO", (100.0,), (slo_ms[model] / 2.0,), STAR))
+        axes = {"xlabel": "Share (%)", "ylabel": "Latency (ms)", "xticks": SHARES_PCT}
+        found.append(Panel(model, curves, axes))
+    return found
 
 
 def _draw_overheads(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     model = "gpulet's model, RTX 2080 Ti"
-    lines, looks = {model: predicted_overheads()}, {model: performance_look("gpulet")}
+    lines, looks = {model: predicted_overheads()}, {model: PERFORMANCE_LOOKS["gpulet"]}
     for gpu, dashes in (("v100", "-"), ("a100", "--")):
         samples, label = measured_pairs(gpu), f"measured, {gpu.upper()}"
         lines[label] = measured_overheads(gpu, samples) if samples else restated_overheads(gpu)
@@ -145,13 +117,6 @@ def measured_overheads(gpu: str, samples: Sequence[PairSample]) -> Floats:
 
 
 def _draw_errors(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the distributions on each GPU with measurements into ``folder``.
-
-    Raises
-    ------
-    NothingToDrawError
-        If there are no measurements.
-    """
     measured = {gpu: samples for gpu in MEASURED_GPUS if (samples := measured_pairs(gpu))}
     if not measured:
         raise nothing_measured(figure.name, MEASURED_GPUS)
@@ -163,7 +128,7 @@ def _draw_errors(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path
             for model in interference_model_names():
                 errors = validate(gpu_type(gpu), model, samples)
                 label = f"{model}: P95 {100.0 * errors.summary['p95']:.1f} %"
-                lines[label], looks[label] = np.abs(errors.relative), performance_look(model)
+                lines[label], looks[label] = np.abs(errors.relative), PERFORMANCE_LOOKS[model]
             cumulate(ax, lines, looks)
             ax.plot(*zip(*ERRORS_IN_PAPER_PCT, strict=True), "k*", label="the paper's model on its GPU")
             ax.set(title=f"{gpu.upper()}, {len(samples)} samples", xlim=(0.0, 60.0 if gpu == "a100" else 20.0))
@@ -171,44 +136,47 @@ def _draw_errors(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path
         return save(sheet, figure.name, folder)
 
 
-def _fifth_of_the_gpu(batch: int) -> Callable[[Runs], Values]:
-    """Query the time of a batch on a fifth of the GPU over the time on all of it, by model."""
-    return lambda _: tuple(gain(model, batch) for model in MODELS)
+def _fifth_of_the_gpu(batch: int, runs: Runs) -> Values:
+    """Return the time of a batch on a fifth of the GPU over the time on all of it, by model."""
+    return tuple(gain(model, batch) for model in MODELS)
 
 
-FIG4 = _latency_figure(
-    "gpulet-fig4",
-    "gpulet ATC'22, Fig. 4",
-    ATC_SLO_MS,
-    "Small batches are flat and large ones steep, as in the paper. Large batches have no knee: on a fifth of the GPU "
-    "they take more than four times as long. Times are calibrated: shaped like another GPU's and pinned to the stars, "
-    "which therefore validate nothing.",
-    claims=(
-        *(
-            Claim(
-                what="ATC Fig. 4, arXiv Fig. 3: time on a fifth of a GPU over time on all of it, "
-                f"batch {batch}: {', '.join(MODELS)}",
-                paper=statement,
-                ours=_fifth_of_the_gpu(batch),
-                form="{:.1f}, {:.1f}, {:.1f}, {:.1f} times",
-                holds=holds,
-                criterion=criterion,
-                reason="our times are calibrated from another GPU, on which VGG-16 fills the GPU with a single image",
-            )
-            for batch, statement, holds, criterion in (
-                (32, "steep", lambda *gains: min(gains) >= 3.0, "at least 3 times for each"),
-                (1, "flat", lambda *gains: max(gains) <= 2.0, "at most twice for each"),
-            )
-        ),
+FIG4 = Figure(
+    name="gpulet-fig4",
+    title="Latency of a batch by the share of the GPU",
+    paper="gpulet ATC'22, Fig. 4",
+    shows="Large batches become much faster with the share, small ones hardly. SLOs are twice the latency of a batch "
+    "of 32 on the whole GPU.",
+    look_for="Small batches are flat and large ones steep, as in the paper. Large batches have no knee: on a fifth of "
+    "the GPU they take more than four times as long. Times are calibrated: shaped like another GPU's and pinned to the "
+    "stars, which therefore validate nothing.",
+    draws=partial(draw_panels, panels=partial(_latency_panels, ATC_SLO_MS), columns=2),
+    claims=tuple(
+        Claim(
+            what="ATC Fig. 4, arXiv Fig. 3: time on a fifth of a GPU over time on all of it, "
+            f"batch {batch}: {', '.join(MODELS)}",
+            paper=statement,
+            ours=partial(_fifth_of_the_gpu, batch),
+            form="{:.1f}, {:.1f}, {:.1f}, {:.1f} times",
+            holds=holds,
+            criterion=criterion,
+            reason="our times are calibrated from another GPU, on which VGG-16 fills the GPU with a single image",
+        )
+        for batch, statement, holds, criterion in (
+            (32, "steep", lambda *gains: min(gains) >= 3.0, "at least 3 times for each"),
+            (1, "flat", lambda *gains: max(gains) <= 2.0, "at most twice for each"),
+        )
     ),
 )
 
-ARXIV_FIG3 = _latency_figure(
-    "gpulet-arxiv-fig3",
-    "gpulet arXiv'21, Fig. 3",
-    ARXIV_SLO_MS,
-    "The curves are those of gpulet-fig4, pinned to the ATC'22 paper. The stars of this version lie below them, since "
-    "it was measured with an older PyTorch.",
+ARXIV_FIG3 = replace(
+    FIG4,
+    name="gpulet-arxiv-fig3",
+    paper="gpulet arXiv'21, Fig. 3",
+    look_for="The curves are those of gpulet-fig4, pinned to the ATC'22 paper. The stars of this version lie below "
+    "them, since it was measured with an older PyTorch.",
+    draws=partial(draw_panels, panels=partial(_latency_panels, ARXIV_SLO_MS), columns=2),
+    claims=(),
 )
 
 FIG7 = Figure(
@@ -264,7 +232,7 @@ class Partitions(NamedTuple):
 
 
 def partitions(scenarios: str) -> dict[str, Partitions]:
-    """Return by model the results of the scheduler's own functions under the SLOs of a scenario set."""
+    """Return by model the shares from the scheduler's own functions, under the SLOs of a scenario set."""
     instance = SCENARIO_SUITES[scenarios].build().base
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
@@ -333,27 +301,16 @@ def _half(_: Runs) -> Values:
     return min(found), max(found)
 
 
-def _shares_figure(
-    name: str, paper: str, panels: Callable[[], Sequence[Panel]], claims: tuple[Claim, ...] = ()
-) -> Figure:
-    return Figure(
-        draws=partial(draw_panels, panels=panels),
-        name=name,
-        title="The most efficient share and the least sufficient share",
-        paper=paper,
-        shows="The rate that a gpulet serves grows fast up to a knee, p_eff. The scheduler takes the smaller of p_eff "
-        "and p_req, the least share for the rate.",
-        claims=claims,
-        look_for="With the catalogue's times there is no knee: under these SLOs batches are large enough to fill any "
-        "share, and the rate is almost proportional to it. Small steps of the batch then decide which profiled share "
-        "the rule identifies as the knee.",
-    )
-
-
-FIG9 = _shares_figure(
-    "gpulet-fig9",
-    "gpulet ATC'22, Fig. 9",
-    partial(_share_panels, "gpulet-19682", RATES_RPS),
+FIG9 = Figure(
+    name="gpulet-fig9",
+    title="The most efficient share and the least sufficient share",
+    paper="gpulet ATC'22, Fig. 9",
+    shows="The rate that a gpulet serves grows fast up to a knee, p_eff. The scheduler takes the smaller of p_eff and "
+    "p_req, the least share for the rate.",
+    look_for="With the catalogue's times there is no knee: under these SLOs batches are large enough to fill any "
+    "share, and the rate is almost proportional to it. Small steps of the batch then decide which profiled share the "
+    "rule identifies as the knee.",
+    draws=partial(draw_panels, panels=partial(_share_panels, "gpulet-19682", RATES_RPS)),
     claims=(
         Claim(
             what="ATC Fig. 9, arXiv Fig. 8: rate on half the GPU over rate on the whole GPU, least and most",
@@ -367,7 +324,11 @@ FIG9 = _shares_figure(
     ),
 )
 
-ARXIV_FIG8 = _shares_figure(
-    "gpulet-arxiv-fig8", "gpulet arXiv'21, Fig. 8", partial(_share_panels, "gpulet-1023", RATES_RPS[:1])
+ARXIV_FIG8 = replace(
+    FIG9,
+    name="gpulet-arxiv-fig8",
+    paper="gpulet arXiv'21, Fig. 8",
+    draws=partial(draw_panels, panels=partial(_share_panels, "gpulet-1023", RATES_RPS[:1])),
+    claims=(),
 )
 FIGURES = (FIG4, FIG7, FIG9, FIG10, ARXIV_FIG3, ARXIV_FIG6, ARXIV_FIG8, ARXIV_FIG9)

@@ -1,6 +1,7 @@
 """gpulet ATC'22, Fig. 6, 13, 14 and 17, and arXiv'21, Fig. 12, 13 and 16: largest rates."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
@@ -52,14 +53,8 @@ ARXIV_LARGEST = {
     "gpulet+int": elastic(_ARXIV_INSTANCES, "arxiv", interference=True, quick="gpulet-equal"),
 }
 
-PLANNED = {
-    "gpulet": elastic(_INSTANCES, "atc22", interference=False),
-    "gpulet+int": elastic(_INSTANCES, "atc22", interference=True),
-}
-ARXIV_PLANNED = {
-    "gpulet": elastic(_ARXIV_INSTANCES, "arxiv", interference=False),
-    "gpulet+int": elastic(_ARXIV_INSTANCES, "arxiv", interference=True),
-}
+PLANNED = {label: replace(LARGEST[label], quick=None) for label in ("gpulet", "gpulet+int")}
+ARXIV_PLANNED = {label: replace(ARXIV_LARGEST[label], quick=None) for label in ("gpulet", "gpulet+int")}
 
 _IDEAL_QUICK = "gpulet-scen2,gpulet-scen3,gpulet-scen4"
 IDEAL = {
@@ -83,7 +78,7 @@ def _three_ways(runs: Runs) -> Values:
     return tuple(parts[label][MEAN] for label in PAIRS)
 
 
-def _of_the_ideal(needs: Mapping[str, Need], names: Mapping[str, str]) -> Callable[[bool], Callable[[Runs], Values]]:
+def _of_the_ideal(needs: Mapping[str, Need], names: Mapping[str, str]) -> Callable[[Runs, bool], Values]:
     """Query gpulet+int's scale in percent of the ideal scheduler's: the mean, and the least with its instance."""
 
     def query(runs: Runs, second_pass: bool) -> Values:
@@ -93,7 +88,7 @@ def _of_the_ideal(needs: Mapping[str, Need], names: Mapping[str, str]) -> Callab
         least = min(parts, key=lambda name: parts[name])
         return 100.0 * mean, names[least], 100.0 * parts[least]
 
-    return lambda second_pass: partial(query, second_pass=second_pass)
+    return query
 
 
 def _ahead(needs: Mapping[str, Need], others: Sequence[str]) -> Callable[[Runs], Values]:

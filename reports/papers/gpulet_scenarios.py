@@ -43,7 +43,7 @@ def _accepted(*needs: Need) -> Callable[[Runs], Values]:
     return lambda runs: tuple((row.scenarios or {})["accepted"] for (row,) in runs.each(needs))
 
 
-def _missed(needs: Mapping[str, Need]) -> Callable[[bool], Callable[[Runs], Values]]:
+def _missed(needs: Mapping[str, Need]) -> Callable[[Runs, bool], Values]:
     """Query the scenarios that the ideal scheduler can plan but gpulet cannot, without or with a second pass."""
 
     def query(runs: Runs, second_pass: bool) -> Values:
@@ -51,7 +51,7 @@ def _missed(needs: Mapping[str, Need]) -> Callable[[bool], Callable[[Runs], Valu
         missed = count_missed(ours, ideal)
         return missed, 100.0 * missed / (ours.scenarios or {})["count"]
 
-    return lambda second_pass: partial(query, second_pass=second_pass)
+    return query
 
 
 FIG5 = Figure(

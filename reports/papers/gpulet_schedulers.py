@@ -9,10 +9,10 @@ from reports.need import Need
 from reports.runs import Runs
 
 NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
-"""Instances of the ATC'22 paper's figures of rates, with their labels."""
+"""Instances in the ATC'22 paper's figures of rates, with their labels."""
 
 ARXIV_NAMES = {f"gpulet-{name}": name for name in ("game", "traffic", "equal", "long-only", "short-skew")}
-"""Those of the arXiv'21 version."""
+"""Instances in the arXiv'21 version's figures of rates, with their labels."""
 
 ELASTIC = "elastic-partitioning"
 _GENEROUS_S = 300.0
@@ -22,9 +22,9 @@ Variant = Literal["arxiv", "atc22"]
 def elastic(
     instances: str, variant: Variant, *, interference: bool, second_pass: bool = False, quick: str | None = None
 ) -> Need:
-    """Return runs of elastic partitioning as printed in one of the papers, with or without interference.
+    """Return the need for elastic partitioning as printed in one of the papers, with or without interference.
 
-    The papers do not have ``second_pass``.
+    The papers have no ``second_pass``.
     """
     parameters = (
         f"{ELASTIC}.variant={variant}",
@@ -35,9 +35,9 @@ def elastic(
 
 
 def ideal(instances: str, *, quick: str | None = None) -> Need:
-    """Return runs of the ideal scheduler, which enumerates all partitions and takes interference into account.
+    """Return the need for the ideal scheduler, which enumerates all partitions and takes interference into account.
 
-    The scheduler counts the gpulets that it tries. The time limit is too large to be reached.
+    The scheduler ends by its limit on tried gpulets, before the time limit.
     """
     parameters = ("ideal.interference=true",)
     return Need(instances, ("ideal",), quick=quick, parameters=parameters, time_limit_s=_GENEROUS_S)
@@ -51,16 +51,16 @@ def beside_the_ideal(needs: Mapping[str, Need], second_pass: bool) -> tuple[Need
 
 
 def two_passes(
-    what: tuple[str, str], ours: Callable[[bool], Callable[[Runs], Values]], reason: str, **about: Any
+    what: tuple[str, str], ours: Callable[[Runs, bool], Values], reason: str, **about: Any
 ) -> tuple[Claim, Claim]:
-    """Return the claims on elastic partitioning as printed, and with a second pass, which ``ours`` takes.
+    """Return the claims on elastic partitioning as printed, and with a second pass.
 
     Parameters
     ----------
     what
         The figure, and its quantity.
     ours
-        Function that returns the query, without or with a second pass.
+        Query; its second argument is whether there is a second pass.
     reason
         The reason of a difference that remains with a second pass.
     about
@@ -69,6 +69,6 @@ def two_passes(
     as_printed = "Algorithm 1 as printed has one pass; the next line adds a second pass"
     figure, quantity = what
     return (
-        Claim(what=f"{figure}: {quantity}", ours=ours(False), reason=as_printed, **about),
-        Claim(what=f"– {figure} with a second pass", ours=ours(True), reason=reason, **about),
+        Claim(what=f"{figure}: {quantity}", ours=lambda runs: ours(runs, False), reason=as_printed, **about),
+        Claim(what=f"– {figure} with a second pass", ours=lambda runs: ours(runs, True), reason=reason, **about),
     )

@@ -1,4 +1,4 @@
-"""GPUs that it takes until plans hold: headroom under the papers' rule, against the optimum under ``attainment``."""
+"""GPUs needed for plans that hold: by headroom under the papers' rule, and by the optimum under ``attainment``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ NOT_COMPARED = (
 
 _WORK = 30_000_000
 _GENEROUS_S, _PATIENT_S = 120.0, 900.0
-"""Time limits that the heuristics, and the exact method with its work limit, do not reach."""
+"""Time limits of the heuristics and of the exact method, which end before them; the latter by its work limit."""
 
 
 def tested(scheduler: str, headroom: float) -> Need:
@@ -57,7 +57,6 @@ _BOUND: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 0.8}
 
 
 def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
     rows = own_rows(figure.name, rows, figure.needs)
     present = {row.instance for row in rows if _drawn(row)}
     names = [name for name in instances_of(figure.needs) if name in present and not name.endswith("-hold")]

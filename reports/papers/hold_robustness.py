@@ -41,7 +41,7 @@ CONDITIONS: Mapping[str, tuple[Arrivals, float]] = {
     "times 10 % longer": (Arrivals(), 1.1),
     "times 20 % longer": (Arrivals(), 1.2),
 }
-"""Arrivals, replaced by the minutes of the trace, and factor on every GPU time, by condition."""
+"""Arrivals and factor on every GPU time by condition; for ``TWITTER``, minutes of the trace replace the arrivals."""
 
 _HEIGHT_IN = 3.6
 
@@ -68,14 +68,13 @@ def _kept(plan: Plan, condition: str, trace_file: Path | None) -> Holding:
 
 
 def _minutes(trace: Trace) -> list[Arrivals]:
-    """Return minutes at equal distances; the mean rate of each is that of the workloads."""
+    """Return minutes at equal distances in the trace; each is scaled to the rates of the workloads."""
     firsts = range(0, len(trace.rates_rps), -(-len(trace.rates_rps) // SIMULATIONS))
     seconds = round(SECONDS + Settings().warmup_s)
     return [Arrivals(Process.TRACE, trace=trace.part(first, seconds)) for first in firsts]
 
 
 def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the plans in ``rows`` under every condition into ``folder``; see ``Figure.draw``."""
     by_label = rows_by_label(rows, PLANS)
     full = any((label, need.instances) in by_label for label, need in PLANS.items())
     named = {label: need.instances if full else need.quick or "" for label, need in PLANS.items()}

@@ -11,7 +11,7 @@ from instances.measurements import Configuration
 from instances.performance import performance_model
 from instances.performance.model import Demand
 from instances.performance.validation import latencies_ms
-from reports.charts.palette import SERIES, performance_look
+from reports.charts.palette import PERFORMANCE_LOOKS, SERIES
 from reports.charts.panels import MEASURED, Curve, Panel, draw_panels
 from reports.claim import Claim, Values
 from reports.figure import Figure
@@ -54,7 +54,7 @@ def neighbour_slowdown(performance: str, neighbour: str) -> Floats:
 
 
 def measured_slowdown(neighbour: str) -> dict[int, float]:
-    """Return the same ratio from measurements, if available, by the neighbour's batch."""
+    """Return the ratio of ``neighbour_slowdown`` from measurements, if available, by the neighbour's batch."""
     own = Configuration(PIVOT, PIVOT_BATCH, HALF_PCT)
     alone_ms = [sample.latency_ms for sample in measured_solo("v100") if sample.configuration == own]
     beside = {Configuration(neighbour, batch, HALF_PCT): batch for batch in NEIGHBOUR_BATCHES}
@@ -141,7 +141,7 @@ def _fig3() -> Sequence[Panel]:
             [
                 Curve(f"{name}, batch {batch}", RESIDENTS, copies_slowdown(name, model, batch), style | dashes)
                 for name in PERFORMANCE
-                for style in [dict(performance_look(name).marked)]
+                for style in [PERFORMANCE_LOOKS[name].marked]
                 for batch, dashes in zip(BATCHES, ({"linestyle": "-"}, {"linestyle": ":"}), strict=True)
             ],
             {**_COUNT, "ylim": (0.95, 1.5), **({} if place else {"ylabel": "Latency (alone = 1)"})},
@@ -155,7 +155,7 @@ def _fig4() -> Sequence[Panel]:
     for neighbour in NEIGHBOURS:
         measured = measured_slowdown(neighbour)
         curves = [
-            Curve(name, NEIGHBOUR_BATCHES, neighbour_slowdown(name, neighbour), performance_look(name).marked)
+            Curve(name, NEIGHBOUR_BATCHES, neighbour_slowdown(name, neighbour), PERFORMANCE_LOOKS[name].marked)
             for name in ("igniter", "gpulet", "hybrid")
         ]
         if measured:
@@ -210,7 +210,7 @@ def _beside_measured(_: Runs) -> Values:
 
 
 def _beside_predicted(_: Runs) -> Values:
-    """Return the same growth as predicted by iGniter's own model."""
+    """Return the growth of ``_beside_measured`` as iGniter's own model predicts it."""
     found = [neighbour_slowdown("igniter", name) for name in NEIGHBOURS]
     return 100.0 * (min(map(min, found)) - 1.0), 100.0 * (max(map(max, found)) - 1.0)
 

@@ -16,10 +16,9 @@ from reports.charts.page import COLUMN_IN, page, save
 from reports.charts.palette import SERIES, shades
 from reports.charts.panels import Curve, Panel, draw_panels
 from reports.charts.predictions import draw_both, draw_colocated
-from reports.claim import Claim, Values
+from reports.claim import Claim
 from reports.figure import Figure
 from reports.measured import light_profile, missing_note
-from reports.runs import Runs
 
 MODEL = "resnet50"
 
@@ -128,17 +127,12 @@ def four_together() -> list[tuple[Configuration, ...]]:
 
 
 def _draw_four(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the four models into ``folder``; they need no runs."""
     with page(COLUMN_IN, _FOUR_HEIGHT_IN, _FOUR_NOTES) as sheet:
         ax = sheet.subplots()
         draw_colocated(ax, four_together(), FOUR, ())
         ax.set(title=f"Batch {FOUR_BATCH} at {FOUR_SHARE_PCT:g} % each", ylabel="Latency (ms)")
         ax.legend()
         return save(sheet, figure.name, folder)
-
-
-def _fit_errors(_: Runs) -> Values:
-    return tuple(100.0 * relative_error(batch) for batch in BATCHES)
 
 
 FIG8 = Figure(
@@ -153,7 +147,7 @@ FIG8 = Figure(
         Claim(
             what=f"Fig. 8: mean error of equation 11, batches {', '.join(map(str, BATCHES))}",
             paper="active time is inversely proportional to the share",
-            ours=_fit_errors,
+            ours=lambda _: tuple(100.0 * relative_error(batch) for batch in BATCHES),
             form="{:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} %",
             holds=lambda *errors: max(errors) <= 10.0,
             criterion="at most 10 % at each batch",

@@ -39,18 +39,9 @@ _LINES = ("-", "--", "-.", ":")
 
 
 def constant_run(scheduler: str, policy: str, pace: Pace, error: float = 0.0) -> OnlineRun:
-    """Serve the twelve workloads.
+    """Serve the twelve workloads from the first plan of a scheduler on, under a policy of ``bench online``.
 
-    Parameters
-    ----------
-    scheduler
-        Scheduler of the first plan.
-    policy
-        As in ``bench online``.
-    pace
-        Times at which the policy acts.
-    error
-        Largest relative error of every figure of the GPUs, with seed 0.
+    ``error`` is the largest relative error of every figure of the GPUs, with seed 0.
     """
     (instance,) = suite("igniter-12").build()
     planner = Planner(scheduler, instance)
@@ -76,17 +67,7 @@ def _draw_two_panels(
     series: Callable[[OnlineRun], tuple[Sequence[float], Sequence[float]]],
     label: Callable[[Axes, Axes], None],
 ) -> list[Path]:
-    """Draw online runs as steps, one per period.
-
-    Parameters
-    ----------
-    figure, rows, folder
-        See ``Figure.draw``.
-    series
-        Values by period of the upper and the lower panel.
-    label
-        Function that labels both panels.
-    """
+    """Draw online runs as steps, one per period; ``series`` returns the values of the upper and the lower panel."""
     with page(COLUMN_IN, _HEIGHT_IN) as sheet:
         panels = sheet.subplots(2, 1, sharex=True)
         handles = []
@@ -146,7 +127,6 @@ def _label_share_and_batch(share: Axes, batch: Axes) -> None:
 
 
 def _draw_shadows(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the online runs into ``folder``; they need no runs of the ledger."""
     runs = {policy: shadowed(policy) for policy in ("static", "shadow")}
     with page(COLUMN_IN, _SHADOW_HEIGHT_IN) as sheet:
         ax = sheet.subplots()

@@ -52,7 +52,6 @@ _ORIGINALS = (
 
 
 def _draw_violations(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the simulations in ``rows`` as tables of cells into ``folder``; see ``Figure.draw``."""
     own = [row for row in own_rows(figure.name, rows, figure.needs) if row.scheduler in SCHEDULERS]
     simulated = [row for row in own if row.simulation is not None]
     notes = missing_notes(figure.name, own, [row for row in own if row not in simulated], figure.needs)
@@ -217,23 +216,21 @@ FIG14 = Figure(
     cost="4 runs: a few seconds, and at most the time limit for cpsat",
     needs=(_TWELVE,),
     draws=draw_plans,
-    claims=(
-        *(
-            Claim(
-                what=f"Twelve workloads: GPUs of {scheduler}",
-                paper=paper,
-                ours=_gpus(twelve(scheduler)),
-                form="{} (${:.2f}/h)",
-                within=1e-3,
-                note=note,
-            )
-            for scheduler, paper, note in (
-                ("igniter", (6, 18.36), "every share is that of the published plan; a test compares them"),
-                ("ffd+", (5, 15.30), ""),
-                ("gpu-lets+", (8, 24.48), "planned with gpulet's pair model"),
-                ("gslice+", (6, 18.36), ""),
-            )
-        ),
+    claims=tuple(
+        Claim(
+            what=f"Twelve workloads: GPUs of {scheduler}",
+            paper=paper,
+            ours=_gpus(twelve(scheduler)),
+            form="{} (${:.2f}/h)",
+            within=1e-3,
+            note=note,
+        )
+        for scheduler, paper, note in (
+            ("igniter", (6, 18.36), "every share is that of the published plan; a test compares them"),
+            ("ffd+", (5, 15.30), ""),
+            ("gpu-lets+", (8, 24.48), "planned with gpulet's pair model"),
+            ("gslice+", (6, 18.36), ""),
+        )
     ),
 )
 
@@ -293,22 +290,20 @@ FIG19 = Figure(
     cost="4 runs, a second",
     needs=(Need("igniter-12", tuple(PLACES_IN_PAPER)),),
     draws=partial(draw_gpu_of, workload=SECOND, paper=PLACES_IN_PAPER),
-    claims=(
-        *(
-            Claim(
-                what=f"Fig. 19: GPU and share of W2 by {scheduler}",
-                paper=paper,
-                ours=_place(scheduler),
-                holds=lambda ours, paper=paper: str(ours).startswith(paper),
-                criterion="the GPU, and the share if the paper states it",
-                reason=reason,
-            )
-            for (scheduler, paper), reason in zip(
-                PLACES_IN_PAPER.items(),
-                ("", "our W5 has the smaller part of the same GPU", "no earlier GPU has room", ""),
-                strict=True,
-            )
-        ),
+    claims=tuple(
+        Claim(
+            what=f"Fig. 19: GPU and share of W2 by {scheduler}",
+            paper=paper,
+            ours=_place(scheduler),
+            holds=lambda ours, paper=paper: str(ours).startswith(paper),
+            criterion="the GPU, and the share if the paper states it",
+            reason=reason,
+        )
+        for (scheduler, paper), reason in zip(
+            PLACES_IN_PAPER.items(),
+            ("", "our W5 has the smaller part of the same GPU", "no earlier GPU has room", ""),
+            strict=True,
+        )
     ),
 )
 

@@ -49,7 +49,7 @@ SCHEDULERS = {**agent(_RUNS), **baselines(_RUNS)}
 """Schedulers by label, without local search, which would use all its time in every period."""
 
 LEAST = 0.5
-"""Least rate of a workload relative to its rate in the suite, the largest; policies are trained for this range."""
+"""Least rate of a workload over its rate in the suite, which is its largest; policies are trained for this range."""
 
 _FASTER = 8
 """Speed of the load relative to the built-in waves."""
@@ -99,7 +99,7 @@ def _draw_trainings(ax: Axes, found: Floats) -> None:
 
 
 def load(instance: Instance) -> dict[str, Stream]:
-    """Return the requests of each workload: faster built-in waves, between half its rate and all of it."""
+    """Return the requests of each workload: the built-in waves, faster, between half its rate and all of it."""
     heights = {name: trace.rates_rps[::_FASTER] for name, trace in waves(instance).items()}
     highest = max(float(height.max()) for height in heights.values())
     requests = {}
@@ -122,7 +122,6 @@ def served_by(label: str, training: int = 0) -> OnlineRun:
 
 
 def _draw_load(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the load that is served online into ``folder``; it needs no runs."""
     runs = {label: [served_by(label, at) for at in range(len(needs))] for label, needs in SCHEDULERS.items()}
     late = ", ".join(
         f"{label} {100.0 * fmean(one.seen.violation_rate for one in found):.2g} %" for label, found in runs.items()
@@ -158,7 +157,6 @@ def served_rps(found: OnlineRun) -> list[float]:
 
 
 def _draw_times(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the decision times of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = {label: own_runs(rows, label) for label in TIMED}
     everyone = [row for found in own.values() for row in found]
     if not everyone:
@@ -217,10 +215,6 @@ def _served_pct(label: str) -> tuple[float, float]:
     return 100.0 * served / came, min(parts)
 
 
-def _while_rates_change(_: Runs) -> Values:
-    return tuple(part for label in ALL for part in _served_pct(label))
-
-
 def _at_most_gpus(label: str) -> Callable[[Runs], Values]:
     """Query the GPUs of the largest cluster with a plan, and the decision time there in ms."""
 
@@ -270,7 +264,7 @@ FIG11 = Figure(
         Claim(
             what="Fig. 11: percentage of arriving requests that are served while rates change (worst 20 s)",
             paper="InSS higher and steadier",
-            ours=_while_rates_change,
+            ours=lambda _: tuple(part for label in ALL for part in _served_pct(label)),
             form="`ts` {:.1f} ({:.1f}) %, gpulet {:.1f} ({:.1f}), `gslice+` {:.1f} ({:.1f}), `igniter` {:.1f} ({:.1f})",
             holds=lambda ours, worst, *others: ours > max(others[::2]) and worst > max(others[1::2]),
             criterion="above every baseline, over the whole load and in the worst period",
@@ -291,20 +285,18 @@ FIG19 = Figure(
     cost="70 runs: about three minutes on two cores",
     needs=needs_of(TIMED),
     draws=_draw_times,
-    claims=(
-        *(
-            Claim(
-                what=f"Fig. 19: decision time of {label} on the most GPUs",
-                paper="up to 2 s at 64 GPUs",
-                ours=_at_most_gpus(label),
-                form="{} GPUs: {:.3g} ms",
-                holds=lambda _, ms: 200.0 <= ms <= 2000.0,
-                criterion="0.2 to 2 s",
-                better=lambda _, ms: 2000.0 / ms,
-                note="compiled code on another machine",
-            )
-            for label in BASELINES
-        ),
+    claims=tuple(
+        Claim(
+            what=f"Fig. 19: decision time of {label} on the most GPUs",
+            paper="up to 2 s at 64 GPUs",
+            ours=_at_most_gpus(label),
+            form="{} GPUs: {:.3g} ms",
+            holds=lambda _, ms: 200.0 <= ms <= 2000.0,
+            criterion="0.2 to 2 s",
+            better=lambda _, ms: 2000.0 / ms,
+            note="compiled code on another machine",
+        )
+        for label in BASELINES
     ),
 )
 

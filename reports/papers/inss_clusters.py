@@ -30,7 +30,6 @@ Quantity = Callable[[Row], float | None]
 SMALL, LARGE = compared("4gpu"), compared("inss-64gpu")
 """Runs on the small cluster and on the large one."""
 
-_SMALL_GPUS, _LARGE_GPUS = 4, 64
 BASELINES = ("gpulet", "gslice+", "igniter")
 ALL = ("ts", *BASELINES)
 
@@ -129,6 +128,9 @@ def _lowest_latency(figure: str, name: str, model: str) -> Claim:
     )
 
 
+_small_figure = partial(Figure, cost="the 9 runs of inss-fig3", needs=needs_of(SMALL))
+_large_figure = partial(Figure, cost="the 9 runs of inss-fig18", needs=needs_of(LARGE))
+
 FIG3 = Figure(
     name="inss-fig3",
     title="Decision times for ten models on four GPUs",
@@ -153,7 +155,7 @@ FIG3 = Figure(
     ),
 )
 
-FIG4 = Figure(
+FIG4 = _small_figure(
     name="inss-fig4",
     title="Resource fragments for ten models on four GPUs",
     paper="InSS, Fig. 4",
@@ -161,8 +163,6 @@ FIG4 = Figure(
     look_for="The order is the paper's: gslice+ and igniter leave half a GPU. gpulet leaves less, with all four GPUs "
     "in use instead of three. `ts` leaves a tenth, since its shares are rounded down. Local search allocates "
     "everything, as iGniter would with its parameter spend_spare.",
-    cost="the 9 runs of inss-fig3",
-    needs=needs_of(SMALL),
     draws=_bars(SMALL, (BarPart("fragments", fragments_pct),), _label_fragments),
     claims=(
         Claim(
@@ -176,7 +176,7 @@ FIG4 = Figure(
     ),
 )
 
-FIG10 = Figure(
+FIG10 = _small_figure(
     name="inss-fig10",
     title="Throughput of ten models on four GPUs, simulated and planned",
     paper="InSS, Fig. 10",
@@ -187,8 +187,6 @@ FIG10 = Figure(
     "served in time do not separate the schedulers (19 of 20 by the worst): the rates are ours, and no more requests "
     "arrive. The difference is the objective, the possible throughput beyond these requests, which the baselines do "
     "not pursue. Local search, whose plan is optimal, gets a fifth more out of four GPUs than `ts`.",
-    cost="the 9 runs of inss-fig3",
-    needs=needs_of(SMALL),
     draws=_bars(SMALL, _SERVED, _label_served),
     claims=(
         Claim(
@@ -201,7 +199,7 @@ FIG10 = Figure(
     ),
 )
 
-FIG12 = Figure(
+FIG12 = _small_figure(
     name="inss-fig12",
     title="Requests not in time of ten models on four GPUs, by simulation",
     paper="InSS, Fig. 12",
@@ -211,8 +209,6 @@ FIG12 = Figure(
     "capacity: gslice+ and igniter, then gpulet, in the paper's order but by more. Local search is near 1 %: it "
     "spends the spare shares on the objective. Requests that cannot be in time are dropped when their batch starts, "
     "so none is late.",
-    cost="the 9 runs of inss-fig3",
-    needs=needs_of(SMALL),
     draws=_bars(SMALL, _NOT_IN_TIME, _label_not_in_time),
     claims=(
         Claim(
@@ -237,32 +233,28 @@ FIG12 = Figure(
     ),
 )
 
-FIG13 = Figure(
+FIG13 = _small_figure(
     name="inss-fig13",
     title="Mean latency of ResNet-50's requests on four GPUs, by simulation",
     paper="InSS, Fig. 13",
     shows="InSS has the lowest mean latency of the four.",
     look_for="As in the paper, `ts` is lowest: it distributes all shares, so its slots are faster than needed. gpulet "
     "is next, because its shares come from a coarse grid; the others use up their latency budgets.",
-    cost="the 9 runs of inss-fig3",
-    needs=needs_of(SMALL),
     draws=_bars(SMALL, (BarPart("mean latency", _latency_ms("resnet50")),), _label_latency),
     claims=(_lowest_latency("Fig. 13", "ResNet-50", "resnet50"),),
 )
 
-FIG14 = Figure(
+FIG14 = _small_figure(
     name="inss-fig14",
     title="Mean latency of VGG-16's requests on four GPUs, by simulation",
     paper="InSS, Fig. 14",
     shows="InSS has the lowest mean latency of the four.",
     look_for="As in inss-fig13; the trainings of `ts` differ more.",
-    cost="the 9 runs of inss-fig3",
-    needs=needs_of(SMALL),
     draws=_bars(SMALL, (BarPart("mean latency", _latency_ms("vgg16")),), _label_latency),
     claims=(_lowest_latency("Fig. 14", "VGG-16", "vgg16"),),
 )
 
-FIG15 = Figure(
+FIG15 = _small_figure(
     name="inss-fig15",
     title="GPU usage and fragments for ten models on four GPUs",
     paper="InSS, Fig. 15",
@@ -270,9 +262,7 @@ FIG15 = Figure(
     "largest.",
     look_for="iGniter uses three GPUs, as in the paper; gpulet and `ts` use all four. Allocated shares are not busy "
     "all the time: bench show has the utilisation of each run.",
-    cost="the 9 runs of inss-fig3",
-    needs=needs_of(SMALL),
-    draws=_bars(SMALL, _USAGE, partial(_label_usage, gpus=_SMALL_GPUS)),
+    draws=_bars(SMALL, _USAGE, partial(_label_usage, gpus=4)),
     claims=(
         Claim(
             what="Fig. 15: GPUs in use by gpulet, GSLICE, iGniter",
@@ -284,7 +274,7 @@ FIG15 = Figure(
     ),
 )
 
-FIG16 = Figure(
+FIG16 = _large_figure(
     name="inss-fig16",
     title="Throughput of 160 workloads on 64 GPUs, simulated and planned",
     paper="InSS, Fig. 16",
@@ -292,20 +282,16 @@ FIG16 = Figure(
     look_for="`ts` plans for nearly twice the throughput of the baselines, which stop once every workload is served: "
     "gslice+ and igniter leave 29 GPUs empty. `ts` decides each group of four GPUs separately, without a larger loss "
     "against local search than on four GPUs. The arriving requests are the same for all, and all serve most of them.",
-    cost="the 9 runs of inss-fig18",
-    needs=needs_of(LARGE),
     draws=_bars(LARGE, _SERVED, _label_served),
 )
 
-FIG17 = Figure(
+FIG17 = _large_figure(
     name="inss-fig17",
     title="Requests not in time of 160 workloads on 64 GPUs, by simulation",
     paper="InSS, Fig. 17",
     shows="InSS stays below 1 % at 64 GPUs.",
     look_for="`ts` is below 1 % at 64 GPUs, as in the paper; so is local search. gslice+, whose plan breaks SLOs, "
     "igniter and gpulet size their slots for the mean rate.",
-    cost="the 9 runs of inss-fig18",
-    needs=needs_of(LARGE),
     draws=_bars(LARGE, _NOT_IN_TIME, _label_not_in_time),
     claims=(
         Claim(
@@ -329,7 +315,7 @@ FIG18 = Figure(
     "the GPUs in use all leave one to two GPUs' worth, `ts` because shares are rounded down on each of 64.",
     cost="9 runs: a minute on two cores",
     needs=needs_of(LARGE),
-    draws=_bars(LARGE, _USAGE, partial(_label_usage, gpus=_LARGE_GPUS)),
+    draws=_bars(LARGE, _USAGE, partial(_label_usage, gpus=64)),
     claims=(
         Claim(
             what="Fig. 18: unallocated share on sixty-four GPUs, in GPUs, by GSLICE and iGniter",

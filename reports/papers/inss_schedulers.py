@@ -16,13 +16,13 @@ _GENEROUS_S = 120.0
 
 
 def agent(runs: Need) -> Compared:
-    """Return the needs of InSS's own agent on the instances of ``runs``; the schedulers and parameters are ignored."""
+    """Return the needs of InSS's own agent like ``runs``, whose schedulers and parameters are ignored."""
     trained = (f"ts.training={training}" for training in TRAININGS)
     return {"ts": tuple(replace(runs, schedulers=("ts",), parameters=(one,)) for one in trained)}
 
 
 def baselines(runs: Need) -> Compared:
-    """Return the needs of InSS's three baselines on the instances of ``runs``.
+    """Return the needs of InSS's three baselines like ``runs``, whose schedulers and parameters are ignored.
 
     iGniter runs with ``spend_spare=false``, as in the paper.
     """
@@ -36,9 +36,9 @@ def baselines(runs: Need) -> Compared:
 
 def compared(instances: str) -> Compared:
     """Return the needs of the agent, the baselines and local search on ``instances``."""
-    searched = Need(instances, ("local-search",))
-    in_peace = replace(searched, time_limit_s=_GENEROUS_S)  # its rounds end it
-    return {**agent(searched), **baselines(searched), "local-search": (in_peace,)}
+    runs = Need(instances, ())
+    search = Need(instances, ("local-search",), time_limit_s=_GENEROUS_S)  # it ends before, after its rounds
+    return {**agent(runs), **baselines(runs), "local-search": (search,)}
 
 
 def needs_of(everyone: Compared) -> tuple[Need, ...]:

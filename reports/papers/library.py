@@ -18,7 +18,6 @@ _OBJECTIVES = ("cost", "capacity", "goodput", "scale")
 
 
 def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the entries of the library into ``folder``; see ``Figure.draw``."""
     lines = LIBRARY.summaries()
     with page(FULL_WIDTH_IN, _HEIGHT_IN, [sentence(lines)]) as sheet:
         gaps, bests = sheet.subplots(1, 2, width_ratios=(3, 2))

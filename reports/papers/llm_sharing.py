@@ -68,7 +68,6 @@ def fewest(found: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> in
 
 
 def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
     found = rows_by_label(rows, METHODS)
     if not found:
         raise nothing_to_draw(figure.name, figure.needs)

@@ -34,7 +34,7 @@ MEAN_PCT = (30.0, 30.0, 30.0, 30.0)
 DEVIATION_PCT = (20.0, 2.0, 20.0, 2.0)
 OURS, OTHERS = "mediator", ("horus", "bin-packing")
 ALL = (OURS, *OTHERS)
-_FORTY = Need("mediator-40", (OURS, *OTHERS), quick="mediator-40-s0")
+_FORTY = Need("mediator-40", ALL, quick="mediator-40-s0")
 _GROUP_WIDTH = 0.8
 
 Rates = Mapping[str, float]
@@ -64,7 +64,6 @@ _PANEL_IN, _MARGINS_IN = 1.25, 0.6
 
 
 def _draw_portfolios(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw both co-locations into ``folder``; they need no runs."""
     grouped = colocations()
     with page(FULL_WIDTH_IN, _PORTFOLIO_HEIGHT_IN) as sheet:
         panels = sheet.subplots(1, 2, sharey=True)
@@ -108,12 +107,11 @@ def _draw_groups(ax: Axes, groups: Sequence[Sequence[int]], colour: str) -> None
 
 
 def _draw_improvements(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw into ``folder`` the improvements of mediator's plans in ``rows`` over the others; see ``Figure.draw``."""
     own = own_rows(figure.name, rows, figure.needs)
     found: dict[str, dict[str, JobThroughputs]] = {}
     for row in own:
         plans = found.setdefault(row.instance, {})
-        if row.plan is not None and row.scheduler in (OURS, *OTHERS) and row.scheduler not in plans:
+        if row.plan is not None and row.scheduler in ALL and row.scheduler not in plans:
             plans[row.scheduler] = job_throughputs(row)
     compared = {name: plans for name, plans in found.items() if OURS in plans and len(plans) > 1}
     notes = missing_notes(figure.name, own, [row for row in own if row.plan is None], figure.needs)
@@ -181,7 +179,6 @@ def _draw_mixes(ax: Axes, compared: Mapping[str, Plans], rates: Callable[[JobThr
 
 
 def _draw_demand(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw a group of each plan in ``rows`` into ``folder``; see ``Figure.draw``."""
     plans, notes = plans_and_notes(figure, rows)
     with page(FULL_WIDTH_IN, _PANEL_IN * len(plans) + _MARGINS_IN, notes) as sheet:
         axes = sheet.subplots(len(plans), 1, sharex=True, sharey=True, squeeze=False).ravel()
@@ -224,10 +221,6 @@ def _draw_group(ax: Axes, scheduler: str, row: Row) -> None:
 
 def _rows(scheduler: str, runs: Runs) -> list[Row]:
     return runs.rows(Need(_FORTY.instances, (scheduler,)))
-
-
-def _deviations(_: Runs) -> Values:
-    return tuple(sum(map(deviation_pct, colocations()[name])) for name in ("bin-packing", OURS))
 
 
 def _better(other: str, rates: Callable[[JobThroughputs], Rates]) -> Callable[[Runs], Values]:
@@ -290,7 +283,7 @@ FIG4 = Figure(
         Claim(
             what="Fig. 4: sum of the deviations of two pairs of jobs, blind and by portfolio",
             paper=(40, 31),
-            ours=_deviations,
+            ours=lambda _: tuple(sum(map(deviation_pct, colocations()[name])) for name in ("bin-packing", OURS)),
             form="{:.0f} and {:.0f}",
             within=0.01,
         ),

@@ -1,6 +1,6 @@
 """MediatorDNN, the GPU parts of Fig. 1, 2, 5 and 6: contention, and the forty jobs one by one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ PAPER_GROWTH_PCT = {"MobV1-1": (26.0, 1.5), "ResV2-101": (84.0, 69.0)}
 """Slowdown of the first and the other DNN on a GPU in percent, where the text states it (Sec. II-A)."""
 
 FLUCTUATING = (3, 10, 13)
-"""Jobs of Fig. 2: those with the workloads of Table I."""
+"""Jobs of Fig. 2, which have the workloads of Table I."""
 
 REPRESENTATIVE = (1, 12, 19, 30, 40)
 """Jobs of Fig. 5, chosen from Table III; the paper does not number its five."""
@@ -90,7 +90,7 @@ def over_time_pct(number: int) -> Floats:
 
 
 def _distribution(values: Sequence[float], weights: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return the values, the least of them twice, and the percentage of the weight at or below each, from 0."""
+    """Return the sorted values, the least twice, and the percentage of the weight at or below each; the first is 0."""
     order = np.argsort(values)
     cumulative = np.concatenate([[0.0], np.cumsum(np.array(weights)[order])])
     at = np.array(values, dtype=np.float64)[order]
@@ -162,8 +162,8 @@ def _fig6() -> Sequence[Panel]:
 _STAND_INS = "Models of the catalogue stand in for the DNNs, on an RTX 2080 Ti: `bench show mediator-40-s0`."
 
 
-def _slowed_by(other: str) -> Callable[[Runs], Values]:
-    return lambda _: growth_pct(other)
+def _growth(other: str, runs: Runs) -> Values:
+    return growth_pct(other)
 
 
 FIG1 = Figure(
@@ -175,18 +175,16 @@ FIG1 = Figure(
     look_for="The co-location model here does not distinguish neighbours: two DNNs that run without a pause take "
     "turns, and each takes twice as long. Only jobs with pauses gain from a good neighbour.",
     draws=partial(draw_panels, panels=_fig1, notes=lambda: [_STAND_INS]),
-    claims=(
-        *(
-            Claim(
-                what=f"Fig. 1 (GPU): slowdown of Inception-V4 and of {other} side by side",
-                paper=paper,
-                ours=_slowed_by(other),
-                form="{:.3g} %, {:.3g} %",
-                within=0.1,
-                reason="in our contention model launches take turns, whichever DNN is the neighbour",
-            )
-            for other, paper in PAPER_GROWTH_PCT.items()
-        ),
+    claims=tuple(
+        Claim(
+            what=f"Fig. 1 (GPU): slowdown of Inception-V4 and of {other} side by side",
+            paper=paper,
+            ours=partial(_growth, other),
+            form="{:.3g} %, {:.3g} %",
+            within=0.1,
+            reason="in our contention model launches take turns, whichever DNN is the neighbour",
+        )
+        for other, paper in PAPER_GROWTH_PCT.items()
     ),
 )
 

@@ -11,8 +11,8 @@ from instances.instance import Instance
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, page, save, stroke
 from reports.charts.palette import QUIET, SERIES, scheduler_look
 from reports.figure import Figure
-from reports.need import Need, made_for
-from reports.selection import instances_of, missing_notes, nothing_to_draw, own_rows
+from reports.need import Need
+from reports.selection import instances_of, missing_notes, nothing_to_draw, own_rows, rows_by_label
 
 _LARGE = Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12")
 
@@ -30,17 +30,13 @@ SCALING = tuple(
 )
 
 PIECES = (1, 2, 3, 4, 6, 8)
-_PWL_INSTANCES = "smoke-goodput,exact-5-s2,exact-10-s2,igniter-12"
-_PWL_QUICK = "smoke-goodput,exact-5-s2"
-_PWL_LIMIT_S = 30.0
-
 PWL: Mapping[tuple[int, bool], Need] = {
     (pieces, certified): Need(
-        _PWL_INSTANCES,
+        "smoke-goodput,exact-5-s2,exact-10-s2,igniter-12",
         ("pwl",),
-        quick=_PWL_QUICK,
+        quick="smoke-goodput,exact-5-s2",
         parameters=(f"pwl.pieces={pieces}", f"pwl.certified={'true' if certified else 'false'}"),
-        time_limit_s=_PWL_LIMIT_S,
+        time_limit_s=30.0,
     )
     for certified in (False, True)
     for pieces in PIECES
@@ -53,7 +49,6 @@ _GAP_HEIGHT_IN, _SCALING_HEIGHT_IN, _PWL_HEIGHT_IN = 4.0, 3.2, 3.6
 
 
 def _draw_gaps(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw plans and bounds of ``rows`` over time into ``folder``; see ``Figure.draw``."""
     own = own_rows(figure.name, rows, figure.needs)
     useful = [row for row in own if any(curves(row, None))]
     instances = [i for name, i in instances_of(figure.needs).items() if any(row.instance == name for row in useful)]
@@ -140,9 +135,8 @@ def _draw_gap_panel(ax: Axes, instance: Instance, rows: Sequence[Row]) -> None:
             times = sorted({t for points in (plans, bounds) for t, _ in points if t >= plans[0][0]} | {end_s})
             lower, upper = ([_at(points, t) for t in times] for points in (bounds, plans))
             ax.fill_between(times, lower, upper, step="post", color=look.colour, alpha=0.12, linewidth=0.0)
-    last_s = max((t for row in rows for points in curves(row, None) for t, _ in points), default=end_s)
-    first_s = min((t for row in rows for points in curves(row, None) for t, _ in points), default=1e-3)
-    ax.set(xscale="log", xlim=(min(1e-3, first_s), 1.1 * max(end_s, last_s)))
+    times = [t for row in rows for points in curves(row, None) for t, _ in points]
+    ax.set(xscale="log", xlim=(min([1e-3, *times]), 1.1 * max([end_s, *times])))
     ax.set_yscale("symlog", linthresh=_LINEAR_PCT, linscale=1.0)
     ax.set_ylim(min(-_LINEAR_PCT, 1.6 * min(extent)), max(_LINEAR_PCT, 1.6 * max(extent)))
     ticks = [sign * step for step in (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0) for sign in (-1.0, 1.0)]
@@ -176,7 +170,6 @@ def _gap_legend(rows: Sequence[Row]) -> list[Artist]:
 
 
 def _draw_scaling(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw solved share and gap of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = own_rows(figure.name, rows, figure.needs)
     notes = missing_notes(figure.name, own, [row for row in own if row.value is None], figure.needs)
     with page(COLUMN_IN, _SCALING_HEIGHT_IN, notes) as sheet:
@@ -211,13 +204,10 @@ def size_of(row: Row) -> int:
 
 def solved_pct(rows: Sequence[Row]) -> dict[int, float]:
     """Return by number of workloads the percentage of runs that ended with a proven optimum."""
-    sizes = sorted({size_of(row) for row in rows})
-    return {
-        size: 100.0
-        * sum(row.status == "optimal" for row in rows if size_of(row) == size)
-        / sum(1 for row in rows if size_of(row) == size)
-        for size in sizes
-    }
+    solved: dict[int, list[bool]] = {}
+    for row in rows:
+        solved.setdefault(size_of(row), []).append(row.status == "optimal")
+    return {size: 100.0 * sum(each) / len(each) for size, each in sorted(solved.items())}
 
 
 def median_gap_pct(rows: Sequence[Row]) -> dict[int, float]:
@@ -236,7 +226,6 @@ def gaps_pct(rows: Sequence[Row]) -> dict[int, list[float]]:
 
 
 def _draw_pieces(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw errors and gaps of ``rows`` into ``folder``; see ``Figure.draw``."""
     own = rows_by_pieces(rows)
     made = [row for found in own.values() for row in found]
     if not made:
@@ -249,14 +238,13 @@ def _draw_pieces(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path
         for look, (name, label) in zip(SERIES, RELATIONS.items(), strict=False):
             for which, line in (("max", "-"), ("mean", ":")):
                 points = errors_pct(own, f"pwl_error_{which}_{name}")
-                style = {"color": look.colour, "marker": look.marker, "linestyle": line}
+                style = {**look.marked, "linestyle": line}
                 error.plot(list(points), list(points.values()), **style)
                 handles.append(stroke(f"{label}, {'largest' if which == 'max' else 'mean'}", **style))
         for look, certified in zip(SERIES[2:], (False, True), strict=False):
             points = gaps_by_pieces_pct(own, certified)
-            style = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
-            gap.plot(list(points), list(points.values()), **style)
-            handles.append(stroke("to the certified bound" if certified else "to the model's bound", **style))
+            gap.plot(list(points), list(points.values()), **look.marked)
+            handles.append(stroke("to the certified bound" if certified else "to the model's bound", **look.marked))
         _label_pieces(error, gap)
         sheet.legend(handles=handles, loc="outside upper center", ncols=2)
         return save(sheet, figure.name, folder)
@@ -264,16 +252,8 @@ def _draw_pieces(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path
 
 def rows_by_pieces(rows: Sequence[Row]) -> dict[tuple[int, bool], list[Row]]:
     """Return the latest run on each instance, by pieces and by whether its bound is certified."""
-    known = instances_of(_PWL_NEEDS)
-    found = {}
-    for key, need in PWL.items():
-        latest = {
-            row.instance: row
-            for row in made_for(rows, need)
-            if row.instance in known and row.instance_hash == known[row.instance].fingerprint
-        }
-        found[key] = [latest[name] for name in known if name in latest]
-    return found
+    latest = rows_by_label(rows, PWL)
+    return {key: [latest[key, name] for name in instances_of(_PWL_NEEDS) if (key, name) in latest] for key in PWL}
 
 
 def _states_error(row: Row) -> bool:

@@ -78,14 +78,6 @@ def place(contestant: str) -> int:
     return schedulers.index(name) if name in schedulers else len(schedulers)
 
 
-def too_few(figure: str, contestants: int, instances: int) -> NothingToDrawError:
-    """Return the error for a table that is too small."""
-    return NothingToDrawError(
-        figure,
-        f"{contestants} schedulers on {instances} instances; at least two of each are needed: `{NEEDS[0].command}`",
-    )
-
-
 ALPHA = 0.05
 
 _MOST_NAMED = 20
@@ -103,11 +95,11 @@ _HEIGHT_IN = 2.6
 
 
 def _draw_ranking(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the ranks of ``rows`` into ``folder``; see ``Figure.draw``."""
     found = contest(figure.name, rows)
     names = list(found.runs)
     if len(names) < 2 or len(found.best) < 2:
-        raise too_few(figure.name, len(names), len(found.best))
+        few = f"{len(names)} schedulers on {len(found.best)} instances"
+        raise NothingToDrawError(figure.name, f"{few}; at least two of each are needed: `{NEEDS[0].command}`")
     ranking = rank_schedulers(found.gaps(), ALPHA)
     notes = [
         *notes_on(found),
@@ -150,7 +142,6 @@ def _draw_ranks(ax: Axes, names: Sequence[str], ranking: Ranking) -> None:
 
 
 def _draw_quality_and_speed(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the profiles of ``rows`` into ``folder``; see ``Figure.draw``."""
     found = contest(figure.name, rows)
     notes = notes_on(found)
     names = list(found.runs)
@@ -164,8 +155,7 @@ def _draw_quality_and_speed(figure: Figure, rows: Sequence[Row], folder: Path) -
         speed.xaxis.set_minor_formatter("")
         for ax in (quality, speed):
             ax.grid()
-        looks = {name: scheduler_look(name) for name in names}
-        handles = [stroke(name, **look.marked) for name, look in looks.items()]
+        handles = [stroke(name, **scheduler_look(name).marked) for name in names]
         sheet.legend(handles=handles, loc="outside upper center", ncols=min(7, len(handles)))
         return save(sheet, figure.name, folder)
 
@@ -182,7 +172,6 @@ def _draw_profiles(ax: Axes, names: Sequence[str], ratios: NDArray[np.float64]) 
 
 
 def _draw_over_time(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the gaps of ``rows`` over time into ``folder``; see ``Figure.draw``."""
     found = contest(figure.name, rows)
     horizon_s = found.horizon_s
     steps = {
@@ -207,16 +196,8 @@ def _draw_gaps(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: float) 
         bands = [mean_interval(values) or (mean, mean) for values, mean in zip(gaps, means, strict=True)]
         low, high = zip(*bands, strict=True)
         ax.fill_between(times, low, high, color=look.colour, alpha=0.15, linewidth=0.0, step="post")
-        ax.plot(
-            times,
-            means,
-            color=look.colour,
-            linestyle=look.line,
-            marker=look.marker,
-            markevery=(position, 12),
-            drawstyle="steps-post",
-            label=name,
-        )
+        marks = {**look.marked, "markevery": (position, 12)}
+        ax.plot(times, means, **marks, drawstyle="steps-post", label=name)
     ax.set(xscale="log", xlim=(_FIRST_S, horizon_s), ylim=(0.0, 103.0))
     ax.set(xlabel="Decision time (s)", ylabel="Mean gap to the best known (%)")
     ax.xaxis.set_major_formatter("{x:g}")

@@ -41,7 +41,6 @@ _HEIGHT_IN = 4.6
 
 
 def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw the runs in ``rows`` into ``folder``; see ``Figure.draw``."""
     own = own_rows(figure.name, rows, figure.needs)
     (name, *_) = [
         each for each in (figure.needs[0].instances, figure.needs[0].quick) if each in {row.instance for row in own}
@@ -70,8 +69,8 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
         for ax in axes.flat:
             ax.set_ylim(bottom=0.0)
             ax.grid()
-        looks = {scheduler: scheduler_look(scheduler) for scheduler in dict.fromkeys(row.scheduler for row in own)}
-        handles = [stroke(scheduler, **look.marked) for scheduler, look in looks.items()]
+        schedulers = dict.fromkeys(row.scheduler for row in own)
+        handles = [stroke(scheduler, **scheduler_look(scheduler).marked) for scheduler in schedulers]
         sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
         return save(sheet, figure.name, folder)
 

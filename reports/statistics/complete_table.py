@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.ledger.row import Row
+from instances.arrays import Floats
 from reports.statistics.gaps import UNSOLVED, achieved, best_known, gap_over_time, mean_gap, primal_integral
-
-Array = NDArray[np.float64]
 
 LEAST_S = 1e-4
 """Resolution of the decision clock; shorter times count as equal."""
-
 
 MOST_S = 1e9
 """Longest time that counts, in seconds."""
@@ -39,16 +36,16 @@ class CompleteTable:
     best: Mapping[str, float | None]
     left_out: Sequence[str]
 
-    def values(self, of: Callable[[Sequence[Row], float | None], float]) -> Array:
+    def values(self, of: Callable[[Sequence[Row], float | None], float]) -> Floats:
         """Return ``of(runs of all seeds, best known value)``, shape (instances, contestants)."""
         return np.array([[of(runs[at], best) for runs in self.runs.values()] for at, best in self.best.items()])
 
-    def gaps(self) -> Array:
+    def gaps(self) -> Floats:
         """Return the mean gaps to the best known value."""
         return self.values(mean_gap)
 
-    def factors(self) -> Array:
-        """Return the factors to the best known value, of the mean gap over the seeds; infinite without a plan."""
+    def factors(self) -> Floats:
+        """Return the factors to the best known value by the mean gap over the seeds; infinite for a gap of 1."""
 
         def factor(rows: Sequence[Row], best: float | None) -> float:
             gap = mean_gap(rows, best)
@@ -56,7 +53,7 @@ class CompleteTable:
 
         return self.values(factor)
 
-    def times_s(self, target: float) -> Array:
+    def times_s(self, target: float) -> Floats:
         """Return the mean seconds to a plan with a gap of at most ``target``, infinite where a seed finds none."""
 
         def time_s(rows: Sequence[Row], best: float | None) -> float:
@@ -72,7 +69,7 @@ class CompleteTable:
             MOST_S, *(row.time_limit_s for runs in self.runs.values() for seeds in runs.values() for row in seeds)
         )
 
-    def integrals_s(self) -> Array:
+    def integrals_s(self) -> Floats:
         """Return the mean primal integrals up to ``horizon_s``."""
         until_s = self.horizon_s
         return self.values(lambda rows, best: fmean(primal_integral(gap_over_time(row, best), until_s) for row in rows))
@@ -97,8 +94,8 @@ def complete_table(
     """Return the largest complete table of ``rows``.
 
     Of equal runs the latest counts. A skipped run, whose scheduler does not solve such instances, is a hole; a failed
-    run is a result, the worst one. Contestants are added in descending order of their instances, as long as contestants
-    times instances grows.
+    run is a result, the worst one. Contestants are added in descending order of their numbers of instances; the result
+    is the table with the largest product of contestants and instances on the way.
 
     Parameters
     ----------
@@ -111,9 +108,9 @@ def complete_table(
     place
         Sort key of a contestant, before its name.
     required
-        Contestants that the table has in any case; without them the largest table may lack any.
+        Contestants that the table must have, if they have runs.
     known
-        Rows among which are the best known values; by default ``rows``.
+        Rows whose best values are the best known ones; by default ``rows``.
     """
     own = [row for row in rows if row.termination != "skipped"]
     latest = {(names[row.key], row.instance_hash, row.seed): row for row in own}

@@ -60,7 +60,7 @@ def gap_over_time(row: Row, best: float | None) -> list[tuple[float, float]]:
 
 
 def gap_at(steps: list[tuple[float, float]], t_s: float) -> float:
-    """Return the gap at a time, from the steps of ``gap_over_time``."""
+    """Return the gap at a time of at least 0 s, from the steps of ``gap_over_time``."""
     return min(gap for since_s, gap in steps if since_s <= t_s)
 
 

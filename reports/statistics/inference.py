@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
+
+from instances.arrays import Floats
 
 _RESAMPLES = 2000
 _SEED = 0
@@ -46,7 +48,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
     return float(interval.low), float(interval.high)
 
 
-def half_width(values: ArrayLike, confidence: float = 0.95) -> NDArray[np.float64]:
+def half_width(values: ArrayLike, confidence: float = 0.95) -> Floats:
     """Return half the width of the confidence interval of the mean over the first axis.
 
     ``t s / sqrt(n)`` with the quantile of Student's distribution of n - 1 degrees of freedom ("The probable error of a
@@ -65,7 +67,7 @@ def half_width(values: ArrayLike, confidence: float = 0.95) -> NDArray[np.float6
     if n < 2:
         return np.zeros(found.shape[1:])
     t = float(stdtrit(n - 1, 0.5 + 0.5 * confidence))
-    half: NDArray[np.float64] = t * found.std(axis=0, ddof=1) / n**0.5
+    half: Floats = t * found.std(axis=0, ddof=1) / n**0.5
     return half
 
 
@@ -126,10 +128,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979). It needs no
     independence of the tests, and rejects every hypothesis that Bonferroni's correction rejects.
 
-    Parameters
-    ----------
-    p_values
-        p values of all tests, in any order; the result has the same order.
+    The result has the order of ``p_values``.
     """
     adjusted, least = [0.0] * len(p_values), 0.0
     for place, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -161,7 +160,7 @@ class Ranking:
         are not listed.
     """
 
-    ranks: NDArray[np.float64]
+    ranks: Floats
     friedman: float
     p: float
     critical_difference: float
@@ -180,12 +179,12 @@ def rank_schedulers(results: ArrayLike, alpha: float = 0.05) -> Ranking:
         Shape (instances, schedulers): the smaller, the better. An unsolved instance has an infinite result, or a gap of
         1: all schedulers that do not solve an instance share its last rank.
     alpha
-        Level of significance.
+        Level of significance of the critical difference.
 
     Raises
     ------
     ValueError
-        If there are not two schedulers and two instances.
+        If there are fewer than two schedulers or fewer than two instances.
     """
     from scipy.stats import f as f_distribution
     from scipy.stats import rankdata, studentized_range
@@ -204,7 +203,7 @@ def rank_schedulers(results: ArrayLike, alpha: float = 0.05) -> Ranking:
     return Ranking(ranks, friedman, p, difference, _groups(ranks, difference))
 
 
-def _groups(ranks: NDArray[np.float64], difference: float) -> tuple[tuple[int, ...], ...]:
+def _groups(ranks: Floats, difference: float) -> tuple[tuple[int, ...], ...]:
     order = [int(index) for index in np.argsort(ranks, kind="stable")]
     found: list[tuple[int, ...]] = []
     for start, first in enumerate(order):

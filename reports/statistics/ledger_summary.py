@@ -26,19 +26,17 @@ def ledger_summary(
 
     Parameters
     ----------
-    ledger
-        The ledger.
     instances
         Instances, suites or files; all instances by default.
     schedulers
-        Schedulers, or variants as the table names them; each is in the table. All by default.
+        Schedulers, or variants as the table names them, that the table must have; by default it may lack any.
     reference
         Scheduler to compare with all others; by default the one with the least mean gap to the best known value.
 
     Raises
     ------
     InputError
-        If the ledger has no such instance or scheduler, or no two runs on a common instance.
+        If the ledger has no such instance or scheduler, no runs, or no instance on which all of ``schedulers`` ran.
     """
     where = str(ledger.path)
     rows = [row for row in ledger.rows(without=UNREAD) if row.source == "plan" and row.truth is None]
@@ -49,8 +47,10 @@ def ledger_summary(
     wanted = _wanted(schedulers, rows, names, where)
     own = [row for row in rows if names.get(row.key) in wanted] if schedulers else [r for r in rows if r.key in last]
     table = complete_table(own, names, list(_by_instance(rows)), required=wanted if schedulers else (), known=rows)
+    if not own:
+        raise InputError(where, "has no runs to compare (replays and --truth do not count); `bench run` adds some")
     if not table.best:
-        raise InputError(where, "has no instance on which all of these schedulers ran")
+        raise InputError(where, "has no instance on which all of these schedulers ran; name fewer schedulers")
     if reference is not None and reference not in table.runs:
         raise unknown_name("--reference", "scheduler", reference, list(table.runs))
     gaps = ledger_gaps([row for row in own if row.instance_hash in table.best], ledger, ledger.reaches())

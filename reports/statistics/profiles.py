@@ -5,12 +5,12 @@ E. D. Dolan and J. J. Moré, "Benchmarking optimization software with performanc
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from instances.arrays import Floats
 
 
-def performance_ratios(costs: ArrayLike) -> Array:
+def performance_ratios(costs: ArrayLike) -> Floats:
     """Return the performance ratios ``r_ps = t_ps / min_s' t_ps'`` (Dolan and Moré, Sec. 2).
 
     Parameters
@@ -21,7 +21,7 @@ def performance_ratios(costs: ArrayLike) -> Array:
 
     Returns
     -------
-    Array
+    Floats
         Ratios of the same shape, at least 1. The ratio of an unsolved problem is infinity, the paper's r_M, also for
         all solvers if none solved it. Such a problem is not left out, since that would favour every solver.
 
@@ -40,7 +40,7 @@ def performance_ratios(costs: ArrayLike) -> Array:
     return np.where(np.isfinite(costs), ratios, np.inf)
 
 
-def performance_profile(ratios: ArrayLike) -> tuple[Array, Array]:
+def performance_profile(ratios: ArrayLike) -> tuple[Floats, Floats]:
     """Return the profile of one solver as a step function: positions of the steps, and the values from there on.
 
     ``rho_s(tau) = |{p : r_ps <= tau}| / |problems|``: the fraction of the problems that the solver solves within
@@ -54,7 +54,7 @@ def performance_profile(ratios: ArrayLike) -> tuple[Array, Array]:
 
     Returns
     -------
-    tau, rho : Array
+    tau, rho : Floats
         Both ascending; empty for a solver without a solved problem.
     """
     ratios = np.asarray(ratios, dtype=float)

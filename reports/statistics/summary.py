@@ -9,6 +9,7 @@ import numpy as np
 from bench.formatting import holding
 from bench.ledger.gap import Gap
 from bench.ledger.row import Row
+from instances.arrays import Floats
 from reports.statistics.complete_table import CompleteTable
 from reports.statistics.gaps import UNSOLVED, achieved, gap_to_best, mean_gap
 from reports.statistics.inference import Ranking, half_width, holm, mean_interval, rank_schedulers, signed_ranks
@@ -136,7 +137,8 @@ class Summary:
     horizon_s
         Time limit of the primal integrals.
     ranking, order
-        Tests of the ranks, and the contestants in their order; ``None`` for fewer than two instances or contestants.
+        Tests of the ranks, ``None`` for fewer than two instances or contestants, and the contestants in the order of
+        ``Ranking.ranks``.
     losses
         Instances on which the reference is worse than the best known value, largest loss first.
     left_out
@@ -165,8 +167,6 @@ def summary(
 
     Parameters
     ----------
-    table
-        The table.
     gaps
         Gaps to certified bounds by run key.
     rows
@@ -174,24 +174,11 @@ def summary(
     reference
         Contestant to compare with all others; the one with the least mean gap by default.
     """
-    names, found, integrals = list(table.runs), table.gaps(), table.integrals_s()
-    ratios = performance_ratios(table.factors())
+    names, found = list(table.runs), table.gaps()
     small = len(names) < 2 or len(table.best) < 2
     ranking = None if small else rank_schedulers(np.round(found, 9))
     bounded = [at for at in table.best if _has_bounds(table, at, gaps)]
-    standings = [
-        _standing(
-            name,
-            [row for runs in table.runs[name].values() for row in runs],
-            found[:, at],
-            _over_seeds(table, name),
-            fmean(_bound_gap(row, gaps) for one in bounded for row in table.runs[name][one]) if bounded else None,
-            None if ranking is None else float(ranking.ranks[at]),
-            {factor: float((ratios[:, at] <= factor * (1.0 + _TOLERANCE)).mean()) for factor in FACTORS},
-            integrals[:, at],
-        )
-        for at, name in enumerate(names)
-    ]
+    standings = _standings(table, found, bounded, gaps, ranking)
     standings.sort(key=lambda one: (round(one.gap, 9), one.decision_s or 0.0, one.name))
     chosen = standings[0].name if reference is None else reference
     return Summary(
@@ -205,52 +192,53 @@ def summary(
         names,
         _losses(table, chosen, rows),
         table.left_out,
-        undiscriminating([row for row in rows if row.instance_hash in table.best], table.best),
+        undiscriminating(rows, table.best),
     )
 
 
 def undiscriminating(rows: Sequence[Row], best: Mapping[str, float | None]) -> list[str]:
-    """Return the names of instances on which ``random`` reaches the best known value, given by fingerprint."""
+    """Return the names of instances on which ``random`` reaches the best known value; ``best`` is by fingerprint."""
     reached = {
         row.instance: None
         for row in rows
         if row.scheduler == "random"
-        and best[row.instance_hash] is not None
-        and gap_to_best(achieved(row), best[row.instance_hash]) <= _TOLERANCE
+        and (known := best.get(row.instance_hash)) is not None
+        and gap_to_best(achieved(row), known) <= _TOLERANCE
     }
     return list(reached)
 
 
-def _standing(
-    name: str,
-    rows: Sequence[Row],
-    gaps: np.ndarray,
-    over_seeds: Sequence[float],
-    bound_gap: float | None,
-    rank: float | None,
-    profile: Mapping[float, float],
-    integrals: np.ndarray,
-) -> Standing:
-    times = [row.decision_s for row in rows if row.decision_s is not None]
-    holds = [holding(row) for row in rows]
-    return Standing(
-        name=name,
-        scheduler=rows[0].scheduler,
-        runs=len(rows),
-        solved=sum(achieved(row) is not None for row in rows),
-        seeds=len(over_seeds),
-        gap=float(gaps.mean()),
-        interval=mean_interval(gaps),
-        seed_half_width=float(half_width(over_seeds)) if len(over_seeds) > 1 else None,
-        bound_gap=bound_gap,
-        rank=rank,
-        profile=profile,
-        integral_s=float(integrals.mean()),
-        integral_interval=mean_interval(integrals),
-        decision_s=median(times) if times else None,
-        held=holds.count(True),
-        refuted=holds.count(False),
-    )
+def _standings(
+    table: CompleteTable, found: Floats, bounded: Sequence[str], gaps: Mapping[str, Gap], ranking: Ranking | None
+) -> list[Standing]:
+    """Return the results of each contestant; ``found`` are the gaps to the best known values, ``gaps`` to bounds."""
+    integrals, ratios = table.integrals_s(), performance_ratios(table.factors())
+    standings = []
+    for at, (name, runs) in enumerate(table.runs.items()):
+        rows = [row for seeds in runs.values() for row in seeds]
+        times = [row.decision_s for row in rows if row.decision_s is not None]
+        holds = [holding(row) for row in rows]
+        over_seeds = _over_seeds(table, name)
+        standing = Standing(
+            name=name,
+            scheduler=rows[0].scheduler,
+            runs=len(rows),
+            solved=sum(achieved(row) is not None for row in rows),
+            seeds=len(over_seeds),
+            gap=float(found[:, at].mean()),
+            interval=mean_interval(found[:, at]),
+            seed_half_width=float(half_width(over_seeds)) if len(over_seeds) > 1 else None,
+            bound_gap=fmean(_bound_gap(row, gaps) for one in bounded for row in runs[one]) if bounded else None,
+            rank=None if ranking is None else float(ranking.ranks[at]),
+            profile={factor: float((ratios[:, at] <= factor * (1.0 + _TOLERANCE)).mean()) for factor in FACTORS},
+            integral_s=float(integrals[:, at].mean()),
+            integral_interval=mean_interval(integrals[:, at]),
+            decision_s=median(times) if times else None,
+            held=holds.count(True),
+            refuted=holds.count(False),
+        )
+        standings.append(standing)
+    return standings
 
 
 def _over_seeds(table: CompleteTable, name: str) -> list[float]:
@@ -273,24 +261,23 @@ def _bound_gap(row: Row, gaps: Mapping[str, Gap]) -> float:
     return UNSOLVED if gap is None else gap
 
 
-def _duels(reference: str, names: Sequence[str], gaps: Mapping[str, np.ndarray]) -> list[Duel]:
-    others = [name for name in names if name != reference]
-    differences = {name: gaps[name] - gaps[reference] for name in others}
+def _duels(reference: str, names: Sequence[str], gaps: Mapping[str, Floats]) -> list[Duel]:
+    differences = {name: gaps[name] - gaps[reference] for name in names if name != reference}
     for one in differences.values():
         one[np.abs(one) <= _TOLERANCE] = 0.0
-    p_values = [signed_ranks(differences[name]).p for name in others]
+    p_values = [signed_ranks(one).p for one in differences.values()]
     return [
         Duel(
             name,
-            int((differences[name] > 0.0).sum()),
-            int((differences[name] == 0.0).sum()),
-            int((differences[name] < 0.0).sum()),
-            float(differences[name].mean()),
-            mean_interval(differences[name]),
+            int((one > 0.0).sum()),
+            int((one == 0.0).sum()),
+            int((one < 0.0).sum()),
+            float(one.mean()),
+            mean_interval(one),
             p,
             p_holm,
         )
-        for name, p, p_holm in zip(others, p_values, holm(p_values), strict=True)
+        for (name, one), p, p_holm in zip(differences.items(), p_values, holm(p_values), strict=True)
     ]
 
 

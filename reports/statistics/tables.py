@@ -31,7 +31,7 @@ class StatsTable:
 
 
 def stats_tables(found: Summary) -> list[StatsTable]:
-    """Return the table of all contestants, that of profile, time and ranks, and that of the duels, if there are any."""
+    """Return the table of gaps and ranks, that of profiles, integrals and times, and that of the duels, if any."""
     count = f"{found.instances} instance{'s' * (found.instances != 1)}"
     quality = StatsTable(
         f"Gap to the best known value, {count}",
@@ -97,11 +97,10 @@ def sentences(found: Summary) -> list[str]:
         lines.append("lead: the other's mean gap minus the reference's; *: significant at 5 % after Holm's correction")
     if found.ranking is not None:
         ranking = found.ranking
-        groups = ["; ".join(", ".join(found.order[at] for at in group) for group in ranking.groups)]
+        groups = "; ".join(", ".join(found.order[at] for at in group) for group in ranking.groups)
         lines.append(
             f"Friedman's test that all are equal: p = {ranking.p:.2g}; critical difference of ranks (Nemenyi, 5 %): "
-            f"{ranking.critical_difference:.2f}; "
-            + (f"not separated: {groups[0]}" if ranking.groups else "all are separated")
+            f"{ranking.critical_difference:.2f}; {f'not separated: {groups}' if groups else 'all are separated'}"
         )
     if 0 < found.bounded < found.instances:
         lines.append(f"gap to bound: over the {found.bounded} instances on which every plan has a certified bound")
@@ -113,7 +112,7 @@ def sentences(found: Summary) -> list[str]:
 
 
 def loss_lines(found: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) -> list[str]:
-    """Return where the reference loses, and how its plans differ from the best ones."""
+    """Return the number of losses of the reference, and the ``worst`` ones with the differences of its plans."""
     if not found.losses:
         return [f"{found.reference} has the best known value on every instance"]
     lines = [f"where {found.reference} loses ({len(found.losses)} of {found.instances} instances):"]

@@ -67,10 +67,10 @@ def test_a_relaxation_touches_one_service(asked: Instance) -> None:
     dearest = candidates(asked, {"moderation": 3.0, "photo-tags": 2.0})
     assert [each.id for each in dearest][:2] == ["moderation", "photo-tags"]
     (strong, mild), (_, later) = relaxed(asked, dearest[0])
-    assert mild.words == "moderation at 135 instead of 150 req/s"
-    assert later.words == "moderation within 125 instead of 100 ms"
-    for each in (strong, mild, later):
-        pairs = zip(each.instance.workloads, asked.workloads, strict=True)
+    assert mild[0] == "moderation at 135 instead of 150 req/s"
+    assert later[0] == "moderation within 125 instead of 100 ms"
+    for _, changed_instance in (strong, mild, later):
+        pairs = zip(changed_instance.workloads, asked.workloads, strict=True)
         assert sum(changed != before for changed, before in pairs) == 1
 
 

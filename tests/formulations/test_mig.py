@@ -285,7 +285,7 @@ def test_a_workload_that_no_instance_serves_in_time_is_named() -> None:
     outcome = Mig().schedule(replace(instance, workloads=(instance.workloads[0], slow)), Run())
 
     assert outcome.status is Status.INFEASIBLE
-    assert outcome.reason == "densenet121: no instance runs densenet121 within 5 ms"
+    assert outcome.reason == "densenet121: no MIG instance runs densenet121 within 5 ms"
 
 
 def test_only_instances_on_mig_gpus_are_taken() -> None:

@@ -89,7 +89,7 @@ def test_its_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
     for _ in range(45):
         instance = random_instance(random, objective, pools)
         model = build(problem_of(instance, narrow=False), [2] * len(pools))
-        model.state_with_room()
+        model.state_relations(exact=False)
         plan = random_plan(random, model)
         if plan is None:
             continue
@@ -112,7 +112,7 @@ def test_its_rows_leave_no_time_or_interference_below_the_true_one() -> None:
             return
         instance = random_instance(random, random.choice([Objective.COST, Objective.CAPACITY]), (GpuPool(HOT),))
         model = build(problem_of(instance, narrow=False), [2])
-        model.state_exactly()
+        model.state_relations(exact=True)
         plan = random_plan(random, model)
         if plan is None or not judge(plan, instance).feasible:
             continue
@@ -140,7 +140,7 @@ def test_memory_is_counted_to_the_last_mebibyte() -> None:
     for memory_mib, enough in ((needed - 0.1, False), (needed + 0.1, True)):
         smaller = replace(instance, gpus=(GpuPool(replace(V100, memory_mib=memory_mib)),))
         model = build(problem_of(smaller, narrow=False), [1])
-        model.state_exactly()
+        model.state_relations(exact=True)
         assign(model, plan)
 
         assert judge(plan, smaller).feasible == enough

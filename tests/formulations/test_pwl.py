@@ -326,7 +326,7 @@ def test_only_the_relaxation_proves_that_a_pool_is_too_small(certified: bool, st
 
 
 def test_the_number_of_pieces_is_checked() -> None:
-    with pytest.raises(ValueError, match="pieces: expected at least 1"):
+    with pytest.raises(ValueError, match="pieces is 0; expected at least 1"):
         Pwl(pieces=0)
 
 

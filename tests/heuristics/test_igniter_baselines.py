@@ -94,7 +94,7 @@ def test_the_knee_by_the_circle_through_three_points() -> None:
 def test_what_fits_nowhere_is_named() -> None:
     outcome = GpuLetsPlus().schedule(instance([("ssd", 5.0, 1.0)]), Run())
     assert (outcome.status, outcome.plan) == (Status.UNKNOWN, None)
-    assert outcome.reason == "w0: 1 of 1 req/s find no gpulet on v100"
+    assert outcome.reason == "w0: no gpulet on v100 serves 1 of its 1 req/s"
 
     outcome = GpuLetsPlus().schedule(instance([("ssd", 50.0, 900.0)], gpus=2), Run())
     assert outcome.plan is None

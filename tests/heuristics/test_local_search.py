@@ -207,7 +207,7 @@ def test_what_cannot_be_served_is_named(scheduler: Scheduler) -> None:
     crowded = instance(heavy, Objective.COST, (GpuPool(V100, 2),))
     outcome = scheduler.schedule(crowded, Run())
     assert (outcome.status, outcome.plan) == (Status.UNKNOWN, None)
-    assert outcome.reason == "1 of 3 do not fit on 2 v100"
+    assert outcome.reason == "1 of 3 workloads (or parts) do not fit on 2 v100"
 
 
 def test_an_oversized_workload_is_split_into_equal_parts() -> None:
@@ -300,6 +300,13 @@ def test_a_start_under_scale_is_not_lost() -> None:
     start, value = found(LocalSearch(rounds=500), problem)
 
     assert found(LocalSearch(rounds=1), problem, Run(start=start))[1] >= value - 1e-9
+
+
+def test_a_search_for_a_scale_ends_with_the_first_plan_when_the_time_is_over() -> None:
+    problem = drawn(3, Objective.SCALE, (GpuPool(SMALL, 2),), count=5)
+    _, value = found(LocalSearch(), problem, Run(deadline=time.monotonic()))
+
+    assert value == pytest.approx(SCALE_STEP)
 
 
 @pytest.mark.parametrize("scheduler", [LocalSearch(), RandomFit()], ids=lambda s: s.name)

@@ -54,7 +54,7 @@ def test_an_unknown_gpu_type_is_named(name: str, message: str) -> None:
 
 def test_an_unknown_model_gets_a_suggestion() -> None:
     with pytest.raises(InputError) as caught:
-        V100.model("resnet-50", "workloads[3].model")
+        V100.check_model("resnet-50", "workloads[3].model")
 
     assert str(caught.value) == 'workloads[3].model: unknown model on v100 "resnet-50"; did you mean "resnet50"?'
 

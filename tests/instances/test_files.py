@@ -30,7 +30,6 @@ from instances import (
 from instances.catalogue import gpu_type, gpu_type_names, gpu_type_to_toml
 from instances.files import (
     MAX_BYTES,
-    embedded_instance,
     instance_from_json,
     instance_to_json,
     plan_from_json,
@@ -87,8 +86,6 @@ def test_plan_with_embedded_instance_stands_alone(tmp_path: Path) -> None:
     write_json(path, data)
     assert read_plan(path) == (PLAN, INSTANCE)
     assert plan_from_json(data) == PLAN
-    assert embedded_instance(data) == INSTANCE
-    assert embedded_instance(plan_to_json(PLAN)) is None
 
 
 @pytest.mark.parametrize("of", ["capacity", "goodput"])

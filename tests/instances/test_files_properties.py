@@ -26,7 +26,6 @@ from instances import (
 )
 from instances.catalogue import gpu_type
 from instances.files import (
-    embedded_instance,
     instance_from_json,
     instance_to_json,
     plan_from_json,
@@ -202,7 +201,7 @@ def keys(container: Any) -> list[Any]:
 @settings(max_examples=400)
 @given(anything | mutated())
 def test_no_data_does_anything_but_be_read_or_be_refused_in_one_line(data: object) -> None:
-    for read in (instance_from_json, plan_from_json, embedded_instance):
+    for read in (instance_from_json, plan_from_json):
         refused = refusal(read, data, "mix.json")
         assert refused is None or (refused.startswith("mix.json: ") and refused.isprintable())
 

@@ -112,7 +112,7 @@ NAME = "text of 1 to 200 printable characters"
             'objective: is "goodput"; write "objective": "throughput", "throughput_of": "goodput"',
         ),
         ("objective", "throughput", 'throughput_of: is missing; objective "throughput" needs "capacity" or "goodput"'),
-        ("throughput_of", "goodput", 'throughput_of: is "goodput"; only objective "throughput" has it, not "cost"'),
+        ("throughput_of", "goodput", 'throughput_of: is given, but objective "cost" does not use it; remove it'),
         ("slo_rule", "half_slo", 'slo_rule: unknown slo_rule "half_slo"; did you mean "half-slo"?'),
         (
             "performance_model",
@@ -151,7 +151,7 @@ NAME = "text of 1 to 200 printable characters"
         ("workloads", [[]], "workloads[0]: is a list of 0; expected an object"),
         # applications and jobs
         ("applications", [APPLICATION], 'applications[0].stages[1]: unknown workload "w2"; known: w1'),
-        ("jobs", [JOB], 'jobs: has best-effort jobs; only objective "colocation" has them, not "cost"'),
+        ("jobs", [JOB], 'jobs: has best-effort jobs, but objective "cost" does not use them; remove them'),
         ("objective", "colocation", 'jobs: is empty; objective "colocation" needs at least one job'),
     ],
 )
@@ -216,10 +216,10 @@ def test_wrong_job(path: str, value: object, message: str) -> None:
         ([("arrivals", "gamma")], 'arrivals: is "gamma"; expected "poisson" or "gamma:CV"'),
         (
             [("slo_rule", "half-slo"), ("arrivals", "gamma:2")],
-            'arrivals: is given, but only slo_rule "attainment" has it, not "half-slo"',
+            'arrivals: is given, but slo_rule "half-slo" does not use it; remove it or choose "attainment"',
         ),
-        ([("slo_rule", "p99"), ("attainment", 0.9)], "attainment: is given, but only slo_rule"),
-        ([("slo_rule", "half-slo"), ("immediate_dispatch", True)], "immediate_dispatch: is given, but only slo_rule"),
+        ([("slo_rule", "p99"), ("attainment", 0.9)], "attainment: is given, but slo_rule"),
+        ([("slo_rule", "half-slo"), ("immediate_dispatch", True)], "immediate_dispatch: is given, but slo_rule"),
         (
             [("workloads", [example()["workloads"][0], W2]), ("applications", [APPLICATION])],
             'slo_rule: is "attainment"; the arrivals at later stages of applications are not known',

@@ -97,9 +97,9 @@ def test_an_instance_says_what_it_is() -> None:
     ("family", "size", "message"),
     [
         ("igniter-mx", 3, 'family: unknown instance family "igniter-mx"; did you mean "igniter-mix"?'),
-        ("igniter-mix", 0, "size: 0 workloads; an instance has 1 to 100,000"),
-        ("igniter-mix", -2, "size: -2 workloads; an instance has 1 to 100,000"),
-        ("igniter-mix", 100_001, "size: 100001 workloads; an instance has 1 to 100,000"),
+        ("igniter-mix", 0, "size: 0 workloads; expected 1 to 100,000"),
+        ("igniter-mix", -2, "size: -2 workloads; expected 1 to 100,000"),
+        ("igniter-mix", 100_001, "size: 100001 workloads; expected 1 to 100,000"),
     ],
 )
 def test_what_cannot_be_generated_is_named(family: str, size: int, message: str) -> None:

@@ -72,6 +72,7 @@ def test_tables_may_be_toml_or_json(tmp_path: Path) -> None:
     assert (read.workloads, read.gpus) == (whole.workloads, whole.gpus)
     for wrong, problem in (
         ([{**typed[0], "rate_rps": "80/s"}], r'services\[0\], column rate_rps: "80/s" has a unit'),
+        ([{**typed[0], "rate_rps": 10**400}], r"column rate_rps: is 1000.*; expected a number greater than 0"),
         ([{**typed[0], "rate": 3}], r'services\[0\], column rate: unknown column "rate"; did you mean "rate_rps"'),
         ({"service": []}, "services: is missing; expected a list of tables"),
     ):
@@ -164,6 +165,7 @@ BROKEN = [
     ("services", SERVICES.replace("chat", '"chat'), 3, "1", "is not valid CSV"),
     ("services", SERVICES.replace("chat", "ch\x07at"), 3, "service", "printable text"),
     ("services", "service,model,rate_rps,slo_ms,arrivals\na,tiny,1,9,bursty", 2, "arrivals", '"poisson" or "gamma:CV"'),
+    ("services", "service,model,rate_rps,slo_ms,attainment\na,tiny,1,9,0.4", 2, "attainment", "of at least 0.5"),
     ("gpus", GPUS.replace("x9,,", "x9,2.5,"), 2, "count", "expected a whole number"),
     ("gpus", GPUS.replace("2.5", "$2.5"), 2, "price_per_hour", "is no number"),
     ("gpus", GPUS.replace("24576", "24 GiB"), 2, "memory_mib", "has a unit"),

@@ -163,7 +163,7 @@ def test_an_instance_says_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 0}, "size: 0 workloads; an instance has 1 to 100,000"),
+        ({"size": 0}, "size: 0 workloads; expected 1 to 100,000"),
         ({"pool": ""}, '--pool: "" is no pool of GPUs; expected TYPE or TYPE:COUNT with a count from 1 to 999,999'),
         ({"pool": "v100:"}, '--pool: "v100:" is no pool'),
         ({"pool": "v100:0"}, '--pool: "v100:0" is no pool'),

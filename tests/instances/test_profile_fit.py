@@ -224,11 +224,11 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
         (changed("models"), "profile: field 'models' is missing"),
         (changed("profiled_batches"), "profile: field 'profiled_batches' is missing"),
         (changed("gpu", "max_power_w"), "profile: field 'max_power_w' is missing"),
-        (changed(*SERIES), 'profile: gpu: no field "identical_..." with samples'),
+        (changed(*SERIES), 'profile: gpu: has no samples; expected a field whose name starts with "identical_"'),
         (changed(*SERIES, "power_w"), "profile: field 'power_w' is missing"),
         (changed(*SERIES, "power_w", value=[100.0, 200.0]), "profile: gpu: expected one to n co-located models"),
         (changed(*SERIES, "frequency_mhz", value=[900.0] * 5), "profile: gpu: expected one to n co-located models"),
-        (changed(*SERIES, "power_w", value=7), "profile: not a light profile: TypeError"),
+        (changed(*SERIES, "power_w", value=7), "profile: is not a light profile: TypeError"),
         (changed(*VGG, "kernels"), "profile: field 'kernels' is missing"),
         (changed(*VGG, "power_w[batch][share]"), "profile: field 'power_w[batch][share]' is missing"),
         (
@@ -237,16 +237,16 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
         ),
         (
             changed(*VGG, "gpu_latency_ms[batch][share]", value=[[1.0], [1.0, 2.0]]),
-            "profile: not a light profile: ValueError",
+            "profile: is not a light profile: ValueError",
         ),
-        (changed(*VGG, "gpu_latency_ms[batch][share]", value="fast"), "profile: not a light profile: ValueError"),
+        (changed(*VGG, "gpu_latency_ms[batch][share]", value="fast"), "profile: is not a light profile: ValueError"),
         (
             changed(*VGG, "frequency_mhz[batch][share]", value=[[900.0] * 3] * 3),
             "profile: models.vgg19: expected 3 L2 samples, two unthrottled for power",
         ),
         (
             changed(*VGG, "l2_util_pct_at_(1,10)_(16,50)_(32,100)"),
-            'profile: models.vgg19: no field "l2_util_pct_at..." with samples',
+            'profile: models.vgg19: has no samples; expected a field whose name starts with "l2_util_pct_at"',
         ),
         (
             changed(*VGG, "l2_util_pct_at_(1,10)_(16,50)_(32,100)", value=[1.0, 2.0]),
@@ -254,15 +254,15 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
         ),
         (
             changed(*VGG, "two_identical_colocated_at_50pct_batch16"),
-            'profile: models.vgg19: no field "two_identical..." with samples',
+            'profile: models.vgg19: has no samples; expected a field whose name starts with "two_identical"',
         ),
         (
             changed(*VGG, "two_identical_colocated_at_50pct_batch16", "active_time_ms_alone"),
             "profile: field 'active_time_ms_alone' is missing",
         ),
         (changed("models", "vgg", value=PROFILE["models"]["vgg19"]), "profile: models.vgg: unknown model"),
-        (changed("gpu", value=3), "profile: not a light profile: AttributeError"),
-        ([], "profile: not a light profile: TypeError"),
+        (changed("gpu", value=3), "profile: is not a light profile: AttributeError"),
+        ([], "profile: is not a light profile: TypeError"),
     ],
 )
 def test_a_malformed_profile_is_refused(profile: Any, message: str) -> None:

@@ -121,14 +121,14 @@ def test_a_suite_is_the_same_every_time(name: str) -> None:
 
 def test_an_unknown_suite_gets_a_suggestion() -> None:
     with pytest.raises(InputError) as caught:
-        suite("64gpus", "--instances")
+        suite("64gpus")
 
-    assert str(caught.value) == '--instances: unknown suite "64gpus"; did you mean "64gpu"?'
+    assert str(caught.value) == 'suite: unknown suite "64gpus"; did you mean "64gpu"?'
 
     with pytest.raises(InputError) as caught:
-        scenario_suite("gpulet-1024", "--instances")
+        scenario_suite("gpulet-1024")
 
-    assert str(caught.value) == '--instances: unknown scenario set "gpulet-1024"; did you mean "gpulet-1023"?'
+    assert str(caught.value) == 'suite: unknown scenario set "gpulet-1024"; did you mean "gpulet-1023"?'
 
 
 # --- InSS and gpulet ---

@@ -129,9 +129,9 @@ def test_who_has_no_place_is_told(trained):
     (one,) = decided(instance, load_policy(path), 0, 0)
     one.decision.gpu[0, 3] = -1
     if instance.objective is Objective.GOODPUT:
-        assert len(one.homeless) == 0
+        assert len(one.unplaced) == 0
     else:
-        assert one.homeless.tolist() == [3]
+        assert one.unplaced.tolist() == [3]
 
 
 def test_replicas_are_let_in_by_the_steps_of_the_whole(trained):

@@ -104,9 +104,9 @@ def test_another_seed_is_another_agent(trained, tmp_path):
 
 
 def test_does_not_go_on_from_other_training(trained):
-    with pytest.raises(InputError, match="is of a training with seed 3, not 4"):
+    with pytest.raises(InputError, match="belongs to a training with seed 3, not 4"):
         QUICK.train(FOUR_GPUS, 4, trained, lambda episode, scalars: None)
-    with pytest.raises(InputError, match="is of a training with hidden 8, not 16"):
+    with pytest.raises(InputError, match="belongs to a training with hidden 8, not 16"):
         replace(QUICK, hidden=16).train(FOUR_GPUS, 3, trained, lambda episode, scalars: None)
 
 
@@ -175,10 +175,13 @@ def test_a_heavy_workload_is_replicated(trained):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"rate_rps": 999.0}, r"1000 to 2000 req/s there; W1 \(alexnet\) asks for 999"),
-        ({"rate_rps": 9001.0}, "trained for 2 of alexnet at 10 ms; there are 6, replicas included"),
+        ({"rate_rps": 999.0}, r"1000 to 2000 req/s; W1 \(alexnet\) has 999"),
+        ({"rate_rps": 9001.0}, "there are 6 workloads of alexnet at 10 ms, replicas included; trained for 2"),
         ({"slo_ms": 11.0}, r"not trained for alexnet at 11 ms \(W1\)"),
-        ({"model": "resnet18", "slo_ms": 15.0}, "trained for 1 of resnet18 at 15 ms; there are 3, replicas included"),
+        (
+            {"model": "resnet18", "slo_ms": 15.0},
+            "there are 3 workloads of resnet18 at 15 ms, replicas included; trained for 1",
+        ),
     ],
 )
 def test_says_what_does_not_fit(trained, change, why):

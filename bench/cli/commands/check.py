@@ -1,13 +1,14 @@
-"""``bench check``: whether a certificate proves its claim, by a checker that trusts no solver."""
+"""``bench check``: check that a certificate proves its claim, without the code of any solver."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bench.cli.options import Format, FormatOption
+from bench.certificate.checking import check
+from bench.cli.options import FormatOption
 from bench.cli.terminal import print_json
-from bench.cli.views.checking import check_with_progress
+from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show
 from instances.files import read_json
 
@@ -16,7 +17,7 @@ EXAMPLES = ("bench check proof.json", "bench check proof.json --format json")
 
 def check_certificate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate that `bench prove` wrote.")],
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Check a certificate: search all contents of a GPU for one that contradicts it, with exact sums.
 
@@ -24,8 +25,10 @@ def check_certificate(
 
     Exit codes: 0 proven, 1 not proven (the sentence names the first step that fails), 2 not a certificate.
     """
-    verdict = check_with_progress(read_json(file), str(file))
-    if form is Format.JSON:
+    data = read_json(file)
+    with progress_bar("searching contents") as update:
+        verdict = check(data, str(file), lambda part: update(advance=part))
+    if form == "json":
         value = None if verdict.value is None else float(verdict.value)
         print_json({"proven": verdict.proven, "optimal": verdict.optimal, "value": value, "sentence": verdict.sentence})
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.completion import complete_scheduler, instances_option
-from bench.cli.options import INTERRUPTED, Format, FormatOption, JobsOption, MemoryLimitOption, ThreadsOption
+from bench.cli.options import INTERRUPTED, FormatOption, JobsOption, MemoryLimitOption, ParametersOption, ThreadsOption
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import mark, show, table
 from bench.conformance import HURRIED_S, CheckResult, CheckSettings, check
@@ -16,8 +16,8 @@ from bench.planning import Limits
 from bench.runner.inspection import inspect_schedulers
 from bench.schedulers.parameters import parse_overrides
 from bench.schedulers.registry import entries, parse_spec
-from bench.selection import find_problems
-from instances import InputError, Instance
+from bench.selection import find_plain_instances
+from instances import InputError
 
 EXAMPLES = (
     "bench check-plugin ./my_scheduler.py:WorstFit",
@@ -34,21 +34,15 @@ def check_plugin(
             metavar="NAME", autocompletion=complete_scheduler, help="Name of a registered scheduler, or FILE.py:CLASS."
         ),
     ],
-    instances: Annotated[
-        list[str] | None,
-        instances_option("Instances to use instead of the built-in ones."),
-    ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--param", metavar="NAME.PARAMETER=VALUE", help="Scheduler parameter; repeatable."),
-    ] = None,
+    instances: Annotated[list[str] | None, instances_option("Instances to use instead of the built-in ones.")] = None,
+    parameters: ParametersOption = None,
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="S", help="Seconds for each run on a small instance.")
     ] = 10.0,
     memory_limit: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,
     jobs: JobsOption = None,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Check on small instances with known optima that a scheduler conforms to the interface.
 
@@ -69,10 +63,7 @@ def check_plugin(
     overrides = parse_overrides(parameters or [], [*known, name])
     if stray := [other for other in overrides if other != name]:
         raise InputError(f"--param {stray[0]}", f'"{stray[0]}" is not "{name}", the scheduler to check')
-    own = find_problems(instances, "--instances") if instances else []
-    sets = [one.name for one in own if not isinstance(one, Instance)]
-    if sets:
-        raise InputError(f"--instances {sets[0]}", "is a scenario set; expected instances")
+    own = find_plain_instances(instances, "--instances") if instances else []
     Limits(time_limit, memory_limit, threads)  # raises if a limit is out of range
     terms = CheckSettings(
         time_limit, min(time_limit, HURRIED_S), memory_limit_mb=1024.0 * memory_limit, threads=threads, jobs=jobs
@@ -80,14 +71,14 @@ def check_plugin(
     info = inspect_schedulers([entry], overrides)[name]
     found: list[CheckResult] = []
     try:
-        for finding in check(info, terms, [one for one in own if isinstance(one, Instance)]):
+        for finding in check(info, terms, own):
             found.append(finding)
             if sys.stderr.isatty():  # all checks together may take a minute
                 say(f"{mark(finding.passed)} {finding.check}")
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(INTERRUPTED) from None
-    if form is Format.JSON:
+    if form == "json":
         print_json([asdict(finding) for finding in found])
     else:
         show(table(["check", "passed", "why"], [[f.check, f.passed, f.why] for f in found]))

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
+from bench.cli.options import DEFAULT_LEDGER, FormatOption, LedgerOption
 from bench.cli.terminal import print_json, say
 from bench.cli.views.run_tables import refuted_claims, spread
 from bench.cli.views.tables import Fitted, show
@@ -33,10 +33,9 @@ EXAMPLES = (
 _FEASIBLE = "feasible"
 
 _MEANING = (
-    "better, worse: instances on which B is; percentages are of the worse side's value or time, points of the gap to"
-    " the bound; a run without a feasible plan is worse by 100 %"
+    "better, worse: number of instances on which B is better or worse; percentages refer to the worse side's value or"
+    " time, points to the gap to the bound; a run without a feasible plan is worse by 100 %"
 )
-_DEFAULT = "feasible,value,gap"
 
 
 def compare(
@@ -52,13 +51,13 @@ def compare(
             metavar="WHAT[,...]",
             help="Measures that count as regressions: feasible, value, gap, decision; or nothing.",
         ),
-    ] = _DEFAULT,
+    ] = "feasible,value,gap",
     strict: Annotated[
         bool, typer.Option("--strict", help="Count a regression on one instance even if it is not significant.")
     ] = False,
     alpha: Annotated[float, typer.Option("--alpha", metavar="P", min=0.0, max=1.0, help="Significance level.")] = 0.05,
     each_seed: Annotated[bool, typer.Option("--each-seed", help="Show a line per seed instead of the spread.")] = False,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Compare B with A: two ledgers if both are files, otherwise two schedulers in one ledger.
 
@@ -81,20 +80,16 @@ def compare(
         raise InputError(f"{a}, {b}", "nothing to compare; expected runs with the same instance and seed on both sides")
     found = compare_pairs(pairs, across, alpha)
     regressions = _regressions(pairs, found, watched, strict)
-    if form is Format.JSON:
+    if form == "json":
         report = {"a": a, "b": b, "pairs": [_pair_json(pair) for pair in pairs], "tests": [asdict(t) for t in found]}
         print_json(report | {"regressions": regressions})
     else:
         objectives = {pair.a.objective for pair in pairs}
         show(_pair_table(pairs, across, each_seed), "", _test_table(found, across, objectives), _MEANING)
-    for side, rows, gaps, partners in (
-        (a, rows_a, gaps_a, [p.a for p in pairs]),
-        (b, rows_b, gaps_b, [p.b for p in pairs]),
-    ):
+    for side, rows, gaps in ((a, rows_a, gaps_a), (b, rows_b, gaps_b)):
         for line in refuted_claims(rows, gaps):
             say(line)
-        alone = len(rows) - len(partners)
-        if alone:
+        if alone := len(rows) - len(pairs):
             say(f"{side}: {alone} runs are left out because they are repeated or have no counterpart")
     for regression in regressions:
         say(f"regression: {regression}")
@@ -129,13 +124,7 @@ def _sides(a: str, b: str, across: bool, ledger_file: Path) -> list[tuple[list[R
 
 
 def _of_scheduler(name: str, rows: Sequence[Row], ledger_file: Path) -> list[Row]:
-    """Return the runs of a scheduler, or of one variant if ``name`` includes parameters.
-
-    Raises
-    ------
-    InputError
-        If there are no such runs, or the scheduler has several variants and ``name`` selects none.
-    """
+    """Return the runs of a scheduler, or of one variant if ``name`` includes parameters."""
     named = labels(rows)
     found = [row for row in rows if name == named[row.key]] or [row for row in rows if name == row.scheduler]
     if not found:
@@ -150,19 +139,17 @@ def _regressions(pairs: Sequence[Pair], found: Sequence[Comparison], watched: Se
     """Return messages about the regressions of B in the ``watched`` measures."""
     lines = []
     if _FEASIBLE in watched:
-        lines = [f"{_run(pair)}: B has no feasible plan ({pair.b.termination})" for pair in pairs if pair.lost]
+        lines = [
+            f"{pair.name} on {pair.b.instance}, seed {pair.b.seed}: B has no feasible plan ({pair.b.termination})"
+            for pair in pairs
+            if pair.lost
+        ]
     for test in found:
         if test.measure in watched and (test.verdict is PairVerdict.WORSE or (strict and test.worse)):
             who = f"{test.scheduler}: " if test.scheduler else ""
-            instances = test.better + test.equal + test.worse
-            lines.append(
-                f"{who}{test.measure} is worse on {test.worse} of {instances} instances (p = {test.p_holm:.2g})"
-            )
+            part = f"{test.worse} of {test.better + test.equal + test.worse} instances"
+            lines.append(f"{who}{test.measure} is worse on {part} (p = {test.p_holm:.2g})")
     return lines
-
-
-def _run(pair: Pair) -> str:
-    return f"{pair.name} on {pair.b.instance}, seed {pair.b.seed}"
 
 
 def _pair_json(pair: Pair) -> dict[str, object]:
@@ -213,7 +200,7 @@ def _pair_table(pairs: Sequence[Pair], across: bool, each_seed: bool) -> Fitted:
 
 
 def _shared(words: Iterable[str]) -> str:
-    """Return what all seeds have in common, or the number of seeds for which either side is better."""
+    """Return the text of all seeds if it is the same, otherwise the number of seeds for which each side is better."""
     texts = list(words)
     sides = Counter(text[0] for text in texts)
     return texts[0] if len(set(texts)) == 1 else ", ".join(f"{side} {sides[side]}" for side in "AB=-" if sides[side])

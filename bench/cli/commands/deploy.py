@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.files import make_folder, write_text
+from bench.cli.options import PlanFile
 from bench.cli.terminal import say
 from bench.cli.views.tables import show
 from bench.deploy.targets import Target, deployed, placeholders
@@ -20,7 +21,7 @@ EXAMPLES = (
 
 
 def deploy(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
+    plan_file: PlanFile,
     target: Annotated[Target, typer.Option("--to", help="Format of the files.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the files.")],
     instance_name: Annotated[

@@ -4,19 +4,16 @@ from dataclasses import asdict
 
 import typer
 
-from bench.cli.options import Format, FormatOption
+from bench.cli.options import FormatOption
 from bench.cli.terminal import print_json
 from bench.cli.views.tables import show, table
 from bench.doctor import Level
 from bench.doctor.examination import examine
 
-EXAMPLES = (
-    "bench doctor",
-    "bench doctor --format json",
-)
+EXAMPLES = ("bench doctor", "bench doctor --format json")
 
 
-def doctor(form: FormatOption = Format.TABLE) -> None:
+def doctor(form: FormatOption = "table") -> None:
     """Check the solvers and the machine.
 
     The solvers are checked for their versions and imports, the machine for cores, limits, throttling, load, memory,
@@ -26,7 +23,7 @@ def doctor(form: FormatOption = Format.TABLE) -> None:
     solver is known to give wrong answers.
     """
     findings = examine()
-    if form is Format.JSON:
+    if form == "json":
         print_json([asdict(finding) for finding in findings])
     else:
         cells = [list(asdict(finding).values()) for finding in findings]

@@ -1,9 +1,8 @@
 """``bench export``: conversion of a ledger to one flat, documented table."""
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,18 +20,12 @@ EXAMPLES = (
 )
 
 
-class TableFormat(StrEnum):
-    """File format of a table."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-
-
 def export(
     ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger to export.")] = DEFAULT_LEDGER,
     form: Annotated[
-        TableFormat, typer.Option("--format", help="parquet requires pip install 'gpushare-bench[parquet]'.")
-    ] = TableFormat.CSV,
+        Literal["csv", "parquet"],
+        typer.Option("--format", help="parquet requires pip install 'gpushare-bench[parquet]'."),
+    ] = "csv",
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Output file. Default for CSV: standard output."),
@@ -53,18 +46,18 @@ def export(
     if columns:
         emit(documentation(), sys.stdout)
         return
-    if form is TableFormat.PARQUET and output is None:
+    if form == "parquet" and output is None:
         raise InputError("--output", "is missing; expected a file for Parquet")
-    if form is TableFormat.PARQUET and spreadsheet:
+    if form == "parquet" and spreadsheet:
         raise InputError("--spreadsheet", "has an effect only with --format csv; omit it")
     with Ledger(ledger_file) as ledger:
         lines = list(table(ledger))
-    data = to_parquet(lines) if form is TableFormat.PARQUET else to_csv(lines, spreadsheet).encode()
+    data = to_parquet(lines) if form == "parquet" else to_csv(lines, spreadsheet).encode()
     if output is None:
         emit(data.decode(), sys.stdout)
     else:
         write_bytes(output, data)
         say(f"{len(lines)} runs in {output}")
     formulas = like_formulas(lines)
-    if formulas and form is TableFormat.CSV and not spreadsheet:
+    if formulas and form == "csv" and not spreadsheet:
         say(f"{formulas} texts begin with =, +, - or @; for a spreadsheet, repeat the command with --spreadsheet")

@@ -17,13 +17,13 @@ from bench.cli.options import (
     ThreadsOption,
     TimeLimitOption,
 )
-from bench.cli.running import each_once, make_runs, missing_of, tasks_of, tell_cost, tell_failures
+from bench.cli.running import each_once, make_runs, missing_of, tasks_of, tell_cost, tell_failures, told_jobs
 from bench.cli.terminal import emit, listed, say
 from bench.doctor.solvers import refuse_wrong_answers
 from bench.ledger.refutation import ledger_refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from bench.planning import Limits, fitting_jobs
+from bench.planning import Limits
 from bench.runner.inspection import inspect_schedulers
 from bench.schedulers import registry
 from bench.selection import names_in
@@ -54,16 +54,13 @@ def draw_figures(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Output folder.")] = Path("results/figures"),
     no_run: Annotated[bool, typer.Option("--no-run", help="Exit with code 2 if the ledger lacks runs.")] = False,
     source: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE", help="Draw from the runs in this ledger and execute none."),
+        Path | None, typer.Option("--from", metavar="FILE", help="Draw from the runs in this ledger and execute none.")
     ] = None,
     instances: Annotated[
-        list[str] | None,
-        instances_option("With --from: draw only the runs on these.", metavar="NAME|FILE[,...]"),
+        list[str] | None, instances_option("With --from: draw only the runs on these.", metavar="NAME|FILE[,...]")
     ] = None,
     schedulers: Annotated[
-        str | None,
-        schedulers_option("With --from: draw only runs of these.", metavar="A,B,..."),
+        str | None, schedulers_option("With --from: draw only runs of these.", metavar="A,B,...")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use a figure's smaller instances, if it has any.")] = False,
     time_limit: TimeLimitOption = 10.0,
@@ -83,32 +80,32 @@ def draw_figures(
     If a figure cannot be drawn, one line gives the reason. The exit code is then 1 if the figure was named on the
     command line.
     """
-    chosen = _chosen(names)
+    try:
+        chosen = [papers.figure(name, "figures") for name in dict.fromkeys(names or papers.figure_names())]
+    except NothingToDrawError as error:
+        say(str(error))
+        raise typer.Exit(1) from None
     if source is not None:
         _draw_from(source, chosen, bool(names), out, instances or [], schedulers)
         return
     if instances or schedulers:
-        raise InputError(
-            "--instances" if instances else "--schedulers", "chooses among the runs of a ledger; add --from"
-        )
+        option = "--instances" if instances else "--schedulers"
+        raise InputError(option, "chooses among the runs of a ledger; add --from")
     limits = Limits(time_limit, memory_limit, threads)
-    at_a_time, reduced = fitting_jobs(jobs, threads)
-    if reduced:
-        say(reduced)
+    at_a_time = told_jobs(jobs, threads)
     planned = tasks_of([need for each in chosen for need in each.needs], "figures", limits, quick)
-    tasks, climbing = (
-        each_once(found for need, found in planned.items() if need.climb is climb) for climb in (False, True)
-    )
-    missing, unended = missing_of(tasks, climbing, ledger_file)
+    missing, unended = missing_of(planned, ledger_file)
     if no_run and (missing or unended):
-        _refuse([*missing, *unended], ledger_file)
+        lacking = [*missing, *unended]
+        runs = listed([f"{task.scheduler} on {task.instance.name}" for task in lacking])
+        problem = f"{ledger_file} lacks {len(lacking)} runs: {runs}; omit --no-run to execute them"
+        raise InputError("--no-run", problem)
     if missing or unended:
         refuse_wrong_answers()
     make_folder(out, "--out")
     _tell_cost(chosen, missing, len(unended), at_a_time)
     with Ledger(ledger_file, create=True) as ledger:
-        found = make_runs(tasks, climbing, ledger, at_a_time)
-
+        found = make_runs(planned, ledger, at_a_time)
         refuted = ledger_refutations(ledger)
 
         def rows_of(figure: Figure) -> list[Row]:
@@ -123,23 +120,8 @@ def draw_figures(
         raise typer.Exit(1)
 
 
-def _chosen(names: Sequence[str] | None) -> list[Figure]:
-    """Return the figures called ``names``, or all.
-
-    Raises
-    ------
-    typer.Exit
-        After printing the reason, if a named figure is one that the bench does not draw.
-    """
-    try:
-        return [papers.figure(name, "figures") for name in dict.fromkeys(names or papers.figure_names())]
-    except NothingToDrawError as error:
-        say(str(error))
-        raise typer.Exit(1) from None
-
-
 def _draw(figures: Sequence[Figure], rows_of: Callable[[Figure], Sequence[Row]], out: Path) -> dict[str, str]:
-    """Draw figures and print the names of their files; return the reasons of figures that cannot be drawn, by name."""
+    """Draw figures and print the names of their files; return by name why figures cannot be drawn."""
     without = {}
     for figure in figures:
         try:
@@ -158,15 +140,15 @@ def _draw_from(
     instances: Sequence[str],
     schedulers: str | None,
 ) -> None:
-    """Draw from the rows in a ledger; figures that were not named are skipped if they lack runs.
+    """Draw from the rows in a ledger; unless figures are ``named``, skip those that lack runs.
 
-    A choice of instances or schedulers is about runs, so it also skips figures that need none and were not named.
+    If instances or schedulers are chosen, figures that need no runs are skipped, too.
     """
     with Ledger(ledger_file) as ledger:
         rows = _defaults_last(upheld(ledger.rows(), ledger_refutations(ledger)))
     where = str(ledger_file)
     rows = chosen_instances(rows, [name for text in instances for name in names_in(text)], where)
-    rows = chosen_schedulers(rows, [] if schedulers is None else names_in(schedulers), where)
+    rows = chosen_schedulers(rows, names_in(schedulers or ""), where)
     make_folder(out, "--out")
     chosen = bool(instances or schedulers)
     drawn = [each for each in figures if named or each.needs or not chosen]
@@ -197,18 +179,12 @@ def _defaults_last(rows: Sequence[Row]) -> list[Row]:
 def _of_needs(figure: Figure, rows: Sequence[Row]) -> Sequence[Row]:
     """Return the rows that a figure is drawn from.
 
-    These are all rows. A figure that also draws other instances gets only the rows on those of its needs, if any.
+    A figure that can draw any runs gets those on the instances of its needs, if there are any; otherwise all.
     """
     if not figure.any_runs:
         return rows
     known = {instance.fingerprint for instance in instances_of(figure.needs).values()}
     return [row for row in rows if row.instance_hash in known] or rows
-
-
-def _refuse(missing: Sequence[Task], ledger_file: Path) -> None:
-    runs = listed([f"{task.scheduler} on {task.instance.name}" for task in missing])
-    problem = f"{ledger_file} lacks {len(missing)} runs: {runs}; omit --no-run to execute them"
-    raise InputError("--no-run", problem)
 
 
 def _tell_cost(figures: Sequence[Figure], missing: Sequence[Task], climbs: int, jobs: int) -> None:

@@ -1,6 +1,5 @@
 """``bench generate``: files of random instances."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -56,12 +55,10 @@ def generate_instance(
         ),
     ] = None,
     slo: Annotated[
-        str | None,
-        typer.Option("--slo", help=f"SLOs of pool-mix, one of {', '.join(SloLaw)}. Default: mixed."),
+        str | None, typer.Option("--slo", help=f"SLOs of pool-mix, one of {', '.join(SloLaw)}. Default: mixed.")
     ] = None,
     rates: Annotated[
-        str | None,
-        typer.Option("--rates", help=f"Rates of pool-mix, one of {', '.join(RateLaw)}. Default: even."),
+        str | None, typer.Option("--rates", help=f"Rates of pool-mix, one of {', '.join(RateLaw)}. Default: even.")
     ] = None,
     models: Annotated[
         str | None,
@@ -100,7 +97,7 @@ def generate_instance(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output.")
     ] = None,
     show_families: Annotated[bool, typer.Option("--list", help="List the families and exit.")] = False,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Generate a random instance and write it as a file for `bench run --instances FILE`.
 
@@ -136,8 +133,7 @@ def generate_instance(
     terms = {name: value for name, value in (("attainment", attainment), ("arrivals", arrivals)) if value is not None}
     if terms and slo_rule != SloRule.ATTAINMENT:
         raise InputError(f"--{next(iter(terms))}", "is a term of the rule attainment; add --slo-rule attainment")
-    draw = _drawn_mix if family == POOL_MIX else _drawn
-    made = draw(family, size, seed, Objective(objective), gpus, name, mix)
+    made = _drawn(family, size, seed, Objective(objective), gpus, name, mix)
     if slo_rule != made.slo_rule:
         made = replace(made, name=name or f"{made.name}-{slo_rule}", slo_rule=SloRule(slo_rule), **terms)  # type: ignore[arg-type]
     data = instance_to_json(made)
@@ -153,7 +149,14 @@ def generate_instance(
 def _drawn(
     family: str, size: int, seed: int, objective: Objective, gpus: int | None, name: str | None, mix: Mapping[str, str]
 ) -> Instance:
-    """Draw an instance of a family on one GPU type."""
+    """Draw an instance; ``mix`` has the options of ``pool-mix``."""
+    if family == POOL_MIX:
+        if gpus is not None:
+            problem = f"is no option of {family}; expected the counts in --pool, such as v100:{gpus}"
+            raise InputError("--gpus", problem)
+        rest: dict[str, Any] = {**mix, "objective": objective, "name": name}
+        rest["models"] = [part.strip() for part in mix.get("models", "").split(",") if part.strip()]
+        return pool_mix(size, seed, **rest)
     if family not in FAMILIES:
         raise unknown_name("FAMILY", "instance family", family, _names())
     if mix:
@@ -163,19 +166,8 @@ def _drawn(
     return generate(family, size, seed, objective, gpus, name)
 
 
-def _drawn_mix(
-    family: str, size: int, seed: int, objective: Objective, gpus: int | None, name: str | None, mix: Mapping[str, str]
-) -> Instance:
-    """Draw an instance of ``pool-mix``."""
-    if gpus is not None:
-        raise InputError("--gpus", f"is no option of {family}; expected the counts in --pool, such as v100:{gpus}")
-    rest: dict[str, Any] = {**mix, "objective": objective, "name": name}
-    rest["models"] = [part.strip() for part in mix.get("models", "").split(",") if part.strip()]
-    return pool_mix(size, seed, **rest)
-
-
 def _check_pool(instance: Instance) -> None:
-    """Check that a greedy plan fits on a bounded pool which must serve everything."""
+    """Check that a greedy plan fits on a bounded pool that must serve all requests."""
     bounded = any(pool.count is not None for pool in instance.gpus)
     if not bounded or instance.objective not in (Objective.COST, Objective.CAPACITY):
         return
@@ -195,7 +187,7 @@ def _list(form: Format) -> None:
         for family in FAMILIES.values()
     ]
     families.append({"name": POOL_MIX, "gpu": None, "models": None, "description": DESCRIPTION})
-    if form is Format.JSON:
+    if form == "json":
         print_json(families)
     else:
-        show(table(["name", "description"], [[f["name"], f["description"]] for f in families]), stream=sys.stdout)
+        show(table(["name", "description"], [[f["name"], f["description"]] for f in families]))

@@ -1,4 +1,4 @@
-"""``bench gpu``: the whole loop on a host with one GPU."""
+"""``bench gpu``: profile, plans and replays in one go, on a host with one GPU."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +9,7 @@ from bench.cli.terminal import say
 from bench.cli.views.tables import show, table
 from bench.replay.loop import BUDGET_MIN, NETWORKS, missing, run_loop, steps
 
-EXAMPLES = (
-    "bench gpu --dry-run     # every command and its minutes",
-    "bench gpu -o results/gpu",
-)
+EXAMPLES = ("bench gpu --dry-run     # every command and its minutes", "bench gpu -o results/gpu")
 
 
 def gpu(

@@ -5,13 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli.options import Format, FormatOption
+from bench.cli.completion import completion_of
+from bench.cli.options import FormatOption
 from bench.cli.terminal import listed, one_line, print_json
 from bench.cli.views.tables import show, table
 from bench.runner.inspection import inspect_schedulers
 from bench.scenarios import OBJECTIVE
 from bench.schedulers.registry import entries
 from bench.selection import pool_in_words
+from instances import Instance
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.errors import unknown_name
 from instances.suites import SCENARIO_SUITES, SUITES
@@ -28,20 +30,21 @@ _KINDS = ("instances", "schedulers", "figures", "suites", "gpus")
 _ABOUT_FIGURES = ("title", "paper", "shows", "look_for", "cost", "command")
 _ABOUT_NOT_DRAWN = ("title", "paper", "reason")
 
+_GPU_COLUMNS = ["name", ">share_units", ">memory_mib", ">price_per_hour", "models"]
+
 Entries = list[dict[str, Any]]
 
 
-def _complete_kind(incomplete: str) -> list[str]:
-    return [kind for kind in _KINDS if kind.startswith(incomplete)]
-
-
 def list_things(
-    kind: Annotated[str, typer.Argument(metavar="|".join(_KINDS), help="What to list.", autocompletion=_complete_kind)],
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="|".join(_KINDS), help="What to list.", autocompletion=completion_of(lambda: _KINDS)),
+    ],
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Entries to show in full; for instances, suites as well.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all columns of all entries.")] = False,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """List the instances, schedulers, figures, suites or GPU types that commands accept by name.
 
@@ -58,15 +61,11 @@ def list_things(
         ),
         "figures": (_figures, [], [*_ABOUT_FIGURES]),
         "suites": (_suites, ["name", "description"], ["name", "instances", "description"]),
-        "gpus": (
-            _gpus,
-            ["name", ">share_units", ">memory_mib", ">price_per_hour", "models"],
-            ["name", ">share_units", ">memory_mib", ">price_per_hour", "models", "source"],
-        ),
+        "gpus": (_gpus, _GPU_COLUMNS, [*_GPU_COLUMNS, "source"]),
     }[kind]
     entries = _named(collect(), names or [], kind)
     whole = everything or bool(names)
-    if form is Format.JSON:
+    if form == "json":
         print_json(entries)
     elif kind == "figures" and whole:
         _show_figures(entries)
@@ -120,7 +119,7 @@ def _show_instances_by_suite(entries: Entries) -> None:
             ]
         )
     show(table(["suite", ">instances", "objective", ">size"], lines), "")
-    show("size: workloads or jobs; `bench list instances SUITE` lists its instances, --all all of them")
+    show("size: workloads or jobs; `bench list instances SUITE` lists its instances, --all those of all suites")
 
 
 def _show_figures_by_paper(entries: Entries) -> None:
@@ -134,7 +133,7 @@ def _show_figures_by_paper(entries: Entries) -> None:
 
 
 def _show_figures(entries: Entries) -> None:
-    """Show the description of each figure in several lines, since its sentences do not fit into one table row."""
+    """Show the description of each figure on several lines, since its sentences do not fit on one."""
     lines, groups = [], []
     for entry in entries:
         about = _ABOUT_FIGURES if entry["reproducible"] else _ABOUT_NOT_DRAWN
@@ -158,56 +157,38 @@ def _instances() -> Entries:
     found: dict[str, dict[str, Any]] = {}
     for suite in SUITES.values():
         for instance in suite.build():
-            entry = found.setdefault(
-                instance.name,
-                {
-                    "name": instance.name,
-                    "suite": suite.name,
-                    "suites": [],
-                    "objective": str(instance.objective),
-                    "workloads": len(instance.workloads),
-                    "jobs": len(instance.jobs),
-                    "scenarios": None,
-                    "pool": pool_in_words(instance),
-                    "provenance": instance.provenance,
-                },
-            )
+            entry = found.setdefault(instance.name, _about(instance, suite.name))
             entry["suites"].append(suite.name)
-    return [*found.values(), *_scenario_sets()]
-
-
-def _scenario_sets() -> Entries:
-    return [
-        {
+    for scenario_suite in SCENARIO_SUITES.values():
+        scenarios = scenario_suite.build()
+        about = _about(scenarios.base, scenario_suite.name)
+        found[scenarios.name] = about | {
             "name": scenarios.name,
-            "suite": suite.name,
-            "suites": [suite.name],
+            "suites": [scenario_suite.name],
             "objective": OBJECTIVE,
-            "workloads": len(scenarios.base.workloads),
-            "jobs": len(scenarios.base.jobs),
             "scenarios": len(scenarios),
-            "pool": pool_in_words(scenarios.base),
-            "provenance": scenarios.base.provenance,
         }
-        for suite in SCENARIO_SUITES.values()
-        for scenarios in [suite.build()]
-    ]
+    return list(found.values())
+
+
+def _about(instance: Instance, suite: str) -> dict[str, Any]:
+    return {
+        "name": instance.name,
+        "suite": suite,
+        "suites": [],
+        "objective": str(instance.objective),
+        "workloads": len(instance.workloads),
+        "jobs": len(instance.jobs),
+        "scenarios": None,
+        "pool": pool_in_words(instance),
+        "provenance": instance.provenance,
+    }
 
 
 def _suites() -> Entries:
-    suites = [
-        {
-            "name": suite.name,
-            "instances": [instance.name for instance in suite.build()],
-            "description": suite.description,
-        }
-        for suite in SUITES.values()
-    ]
-    sets = [
-        {"name": scenarios.name, "instances": [scenarios.name], "description": scenarios.description}
-        for scenarios in SCENARIO_SUITES.values()
-    ]
-    return [*suites, *sets]
+    suites = [(suite.name, [one.name for one in suite.build()], suite.description) for suite in SUITES.values()]
+    suites += [(suite.name, [suite.name], suite.description) for suite in SCENARIO_SUITES.values()]
+    return [dict(zip(("name", "instances", "description"), suite, strict=True)) for suite in suites]
 
 
 def _gpus() -> Entries:
@@ -245,33 +226,24 @@ def _schedulers() -> Entries:
 
 def _figures() -> Entries:
     """Describe the figures that can be drawn, then the papers' figures that cannot."""
-    found: Entries = []
-    for name in figure_names():
-        drawn = figure(name, "list")
-        found.append(
-            {
-                "name": name,
-                "title": drawn.title,
-                "paper": drawn.paper,
-                "shows": drawn.shows,
-                "look_for": drawn.look_for,
-                "cost": drawn.cost,
-                "command": f"bench figures {name}",
-                "runs": [need.command for need in drawn.needs],
-                "reproducible": True,
-                "reason": None,
-            }
-        )
-    nothing: dict[str, Any] = {
-        "shows": None,
-        "look_for": None,
-        "cost": None,
-        "command": None,
-        "runs": [],
-        "reproducible": False,
-    }
-    found += [
-        {"name": each.name, "title": each.title, "paper": each.paper, **nothing, "reason": each.reason}
-        for each in figures_not_drawn().values()
+    drawn = [figure(name, "list") for name in figure_names()]
+    found: Entries = [
+        {
+            "name": one.name,
+            "title": one.title,
+            "paper": one.paper,
+            "shows": one.shows,
+            "look_for": one.look_for,
+            "cost": one.cost,
+            "command": f"bench figures {one.name}",
+            "runs": [need.command for need in one.needs],
+            "reproducible": True,
+            "reason": None,
+        }
+        for one in drawn
     ]
-    return found
+    empty: dict[str, Any] = {**dict.fromkeys(found[0]), "runs": [], "reproducible": False}
+    return found + [
+        empty | {"name": one.name, "title": one.title, "paper": one.paper, "reason": one.reason}
+        for one in figures_not_drawn().values()
+    ]

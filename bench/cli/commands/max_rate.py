@@ -9,19 +9,18 @@ from rich.table import Table
 from bench.cli.completion import instances_option, schedulers_option
 from bench.cli.options import (
     DEFAULT_LEDGER,
-    INTERRUPTED,
     ArrivalsOption,
-    Format,
     FormatOption,
     HeadroomOption,
     JobsOption,
     LedgerOption,
     MemoryLimitOption,
+    ParametersOption,
     RetryOption,
     ThreadsOption,
     TimeLimitOption,
 )
-from bench.cli.running import run_with_progress, tell_failures, tell_loss
+from bench.cli.running import end_interrupted, run_with_progress, tell_failures, told_jobs
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
 from bench.doctor.solvers import refuse_wrong_answers
@@ -30,11 +29,11 @@ from bench.formatting import labels, worth
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, climb, with_all_served
-from bench.planning import Limits, RunOrder, fitting_jobs, plan_tasks
-from bench.selection import find_problems
+from bench.planning import Limits, RunOrder, plan_tasks
+from bench.selection import find_plain_instances
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
-from instances import InputError, Instance, ScenarioSet
+from instances import InputError
 
 EXAMPLES = (
     "bench max-rate --instances gpulet-scen1 --schedulers sbp,elastic-partitioning,ideal",
@@ -46,18 +45,9 @@ LEAST_STEP = 0.001
 
 
 def max_rate(
-    instances: Annotated[
-        list[str],
-        instances_option("Instances with a GPU pool of fixed size."),
-    ],
-    schedulers: Annotated[
-        str,
-        schedulers_option("Schedulers to compare."),
-    ],
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--param", metavar="A.NAME=VALUE", help="Scheduler parameter; repeatable."),
-    ] = None,
+    instances: Annotated[list[str], instances_option("Instances with a GPU pool of fixed size.")],
+    schedulers: Annotated[str, schedulers_option("Schedulers to compare.")],
+    parameters: ParametersOption = None,
     step: Annotated[
         float, typer.Option("--step", metavar="F", help="Relative growth of the rates per fine step.")
     ] = 0.05,
@@ -70,7 +60,7 @@ def max_rate(
     jobs: JobsOption = None,
     retry: RetryOption = False,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Find the largest rates at which at most 1 % of the requests are late.
 
@@ -78,9 +68,9 @@ def max_rate(
     is simulated. Every such run is stored in the ledger, so the same command continues after an interruption.
 
     First the factor doubles while the scheduler finds a plan. Too many late requests alone do not end the doubling,
-    since a plan for higher rates may serve them in time. They end it at a factor of 1,024 or more, and if most requests
-    are late and the plan is predicted to serve less than the rates. Then the factor grows by --step from the largest
-    successful one until too many requests are late.
+    since a plan for higher rates may serve them in time. They do end it at a factor of 1,024 or more, or if most
+    requests are late and the plan is predicted to serve less than the rates. Then the factor grows by --step from the
+    largest successful one until too many requests are late.
 
     Exit code 1 means that a run failed. A failed run ends the search for its scheduler without a result; --retry
     repeats it.
@@ -90,16 +80,10 @@ def max_rate(
         raise InputError("--step", f"{step:g}; expected a fraction from {LEAST_STEP:g} to 1")
     trial = Trial(headroom, arrivals=parse_arrivals(arrivals, "--arrivals"))
     limits = Limits(time_limit, memory_limit, threads)
-    found = find_problems(instances, "--instances")
-    sets = [one for one in found if isinstance(one, ScenarioSet)]
-    if sets:
-        raise InputError(f"--instances {sets[0].base.name}", "is a scenario set; expected instances")
-    problems = [with_all_served(one) for one in found if isinstance(one, Instance)]
+    problems = [with_all_served(one) for one in find_plain_instances(instances, "--instances")]
     chosen = list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
     with Ledger(ledger_file, create=True) as ledger:
-        at_a_time, reduced = fitting_jobs(jobs, threads)
-        if reduced:
-            say(reduced)
+        at_a_time = told_jobs(jobs, threads)
 
         def run(tasks: list[Task]) -> list[Row]:
             rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time, retry=retry)
@@ -113,10 +97,8 @@ def max_rate(
         try:
             climbs = climb(tasks, run, step)
         except KeyboardInterrupt:
-            tell_loss(ledger)
-            say(f"interrupted: the finished runs are in {ledger.path}; repeat the command for the rest")
-            raise typer.Exit(INTERRUPTED) from None
-    if form is Format.JSON:
+            end_interrupted(ledger, "the finished runs")
+    if form == "json":
         print_json([_json(task, one) for task, one in zip(tasks, climbs, strict=True)])
     else:
         show(_table(tasks, climbs))

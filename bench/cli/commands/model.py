@@ -36,11 +36,11 @@ def write_model(
         typer.Option("--solution", metavar="FILE", help="Write the plan of this solution of the linear model instead."),
     ] = None,
 ) -> None:
-    """Write the optimisation model of an instance for a solver of your own, or the plan of what the solver found.
+    """Write the optimisation model of an instance for a solver of your own, or the plan of a solution that it found.
 
     The models are those of the schedulers `pwl` (.mps, .lp: mixed-integer linear) and `minlp` (.nl: nonlinear). They
-    use no more GPUs than a plan as good as first fit. Variable v(o,t,k) places option o (a workload on a GPU type) on
-    GPU k of type t; b(o) is its batch and r(o) its share.
+    cover all plans that are at least as good as first fit. Variable v(o,t,k) places option o (a workload on a GPU type)
+    on GPU k of type t; b(o) is its batch and r(o) its share.
 
     --solution reads files of HiGHS, SCIP, Gurobi, CBC and CPLEX. The linear model is an approximation: the plan is
     judged, and repaired where its workloads would be late.
@@ -57,13 +57,12 @@ def write_model(
     instance = find_instance(name, "INSTANCE")
     if reason := refusal(made, instance):
         raise InputError(instance.name, f"has no {output.suffix} model: {made.name} {reason}")
-    write_bytes(output, b"")  # says in one line why a file cannot be written
+    write_bytes(output, b"")  # its error is one line if the file cannot be written
     made.write_model(instance, output)
     say(f"wrote {output}")
 
 
 def _write_plan(scheduler: Any, name: str, solution: Path, output: Path) -> None:
-    """Write the plan of a solution."""
     refuse_input(output, [solution], "-o")
     instance = find_instance(name, "INSTANCE")
     if reason := refusal(scheduler, instance):

@@ -1,20 +1,18 @@
 """``bench online``: simulation of a changing load with replanning."""
 
-import csv
-import io
 import math
-import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.cli.completion import complete_scheduler, instances_option
-from bench.cli.files import refuse_input, write_text
-from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, TimeLimitOption, TruthOption
+from bench.cli.files import refuse_input, write_csv
+from bench.cli.options import INTERRUPTED, ErrorOption, FormatOption, ParametersOption, TimeLimitOption, TruthOption
 from bench.cli.terminal import listed, one_line, print_json, say
-from bench.cli.views.tables import console_on, mark, show, table
+from bench.cli.views.bar import progress_bar
+from bench.cli.views.tables import mark, show, table
 from bench.formatting import pct, percent
 from bench.online.control import POLICIES, Online, Pace, online_instance
 from bench.online.load import read_traces, streams, waves
@@ -49,8 +47,7 @@ _COLUMNS = 8
 
 def online(
     instance_name: Annotated[
-        str,
-        instances_option("One instance; its rates are the mean rates of the run.", metavar="NAME|FILE"),
+        str, instances_option("One instance; its rates are the mean rates of the run.", metavar="NAME|FILE")
     ],
     scheduler: Annotated[
         str,
@@ -99,15 +96,12 @@ def online(
         float | None,
         typer.Option("--seconds", metavar="N", help="Simulated seconds. Default: length of the longest trace."),
     ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--param", metavar="A.NAME=VALUE", help="Scheduler parameter; repeatable."),
-    ] = None,
+    parameters: ParametersOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of scheduler, arrivals and --error.")] = 0,
     truth: TruthOption = None,
     error: ErrorOption = 0.0,
     time_limit: TimeLimitOption = 10.0,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file with one line per period.")
     ] = None,
@@ -135,12 +129,7 @@ def online(
     load = read_traces(traces, instance) if traces else waves(instance)
     try:
         planner = Planner(
-            scheduler,
-            instance,
-            parameters=parameters or [],
-            headroom=headroom,
-            time_limit_s=time_limit,
-            seed=seed,
+            scheduler, instance, parameters=parameters or [], headroom=headroom, time_limit_s=time_limit, seed=seed
         )
         chosen = POLICIES[policy](instance, planner, weight)
         pace = Pace(
@@ -157,13 +146,13 @@ def online(
         raise typer.Exit(1) from None
     if run.periods:
         found = OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.periods))
-        if form is Format.JSON:
+        if form == "json":
             head = {"instance": instance.name, "scheduler": scheduler, "policy": policy, "seed": seed}
             print_json(head | found.to_json())
         else:
             _show(found, f"{instance.name}, {scheduler}, {policy}, seed {seed}")
         if output is not None:
-            write_text(output, _csv(found))
+            write_csv(output, _lines(found))
     if interrupted:
         say(f"interrupted after {len(run.periods)} periods")
         raise typer.Exit(INTERRUPTED)
@@ -171,12 +160,10 @@ def online(
 
 def _follow(run: Online, pace: Pace) -> bool:
     """Run all periods, on a terminal with a progress bar; return whether Ctrl-C interrupted the run."""
-    columns = (TextColumn("serving"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("serving", total=pace.seconds)
+    with progress_bar("serving", pace.seconds) as update:
         try:
             for period in run.run():
-                bar.update(task, completed=period.begin_s + period.seen.seconds)
+                update(completed=period.begin_s + period.seen.seconds)
         except KeyboardInterrupt:
             return True
     return False
@@ -224,14 +211,11 @@ def _cells(found: OnlineRun, shown: int) -> list[object]:
     ]
 
 
-def _csv(found: OnlineRun) -> str:
-    """Return the periods as CSV: the columns of a period, then the throughput of every workload."""
-    sheet = io.StringIO()
-    lines = csv.writer(sheet, lineterminator="\n")
+def _lines(found: OnlineRun) -> Iterator[Sequence[object]]:
+    """Yield the lines of the CSV file: the columns of a period, then the throughput of every workload."""
     periods = [period.to_json(found.ids) for period in found.periods]
     columns = [name for name in periods[0] if name != "workloads"]
-    lines.writerow([*columns, *(f"throughput_rps {name}" for name in found.ids)])
+    yield [*columns, *(f"throughput_rps {name}" for name in found.ids)]
     for period in periods:
         throughput = [period["workloads"][name]["throughput_rps"] for name in found.ids]
-        lines.writerow([*(period[name] for name in columns), *throughput])
-    return sheet.getvalue()
+        yield [*(period[name] for name in columns), *throughput]

@@ -1,10 +1,8 @@
-"""``bench plan``: the cheapest GPUs for services of one's own."""
+"""``bench plan``: the cheapest GPUs for a user's own services."""
 
 import sys
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -15,15 +13,7 @@ from bench.cli.terminal import emit, say
 from bench.cli.views.day import day_view
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import show
-from bench.fleet.answer import (
-    cost_line,
-    headroom_line,
-    holding_line,
-    moves_line,
-    proof_line,
-    spare_line,
-    straw_line,
-)
+from bench.fleet.answer import cost_line, headroom_line, holding_line, moves_line, proof_line, spare_line, straw_line
 from bench.fleet.day import planned_day
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import last_straw
@@ -49,7 +39,6 @@ EXAMPLES = (
     "bench plan services.csv --profile profile.csv --gpus gpus.csv -o plan.json",
     "bench plan services.csv --profile profile.csv --pairs pairs.csv --gpus gpus.csv --attainment 0.999 --page page/",
 )
-
 
 MOST_WINDOWS = 1_000
 """Most windows of a trace."""
@@ -120,12 +109,14 @@ def plan(
     """Find the cheapest GPUs that serve all services in time, and answer in five lines.
 
     The plan is the best of local search and column generation in the time allowed. Today's practice (a GPU per service,
-    equal shares, time slices) is planned beside it. Tables are CSV, TOML or JSON files.
+    equal shares, time slices) is planned for comparison. Tables are CSV, TOML or JSON files.
 
     Exit code 1 means that no plan was found, or that the plan does not hold in the simulations.
     """
     if example is not None:
-        _example(example)
+        tables = write_example(example)
+        options = f"{tables[0]} --profile {tables[1]} --gpus {tables[2]}"
+        emit(f"wrote {', '.join(map(str, tables))}; next: bench plan {options} -o plan.json\n", sys.stdout)
         return
     missing = [name for name, given in (("SERVICES", services), ("--gpus", gpus)) if given is None]
     if services is None or gpus is None:
@@ -139,50 +130,46 @@ def plan(
     if trace is not None:
         _day(asked.instance, trace, window_h, time_limit, output)
         return
-    with ExitStack() as stack:
-        folder = page or Path(stack.enter_context(TemporaryDirectory(prefix="bench-")))
-        try:
-            question = _Question(
-                asked.instance, time_limit, None if old is None else read_plan(old)[0], max_moves, survive
-            )
-            holds = _answer(question, output, folder, page is not None)
-        except KeyboardInterrupt:
-            say("interrupted: no plan was written")
-            raise typer.Exit(INTERRUPTED) from None
+    try:
+        in_use = None if old is None else read_plan(old)[0]
+        holds = _answer(asked.instance, time_limit, in_use, max_moves, survive > 0, output, page)
+    except KeyboardInterrupt:
+        say("interrupted: no plan was written")
+        raise typer.Exit(INTERRUPTED) from None
     if not holds:
         raise typer.Exit(1)
 
 
-def _example(folder: Path) -> None:
-    tables = write_example(folder)
-    options = f"{tables[0]} --profile {tables[1]} --gpus {tables[2]}"
-    emit(f"wrote {', '.join(map(str, tables))}; next: bench plan {options} -o plan.json\n", sys.stdout)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """The instance, the time limit, the plan in use with the most moves from it, and the GPUs that may fail."""
-
-    instance: Instance
-    time_limit_s: float
-    old: Plan | None
-    max_moves: int
-    survive: int
-
-
-def _answer(question: _Question, output: Path | None, folder: Path, page: bool) -> bool:
+def _answer(
+    instance: Instance,
+    time_limit_s: float,
+    in_use: Plan | None,
+    max_moves: int,
+    survive: bool,
+    output: Path | None,
+    page: Path | None,
+) -> bool:
     """Solve, write the plan, and print the answer; return whether there is a plan that holds."""
-    instance, time_limit_s = question.instance, question.time_limit_s
-    with ExitStack() as stack:
-        ledger = stack.enter_context(Ledger(folder / "ledger.sqlite", create=True)) if page else None
-        half_s = time_limit_s / 2.0
-        solves = [Solve(instance, name, half_s) for name in (BEST, *PRACTICE)]
+    with nullcontext() if page is None else Ledger(page / "ledger.sqlite", create=True) as ledger:
+        solves = [Solve(instance, name, time_limit_s / 2.0) for name in (BEST, *PRACTICE)]
         row, *others = solved(solves, ledger, _SolveProgress())
         found = plan_of(row)
         if found is None or row.cost_per_hour is None or not row.feasible:
             say(f"no plan was found: {row.reason or row.termination}")
             return False
-        found, more = _after(question, found, row)
+        more = []
+        if in_use is not None:
+            replanned = replan(instance, in_use, max_moves, time_limit_s / 2.0)
+            found = replanned.plan
+            more.append(moves_line(replanned, judge(found, instance).cost_per_hour, row.cost_per_hour))
+        if survive:
+            proven = row.bound if row.bound_certified and row.bound else 0.0
+            safe = surviving(found, instance, proven, time_limit_s / 2.0)
+            if safe is None:
+                problem = "no single GPU on offer, as a spare, makes the plan survive every failure; offer one more GPU"
+                raise InputError("--survive-gpus", problem)
+            found = safe.plan
+            more.append(spare_line(safe))
         if output is not None:
             write_json(output, plan_to_json(found, instance))
         held, verdict = _held(found, instance), judge(found, instance)
@@ -200,26 +187,9 @@ def _answer(question: _Question, output: Path | None, folder: Path, page: bool) 
         show(*(f"{number} {line}" for number, line in enumerate(lines, 1)), *more, "", plan_picture(found, instance))
         if output is not None:
             say(f"wrote {output}")
-        if ledger is not None:
-            say(f"wrote {write_site(ledger, folder / 'site')}")
+        if ledger is not None and page is not None:
+            say(f"wrote {write_site(ledger, page / 'site')}")
     return held.holds
-
-
-def _after(question: _Question, best: Plan, row: Row) -> tuple[Plan, list[str]]:
-    """Return the plan with few moves and a spare GPU, if asked for, and what they cost."""
-    found, lines = best, []
-    instance, seconds = question.instance, question.time_limit_s / 2.0
-    if question.old is not None:
-        replanned = replan(instance, question.old, question.max_moves, seconds)
-        found = replanned.plan
-        lines.append(moves_line(replanned, judge(found, instance).cost_per_hour, row.cost_per_hour or 0.0))
-    if question.survive:
-        safe = surviving(found, instance, row.bound if row.bound_certified and row.bound else 0.0, seconds)
-        if safe is None:
-            raise InputError("--survive-gpus", "no spare GPU on offer survives every failure; offer one more GPU")
-        found = safe.plan
-        lines.append(spare_line(safe))
-    return found, lines
 
 
 def _day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:

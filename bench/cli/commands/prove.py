@@ -9,12 +9,13 @@ import typer
 
 from bench.api import Status
 from bench.certificate.certificate import NONE
+from bench.certificate.checking import check
 from bench.certificate.proving import as_strong, certificate
 from bench.certificate.statement import NotProvenError
 from bench.cli.completion import complete_instance
 from bench.cli.options import DEFAULT_LEDGER, LedgerOption
 from bench.cli.terminal import say
-from bench.cli.views.checking import check_with_progress
+from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -49,8 +50,9 @@ def prove(
     with Ledger(ledger_file) as ledger:
         row = _best_bound(name, ledger) or ledger.row(name)
         instance = ledger.instance(row.instance_hash)
-        data = certificate_of(row, instance)
-        verdict = check_with_progress(data, f"run {row.key[:8]}")
+        data = _certificate_of(row, instance)
+        with progress_bar("searching contents") as update:
+            verdict = check(data, f"run {row.key[:8]}", lambda part: update(advance=part))
         show(verdict.sentence)
         if not verdict.proven:
             raise typer.Exit(1)
@@ -64,24 +66,16 @@ def prove(
 
 def _best_bound(instance: str, ledger: Ledger) -> Row | None:
     """Return the run with the best bound on an instance of this name, one with duals if possible, or ``None``."""
-    rows = [
+    known = [
         row
         for row in ledger.rows(instance=instance, truth=None, source="plan", headroom=1.0)
-        if row.duals is not None or row.status == Status.OPTIMAL
+        if row.bound is not None and (row.duals is not None or row.status == Status.OPTIMAL)
     ]
-    known = [row for row in rows if row.bound is not None]
     sign = -1.0 if known and known[0].objective == "cost" else 1.0
     return min(known, key=lambda row: (row.duals is None, sign * (row.bound or 0.0)), default=None)
 
 
-def certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
-    """Return the certificate of a run.
-
-    Raises
-    ------
-    InputError
-        If there is none to be made.
-    """
+def _certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
     plan = None if row.plan is None or not row.feasible else plan_from_json(row.plan)
     nodes = () if row.duals is None else row.duals["nodes"]
     try:

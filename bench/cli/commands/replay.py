@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.completion import complete_instance
-from bench.cli.options import INTERRUPTED, ArrivalsOption, Format, FormatOption
+from bench.cli.completion import PlanInstance
+from bench.cli.options import INTERRUPTED, ArrivalsOption, DropOption, FormatOption, PlanFile
 from bench.cli.running import tell_loss
 from bench.cli.terminal import one_line, print_json, say
 from bench.cli.views.tables import show, table
@@ -37,15 +37,8 @@ COLUMNS = (
 
 
 def replay_plan(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
-    instance_name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="INSTANCE",
-            autocompletion=complete_instance,
-            help="Name or file. Default: the instance in the plan file.",
-        ),
-    ] = None,
+    plan_file: PlanFile,
+    instance_name: PlanInstance = None,
     backend: Annotated[
         str,
         typer.Option(
@@ -58,9 +51,7 @@ def replay_plan(
     warmup: Annotated[float, typer.Option("--warmup", metavar="N", help="Seconds before the measurement.")] = 5.0,
     arrivals: ArrivalsOption = "poisson",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the arrivals.")] = 0,
-    drop: Annotated[
-        bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer meet their SLO.")
-    ] = True,
+    drop: DropOption = True,
     half: Annotated[bool, typer.Option("--half", help="Run models in half precision.")] = False,
     graphs: Annotated[bool, typer.Option("--graphs", help="Run batches as CUDA graphs.")] = False,
     then: Annotated[
@@ -74,7 +65,7 @@ def replay_plan(
     ledger: Annotated[
         Path | None, typer.Option("--ledger", metavar="FILE", help="Ledger that stores the measurement as a run.")
     ] = None,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Serve a plan on real GPUs or CPU cores and measure every request.
 
@@ -97,31 +88,24 @@ def replay_plan(
             raise typer.Exit(INTERRUPTED) from None
         if file is not None:
             _store(row_of_replay(order, values), order.plans[0][1], file)
-    if form is Format.JSON:
+    if form == "json":
         print_json(values)
     else:
-        _show(values)
+        backend = f"{values['backend']}, {values['arrivals']} arrivals, seed {values['seed']}"
+        title = f"plan for {values['instance']}, {values['seconds']:g} s on {backend}; times in ms"
+        cells = [_cells(workload) for workload in values["workloads"]]
+        show(one_line(title), "", table(COLUMNS, cells), "", *map(one_line, remarks(values)))
     lost = file is not None and tell_loss(file)
     if values["failures"] or lost:
         raise typer.Exit(1)
 
 
 def _store(row: Row, instance: Instance, ledger: Ledger) -> None:
-    """Store the measurement. Ctrl-C ends the wait for a locked ledger; the row is then saved in a file beside it."""
+    """Store the measurement; Ctrl-C ends the wait for a locked ledger and saves the row in a file beside it."""
     writer = Writer(ledger, lambda path: say(f"{path} is locked by another process; the measurement waits for it"))
     with signals_noted() as interrupted:
         writer.add(row, instance, lambda _: None)
         writer.settle(interrupted.wakeup)
-
-
-def _show(values: Values) -> None:
-    cells = [_cells(workload) for workload in values["workloads"]]
-    show(one_line(_title(values)), "", table(COLUMNS, cells), "", *map(one_line, remarks(values)))
-
-
-def _title(values: Values) -> str:
-    backend = f"{values['backend']}, {values['arrivals']} arrivals, seed {values['seed']}"
-    return f"plan for {values['instance']}, {values['seconds']:g} s on {backend}; times in ms"
 
 
 def _cells(workload: Values) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 
 from bench.cli.files import refuse_input, write_text
 from bench.cli.options import DEFAULT_LEDGER, JobsOption
-from bench.cli.running import each_once, make_runs, missing_of, tasks_of, tell_cost, tell_failures
+from bench.cli.running import make_runs, missing_of, tasks_of, tell_cost, tell_failures
 from bench.cli.terminal import emit, listed, say
 from bench.doctor.solvers import refuse_wrong_answers
 from bench.ledger.row import Row
@@ -55,7 +55,7 @@ def report(
     the runs in the ledger. If a README.md in the same folder shows tables of the document, they are updated.
     """
     if experiments:
-        write_experiments(ledger_file, output or Path("EXPERIMENTS.md"), run, jobs)
+        _write_experiments(ledger_file, output or Path("EXPERIMENTS.md"), run, jobs)
         return
     if run:
         raise InputError("--run", "has an effect only with --experiments; add that option or omit this one")
@@ -65,18 +65,10 @@ def report(
         emit(f"{write_site(ledger, folder)}\n", sys.stdout)
 
 
-def write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None = None) -> None:
+def _write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None) -> None:
     """Write the document to ``out`` and report the runs that the ledger lacks; with ``run``, execute them first.
 
-    A ``README.md`` in the same folder may show tables of the document (``reports.experiments.blocks``). These are
-    updated.
-
-    Raises
-    ------
-    InputError
-        If ``out`` is the ledger, or a block of the ``README.md`` names no table.
-    typer.Exit
-        With code 1 if a run failed, and after Ctrl-C.
+    Tables of the document in a ``README.md`` beside it are updated (``reports.experiments.blocks``).
     """
     refuse_input(out, [ledger_file], "-o")
     made: set[Need] = set()
@@ -106,9 +98,6 @@ def _make(needs: list[Need], ledger: Ledger, jobs: int) -> list[Row]:
     refuse_wrong_answers()
     limits = Limits(time_limit_s=10.0, memory_limit_gb=8.0, threads=1)
     planned = tasks_of(needs, "--experiments", limits)
-    tasks, climbing = (
-        each_once(found for need, found in planned.items() if need.climb is climb) for climb in (False, True)
-    )
-    missing, unended = missing_of(tasks, climbing, ledger.path)
+    missing, unended = missing_of(planned, ledger.path)
     tell_cost(missing, len(unended), jobs)
-    return [row for rows in make_runs(tasks, climbing, ledger, jobs).values() for row in rows]
+    return [row for rows in make_runs(planned, ledger, jobs).values() for row in rows]

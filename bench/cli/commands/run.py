@@ -1,20 +1,16 @@
 """``bench run``: every scheduler on every instance with every seed, each run in its own process."""
 
-from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from bench.cli.completion import complete_instance, instances_option, schedulers_option
 from bench.cli.experiment import names_experiments, take_experiment
-from bench.cli.files import make_folder, plan_file_name, write_plan
+from bench.cli.files import make_folder, plan_file_name
 from bench.cli.options import (
     DEFAULT_LEDGER,
-    INTERRUPTED,
     ErrorOption,
-    Format,
     FormatOption,
     HeadroomOption,
     JobsOption,
@@ -27,7 +23,7 @@ from bench.cli.options import (
     TruthOption,
     WorkLimitOption,
 )
-from bench.cli.running import run_with_progress, tell_failures, tell_loss
+from bench.cli.running import end_interrupted, run_with_progress, tell_failures, told_jobs
 from bench.cli.terminal import print_json, say
 from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run_tables import by_seeds, refuted_claims, row_json, run_tables
@@ -35,12 +31,11 @@ from bench.cli.views.tables import show
 from bench.doctor.solvers import refuse_wrong_answers
 from bench.evaluation import Trial
 from bench.ledger.gap import ledger_gaps
-from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from bench.planning import Limits, RunOrder, fitting_jobs, parse_seeds, plan_tasks
+from bench.planning import Limits, RunOrder, parse_seeds, plan_tasks
 from bench.selection import find_problems
 from bench.simulation.arrivals import parse_arrivals
-from bench.task import Task
+from instances.files import plan_from_json, plan_to_json, write_json
 
 EXAMPLES = (
     "bench run --instances smoke --schedulers igniter,ffd+",
@@ -53,13 +48,6 @@ EXAMPLES = (
     "bench run --instances 64gpu --cluster tcp://10.0.0.1:8786",
     "bench run --instances gpulet-1023 --schedulers sbp,elastic-partitioning,ideal   # a scenario set",
 )
-
-
-class OnOff(StrEnum):
-    """A switch."""
-
-    ON = "on"
-    OFF = "off"
 
 
 @names_experiments
@@ -103,8 +91,9 @@ def run(
     seeds: Annotated[str, typer.Option("--seeds", metavar="0,1,...", help="Seeds; one run each.")] = "0",
     jobs: JobsOption = None,
     simulate: Annotated[
-        OnOff, typer.Option("--simulate", help="Simulate every plan under random arrivals with the run's seed.")
-    ] = OnOff.ON,
+        Literal["on", "off"],
+        typer.Option("--simulate", help="Simulate every plan under random arrivals with the run's seed."),
+    ] = "on",
     arrivals: OwnArrivalsOption = None,
     check_holds: Annotated[
         bool,
@@ -118,8 +107,7 @@ def run(
     error: ErrorOption = 0.0,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     cluster: Annotated[
-        str | None,
-        typer.Option("--cluster", metavar="ADDRESS", help="Run on the Dask cluster at this address."),
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Run on the Dask cluster at this address.")
     ] = None,
     retry: RetryOption = False,
     plans: Annotated[
@@ -128,7 +116,7 @@ def run(
     each_seed: Annotated[
         bool, typer.Option("--each-seed", help="Show a line per seed instead of the spread over the seeds.")
     ] = False,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Run schedulers on instances and store the results in the ledger.
 
@@ -142,51 +130,38 @@ def run(
     limit, finds no plan or finds an infeasible plan has not failed.
     """
     refuse_wrong_answers()
-    simulated = simulate is OnOff.ON
-    under = parse_arrivals(arrivals or "poisson", "--arrivals") if simulated else None
+    under = parse_arrivals(arrivals or "poisson", "--arrivals") if simulate == "on" else None
     trial = Trial(headroom, truth, error, under, check_holds=check_holds)
     limits = Limits(time_limit, memory_limit, threads, work_limit)
     chosen_seeds = parse_seeds(seeds)
     chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
     found = find_problems([*(instances or ()), *(experiment or ())], "--instances")
-    own = simulated and arrivals is None
+    own = simulate == "on" and arrivals is None
     tasks, notes = plan_tasks(RunOrder(found, chosen, parameters or [], chosen_seeds, limits, trial, own))
     if plans is not None:
         make_folder(plans, "--plans")
     with Ledger(ledger_file, create=True) as ledger:
         for note in notes:
             say(note)
-        jobs, reduced = fitting_jobs(jobs, threads) if cluster is None else (1, "")
-        if reduced:
-            say(reduced)
+        jobs = told_jobs(jobs, threads) if cluster is None else 1
         rows, reused, interrupted = run_with_progress(tasks, ledger, jobs, cluster, retry)
         gaps = ledger_gaps(rows, ledger)
         notes = []
-        if form is not Format.JSON:
+        if form != "json":
             notes = [*better_plan_notes(rows, gaps, ledger), *answers(rows, gaps, ledger)]
-        if plans is not None:
-            _write_plans(rows, plans, tasks)
-    if form is Format.JSON:
+        instances_of = {task.key: task.instance for task in tasks}
+        for row in rows:
+            if plans is not None and row.plan is not None:
+                data = plan_to_json(plan_from_json(row.plan), instances_of[row.key])
+                write_json(plans / plan_file_name(row), data)
+    if form == "json":
         print_json([row_json(row, gaps) for row in rows])
     else:
         others = {} if each_seed else by_seeds(rows)
         lines = [row for row in rows if each_seed or row.key in others]
         show(*run_tables(lines, gaps, each_seed, others), *notes)
-    say(f"{_count(len(rows), 'run')}, {reused} already in the ledger ({ledger.path})")
+    say(f"{len(rows)} run{'s' * (len(rows) != 1)}, {reused} already in the ledger ({ledger.path})")
     if interrupted:
-        tell_loss(ledger)
-        say(f"interrupted: {len(rows)} of {len(tasks)} runs are in {ledger.path}; repeat the command for the rest")
-        raise typer.Exit(INTERRUPTED)
+        end_interrupted(ledger, f"{len(rows)} of {len(tasks)} runs")
     if tell_failures(rows, ledger) or refuted_claims(rows, gaps):
         raise typer.Exit(1)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
-def _write_plans(rows: Sequence["Row"], folder: Path, tasks: Sequence["Task"]) -> None:
-    by_key = {task.key: task.instance for task in tasks}
-    for row in rows:
-        if row.plan is not None:
-            write_plan(folder / plan_file_name(row), row, by_key[row.key])

@@ -59,16 +59,16 @@ def show_things(
         bool,
         typer.Option(
             "--best",
-            help="Only the best scheduler and the best heuristic of each instance: gap to the optimum, and whether the"
-            " plan holds under the simulated arrivals.",
+            help="Only the best scheduler and the best heuristic of each instance: gap to the best bound, and whether"
+            " the plan holds under the simulated arrivals.",
         ),
     ] = False,
     every_line: Annotated[bool, typer.Option("--all", help="Show lists in full, also on a terminal.")] = False,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Show the best results so far, one run in full, or an instance."""
     if best:
-        if plan or output is not None or form is not Format.TABLE:
+        if plan or output is not None or form != "table":
             raise InputError("--best", "shows a table of instances; omit --plan, --output and --format")
         _show_best(names or [], ledger_file, every_line)
     elif plan or output is not None:
@@ -93,8 +93,7 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
     else:
         found = _problems(name, ledger_file)
         if len(found) != 1 or isinstance(found[0], ScenarioSet):
-            what = "a scenario set" if found else "no instance"
-            what = f"{len(found)} instances" if len(found) > 1 else what
+            what = f"{len(found)} instances" if len(found) > 1 else "a scenario set" if found else "no instance"
             raise InputError("--output", f'"{name}" is {what}; expected one instance, or --plan and a run')
         data = instance_to_json(found[0])
     if output is None:
@@ -109,47 +108,39 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format, every_line
     found: list[dict[str, object]] = []
     for name in names:
         problems = _problems(name, ledger_file)
+        for problem in problems:
+            counted = {"scenarios": len(problem)} if isinstance(problem, ScenarioSet) else {}
+            if form == "json":
+                found.append(instance_to_json(base_of(problem)) | counted)
+                continue
+            if counted:
+                show(f"{counted['scenarios']:,} scenarios with different rates; the highest rates are:")
+            _show_instance(base_of(problem), every_line)
+            if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
+                with Ledger(ledger_file) as ledger:
+                    _show_leaderboard(ledger, form, every_line, problem.fingerprint)
         if problems:
-            for problem in problems:
-                count = len(problem) if isinstance(problem, ScenarioSet) else None
-                if form is Format.JSON:
-                    found.append(instance_to_json(base_of(problem)) | ({} if count is None else {"scenarios": count}))
-                    continue
-                if count is not None:
-                    show(f"{count:,} scenarios with different rates; the highest rates are:")
-                show_instance(base_of(problem), every_line)
-                if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
-                    with Ledger(ledger_file) as ledger:
-                        _show_leaderboard(ledger, form, every_line, problem.fingerprint)
             continue
         with Ledger(ledger_file) as ledger:
             row = ledger.row(name)
             gaps = ledger_gaps([row], ledger)
-            if form is Format.JSON:
+            if form == "json":
                 found.append(row_json(row, gaps))
             else:
                 show_run(row, gaps[row.key], ledger, every_line)
-    if form is Format.JSON:
+    if form == "json":
         print_json(found[0] if len(found) == 1 else found)
 
 
 def _problems(name: str, ledger_file: Path) -> list[Instance | ScenarioSet]:
-    """Return the instances or the scenario set called ``name``; an empty list if it can only be a run.
-
-    Raises
-    ------
-    InputError
-        If it is neither a known name, nor a file, nor the possible start of a run's key.
-    """
-    named = named_instances(name)
-    if named:
+    """Return the instances or the scenario set called ``name``; an empty list if it can only be a run."""
+    if named := named_instances(name):
         return [*named]
     if name in SCENARIO_SUITES:
         return [SCENARIO_SUITES[name].build()]
     if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
         with Ledger(ledger_file) as ledger:
-            stored = dict.fromkeys(row.instance_hash for row in ledger.rows(instance=name))
-            if stored:
+            if stored := dict.fromkeys(row.instance_hash for row in ledger.rows(instance=name)):
                 return [ledger.instance(fingerprint) for fingerprint in stored]
     if looks_like_file(name):
         return [read_instance(Path(name))]
@@ -173,14 +164,14 @@ def _show_best(names: Sequence[str], ledger_file: Path, every_line: bool) -> Non
 
 def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprint: str | None = None) -> None:
     """Show the best rows, or those of one instance if its ``fingerprint`` is given; show nothing if it has no rows."""
-    without = DETAILS if form is Format.TABLE else ()
+    without = DETAILS if form == "table" else ()
     rows = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint)
     keys = [row.key for row in leaders(rows)]
     if fingerprint is not None and not keys:
         return
     best = [row for key in keys for row in ledger.rows(key=key, without=without)]
     gaps = ledger_gaps(best, ledger)
-    if form is Format.JSON:
+    if form == "json":
         print_json([row_json(row, gaps) for row in best])
         return
     groups = by_seeds(rows)
@@ -205,7 +196,7 @@ def leaders(rows: Sequence[Row]) -> list[Row]:
     return sorted(best.values(), key=lambda row: (row.instance, row.instance_hash, *rank(row)))
 
 
-def show_instance(instance: Instance, every_line: bool = False) -> None:
+def _show_instance(instance: Instance, every_line: bool) -> None:
     """Show an instance with its workloads or jobs."""
     show(
         one_line(f"{instance.name}: {instance.objective} on {pool_in_words(instance)}"),

@@ -1,20 +1,26 @@
 """``bench simulate``: simulation of every request of a plan."""
 
-import csv
-import io
-import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from bench.cli.completion import complete_instance
-from bench.cli.files import refuse_input, write_text
-from bench.cli.options import INTERRUPTED, ErrorOption, Format, FormatOption, OwnArrivalsOption, TruthOption
+from bench.cli.completion import PlanInstance
+from bench.cli.files import refuse_input, write_csv
+from bench.cli.options import (
+    INTERRUPTED,
+    DropOption,
+    ErrorOption,
+    Format,
+    FormatOption,
+    OwnArrivalsOption,
+    PlanFile,
+    TruthOption,
+)
 from bench.cli.terminal import listed, one_line, print_json, say
-from bench.cli.views.tables import coloured, console_on, mark, show, table
+from bench.cli.views.bar import progress_bar
+from bench.cli.views.tables import coloured, mark, show, table
 from bench.formatting import holds_in_words, percent
 from bench.holding import SECONDS, SEEDS, Holding, holding
 from bench.plan_simulation import Interference, Result, Series, Served, Settings, Simulated, finished, simulation
@@ -34,15 +40,8 @@ EXAMPLES = (
 
 
 def simulate_plan(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
-    instance_name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="INSTANCE",
-            autocompletion=complete_instance,
-            help="Name or file. Default: the instance in the plan file.",
-        ),
-    ] = None,
+    plan_file: PlanFile,
+    instance_name: PlanInstance = None,
     arrivals: OwnArrivalsOption = None,
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="N", help="Simulated seconds that are measured.")
@@ -59,9 +58,7 @@ def simulate_plan(
             help="Slowdown by overlapping batches only, or by all gpulets of the GPU at all times.",
         ),
     ] = "dynamic",
-    drop: Annotated[
-        bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer meet their SLO.")
-    ] = True,
+    drop: DropOption = True,
     noise: Annotated[
         float, typer.Option("--noise", metavar="S", help="Standard deviation of a random factor on batch times.")
     ] = 0.0,
@@ -77,7 +74,7 @@ def simulate_plan(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 if a workload is late in this simulation.")
     ] = False,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Simulate every request of a plan and show latencies, goodput and SLO violations per workload.
 
@@ -87,9 +84,8 @@ def simulate_plan(
     refuse_input(series, [plan_file, instance_name, arrivals], "--series")
     given = (seconds, warmup, seed, interference, drop, noise, series)
     if check and given != (30.0, 5.0, 0, "dynamic", True, 0.0, None):
-        raise InputError(
-            "--check", "has its own durations, seeds and settings; omit the other options of the simulation"
-        )
+        problem = "has its own durations, seeds and settings; omit the other options of the simulation"
+        raise InputError("--check", problem)
     plan, instance = find_plan(plan_file, instance_name)
     if interference not in list(Interference):
         raise unknown_name("--interference", "kind of interference", interference, [str(kind) for kind in Interference])
@@ -98,24 +94,12 @@ def simulate_plan(
     if check:
         _check(plan, instance, process, reality, form)
         return
-    settings = Settings(
-        process,
-        seconds,
-        warmup,
-        seed,
-        Interference(interference),
-        drop,
-        noise,
-        by_second=series is not None,
-    )
-    try:
-        found = _finished(simulation(plan, instance, settings, reality))
-    except KeyboardInterrupt:
-        say("interrupted: the simulation is incomplete and discarded")
-        raise typer.Exit(INTERRUPTED) from None
+    kind, by_second = Interference(interference), series is not None
+    settings = Settings(process, seconds, warmup, seed, kind, drop, noise, by_second=by_second)
+    found = _finished(simulation(plan, instance, settings, reality), "simulation")
     if series is not None and found.series is not None:
-        write_text(series, _csv(found.series))
-    if form is Format.JSON:
+        write_csv(series, _lines(found.series))
+    if form == "json":
         head = {"instance": instance.name, "arrivals": settings.arrivals.label, "seed": seed}
         print_json(head | found.to_json())
     else:
@@ -126,12 +110,8 @@ def simulate_plan(
 
 def _check(plan: Plan, instance: Instance, arrivals: Arrivals, reality: Instance, form: Format) -> None:
     """Test whether the plan holds, and exit with code 1 if it does not."""
-    try:
-        found = _finished(holding(plan, instance, arrivals, reality))
-    except KeyboardInterrupt:
-        say("interrupted: the test is incomplete and discarded")
-        raise typer.Exit(INTERRUPTED) from None
-    if form is Format.JSON:
+    found = _finished(holding(plan, instance, arrivals, reality), "test")
+    if form == "json":
         print_json({"instance": instance.name, "arrivals": arrivals.label} | found.to_json())
     else:
         _show_check(instance, arrivals, found)
@@ -170,29 +150,19 @@ def _show_check(instance: Instance, arrivals: Arrivals, found: Holding) -> None:
     )
 
 
-def _finished(steps: Generator[float, None, Result]) -> Result:
-    """Run simulations to their end, with a progress bar on a terminal."""
-    columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("simulating", total=1.0)
-        return finished(steps, lambda part: bar.update(task, completed=part))
+def _finished(steps: Generator[float, None, Result], what: str) -> Result:
+    """Run simulations to their end, with a progress bar on a terminal; Ctrl-C ends the command."""
+    try:
+        with progress_bar("simulating") as update:
+            return finished(steps, lambda part: update(completed=part))
+    except KeyboardInterrupt:
+        say(f"interrupted: the {what} is incomplete and discarded")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) -> None:
-    columns = [
-        "workload",
-        ">SLO",
-        ">offered",
-        ">requests",
-        ">P50",
-        ">P90",
-        ">P99",
-        ">max",
-        ">goodput",
-        ">late",
-        ">dropped",
-        "",
-    ]
+    columns = ["workload", ">SLO", ">offered", ">requests", ">P50", ">P90", ">P99", ">max"]
+    columns += [">goodput", ">late", ">dropped", ""]
     cells = [_cells(one) for one in (*found.workloads, *found.applications)]
     worst = "-" if found.worst_p99 is None else f"{found.worst_p99:.2f} x its SLO"
     many = f"{found.violating} of {len(cells)}" if found.violating else "none"
@@ -238,12 +208,10 @@ def _cells(one: Served) -> list[object]:
     ]
 
 
-def _csv(series: Series) -> str:
-    sheet = io.StringIO()
-    lines = csv.writer(sheet, lineterminator="\n")
-    lines.writerow(["second", "workload", "arrived", "in_time", "late", "dropped"])
+def _lines(series: Series) -> Iterator[Sequence[object]]:
+    """Yield the lines of the CSV file."""
+    yield ["second", "workload", "arrived", "in_time", "late", "dropped"]
+    counts = (series.arrived, series.in_time, series.late, series.dropped)
     for second in range(len(series.arrived)):
         for w, workload in enumerate(series.workloads):
-            counts = (series.arrived, series.in_time, series.late, series.dropped)
-            lines.writerow([second, workload, *(int(count[second, w]) for count in counts)])
-    return sheet.getvalue()
+            yield [second, workload, *(int(count[second, w]) for count in counts)]

@@ -1,10 +1,8 @@
 """``bench stats``: statistics over the runs of a ledger."""
 
 import sys
-from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -18,8 +16,8 @@ from instances import InputError
 from instances.files import plan_from_json
 from reports.plan_difference import plan_difference
 from reports.statistics.ledger_summary import ledger_summary
-from reports.statistics.summary import Loss, Summary
-from reports.statistics.tables import StatsTable, latex, loss_lines, markdown, sentences, stats_json, stats_tables
+from reports.statistics.summary import Loss
+from reports.statistics.tables import latex, loss_lines, markdown, sentences, stats_json, stats_tables
 
 EXAMPLES = (
     "bench stats results/ledger.sqlite",
@@ -28,28 +26,16 @@ EXAMPLES = (
     "bench stats results/ledger.sqlite --format latex > table.tex",
 )
 
-
 _SPARE = ("gap to bound", "rank", "1.5x", "2x", "decision", "95 % interval")
-
-
-class StatsFormat(StrEnum):
-    """Output format of statistics."""
-
-    TABLE = "table"
-    LATEX = "latex"
-    MARKDOWN = "markdown"
-    JSON = "json"
 
 
 def stats(
     ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="SQLite file with the runs.")] = DEFAULT_LEDGER,
     instances: Annotated[
-        list[str] | None,
-        instances_option("Instances, suites or files. Default: all.", metavar="NAME|FILE[,...]"),
+        list[str] | None, instances_option("Instances, suites or files. Default: all.", metavar="NAME|FILE[,...]")
     ] = None,
     schedulers: Annotated[
-        str | None,
-        schedulers_option("Schedulers. Default: the largest complete table.", metavar="A,B,..."),
+        str | None, schedulers_option("Schedulers. Default: the largest complete table.", metavar="A,B,...")
     ] = None,
     reference: Annotated[
         str | None,
@@ -66,7 +52,9 @@ def stats(
             "--losses", metavar="N", min=0, help="Number of instances to list, those on which the reference loses most."
         ),
     ] = 3,
-    form: Annotated[StatsFormat, typer.Option("--format", help="Output format.")] = StatsFormat.TABLE,
+    form: Annotated[
+        Literal["table", "latex", "markdown", "json"], typer.Option("--format", help="Output format.")
+    ] = "table",
 ) -> None:
     """Compare schedulers that ran on the same instances.
 
@@ -77,29 +65,23 @@ def stats(
     """
     with Ledger(ledger_file) as ledger:
         names = [name for text in instances or () for name in names_in(text)]
-        named = [] if schedulers is None else [name.strip() for name in schedulers.split(",") if name.strip()]
-        found = ledger_summary(ledger, names, named, reference)
+        found = ledger_summary(ledger, names, names_in(schedulers or ""), reference)
         worst = [(loss, _difference(loss, ledger)) for loss in found.losses[:losses]]
-    if form is StatsFormat.JSON:
+    if form == "json":
         print_json(stats_json(found, worst))
         return
-    tables = stats_tables(found)
-    if form is StatsFormat.TABLE:
-        _show(found, tables, worst)
+    tables, lines = stats_tables(found), [*sentences(found), *loss_lines(found, worst)]
+    if form != "table":
+        emit(latex(tables, lines) if form == "latex" else markdown(tables, lines), sys.stdout)
         return
-    lines = [*sentences(found), *loss_lines(found, worst)]
-    emit(latex(tables, lines) if form is StatsFormat.LATEX else markdown(tables, lines), sys.stdout)
-
-
-def _show(found: Summary, tables: Sequence[StatsTable], worst: Sequence[tuple[Loss, list[str]]]) -> None:
     for each in tables:
         heads = [f"{'>' * (n > 0)}{head}" for n, head in enumerate(each.heads)]
         show(each.caption, Fitted(heads, each.lines, None, _SPARE), "")
-    show(*map(one_line, [*sentences(found), *loss_lines(found, worst)]))
+    show(*map(one_line, lines))
 
 
 def _difference(loss: Loss, ledger: Ledger) -> list[str]:
-    """Return the differences of a loss's plan from the best plan, or the reason why they cannot be compared."""
+    """Return the differences between the plan of a loss and the best plan, or why they cannot be compared."""
     own, best = ledger.row(loss.own.key), ledger.row(loss.best.key)
     if own.plan is None or best.plan is None:
         return [own.reason or f"no plan: {own.termination}"]

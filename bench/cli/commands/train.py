@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any, Protocol, Self, cast
+from typing import Annotated, Any, Protocol, cast
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -38,7 +38,6 @@ class Trainer(Protocol):
 
     def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, dict[str, float]], None]) -> None:
         """Train for ``instance`` and call ``tell`` with the number and the scalars of each episode."""
-        ...
 
 
 def train(
@@ -78,15 +77,15 @@ def train(
         overrides[field.strip()] = value.strip()
     instance = find_instance(suite, "--suite")
     kind: Any = found[name].load()
-    settings: Mapping[str, str] = {}
+    presets: Mapping[str, Mapping[str, str]] = getattr(kind, "presets", {})
     if preset is not None:
-        presets: Mapping[str, Mapping[str, str]] = getattr(kind, "presets", {})
         if preset not in presets:
             raise unknown_name("--preset", f"preset of {name}", preset, list(presets))
-        settings = presets[preset]
-    trainer = cast(Trainer, instantiate(kind, {**settings, **overrides}, name))
+        overrides = {**presets[preset], **overrides}
+    trainer = cast(Trainer, instantiate(kind, overrides, name))
     interrupted = False
-    with _TrainingProgress(getattr(trainer, "episodes", None)) as progress, _stopped_softly(progress):
+    progress = _TrainingProgress(getattr(trainer, "episodes", None))
+    with progress.bar, _stopped_softly(progress):
         try:
             trainer.train(instance, seed, output, progress.episode)
         except KeyboardInterrupt:
@@ -126,62 +125,34 @@ def _stopped_softly(progress: "_TrainingProgress") -> Iterator[None]:
 
 
 class _TrainingProgress:
-    """Progress of training: a bar with the latest scalars on a terminal, a line for each episode elsewhere.
-
-    Attributes
-    ----------
-    last
-        Number of the last episode that ended, 0 before the first.
-    stopping
-        Whether training stops after the current episode.
-    broken_off
-        Whether it stopped within an episode, so that no checkpoint has that episode.
-    """
+    """Progress of training: a bar with the latest scalars on a terminal, a line for each episode elsewhere."""
 
     def __init__(self, episodes: int | None) -> None:
-        self.last = 0
-        self.stopping = self.broken_off = False
+        self.last = 0  # number of the last episode that ended
+        self.stopping = False  # whether training stops after the current episode
+        self.broken_off = False  # whether it stopped within an episode, which no checkpoint then has
         self._began_s = time.monotonic()
         self._here = 0
         self._episodes = episodes
-        self._bar: Progress | None = None
-        if sys.stderr.isatty():
-            scalars = TextColumn("{task.fields[scalars]}")
-            columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn(), scalars)
-            self._bar = Progress(*columns, console=console_on(sys.stderr), transient=True)
-            self._task = self._bar.add_task("", total=episodes, scalars="")
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.stop()
+        columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn())
+        scalars = TextColumn("{task.fields[scalars]}")
+        off = not sys.stderr.isatty()
+        self.bar = Progress(*columns, scalars, console=console_on(sys.stderr), transient=True, disable=off)
+        self._task = self.bar.add_task("", total=episodes, scalars="")
 
     def episode(self, number: int, scalars: dict[str, float]) -> None:
-        """Report a finished episode.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If a Ctrl-C came during the episode.
-        """
+        """Report a finished episode, and raise ``KeyboardInterrupt`` if a Ctrl-C came during the episode."""
         self.last = number
         self._here += 1
         reward, late_pct, rps = (scalars[name] for name in ("reward", "late_pct", "throughput_rps"))
         text = f"reward {reward:.4g}, {late_pct:.3g} % late, {rps:,.0f} req/s"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=number, scalars=text)
-        else:
+        self.bar.update(self._task, completed=number, scalars=text)
+        if self.bar.disable:
             say(f"[{number}{'' if self._episodes is None else f'/{self._episodes}'}] {text}{self._left(number)}")
         if self.stopping:
             raise KeyboardInterrupt
 
     def _left(self, number: int) -> str:
-        """Return the expected time of the remaining episodes as text."""
         if self._episodes is None or number >= self._episodes:
             return ""
         left_s = (time.monotonic() - self._began_s) / self._here * (self._episodes - number)

@@ -1,17 +1,17 @@
 """``bench verify``: verdict of the judge on a plan file."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bench.cli.completion import complete_instance
-from bench.cli.options import Format, FormatOption
+from bench.cli.completion import PlanInstance
+from bench.cli.options import FormatOption, PlanFile
 from bench.cli.terminal import one_line, print_json
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import mark, show
 from bench.formatting import worth
-from bench.judging.judge import Verdict, judge
+from bench.judging.judge import judge
+from bench.judging.verdict import Verdict
 from bench.selection import find_plan
 from instances import Instance, Plan
 
@@ -23,17 +23,10 @@ EXAMPLES = (
 
 
 def verify(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
-    instance_name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="INSTANCE",
-            autocompletion=complete_instance,
-            help="Name or file. Default: the instance in the plan file.",
-        ),
-    ] = None,
+    plan_file: PlanFile,
+    instance_name: PlanInstance = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the plan is infeasible.")] = False,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Judge a plan and show its feasibility, its objective value and the constraints that it violates.
 
@@ -41,7 +34,7 @@ def verify(
     """
     plan, instance = find_plan(plan_file, instance_name)
     verdict = judge(plan, instance)
-    if form is Format.JSON:
+    if form == "json":
         head = {"instance": instance.name, "objective": str(instance.objective), "plan_class": str(plan.plan_class)}
         print_json(head | verdict.to_json())
     else:

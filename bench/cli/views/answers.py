@@ -9,6 +9,7 @@ from bench.formatting import beaten_by
 from bench.ledger.better_plans import ledger_better_plans
 from bench.ledger.bound_scope import claim_in_words, scope_in_words
 from bench.ledger.gap import CertifiedBound, Gap
+from bench.ledger.refutation import by_instance
 from bench.ledger.row import JsonObject, Row
 from bench.ledger.store import Ledger
 from instances import InputError
@@ -54,12 +55,9 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
 
 def undiscriminating(rows: Sequence[Row]) -> list[str]:
     """Return a sentence on instances on which ``random`` has a plan as good as the best of several schedulers."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        if row.feasible and row.value is not None and row.truth is None and row.scenarios is None:
-            groups.setdefault(row.instance_hash, []).append(row)
+    able = [row for row in rows if row.feasible and row.value is not None and row.truth is None]
     found = []
-    for group in groups.values():
+    for group in by_instance(row for row in able if row.scenarios is None).values():
         values = [row.value or 0.0 for row in group]
         best = min(values) if group[0].objective == "cost" else max(values)
         others = {row.scheduler for row in group} - {"random"}
@@ -70,7 +68,7 @@ def undiscriminating(rows: Sequence[Row]) -> list[str]:
 
 
 def _on_one_type(gpus: int, bound: CertifiedBound | None, price: float) -> str:
-    """Return the number of GPUs of a plan, the least number that is not excluded, and the largest that is."""
+    """Return the GPUs of a plan, the least number that may be enough, and the largest that is proven too few."""
     if gpus == 1:
         return "1 GPU; no plan takes fewer"
     if bound is None:
@@ -82,7 +80,7 @@ def _on_one_type(gpus: int, bound: CertifiedBound | None, price: float) -> str:
 
 
 def _on_several(plan: JsonObject | None, row: Row, bound: CertifiedBound | None) -> str:
-    """Return the GPUs of a plan by type, their price, and the price below which no plan exists."""
+    """Return the GPUs of a plan by type, their price, and the price below which a plan is proven impossible."""
     used = Counter(gpu["type"] for gpu in (plan or {"gpus": []})["gpus"] if gpu["gpulets"])
     gpus = " + ".join(f"{number} {name}" for name, number in used.items())
     # Rounded down to cents, so that no more is claimed than is proven.

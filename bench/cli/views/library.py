@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TextIO
 
 from bench.cli.options import Format
 from bench.cli.terminal import print_json
@@ -22,7 +21,7 @@ def opened(folder: Path | None, *, written: bool = False) -> Library:
     Raises
     ------
     InputError
-        If there is none, or it is to be written and cannot be.
+        If the folder has no library, or is to be ``written`` and cannot be.
     """
     library = LIBRARY if folder is None else Library(folder)
     if not (library.folder / "index.json").is_file():
@@ -32,7 +31,7 @@ def opened(folder: Path | None, *, written: bool = False) -> Library:
     return library
 
 
-def show_lines(lines: Sequence[LibraryLine], stream: TextIO) -> None:
+def show_lines(lines: Sequence[LibraryLine]) -> None:
     """Print a table of entries."""
     closed = sum(line.closed for line in lines)
     columns = ["name", "objective", ">size", "GPUs", ">best", ">bound", ">gap", "found by", "bound by", "proven"]
@@ -51,19 +50,19 @@ def show_lines(lines: Sequence[LibraryLine], stream: TextIO) -> None:
         ]
         for line in lines
     ]
-    show(Fitted(columns, rows, None, ("GPUs", "objective", "bound by", "found by", "bound")), stream=stream)
+    show(Fitted(columns, rows, None, ("GPUs", "objective", "bound by", "found by", "bound")))
     show(f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open")
 
 
 def show_entry(entry: LibraryEntry, form: Format) -> None:
     """Print one entry."""
     line = entry.summary()
-    if form is Format.JSON:
-        plan = None if entry.plan is None else plan_to_json(entry.plan)
+    if form == "json":
         credited = {
-            "plan_credit": None if entry.plan_credit is None else asdict(entry.plan_credit),
-            "proof_credit": None if entry.proof_credit is None else asdict(entry.proof_credit),
+            "plan_credit": entry.plan_credit and asdict(entry.plan_credit),
+            "proof_credit": entry.proof_credit and asdict(entry.proof_credit),
         }
+        plan = entry.plan and plan_to_json(entry.plan)
         print_json(asdict(line) | credited | {"claim": entry.claim, "plan": plan})
         return
     instance = entry.instance

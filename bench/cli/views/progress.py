@@ -1,4 +1,4 @@
-"""Progress of tasks: plain lines, one per finished run, or a live table on a terminal."""
+"""Progress of runs: a line for each finished run, and a live table on a terminal."""
 
 import sys
 import time
@@ -31,23 +31,13 @@ _TELL_EVERY_S = 10.0
 
 @dataclass
 class _SetUnderWay:
-    """Progress of a scenario set.
+    """Progress of a scenario set: its scenarios; those decided at its first message, and now; times of messages."""
 
-    Attributes
-    ----------
-    first, since
-        Number of decided scenarios after the first judged chunk, and its time.
-    told_at
-        Time of the last message.
-    decided, count
-        Number of decided scenarios, and of all scenarios.
-    """
-
+    count: int
     first: int
+    decided: int
     since: float
     told_at: float
-    decided: int = 0
-    count: int = 0
 
     def left_s(self) -> float | None:
         """Estimate the remaining seconds; ``None`` before the second chunk."""
@@ -59,7 +49,7 @@ class _SetUnderWay:
 
 
 class Progress(Listener):
-    """Counter of runs that prints a line for each on standard error.
+    """Progress of runs, with a line for each finished one on standard error.
 
     Attributes
     ----------
@@ -83,15 +73,17 @@ class Progress(Listener):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave; plain lines need no cleanup."""
+        """Leave without a cleanup."""
 
     def advanced(self, task: Task, decided: int) -> None:
         """Note the progress of a scenario set, and print it every ``_TELL_EVERY_S`` seconds."""
         assert task.scenarios is not None
-        under_way = self._sets.setdefault(task.key, _SetUnderWay(decided, time.monotonic(), time.monotonic()))
-        under_way.decided, under_way.count = decided, len(task.scenarios)
-        if time.monotonic() - under_way.told_at >= _TELL_EVERY_S and decided < under_way.count:
-            under_way.told_at = time.monotonic()
+        now = time.monotonic()
+        new = _SetUnderWay(len(task.scenarios), decided, decided, since=now, told_at=now)
+        under_way = self._sets.setdefault(task.key, new)
+        under_way.decided = decided
+        if now - under_way.told_at >= _TELL_EVERY_S and decided < under_way.count:
+            under_way.told_at = now
             name = self._names[task.key]
             self.tell(one_line(f"{task.instance.name}, {name}: {under_way.in_words()}{self._eta_in_words()}"))
 
@@ -126,18 +118,14 @@ class Progress(Listener):
         self._left.pop(task.key, None)
 
     def eta_s(self) -> float | None:
-        """Estimate the remaining seconds from the finished runs, by scheduler where it has finished runs."""
+        """Estimate the remaining seconds from the finished runs of the same scheduler, otherwise of all schedulers."""
         means = {scheduler: fsum(times) / len(times) for scheduler, times in self._wall_s.items()}
-        sets = {key: s for key in self._left if (s := self._set_left_s(key)) is not None}
+        sets = {key: s for key in self._left if key in self._sets and (s := self._sets[key].left_s()) is not None}
         if not means and not sets:
             return None
         typical = fsum([*means.values(), *sets.values()]) / (len(means) + len(sets))
         left = [sets.get(key, means.get(task.scheduler, typical)) for key, task in self._left.items()]
         return max(fsum(left) / self._jobs, max(left, default=0.0))
-
-    def _set_left_s(self, key: str) -> float | None:
-        under_way = self._sets.get(key)
-        return None if under_way is None else under_way.left_s()
 
     def _eta_in_words(self) -> str:
         eta_s = self.eta_s()
@@ -150,10 +138,8 @@ def headline(row: Row, scheduler: str) -> str:
     """Return a run and its result on one line; ``scheduler`` is the name to show."""
     parts = [f"{result(row)}: {row.reason}" if row.reason and row.value is None else result(row)]
     if row.scenarios is not None:
-        parts = [
-            f"{row.termination}: {row.reason}" if row.reason else str(row.termination),
-            *set_in_words(row.scenarios),
-        ]
+        ended = f"{row.termination}: {row.reason}" if row.reason else str(row.termination)
+        parts = [ended, *set_in_words(row.scenarios)]
     elif row.value is not None:
         parts.append(worth(row.value, objective_of(row)))
     if row.gpus_used is not None:
@@ -240,9 +226,8 @@ class LiveTable(Progress):
         done, total = len(self.rows) - self.reused, self._total - self.reused
         head = Table.grid(padding=(0, 1))
         elapsed = clock(time.monotonic() - self._begin)
-        head.add_row(
-            ProgressBar(max(1, total), done, width=_BAR_WIDTH), f"{done}/{total} runs, {elapsed}{self._eta_in_words()}"
-        )
+        bar = ProgressBar(max(1, total), done, width=_BAR_WIDTH)
+        head.add_row(bar, f"{done}/{total} runs, {elapsed}{self._eta_in_words()}")
         runs = Table.grid(padding=(0, 2))
         for run in tuple(self._running.values()):
             under_way = self._sets.get(run.task.key)

@@ -46,8 +46,8 @@ _BESIDE_THE_BAR = 65
 def plan_picture(plan: Plan, instance: Instance) -> Table:
     """Return a picture of ``plan`` in which bars are shares of the GPU, in the order of the plan.
 
-    Under ``colocation`` all bars begin at the left, since every job can use the whole GPU. Of a larger plan, the first
-    ``_GPUS_SHOWN`` GPUs are shown, and the number of the others.
+    Under ``colocation`` all bars begin at the left, since every job can use the whole GPU. A large plan is cut after
+    ``_GPUS_SHOWN`` GPUs, with the number of the others.
     """
     gpus = [list(_gpulets(position, gpu, instance)) for position, gpu in enumerate(plan.gpus[:_GPUS_SHOWN])]
     widths = [max((len(cells[column]) for lines in gpus for _, cells in lines), default=0) for column in range(8)]
@@ -112,13 +112,10 @@ def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> No
     show(table(["run", short(row)], facts), *([ON_PAPER_MEANS] if row.feasible and holding(row) is False else []), "")
     if row.trajectory:
         show(table([">after", ">value", "feasible", ">bound"], _trajectory(row, _instance(row, ledger))), "")
-    if row.violation_details:
-        show(
-            "violations",
-            *(f"  {mark(False)} {one_line(v['kind'])}: {one_line(v['message'])}" for v in row.violation_details),
-        )
-        if row.violations is not None and row.violations > len(row.violation_details):
-            show(f"  and {row.violations - len(row.violation_details)} more")
+    if details := row.violation_details:
+        show("violations", *(f"  {mark(False)} {one_line(v['kind'])}: {one_line(v['message'])}" for v in details))
+        if row.violations is not None and row.violations > len(details):
+            show(f"  and {row.violations - len(details)} more")
         show("")
     if row.log_tail:
         show("end of the output", *(f"  {line}" for line in many_lines(row.log_tail).split("\n")), "")
@@ -196,7 +193,7 @@ def _pairs(value: object) -> str:
 
 
 def _instance(row: Row, ledger: Ledger) -> Instance | None:
-    """Return the instance of a row; ``None`` for a scenario set, and if the catalogue has changed since."""
+    """Return the instance of a row, or ``None`` for a scenario set and after a change of the catalogue."""
     try:
         return ledger.instance(row.instance_hash)
     except InputError:

@@ -28,6 +28,7 @@ from bench.formatting import (
     worth,
 )
 from bench.ledger.gap import Gap
+from bench.ledger.refutation import by_instance
 from bench.ledger.row import JsonObject, Row
 
 SPARE = ("not in time", "bound", "GPUs", "status", "over capacity", "decision", "tried", "seeds", "judged")
@@ -42,13 +43,13 @@ def run_tables(
     Parameters
     ----------
     rows
-        Rows, one for each line; with ``others``, the best of its seeds.
+        Rows, one for each line; with ``others``, the best run of the seeds.
     gaps
         Gaps by key, also of ``others``.
     seeds
         Whether to show a column with the seed.
     others
-        By key of a row, the runs of all seeds, whose spread its line shows.
+        Runs of all seeds by the key of a row, whose line shows their spread.
     """
     singles = [row for row in rows if row.scenarios is None]
     sets = [row for row in rows if row.scenarios is not None]
@@ -62,11 +63,14 @@ def run_tables(
     legend = [HOLDS_MEANS, ON_PAPER_MEANS] if any(row.feasible and holding(row) is False for row in singles) else []
     if any(row.sim_violation_rate is not None for row in singles):
         legend.append(NOT_IN_TIME_MEANS)
-    return [*tables, *legend, *_why_unchecked(singles), *_why_no_plan(singles), *refuted_claims(rows, gaps)]
+    unchecked = [
+        one_line(f"{row.instance}, {row.scheduler}: {row.reason}") for row in singles if UNCHECKED in row.reason
+    ]
+    return [*tables, *legend, *unchecked, *_why_no_plan(singles), *refuted_claims(rows, gaps)]
 
 
 def by_seeds(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the latest runs of all seeds by the key of the best of them, for runs that differ in their seed alone."""
+    """Group runs that differ only in their seed; return the latest run of each seed by the key of the group's best."""
     groups: dict[tuple[object, ...], dict[int, Row]] = {}
     for row in rows:
         limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
@@ -92,9 +96,7 @@ def _run_table(
 ) -> Fitted:
     """Return a table of runs grouped by instance, with a column of seeds if ``seeds`` is true.
 
-    If a scheduler runs with several parameters, they are part of its name: ``colgen[plan_class=split]``.
-
-    If a run has the objective ``colocation``, a column shows its third score: the time over capacity.
+    Names include parameters in which runs of a scheduler differ, such as ``colgen[plan_class=split]``.
     """
     groups = [others.get(row.key, [row]) for row in rows]
     several = any(len(group) > 1 for group in groups)
@@ -102,24 +104,9 @@ def _run_table(
     simulated = any(row.sim_violation_rate is not None for row in rows)
     tried = [_tried(row) for row in rows]
     differently = len(set(tried)) > 1
-    columns = [
-        "instance",
-        "scheduler",
-        *([">seed"] if seeds else []),
-        *([">seeds"] if several else []),
-        *(["tried"] if differently else []),
-        "status",
-        ">value",
-        ">GPUs",
-        *([">over capacity"] if scored else []),
-        ">bound",
-        ">gap",
-        ">decision",
-        ">judged",
-        *([">not in time"] if simulated else []),
-        "=holds",
-        "=run",
-    ]
+    columns = ["instance", "scheduler", *[">seed"] * seeds, *[">seeds"] * several, *["tried"] * differently]
+    columns += ["status", ">value", ">GPUs", *[">over capacity"] * scored, ">bound", ">gap", ">decision", ">judged"]
+    columns += [*[">not in time"] * simulated, "=holds", "=run"]
     names = labels(rows)
     cells = [
         [
@@ -146,7 +133,7 @@ def _run_table(
 
 
 def spread(values: Sequence[float | None], as_text: Callable[[float | None], str]) -> str:
-    """Return the least and the largest value, once if they read alike; a dash stands for runs without a value."""
+    """Return the least and the largest value as text, or one if both read alike; a dash marks runs without a value."""
     known = [value for value in values if value is not None]
     if not known:
         return as_text(None)
@@ -173,7 +160,7 @@ def _worst(group: Sequence[Row]) -> tuple[Row, bool | None, int | None]:
 
 
 def _held(group: Sequence[Row]) -> Text:
-    """Return whether the plans of all seeds hold, or how many of them are late; plans may break constraints, too."""
+    """Return whether the plans of all seeds hold, how many are late, or how many constraints the worst one breaks."""
     if broken := max((row.violations or 0 for row in group if row.feasible is False), default=0):
         return coloured(f"no, breaks {broken}", False)
     texts, found = {holds(row) for row in group}, [holding(row) for row in group]
@@ -195,12 +182,8 @@ def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mappi
         Gaps, and arrivals of the simulations, by key.
     """
     proving = {row.scheduler for row in leaders if row.bound is not None}
-    by_instance: dict[str, list[Row]] = {}
-    for row in leaders:
-        if row.feasible and row.scenarios is None:
-            by_instance.setdefault(row.instance_hash, []).append(row)
     chosen = []
-    for rows in by_instance.values():
+    for rows in by_instance(row for row in leaders if row.feasible and row.scenarios is None).values():
         heuristic = next((row for row in rows if row.scheduler not in proving), None)
         chosen.append(("best" if heuristic is not rows[0] else "best, a heuristic", rows[0]))
         if heuristic is not None and heuristic is not rows[0]:
@@ -232,7 +215,7 @@ def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mappi
 
 
 def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Text:
-    """Return the judge's verdict on a plan of a run: green only if the plan is known to hold."""
+    """Return the judge's verdict on a plan of a run; it is green only if the plan is known to hold."""
     if feasible is None:
         return Text("-")
     kept = holding(row)
@@ -247,13 +230,8 @@ def _tried(row: Row) -> str:
     return ", ".join(filter(None, (headroom, f"really {row.truth}" if row.truth else ""))) or "as planned"
 
 
-def _why_unchecked(rows: Sequence["Row"]) -> list[str]:
-    """Return a line for every run whose plan should have been tested and was not."""
-    return [one_line(f"{row.instance}, {row.scheduler}: {row.reason}") for row in rows if UNCHECKED in row.reason]
-
-
-def _why_no_plan(rows: Sequence["Row"]) -> list[str]:
-    """Return a line for every reason why runs have no plan; failed runs are reported elsewhere."""
+def _why_no_plan(rows: Sequence[Row]) -> list[str]:
+    """Return a line for every reason why runs that did not fail have no plan."""
     instances: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.value is None and row.reason and not row.failed and row.termination != "skipped":
@@ -264,14 +242,14 @@ def _why_no_plan(rows: Sequence["Row"]) -> list[str]:
     ]
 
 
-def _set_table(rows: Sequence["Row"], seeds: bool) -> Fitted:
+def _set_table(rows: Sequence[Row], seeds: bool) -> Fitted:
     columns = ["scenario set", "scheduler", "parameters", *([">seed"] if seeds else []), "ended"]
     columns += [">scenarios", ">schedulable", ">judged", ">decisions", ">median", ">longest", "=run"]
     cells = [
         [
             row.instance,
             row.scheduler,
-            parameters_in_words(row),
+            _parameters(row),
             *([row.seed] if seeds else []),
             str(row.termination),
             *_counts(row, row.scenarios or {}),
@@ -284,13 +262,11 @@ def _set_table(rows: Sequence["Row"], seeds: bool) -> Fitted:
 
 def set_in_words(found: JsonObject) -> list[str]:
     """Return the counts of a scenario set as text."""
-    return [
-        f"{found['accepted']:,} of {found['decided']:,} schedulable",
-        f"{found['served']:,} of these keep their SLOs",
-    ]
+    schedulable = f"{found['accepted']:,} of {found['decided']:,} schedulable"
+    return [schedulable, f"{found['served']:,} of these keep their SLOs"]
 
 
-def parameters_in_words(row: Row) -> str:
+def _parameters(row: Row) -> str:
     """Return the parameters of all schedulers of a run: ``variant=atc22, interference=false``."""
     values = {name: value for each in row.parameters.values() for name, value in each.items()}
     return ", ".join(f"{name}={in_words(value)}" for name, value in values.items())
@@ -310,7 +286,7 @@ def _counts(row: Row, found: JsonObject) -> list[str]:
 
 
 def bound_cell(row: Row, gap: Gap) -> str:
-    """Return a row's bound as text, on cost as the next sum of GPU prices; ``(model)`` marks an uncertified one."""
+    """Return a row's bound as text, for ``cost`` rounded up to a sum of GPU prices; ``(model)``: not certified."""
     if gap.bound is None or gap.refuted is not None:
         return "-" if row.bound is None else "refuted"
     minimised = row.objective == "cost"
@@ -319,7 +295,7 @@ def bound_cell(row: Row, gap: Gap) -> str:
     return f"{signs[0] if minimised else signs[1]} {worth(gap.bound, objective_of(row)).split()[0]}{model}"
 
 
-def row_json(row: Row, gaps: Mapping[str, "Gap"]) -> dict[str, object]:
+def row_json(row: Row, gaps: Mapping[str, Gap]) -> dict[str, object]:
     """Return a row as JSON data, with its gaps."""
     gap = gaps[row.key]
     refuted = None if gap.refuted is None else str(gap.refuted)

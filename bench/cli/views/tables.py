@@ -50,19 +50,18 @@ class Fitted:
 
         If it is too wide without them, too, the first column becomes a line above each group.
         """
-        left, omitted = list(range(len(self.columns))), list[str]()
-        made = table(self.columns, self.rows, self.groups)
+        columns, rows, omitted = list(self.columns), list(self.rows), list[str]()
+        made = table(columns, rows, self.groups)
         for name in self.spare:
             if _least_width(made) <= console.width:
                 return made, omitted
-            at = next((at for at in left if self.columns[at].lstrip(_MARKS) == name), None)
+            at = next((at for at, column in enumerate(columns) if column.lstrip(_MARKS) == name), None)
             if at is not None:
                 omitted.append(name)
-                left.remove(at)
-                rows = [[row[at] for at in left] for row in self.rows]
-                made = table([self.columns[at] for at in left], rows, self.groups)
+                del columns[at]
+                rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+                made = table(columns, rows, self.groups)
         if _least_width(made) > console.width:
-            columns, rows = [self.columns[at] for at in left], [[row[at] for at in left] for row in self.rows]
             made = table(columns, rows, least_width=_NARROW) if self.groups is None else self._headed(columns, rows)
         return made, omitted
 
@@ -99,7 +98,7 @@ def table(
     groups
         Group of each row; a blank line separates groups.
     least_width
-        Width down to which a text column may be folded.
+        Least width to which a text column may be folded.
     """
     cells = [[cell(value) for value in row] for row in rows]
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
@@ -176,7 +175,7 @@ def _rendered(thing: RenderableType | Fitted, stream: TextIO) -> str:
 
 
 def _least_width(made: RenderableType) -> int:
-    """Return the width down to which a table keeps unfoldable columns whole and the others at their least width."""
+    """Return the width that a table needs for whole unfoldable columns and the least widths of the others."""
     if not isinstance(made, Table):
         return 0
     return sum((column.min_width or 1) + 2 for column in made.columns) - 1

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bench.replay.light_profile.journal import Journal, Reading
-from bench.replay.light_profile.points import CHAINED, Grid, Tenant
+from bench.replay.light_profile.journal import Journal, Reading, Traffic
+from bench.replay.light_profile.points import Grid, Tenant
+from bench.replay.nets import CHAINED
 from instances.arrays import Floats
-from instances.measurements import Configuration
 
-Demands = dict[Configuration, tuple[float, float | None]]
-"""L2 and DRAM utilisation of a model alone, in percent; ``None`` marks an unknown DRAM utilisation."""
+Demands = dict[Tenant, tuple[float, float | None]]
+"""L2 and DRAM utilisation of a tenant that runs alone, in percent; ``None`` marks an unknown DRAM utilisation."""
 
 NCU = "ncu"
 
@@ -26,7 +26,7 @@ PATIENCE_S = 300.0
 """Time limit of Nsight Compute for one batch."""
 
 MOST_PCT = 100.0
-"""Demand of the model that slows others most if demands come from slowdowns, which leave the unit free."""
+"""Demand of the model that slows others most, if demands are inferred from slowdowns, which do not set their unit."""
 
 
 def demands(journal: Journal, grid: Grid, models: Sequence[str]) -> tuple[Demands, str]:
@@ -47,7 +47,7 @@ def demands(journal: Journal, grid: Grid, models: Sequence[str]) -> tuple[Demand
 
 
 def _counted(journal: Journal, alone: dict[Tenant, float]) -> Demands:
-    """Return utilisations from the traffic of the counted batches; the traffic of others is interpolated linearly."""
+    """Return utilisations from the traffic of the counted batches, between which it is interpolated linearly."""
     traffic: dict[str, dict[int, tuple[float, float]]] = {}
     for (model, batch), counts in journal.traffic.items():
         if counts is not None:
@@ -60,7 +60,7 @@ def _counted(journal: Journal, alone: dict[Tenant, float]) -> Demands:
                 float(np.interp(tenant.batch, batches, [traffic[tenant.model][b][kind] for b in batches])) / gpu_ms
                 for kind in (0, 1)
             )
-            found[_configuration(tenant)] = l2, dram
+            found[tenant] = l2, dram
     return found
 
 
@@ -85,7 +85,7 @@ def _from_slowdowns(
     for tenant, reading in alone.items():
         at = tenants[models.index(tenant.model)]
         traffic = pressure[models.index(tenant.model)] * alone[at].times[0].gpu_ms * tenant.batch / at.batch
-        found[_configuration(tenant)] = float(traffic / reading.times[0].gpu_ms), None
+        found[tenant] = float(traffic / reading.times[0].gpu_ms), None
     return found
 
 
@@ -95,13 +95,13 @@ def _work(reading: Reading, side: int) -> float:
 
 
 def _delay_ms(journal: Journal, grid: Grid, model: str) -> float:
-    """Return the extra wait of a kernel with one other resident, times the frequency."""
+    """Return the extra wait of a kernel beside one other tenant, times the frequency."""
     alone, beside = (_work(journal.readings[grid.waiting(model, n)], -1) for n in (1, 2))
     return (beside - alone) / CHAINED
 
 
 def rank_one_pressure(growth: Floats) -> Floats:
-    """Return the pressure of each model on others, if growth is one model's sensitivity times the other's pressure.
+    """Return the pressure of each model on others, if growth is the product of a sensitivity and a pressure.
 
     Parameters
     ----------
@@ -111,8 +111,8 @@ def rank_one_pressure(growth: Floats) -> Floats:
     Returns
     -------
     pressure
-        Shape (models,), above 0, scaled to a largest value of ``MOST_PCT``: the leading right singular vector, which
-        is the best fit.
+        Shape (models,), above 0, scaled to a largest value of ``MOST_PCT``. It is the leading right singular vector,
+        the best fit of rank one.
     """
     _, _, rows = np.linalg.svd(np.maximum(growth, 0.0))
     pressure = np.abs(rows[0])
@@ -120,14 +120,8 @@ def rank_one_pressure(growth: Floats) -> Floats:
     return MOST_PCT * np.maximum(pressure / pressure.max(), 0.01)
 
 
-def _configuration(tenant: Tenant) -> Configuration:
-    return Configuration(tenant.model, tenant.batch, tenant.share_pct)
-
-
-def counted_traffic(
-    model: str, batch: int, half: bool, environment: Mapping[str, str], patience_s: float = PATIENCE_S
-) -> tuple[float, float] | None:
-    """Return L2 and DRAM utilisation of a batch on the whole GPU, each times its duration, in percent ms.
+def counted_traffic(model: str, batch: int, half: bool, environment: Mapping[str, str]) -> Traffic:
+    """Return the traffic of a batch on the whole GPU.
 
     The result is ``None`` if Nsight Compute is missing or the driver does not permit counting.
     """
@@ -140,7 +134,7 @@ def counted_traffic(
             [*command, sys.executable, "-c", program],
             capture_output=True,
             text=True,
-            timeout=patience_s,
+            timeout=PATIENCE_S,
             env=dict(environment),
             check=True,
         )
@@ -149,8 +143,8 @@ def counted_traffic(
     return traffic_of(done.stdout)
 
 
-def traffic_of(printed: str) -> tuple[float, float] | None:
-    """Return the sums over all kernels in what Nsight Compute printed; ``None`` if there are none."""
+def traffic_of(printed: str) -> Traffic:
+    """Return the traffic of all kernels in the output of Nsight Compute, or ``None`` if it has no kernels."""
     lines = printed.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     kernels: dict[str, dict[str, float]] = {}

@@ -23,18 +23,14 @@ class Device:
     ----------
     kind
         ``cuda`` or ``cpu``; figures of a CPU say nothing about a GPU.
-    name
-        Product name.
     software
         Versions of driver and PyTorch.
     partition
         Mechanism that limits a model to its share: ``mps``, ``green`` (contexts) or ``threads`` (of a CPU).
     half, graphs
-        Half precision; launch of a batch as one CUDA graph instead of kernel by kernel.
+        Whether models run in half precision; whether a batch is launched as one CUDA graph instead of kernel by kernel.
     share_units
         Size of the whole device: pairs of multiprocessors, as in the catalogue, or hardware threads of a CPU.
-    memory_mib
-        Memory of the device.
     pcie_bytes_per_ms
         Bandwidth of a large copy from pinned memory.
     idle_power_w, max_power_w
@@ -55,13 +51,13 @@ class Device:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Properties that all measurements of one folder share."""
+        """Properties that all measurements in a folder must share."""
         return self.kind, self.name, self.software, self.partition, self.half, self.graphs
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Facts of a model that do not depend on other tenants: kernels of a batch, and bytes of a request."""
+    """Facts of a model that do not depend on other tenants: kernels per batch, and bytes per request."""
 
     kernels: int
     input_bytes: int
@@ -74,14 +70,12 @@ class Times:
 
     Attributes
     ----------
-    upload_ms, gpu_ms, feedback_ms
-        Mean time of each part.
     std_ms
-        Standard deviation of the sum of the parts.
+        Standard deviation of the sum of the three parts.
     batches
-        Number of batches in the means; they start during the measurement.
+        Number of batches in the means.
     memory_mib
-        Device memory of the tenant's process.
+        Device memory of the tenant: that of its process, divided by the number of tenants in it.
     """
 
     upload_ms: float
@@ -107,40 +101,34 @@ class Reading:
 
 
 class Rig(Protocol):
-    """Device on which models are timed that run together; it raises ``ChildError`` if a measurement fails."""
+    """Device on which co-located models are timed; a measurement that fails raises ``ChildError``."""
 
     @property
     def device(self) -> Device:
         """Measured device."""
-        ...
 
     def facts(self, model: str) -> ModelFacts:
-        """Return the facts of a model that do not depend on other tenants."""
-        ...
+        """Return the facts of a model."""
 
-    def traffic(self, model: str, batch: int) -> tuple[float, float] | None:
-        """Return L2 and DRAM utilisation of a batch, each times its duration, in percent ms, or ``None``."""
-        ...
+    def traffic(self, model: str, batch: int) -> Traffic:
+        """Return the memory traffic of a batch."""
 
     def measure(self, point: Point, seconds: float) -> Reading:
-        """Run all tenants of a point for some time and return their times."""
-        ...
+        """Run all tenants of a point for at least ``seconds`` and return their times."""
 
 
 class Journal:
-    """The measurements of one device, one line of JSON each.
+    """The measurements of one device in a file with one line of JSON each.
 
     Parameters
     ----------
     folder
-        Folder of the journal; earlier runs may have written one.
-    device
-        The measured device.
+        Folder of the file; a file of an earlier run is continued.
 
     Attributes
     ----------
     facts, traffic, readings
-        By model, by model and batch, by point.
+        Facts by model, traffic by model and batch, readings by point.
 
     Raises
     ------
@@ -160,17 +148,17 @@ class Journal:
             self._append({"device": asdict(device)})
 
     def add_facts(self, model: str, facts: ModelFacts) -> None:
-        """Record the facts of a model."""
+        """Store the facts of a model."""
         self.facts[model] = facts
         self._append({"model": model, "facts": asdict(facts)})
 
     def add_traffic(self, model: str, batch: int, traffic: Traffic) -> None:
-        """Record the memory traffic of a batch."""
+        """Store the memory traffic of a batch."""
         self.traffic[model, batch] = traffic
         self._append({"model": model, "batch": batch, "traffic": traffic})
 
     def add(self, point: Point, reading: Reading) -> None:
-        """Record a measured point."""
+        """Store the reading of a point."""
         self.readings[point] = reading
         self._append({"tenants": [asdict(tenant) for tenant in point], **asdict(reading)})
 
@@ -194,8 +182,8 @@ class Journal:
             except InputError:
                 raise
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                where = f"{self.file}: line {number}"
-                raise InputError(where, f"is not a measurement: {type(error).__name__} {error}") from None
+                problem = f"is not a measurement ({type(error).__name__}: {error}); delete it or use another folder"
+                raise InputError(f"{self.file}: line {number}", problem) from None
         if cut:  # a line that a crash left unfinished
             self.file.write_text(f"{whole}\n", encoding="utf-8")
 

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from math import isfinite
 from shutil import which
@@ -15,7 +15,7 @@ from bench.replay import mps
 from bench.replay.gpus import GpuSensor, HostGpu, Sampler, required_gpus
 from bench.replay.green import has_green_contexts
 from bench.replay.light_profile.demand import counted_traffic
-from bench.replay.light_profile.journal import Device, ModelFacts, Reading, Times
+from bench.replay.light_profile.journal import Device, ModelFacts, Reading, Times, Traffic
 from bench.replay.light_profile.points import Point
 from bench.replay.process import Child, ChildError, Message, Supervisor
 from instances.errors import InputError
@@ -26,10 +26,10 @@ PATIENCE_S = 10.0
 """Time limit for a worker to end by itself."""
 
 ANSWER_S, TRIAL_S = 300.0, 60.0
-"""Time limits of a worker for loading a model, and for testing MPS; if MPS does not work, its clients may hang."""
+"""Time limits of a worker for an answer, and for the first through MPS, whose clients may hang if it does not work."""
 
 FEWEST_BATCHES = 6
-"""Smallest number of batches per tenant that fit into the measurement if the tenants take turns."""
+"""Smallest number of batches per tenant that fit into the measurement, even if the tenants take turns."""
 
 WARM_UP_S = 0.4
 """Time from the first batch to the first measured batch, in which power and clocks settle."""
@@ -59,15 +59,10 @@ class RigSettings:
 
 
 class HostRig:
-    """Measuring rig on this host with one process per tenant, on its share of the device.
+    """Measuring rig on this host with one process per tenant, or one for all tenants if they have green contexts.
 
     Entering checks the host and starts the MPS control daemon if MPS divides the GPU. Leaving ends every process that
     was started. Clocks, power limits and modes of the GPU do not change.
-
-    Parameters
-    ----------
-    settings
-        The device and its settings.
 
     Raises
     ------
@@ -92,9 +87,8 @@ class HostRig:
             if self._settings.device != "cpu":
                 self._take_gpu()
             elif self._settings.partition != "auto":
-                raise InputError(
-                    f"--partition {self._settings.partition}", "needs a GPU; leave it out with --device cpu"
-                )
+                where = f"--partition {self._settings.partition}"
+                raise InputError(where, "needs a GPU; leave it out with --device cpu")
             undo.pop_all()
         return self
 
@@ -106,12 +100,12 @@ class HostRig:
 
     def _take_gpu(self) -> None:
         where = f"--gpu {self._settings.gpu}"
-        gpus = required_gpus(where, "expected a host with its driver")
+        gpus = required_gpus(where, "expected a host with a GPU and its driver")
         if not 0 <= self._settings.gpu < len(gpus):
             raise InputError(where, f"does not exist; expected 0 to {len(gpus) - 1}")
         self._gpu = gpus[self._settings.gpu]
         if self._gpu.mig:
-            raise InputError(where, "is in MIG mode; profiling needs a whole GPU")
+            raise InputError(where, "is in MIG mode; profiling needs a whole GPU; disable MIG")
         self._sensor = GpuSensor.open(self._settings.gpu)
         if self._sensor is not None:
             self._exit.enter_context(self._sensor)
@@ -173,20 +167,19 @@ class HostRig:
         )
 
     def facts(self, model: str) -> ModelFacts:
-        """Return the facts of a model that do not depend on other tenants."""
+        """Return the facts of a model."""
         return ModelFacts(**self._supervisor.ask(self._alone(), ANSWER_S, facts=model))
 
-    def traffic(self, model: str, batch: int) -> tuple[float, float] | None:
-        """Return L2 and DRAM utilisation times duration if Nsight Compute can count them."""
+    def traffic(self, model: str, batch: int) -> Traffic:
+        """Return the memory traffic of a batch, or ``None`` if Nsight Compute cannot count it."""
         if self._gpu is None:
             return None
         self._end_whole()
         return counted_traffic(model, batch, self._settings.half, {**os.environ, **self._visible_gpu})
 
     def measure(self, point: Point, seconds: float) -> Reading:
-        """Run all tenants of a point for some time and return their times."""
+        """Run all tenants of a point for at least ``seconds`` and return their times."""
         self._end_whole()
-        # Idle contexts would still hold memory and time of the GPU's scheduler.
         groups = [point] if self._partition == "green" else [(tenant,) for tenant in point]
         workers = self._workers_for([tuple(tenant.share_pct for tenant in group) for group in groups])
         try:
@@ -217,45 +210,40 @@ class HostRig:
         )
 
     def _workers_for(self, shares_pct: Sequence[tuple[float, ...]]) -> list[Child]:
-        """Return one worker per group of tenants: reuse those with the right shares, end the others."""
+        """Return one worker per group of tenants: reuse those with the right shares, end the others.
+
+        Idle contexts would still hold memory and time of the GPU's scheduler.
+        """
         workers: list[Child] = []
         for shares in shares_pct:
             child = next((known for fits, known in self._workers if fits == shares and known not in workers), None)
             if child is None:
-                child = self._child(self._limits(shares), self._threads(shares))
+                limits = mps.client(shares[0], None) if self._partition == "mps" else {}
+                child = self._child(limits, self._threads(shares[0]))
                 self._workers.append((shares, child))
             workers.append(child)
         self._end([child for _, child in self._workers if child not in workers])
         return workers
 
-    def _limits(self, shares_pct: tuple[float, ...]) -> dict[str, str]:
-        return mps.client(shares_pct[0], None) if self._partition == "mps" else {}
-
-    def _threads(self, shares_pct: tuple[float, ...]) -> int:
+    def _threads(self, share_pct: float) -> int:
         """Return the number of threads that represents a share of a CPU."""
-        return max(1, round((os.cpu_count() or 1) * shares_pct[0] / 100.0)) if self._settings.device == "cpu" else 1
+        return max(1, round((os.cpu_count() or 1) * share_pct / 100.0)) if self._settings.device == "cpu" else 1
 
     @property
     def _visible_gpu(self) -> dict[str, str]:
         return {} if self._gpu is None else {"CUDA_VISIBLE_DEVICES": self._gpu.uuid}
 
     def _alone(self) -> Child:
-        """Return a worker on the whole device without MPS, under which profiling tools see little."""
+        """Return a worker on the whole device; it is no client of MPS, of which profiling tools see little."""
         if self._whole is None:
             self._end([child for _, child in self._workers])
-            self._whole = self._child({}, self._threads((100.0,)), through_mps=False)
+            self._whole = self._child({}, self._threads(100.0), through_mps=False)
         return self._whole
 
     def _child(self, limits: Mapping[str, str], threads: int = 1, through_mps: bool = True) -> Child:
         settings = self._settings
         device = "green" if self._partition == "green" and through_mps else settings.device
-        order = {
-            "device": device,
-            "gpu": settings.gpu,
-            "half": settings.half,
-            "graphs": settings.graphs,
-            "threads": threads,
-        }
+        order = asdict(settings) | {"device": device, "threads": threads}
         variables = self._variables if through_mps else {}
         return self._supervisor.start(WORKER, order, (), {**self._visible_gpu, **variables, **limits})
 

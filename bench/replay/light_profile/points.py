@@ -14,15 +14,13 @@ MEASURED_HERE = "measured-here"
 KERNEL_CHAIN = "tiny-kernels"
 """Net of ``CHAINED`` kernels in a row that hardly compute; its time is that of the GPU's scheduler."""
 
-CHAINED = 200
-
 CROWD = 5
 """Largest number of copies of a model that share the GPU (iGniter, Sec. 2.2)."""
 
 CROWD_SHARE_PCT = 100.0 / CROWD
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Tenant:
     """A model that runs batch after batch on a share of the GPU."""
 
@@ -49,7 +47,7 @@ class Grid:
     light_batches, light_shares_pct
         Three batches and three shares for the fit of iGniter's model; pairs and copies use the second batch.
     pair_batches, pair_shares_pct
-        Grid of pairs of models, which have the same batch.
+        Grid of pairs of models; both models of a pair have the same batch.
     """
 
     batches: tuple[int, ...]
@@ -68,7 +66,7 @@ class Grid:
 
     @classmethod
     def quick(cls) -> Self:
-        """Return the grid of the light profile only: eleven configurations per model and the copies."""
+        """Return the grid of the light profile only: nine points per model alone, and pairs at equal shares."""
         light = (10.0, 50.0, 100.0)
         return cls((1, 4, 16), light, (1, 4, 16), light, (4,), ((50.0, 50.0),))
 
@@ -78,11 +76,11 @@ class Grid:
         return self.light_batches[1]
 
     def solo(self, models: Sequence[str]) -> list[Point]:
-        """Return the points of models alone, ordered by share because one process serves all points of a share."""
+        """Return the points of models alone, ordered by share: one process measures all points of a share."""
         return [(Tenant(m, b, s),) for s in self.shares_pct for m in models for b in self.batches]
 
     def pairs(self, models: Sequence[str]) -> list[Point]:
-        """Return the points of all pairs, also of a model with itself, with those of the light profile first."""
+        """Return the points of all pairs, of a model with itself included; those of the light profile come first."""
         return [
             (Tenant(a, batch, share_a), Tenant(b, batch, share_b))
             for share_a, share_b in self.pair_shares_pct

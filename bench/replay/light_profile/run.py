@@ -29,12 +29,8 @@ class ProfileOrder:
         Folder for the files; existing measurements there are kept.
     models
         Names of nets; the first also runs in copies.
-    grid
-        Batches and shares to measure.
     seconds
         Least measuring time per point.
-    entry
-        Name and price of the catalogue entry.
     """
 
     folder: Path
@@ -45,7 +41,7 @@ class ProfileOrder:
 
 
 def carry_out(settings: RigSettings, order: ProfileOrder, tell: Tell) -> int:
-    """Measure on this host and return the exit code; SIGTERM has the effect of Ctrl-C.
+    """Measure on this host and return the exit code; SIGTERM acts like Ctrl-C.
 
     Raises
     ------
@@ -106,14 +102,10 @@ def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
         count = len(journal.readings)
         tell(f"interrupted; {count} measured point{'s' * (count != 1)} kept; the same command continues from there")
     written = write_files(order.folder, journal, order.grid, order.models, order.entry)
-    tell(f"{order.folder}: wrote {', '.join(written)}; {_next(order, written)}")
-    return code
-
-
-def _next(order: ProfileOrder, written: Sequence[str]) -> str:
-    command = f"bench profile fit {order.folder} -o {order.entry.name}.toml"
     missing = "" if "profile.json" in written else " (no profile.json: a point or the power is missing)"
-    return f"next: {command}{missing}"
+    command = f"bench profile fit {order.folder} -o {order.entry.name}.toml"
+    tell(f"{order.folder}: wrote {', '.join(written)}; next: {command}{missing}")
+    return code
 
 
 def _look_up(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int:

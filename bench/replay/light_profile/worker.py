@@ -1,11 +1,11 @@
 """Worker process of the profile: it runs the batches of its tenants on a share of the device and reports the times."""
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from queue import SimpleQueue
 from statistics import fmean, pstdev
 from typing import Any
@@ -14,33 +14,16 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bench.replay.device import Loader, Split, batch_ms, loader
+from bench.replay.device import CpuNet, Loader, batch_ms, loader
 from bench.replay.gpus import GpuSensor
 from bench.replay.light_profile.points import Tenant
-from bench.replay.nets.building import build, example_input, settle
+from bench.replay.nets.building import example_input, settled
 from bench.replay.process import Channel, Message, run_child
 
 COPIED_BYTES = 2**26
 """Size of the copy that measures the bandwidth to the device."""
 
 COPIES = 5
-
-
-class ThreadedCpuNet:
-    """A model on the CPU, with as many threads as the process has."""
-
-    def __init__(self, model: str, batch: int, half: bool) -> None:
-        self._net = build(model, half)
-        self._host = example_input(model, batch, half)
-        self._input = torch.empty_like(self._host)
-
-    def run(self, size: int) -> Split:
-        """Serve a batch of ``size``."""
-        begin = time.perf_counter()
-        self._input[:size].copy_(self._host[:size])
-        uploaded = time.perf_counter()
-        self._net(self._input[:size])
-        return Split(1000.0 * (uploaded - begin), 1000.0 * (time.perf_counter() - uploaded))
 
 
 class TenantThread(threading.Thread):
@@ -70,14 +53,14 @@ class TenantThread(threading.Thread):
     def _loader(self) -> AbstractContextManager[Loader]:
         order = self._order
         if order["device"] == "cpu":
-            return nullcontext(lambda model, batch: ThreadedCpuNet(model, batch, order["half"]))
+            return nullcontext(lambda model, batch: CpuNet(model, batch, order["half"]))
         return loader(order["device"], order["half"], order["graphs"], self._tenant.share_pct)
 
     def _batches(self, net: Any, begin_s: float, end_s: float, leave_s: float) -> Message:
-        """Run batches until ``leave_s`` and return the times of those that begin between ``begin_s`` and ``end_s``.
+        """Run batches until ``leave_s``; return the times of those that begin from ``begin_s`` to ``end_s``.
 
-        Tenants keep running until ``leave_s``, so that the last batches of others also run beside them. If no batch
-        begins in that interval, the result is the time of the last batch.
+        Batches after ``end_s`` keep the last measured batches of other tenants co-located. If no batch begins in the
+        interval, the result is the time of the last batch.
         """
         parts: list[tuple[float, float, float]] = []
         last = None
@@ -95,8 +78,8 @@ class TenantThread(threading.Thread):
 def held_mib(device: str, context_mib: float) -> float:
     """Return the device memory that this process holds; on a CPU, its resident memory."""
     if device == "cpu":
-        with open("/proc/self/statm", encoding="ascii") as pages:  # noqa: PTH123 - no file
-            return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
     return context_mib + torch.cuda.memory_reserved() / 2**20
 
 
@@ -111,7 +94,9 @@ def described(device: str) -> Message:
         took_s.append(time.perf_counter() - begin)
     software = f"PyTorch {torch.__version__}"
     if device == "cpu":
-        name, units = _processor(), os.cpu_count() or 1
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "CPU")
+        units = os.cpu_count() or 1
         memory_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**20
     else:
         properties = torch.cuda.get_device_properties(0)
@@ -127,26 +112,17 @@ def described(device: str) -> Message:
     }
 
 
-def _processor() -> str:
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123 - no file
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else "CPU"
-
-
 def facts(device: str, half: bool, model: str) -> Message:
     """Return the number of kernels of a batch of one, and the input and output bytes of a request."""
     with torch.device("cpu" if device == "cpu" else "cuda"), torch.inference_mode():
-        net = build(model)
-        examples = example_input(model, 2)
-        settle(net, examples)
-        net, request = (net.half() if half else net), example_input(model, 1, half)
-        output = net(request)
+        net, request = settled(model, half), example_input(model, 1, half)
+        output_bytes = net(request).nbytes
         kernels = counted_kernels(net, request)
-    return {"kernels": kernels, "input_bytes": request.nbytes, "output_bytes": output.nbytes}
+    return {"kernels": kernels, "input_bytes": request.nbytes, "output_bytes": output_bytes}
 
 
 def counted_kernels(net: torch.nn.Module, request: torch.Tensor) -> int:
-    """Count the kernels that one forward pass launches; count operators if no kernels are visible, as on a CPU."""
+    """Return the number of kernels that one forward pass launches; that of operators if no kernels are visible."""
     if not request.is_cuda:
         return counted_operators(net, request)
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
@@ -157,7 +133,7 @@ def counted_kernels(net: torch.nn.Module, request: torch.Tensor) -> int:
 
 
 def counted_operators(net: torch.nn.Module, request: torch.Tensor) -> int:
-    """Count the operators of one forward pass that compute something, that is, all except views."""
+    """Return the number of operators in one forward pass, without views, which compute nothing."""
 
     class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         count = 0
@@ -231,9 +207,7 @@ def _context_mib(gpu: int) -> float:
 def run_once(model: str, batch: int, half: bool) -> None:
     """Run a batch between the profiler's start and stop, as the program that Nsight Compute profiles."""
     with torch.device("cuda"), torch.inference_mode():
-        net = build(model)
-        settle(net, example_input(model, 2))
-        net, requests = (net.half() if half else net), example_input(model, batch, half)
+        net, requests = settled(model, half), example_input(model, batch, half)
         net(requests)
         torch.cuda.synchronize()
         torch.cuda.profiler.start()  # type: ignore[no-untyped-call]
@@ -243,4 +217,4 @@ def run_once(model: str, batch: int, half: bool) -> None:
 
 
 if __name__ == "__main__":
-    run_child(main, sys.argv[1:])
+    run_child(main)

@@ -6,19 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import numpy as np
 
 from bench.replay.light_profile.demand import Demands, demands
-from bench.replay.light_profile.journal import Journal
-from bench.replay.light_profile.points import CHAINED, CROWD, KERNEL_CHAIN, MEASURED_HERE, Grid, Tenant
-from instances.errors import InputError
-from instances.measurements import PAIR_COLUMNS, SOLO_COLUMNS, Configuration
+from bench.replay.light_profile.journal import Journal, Reading
+from bench.replay.light_profile.points import CROWD, KERNEL_CHAIN, MEASURED_HERE, Grid, Tenant
+from bench.replay.nets import CHAINED
+from instances.files import write_bytes
+from instances.measurements import PAIR_COLUMNS, SOLO_COLUMNS
 
 JITTER = 0.01
-"""Variation of an unthrottled clock, as a part of the highest frequency."""
+"""Variation of the frequency of an unthrottled GPU, as a part of the highest frequency."""
+
+TIMES_COLUMNS = ("std_ms", "upload_ms", "gpu_ms", "feedback_ms", "batches", "memory_mib")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +50,8 @@ def write_files(folder: Path, journal: Journal, grid: Grid, models: Sequence[str
     }
     for name, text in contents.items():
         if text is not None:
-            _write(folder / name, text)
+            write_bytes(folder / name, text.encode())
     return [name for name, text in contents.items() if text is not None]
-
-
-def _write(file: Path, text: str) -> None:
-    temporary = file.parent / f".{token_hex(8)}.tmp"
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
-    except OSError as error:
-        raise InputError(str(file), f"cannot be written: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _json(value: Mapping[str, Any]) -> str:
@@ -100,23 +91,13 @@ def _solo_rows(journal: Journal, known: Demands) -> list[dict[str, Any]]:
         if len(point) > 1 or point[0].model == KERNEL_CHAIN:
             continue
         (tenant,), (times,) = point, reading.times
-        l2, dram = known.get(Configuration(tenant.model, tenant.batch, tenant.share_pct), (None, None))
+        l2, dram = known.get(tenant, (None, None))
         described = (tenant.model, tenant.batch, f"{tenant.share_pct:g}", times.latency_ms)
         rows.append(
-            {
-                **dict(zip(SOLO_COLUMNS, described, strict=True)),
-                "l2_util_pct": l2,
-                "dram_util_pct": dram,
-                "std_ms": times.std_ms,
-                "upload_ms": times.upload_ms,
-                "gpu_ms": times.gpu_ms,
-                "feedback_ms": times.feedback_ms,
-                "batches": times.batches,
-                "memory_mib": times.memory_mib,
-                "power_w": reading.power_w,
-                "frequency_mhz": reading.frequency_mhz,
-                "device": journal.device.kind,
-            }
+            dict(zip(SOLO_COLUMNS, described, strict=True))
+            | {"l2_util_pct": l2, "dram_util_pct": dram}
+            | {name: getattr(times, name) for name in TIMES_COLUMNS}
+            | _state_of_gpu(journal, reading)
         )
     return rows
 
@@ -129,21 +110,15 @@ def _pair_rows(journal: Journal) -> list[dict[str, Any]]:
         (a, b), (times_a, times_b) = point, reading.times
         sides = (value for t in (a, b) for value in (t.model, t.batch, f"{t.share_pct:g}"))
         rows.append(
-            {
-                **dict(zip(PAIR_COLUMNS, (*sides, times_a.latency_ms), strict=True)),
-                "latency_b_ms": times_b.latency_ms,
-                "std_a_ms": times_a.std_ms,
-                "std_b_ms": times_b.std_ms,
-                "power_w": reading.power_w,
-                "frequency_mhz": reading.frequency_mhz,
-                "device": journal.device.kind,
-            }
+            dict(zip(PAIR_COLUMNS, (*sides, times_a.latency_ms), strict=True))
+            | {"latency_b_ms": times_b.latency_ms, "std_a_ms": times_a.std_ms, "std_b_ms": times_b.std_ms}
+            | _state_of_gpu(journal, reading)
         )
     return rows
 
 
 def _copies_rows(journal: Journal) -> list[dict[str, Any]]:
-    """Return one row per number of residents: mean latency of the copies, and delay of the chain of kernels."""
+    """Return a row per point of copies or with the chain: mean latency of the copies, and delay of the chain."""
     rows = []
     for point, reading in journal.readings.items():
         others = [i for i, tenant in enumerate(point) if tenant.model != KERNEL_CHAIN]
@@ -158,34 +133,36 @@ def _copies_rows(journal: Journal) -> list[dict[str, Any]]:
                     "share_pct": f"{point[0].share_pct:g}",
                     "latency_ms": float(np.mean([reading.times[i].latency_ms for i in others])) if others else None,
                     "scheduling_delay_ms_per_kernel": chain[0] / CHAINED if chain else None,
-                    "power_w": reading.power_w,
-                    "frequency_mhz": reading.frequency_mhz,
-                    "device": journal.device.kind,
+                    **_state_of_gpu(journal, reading),
                 }
             )
     return rows
 
 
+def _state_of_gpu(journal: Journal, reading: Reading) -> dict[str, Any]:
+    """Return the columns that every table has."""
+    return {"power_w": reading.power_w, "frequency_mhz": reading.frequency_mhz, "device": journal.device.kind}
+
+
 def light_profile(
     journal: Journal, grid: Grid, models: Sequence[str], known: Demands, name: str
 ) -> dict[str, Any] | None:
-    """Return the content of ``profile.json``, or ``None`` if one of its points is missing or the power is unknown."""
+    """Return the content of ``profile.json``, or ``None`` if a point is missing or the power is unknown."""
     device, readings = journal.device, journal.readings
     if device.idle_power_w is None or device.max_power_w is None:
         return None
     clocks = [reading.frequency_mhz for reading in readings.values() if reading.frequency_mhz is not None]
     try:
         top_mhz = max(clocks)
-        clock = _Clock(top_mhz)
         delays_ms, power_w, frequency_mhz = [], [], []
         for n in range(1, CROWD + 1):
             crowd, waiting = readings[grid.copies(models[0], n)], readings[grid.waiting(models[0], n)]
             power_w.append(_given(crowd.power_w))
-            frequency_mhz.append(clock.of(crowd.frequency_mhz))
+            frequency_mhz.append(_clock_mhz(crowd, top_mhz))
             # Scaled to the frequency of the copies: the fit converts the delay from there to the highest frequency.
-            at = clock.of(waiting.frequency_mhz) / frequency_mhz[-1]
+            at = _clock_mhz(waiting, top_mhz) / frequency_mhz[-1]
             delays_ms.append(waiting.times[-1].gpu_ms / CHAINED * at)
-        fitted = {m: _light_model(journal, grid, m, known, clock, delays_ms) for m in models}
+        fitted = {m: _light_model(journal, grid, m, known, top_mhz, delays_ms) for m in models}
     except (KeyError, ValueError):  # not measured yet
         return None
     return {
@@ -208,18 +185,10 @@ def light_profile(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """Frequencies with the jitter removed: values near the highest count as the highest.
-
-    The fit uses the difference to separate throttled from unthrottled points.
-    """
-
-    top_mhz: float
-
-    def of(self, frequency_mhz: float | None) -> float:
-        measured = _given(frequency_mhz)
-        return self.top_mhz if measured >= (1.0 - JITTER) * self.top_mhz else measured
+def _clock_mhz(reading: Reading, top_mhz: float) -> float:
+    """Return the frequency without jitter: near the highest it counts as the highest, so only throttling lowers it."""
+    measured = _given(reading.frequency_mhz)
+    return top_mhz if measured >= (1.0 - JITTER) * top_mhz else measured
 
 
 def _given(value: float | None) -> float:
@@ -229,18 +198,16 @@ def _given(value: float | None) -> float:
 
 
 def _light_model(
-    journal: Journal, grid: Grid, model: str, known: Demands, clock: _Clock, delays_ms: Sequence[float]
+    journal: Journal, grid: Grid, model: str, known: Demands, top_mhz: float, delays_ms: Sequence[float]
 ) -> dict[str, Any]:
     """Return the object of one model; raise ``KeyError`` or ``ValueError`` if a measurement is missing."""
     facts, readings = journal.facts[model], journal.readings
     solo = [[readings[(Tenant(model, b, s),)] for s in grid.light_shares_pct] for b in grid.light_batches]
-    # The kernels of the chain compute a little themselves, so their delay is an overestimate. The limit leaves every
-    # batch some time of its own.
+    # The kernels of the chain also compute a little, so their delay is an overestimate. The limit keeps the computing
+    # time of every batch above 0.
     least_ms = min(reading.times[0].gpu_ms for row in solo for reading in row)
     scheduling_ms = min(facts.kernels * delays_ms[0], least_ms / 2.0)
-    diagonal = [
-        known[Configuration(model, b, s)][0] for b, s in zip(grid.light_batches, grid.light_shares_pct, strict=True)
-    ]
+    diagonal = [known[Tenant(model, b, s)][0] for b, s in zip(grid.light_batches, grid.light_shares_pct, strict=True)]
     middle = Tenant(model, grid.middle_batch, grid.light_shares_pct[1])
     pair = readings[middle, middle]
     alone = solo[1][1]
@@ -254,21 +221,23 @@ def _light_model(
         "memory_per_item_mib": memory_mib[1],
         "gpu_latency_ms[batch][share]": [[r.times[0].gpu_ms for r in row] for row in solo],
         "power_w[batch][share]": [[_given(r.power_w) for r in row] for row in solo],
-        "frequency_mhz[batch][share]": [[clock.of(r.frequency_mhz) for r in row] for row in solo],
+        "frequency_mhz[batch][share]": [[_clock_mhz(r, top_mhz) for r in row] for row in solo],
         "l2_util_pct_at_diagonal": diagonal,
         "two_identical_colocated": {
-            "active_time_ms_alone": alone.times[0].gpu_ms * clock.of(alone.frequency_mhz) / clock.top_mhz
-            - scheduling_ms,
+            "active_time_ms_alone": alone.times[0].gpu_ms * _clock_mhz(alone, top_mhz) / top_mhz - scheduling_ms,
             "active_time_ms_colocated": float(np.mean([times.gpu_ms for times in pair.times]))
             - (scheduling_ms + facts.kernels * (delays_ms[1] - delays_ms[0])),
-            "frequency_mhz_colocated": clock.of(pair.frequency_mhz),
-            "l2_util_pct_of_corunner": known[Configuration(model, middle.batch, middle.share_pct)][0],
+            "frequency_mhz_colocated": _clock_mhz(pair, top_mhz),
+            "l2_util_pct_of_corunner": known[middle][0],
         },
     }
 
 
 def _memory_line(journal: Journal, model: str) -> tuple[float, float]:
-    """Return memory at batch 0 and memory per item (not negative) of a line above the largest memory of each batch."""
+    """Return intercept and slope (not negative) of a line of memory over batch, below no measured value.
+
+    A plan that fits by this line fits the device.
+    """
     largest: dict[int, float] = {}
     for point, reading in journal.readings.items():
         if len(point) == 1 and point[0].model == model:
@@ -276,5 +245,4 @@ def _memory_line(journal: Journal, model: str) -> tuple[float, float]:
             largest[batch] = max(largest.get(batch, 0.0), reading.times[0].memory_mib)
     slope, _ = np.polyfit(list(largest), list(largest.values()), 1)
     slope = max(0.0, float(slope))
-    # The line is never below a measured value, so a plan that fits by this line fits the device.
     return max(held - slope * batch for batch, held in largest.items()), slope

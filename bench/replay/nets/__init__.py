@@ -1,4 +1,4 @@
-"""DNN models for serving on hardware, by their names in the catalogue, and models of one's own by ``module:callable``.
+"""DNN models for serving on hardware: those of the catalogue by name, and nets of one's own as ``module:callable``.
 
 The architectures are those of the original publications, in the variants whose sizes torchvision states. Layers that
 only training uses are left out. Weights are random and nothing is downloaded: times depend on shapes, not on weights.
@@ -17,22 +17,15 @@ from instances.errors import InputError, unknown_name
 PICTURE = (3, 224, 224)
 
 OWN = ":"
-"""Mark in the name of a net of one's own, ``module:callable``."""
+"""Separator in the name of a net of one's own, ``module:callable``."""
+
+CHAINED = 200
+"""Number of kernels of ``tiny-kernels``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Construction and input shape of a net.
-
-    Attributes
-    ----------
-    target
-        ``module:callable`` in this folder.
-    arguments
-        Arguments of the callable.
-    input_shape
-        Shape of one request, without the batch.
-    """
+    """Construction of a net by ``module:callable`` in this folder, and the shape of one request, without the batch."""
 
     target: str
     arguments: tuple[Any, ...] = ()
@@ -71,15 +64,10 @@ The SSDs return boxes and scores, without torchvision's suppression of overlaps,
 """
 
 
-def net_names() -> list[str]:
-    """Return the names of the nets of this package, sorted."""
-    return sorted(NETS)
-
-
 def input_shape(name: str, where: str = "model") -> tuple[int, ...]:
-    """Return the shape of one request: (channels, height, width), or for ``bert`` (ids, mask and types; tokens).
+    """Return the shape of one request: (channels, height, width), or for ``bert`` (3, tokens).
 
-    A callable of one's own states the shape in its attribute ``input_shape``; the default is that of a picture.
+    A callable of one's own may state the shape in its attribute ``input_shape``; the default is ``PICTURE``.
 
     Raises
     ------
@@ -119,5 +107,5 @@ def _callable(target: str, where: str) -> Callable[..., Any]:
 
 def _known(name: str, where: str) -> Architecture:
     if name not in NETS:
-        raise unknown_name(where, "model", name, net_names())
+        raise unknown_name(where, "model", name, sorted(NETS))
     return NETS[name]

@@ -8,21 +8,12 @@ from instances.errors import InputError
 
 
 def build(name: str, half: bool = False, where: str = "model") -> nn.Module:
-    """Return the net called ``name``, ready for inference on the default device.
-
-    Parameters
-    ----------
-    name
-        Name in the catalogue, or ``module:callable`` of a net of one's own.
-    half
-        Whether the weights are in half instead of single precision.
-    where
-        Location in errors.
+    """Return the net called ``name`` on the default device, ready for inference in single or half precision.
 
     Raises
     ------
     InputError
-        If there is no such net.
+        If there is no such net; ``where`` is the location in the error.
     """
     net = constructor(name, where)()
     if not isinstance(net, nn.Module):
@@ -30,22 +21,24 @@ def build(name: str, half: bool = False, where: str = "model") -> nn.Module:
     return (net.half() if half else net).eval().requires_grad_(False)
 
 
-def example_input(name: str, batch: int, half: bool = False, where: str = "model") -> Tensor:
+def example_input(name: str, batch: int, half: bool = False) -> Tensor:
     """Return random requests to the net called ``name``, shape (batch, *input_shape), on the default device.
 
-    A callable that takes other requests than normally distributed numbers has an attribute ``example_input``, a
-    function of the batch size.
-
-    Raises
-    ------
-    InputError
-        If there is no such net.
+    They are normally distributed numbers, unless the net's callable has an attribute ``example_input``, a function of
+    the batch size.
     """
-    own = getattr(constructor(name, where), "example_input", None)
+    own = getattr(constructor(name), "example_input", None)
     if own is not None:
         requests: Tensor = own(batch)
         return requests
-    return torch.randn((batch, *input_shape(name, where)), dtype=torch.float16 if half else torch.float32)
+    return torch.randn((batch, *input_shape(name)), dtype=torch.float16 if half else torch.float32)
+
+
+def settled(name: str, half: bool) -> nn.Module:
+    """Return the net called ``name`` on the default device, initialised by ``settle``."""
+    net = build(name)
+    settle(net, example_input(name, 2))
+    return net.half() if half else net
 
 
 def settle(net: nn.Module, examples: Tensor) -> None:

@@ -5,6 +5,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from bench.replay.nets import CHAINED
 from bench.replay.nets.blocks import (
     Branches,
     Layers,
@@ -17,16 +18,13 @@ from bench.replay.nets.blocks import (
     normalised,
 )
 
-KERNELS = 200
-"""Number of additions of ``TinyKernels``."""
-
 
 class TinyKernels(nn.Module):
     """Chain of tiny additions; its time is that of launching and scheduling kernels."""
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Return the numbers plus ``KERNELS``."""
-        for _ in range(KERNELS):
+        """Return the numbers plus ``CHAINED``."""
+        for _ in range(CHAINED):
             numbers = numbers + 1.0
         return numbers
 

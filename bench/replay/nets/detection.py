@@ -23,12 +23,12 @@ class UnitLength(nn.Module):
 
 
 class Detector(nn.Module):
-    """Stages of features, each with two convolutions that detect objects in it.
+    """Stages of features, each with two convolutions that detect objects in its output.
 
     Parameters
     ----------
     stages
-        Layers of each stage, which continues the one before.
+        Layers of each stage; its input is the output of the stage before.
     widths, boxes
         Channels and boxes per place of each stage's feature map.
     classes

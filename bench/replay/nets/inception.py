@@ -8,6 +8,9 @@ from bench.replay.nets.blocks import Branches, Layers, mean_scores, normalised
 
 conv = partial(normalised, eps=0.001)
 
+ROW, COLUMN = (1, 7), (7, 1)
+"""Kernel sizes of the two convolutions that replace one of 7x7."""
+
 GOOGLENET = {
     "3a": (192, 64, 96, 128, 16, 32, 32),
     "3b": (256, 128, 128, 192, 32, 96, 64),
@@ -19,7 +22,7 @@ GOOGLENET = {
     "5a": (832, 256, 160, 320, 32, 128, 128),
     "5b": (832, 384, 192, 384, 48, 128, 128),
 }
-"""Table 1 of the paper: inputs, 1x1, 3x3 reduced, 3x3, 5x5 reduced, 5x5, pooled and projected."""
+"""Channels in Table 1 of the paper: inputs, 1x1, 3x3 reduced, 3x3, 5x5 reduced, 5x5, pooled and projected."""
 
 
 def googlenet() -> nn.Module:
@@ -47,7 +50,7 @@ def inception_v3() -> nn.Module:
     fine = [_fine(192, 32), _fine(256, 64), _fine(288, 64)]
     to_17 = Branches(conv(288, 384, 3, 2, 0), [*_twice(288), *conv(96, 96, 3, 2, 0)], [nn.MaxPool2d(3, 2)])
     middle = [_factorised(width) for width in (128, 160, 160, 192)]
-    through = [*conv(768, 192, 1), *_row(192, 192), *_column(192, 192), *conv(192, 192, 3, 2, 0)]
+    through = [*conv(768, 192, 1), *conv(192, 192, ROW), *conv(192, 192, COLUMN), *conv(192, 192, 3, 2, 0)]
     to_8 = Branches([*conv(768, 192, 1), *conv(192, 320, 3, 2, 0)], through, [nn.MaxPool2d(3, 2)])
     return nn.Sequential(*stem, *fine, to_17, *middle, to_8, _coarse(1280), _coarse(2048), *mean_scores(2048))
 
@@ -66,18 +69,10 @@ def _fine(inputs: int, pooled: int) -> Branches:
     return Branches(conv(inputs, 64, 1), five, [*_twice(inputs), *conv(96, 96, 3)], _averaged(inputs, pooled))
 
 
-def _row(inputs: int, outputs: int) -> Layers:
-    return conv(inputs, outputs, (1, 7))
-
-
-def _column(inputs: int, outputs: int) -> Layers:
-    return conv(inputs, outputs, (7, 1))
-
-
 def _factorised(width: int) -> Branches:
     """Return the module of Figure 6, at 17 x 17."""
-    once = [*conv(768, width, 1), *_row(width, width), *_column(width, 192)]
-    twice = [*_column(width, width), *_row(width, width), *_column(width, width), *_row(width, 192)]
+    once = [*conv(768, width, 1), *conv(width, width, ROW), *conv(width, 192, COLUMN)]
+    twice = [*conv(width, width, COLUMN), *conv(width, width, ROW), *conv(width, width, COLUMN), *conv(width, 192, ROW)]
     return Branches(conv(768, 192, 1), once, [*conv(768, width, 1), *twice], _averaged(768, 192))
 
 

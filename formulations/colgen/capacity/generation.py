@@ -6,15 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from bench.api import Run
-from formulations.colgen.bounds import value_bound
-from formulations.colgen.capacity.pricer import CapacityPricer, Effort, Filled
+from formulations.colgen.capacity.pricer import CapacityPricer, Filled
 from formulations.colgen.clock import now
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.exchanges import exchangeable, served_by
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.generation import CostGeneration
 from instances import Instance, Objective, PlacedGpu
-from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
 from instances.plan import spatial_gpu
 
@@ -22,13 +20,13 @@ RESOLUTION = 1.5e-3
 """Largest error of the boxes that are searched and not halved, relative to a GPU's mean throughput."""
 
 SEED_PATTERNS, SEED_TIME_FRACTION, SEED_TIME_MOST_S = 3_000, 0.2, 60.0
+"""Patterns taken from column generation for ``cost``, and its time: a fraction of the remaining time, at most 60 s."""
 
 
 class CapacityGeneration(ColumnGeneration):
     """Column generation for ``capacity``: place every workload once, for the most throughput."""
 
     trivial_bound = math.inf
-    first_tolerance = 0.02
     last_tolerance = 1e-9
     smoothing_weight = 0.2
     diving_tolerance = None
@@ -42,16 +40,16 @@ class CapacityGeneration(ColumnGeneration):
 
     def cover(self) -> Covering:
         """Return the rows of the master."""
-        # Far above the throughput that any placement could lose for the sake of another one.
+        # The cost of an unplaced workload is far above the throughput that its placement can take from others.
         most_rps = 1000.0 * max(
             float(np.max(view.tables.max_batch / np.min(view.tables.active_ms[:, 1:, 1:], axis=(1, 2))))
             for view in self.views
         )
         self.serves, pairs = exchangeable(self.views, self.class_of)
-        return Covering(self.class_of, self.copies, self.copies, self.count, 10.0 * most_rps, exchanges=pairs)
+        return Covering(self.copies, self.copies, self.count, 10.0 * most_rps, exchanges=pairs)
 
     def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return the solution with patterns of the workloads that are really served, if the master exchanged some."""
+        """Return the solution with patterns of the workloads that its slots serve, where the master exchanged some."""
         patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
         if self.complete(patterns):
             return counts
@@ -76,7 +74,7 @@ class CapacityGeneration(ColumnGeneration):
     def initial_columns(self) -> None:
         """Add each workload alone, and the filled patterns of a column generation for ``cost`` on the same workloads.
 
-        Cheap plans use few GPUs. The saved GPUs serve the workloads that gain the most throughput from shares.
+        Cheap plans use few GPUs, so others are left for the workloads that gain the most throughput from shares.
         """
         alone = [self._filled_pattern(pool, (w,)) for pool in range(len(self.views)) for w in range(len(self.class_of))]
         self.add([pattern for pattern in alone if pattern is not None])
@@ -103,7 +101,7 @@ class CapacityGeneration(ColumnGeneration):
         return [*(p for p in filled if self.complete(p)), *super().starts()]
 
     def pattern_if_feasible(self, pool: int, members: tuple[tuple[int, int, float], ...]) -> Pattern | None:
-        """Return the filled pattern of these workloads; batches and spare shares are chosen anew."""
+        """Return the filled pattern of these workloads; their batches and spare shares are chosen again."""
         return self._filled_pattern(pool, tuple(w for w, _, _ in members))
 
     def _filled_pattern(self, pool: int, workloads: tuple[int, ...]) -> Pattern | None:
@@ -119,7 +117,7 @@ class CapacityGeneration(ColumnGeneration):
         return pattern
 
     def placed(self, pattern: Pattern, residents: list[Resident]) -> PlacedGpu | None:
-        """Return a GPU with the remaining residents of a pattern, at the shares of its computed throughput."""
+        """Return a GPU with these residents of a pattern, at the pattern's shares if all residents remain."""
         if len(residents) < len(pattern.members):
             return fit_gpu(self.views[pattern.pool], residents, spend_spare=True)
         units = self._filled[pattern].units
@@ -129,36 +127,24 @@ class CapacityGeneration(ColumnGeneration):
         ]
         return spatial_gpu(self.views[pattern.pool].gpu.name, slots)
 
-    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
-        """Return the worth above which a pattern gains."""
-        return float(tolerance * self._mean_rps(relaxation) - relaxation.pool_dual[pool])
-
-    def _mean_rps(self, relaxation: Relaxation) -> float:
-        """Return the mean throughput of a GPU."""
-        return abs(relaxation.value) / max(1.0, float(self.count.sum()))
-
-    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
+    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced[Pattern]]:
         """Solve the pricing problem of every GPU type."""
         priced = []
         charge = -relaxation.workload_dual[self.class_of]
-        resolution = RESOLUTION * self._mean_rps(relaxation)
+        resolution = RESOLUTION * self.mean_rps(relaxation)
         for pricer in self.pricers:
             threshold = self.threshold(pricer.pool, relaxation, tolerance)
             gain = self.threshold(pricer.pool, relaxation, 0.0)
-            found = pricer.price(charge, threshold, resolution, Effort.CERTIFY, self.run.deadline, gain)
-            patterns = [self._pattern(f) for f in found.filled]
-            priced.append(Priced(found.bound, patterns, found.nodes, cut_short=not found.complete))
+            found = pricer.price(charge, threshold, resolution, self.run.deadline, gain)
+            patterns = [self._pattern(f) for f in found.patterns]
+            priced.append(Priced(found.bound, patterns, found.nodes))
         return priced
 
-    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound from the duals and the best worth."""
-        return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)
-
     def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
-        """Return every pattern with a reduced cost of at most ``slack``, or ``None`` if some are missing."""
+        """Return every pattern with a reduced cost of at most ``slack``, or ``None`` if some may be missing."""
         threshold = self.threshold(pool, relaxation, 0.0) - slack
         charge = -relaxation.workload_dual[self.class_of]
-        resolution = RESOLUTION * self._mean_rps(relaxation)
-        found = self.pricers[pool].price(charge, threshold, resolution, Effort.EXHAUST, self.run.deadline)
-        self.tally.nodes += found.nodes
-        return [self._pattern(f) for f in found.filled] if found.complete else None
+        resolution = RESOLUTION * self.mean_rps(relaxation)
+        found = self.pricers[pool].price(charge, threshold, resolution, self.run.deadline, every=True)
+        self.nodes += found.nodes
+        return None if found.cut_short else [self._pattern(f) for f in found.patterns]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS, step_multipliers
 from formulations.colgen.spatial.relaxation import best_of_table
-from instances.arrays import Floats, Ints
+from instances.arrays import Flags, Floats, Ints
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
@@ -42,7 +42,7 @@ class CapacityMarket(NamedTuple):
 
 
 class BoxOptions(NamedTuple):
-    """Options (model, share, batch) in one box, indexed ``[model, index of the permitted share, batch]``.
+    """Options (model, share, batch) in one box, indexed ``[model, number of the permitted share, batch]``.
 
     Attributes
     ----------
@@ -59,25 +59,11 @@ class BoxOptions(NamedTuple):
     worth: Floats
 
 
-def empty_options(tables: Tables) -> BoxOptions:
-    """Return buffers of the right shape."""
-    models, batches = tables.transfer_ms.shape
-    shape = (models, len(tables.permitted), batches)
-    return BoxOptions(np.full(shape, np.inf), np.zeros(shape), np.full(shape, -np.inf))
-
-
 @njit(cache=True)
 def optimistic(tables: Tables, box: Floats, options: BoxOptions) -> None:
-    """Write times and throughputs at the floors of a box: optimistic for every GPU inside it.
+    """Write the times and throughputs at the floors of a box: the best that any GPU inside it can have.
 
-    Parameters
-    ----------
-    tables
-        Tables of the GPU type.
-    box
-        Box of a ``Region``, of one number of residents.
-    options
-        Output in ``time_ms`` and ``rate_rps``.
+    ``box`` is that of a ``Region``, with one number of residents.
     """
     residents = int(box[RESIDENTS])
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
@@ -94,27 +80,11 @@ def optimistic(tables: Tables, box: Floats, options: BoxOptions) -> None:
                     options.rate_rps[m, j, b] = 1000.0 * b / (time_ms * (1.0 - MARGIN) + tables.exposed_ms[m, b])
 
 
-@njit(cache=True)
-def loss_rps(tables: Tables, box: Floats, model: int, batch: int, units: int) -> tuple[float, float]:
-    """Return the throughput by which the floors overrate an option against the L2 ceiling and the power ceiling."""
-    residents, exposed_ms = int(box[RESIDENTS]), tables.exposed_ms[model, batch]
-    l2, power = tables.l2_pct[model, batch, units], tables.power_w[model, batch, units]
-    others_low, others_high = max(0.0, box[L2] - l2), max(0.0, box[L2 + 1] - l2)
-    power_low, power_high = max(box[POWER], power), max(box[POWER + 1], power)
-    best_ms = gpu_time_ms(tables, model, batch, units, residents, others_low, 0.0, power_low)
-    l2_ms = gpu_time_ms(tables, model, batch, units, residents, others_high, 0.0, power_low)
-    power_ms = gpu_time_ms(tables, model, batch, units, residents, others_low, 0.0, power_high)
-    best = 1000.0 * batch / (best_ms + exposed_ms)
-    return best - 1000.0 * batch / (l2_ms + exposed_ms), best - 1000.0 * batch / (power_ms + exposed_ms)
-
-
 class RelaxedCapacityBox(NamedTuple):
     """Relaxation of one box, overwritten for each box.
 
     Attributes
     ----------
-    options
-        Options; their worth is after the multiplier charges.
     first, units
         Choices (workload, share) of workload w are ``first[w]`` to ``first[w + 1] - 1``, and their shares.
     worth, batch, usable
@@ -134,7 +104,7 @@ class RelaxedCapacityBox(NamedTuple):
     units: NDArray[np.int16]
     worth: Floats
     batch: Ints
-    usable: NDArray[np.bool_]
+    usable: Flags
     table: Floats
     take: Floats
     chosen: Ints
@@ -142,10 +112,11 @@ class RelaxedCapacityBox(NamedTuple):
 
 def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> RelaxedCapacityBox:
     """Return buffers of the right shape."""
+    models, batches = tables.transfer_ms.shape
     shares = len(tables.permitted)
-    choices = workloads * shares
+    choices, shape = workloads * shares, (models, shares, batches)
     return RelaxedCapacityBox(
-        empty_options(tables),
+        BoxOptions(np.full(shape, np.inf), np.zeros(shape), np.full(shape, -np.inf)),
         np.arange(workloads + 1) * shares,
         np.tile(tables.permitted, workloads).astype(np.int16),
         np.empty(choices),
@@ -163,7 +134,7 @@ def relax(
     box: Floats,
     threshold: float,
     multipliers: Floats,
-    alive: NDArray[np.bool_],
+    alive: Flags,
     rounds: int,
     relaxed: RelaxedCapacityBox,
 ) -> tuple[float, int]:
@@ -171,20 +142,14 @@ def relax(
 
     Parameters
     ----------
-    market
-        The workloads and their charges.
     box
-        Box of a ``Region``, of one number of residents.
-    threshold
-        Value at which the bound is good enough.
+        Box of a ``Region``, with one number of residents.
     multipliers
-        Multipliers of L2 and power to start from, shape (2,); overwritten with those of ``relaxed``.
+        Multipliers of L2 and power to start from, shape (2,); overwritten with those of ``relaxed``, the output.
     alive
         Choices that may be part of a GPU worth more than ``threshold``; those that cannot are removed.
     rounds
         Multiplier steps, at most ``ROUNDS``.
-    relaxed
-        Output.
 
     Returns
     -------
@@ -254,7 +219,7 @@ def _charge_demands(tables: Tables, multipliers: Floats, options: BoxOptions) ->
 
 
 @njit(cache=True)
-def _best_batches(market: CapacityMarket, alive: NDArray[np.bool_], relaxed: RelaxedCapacityBox) -> None:
+def _best_batches(market: CapacityMarket, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
     """Write for each (workload, share) its best batch and worth."""
     options, shares = relaxed.options, len(market.tables.permitted)
     last = market.budget_ms.shape[2] - 1
@@ -303,11 +268,21 @@ def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> Non
 def losses_rps(
     market: CapacityMarket, box: Floats, relaxed: RelaxedCapacityBox, step: int
 ) -> tuple[float, float, float]:
-    """Return the error of a step's relaxed solution due to the unknown totals; none is due to the residents."""
+    """Return ``Region.losses`` of a step's relaxed solution: throughput lost from the floors to each ceiling.
+
+    The first entry is 0, since the number of residents is known.
+    """
+    tables, residents = market.tables, int(box[RESIDENTS])
     l2_loss, power_loss = 0.0, 0.0
-    for k in relaxed.chosen[step, : int(box[RESIDENTS])]:
-        model = market.model[k // len(market.tables.permitted)]
-        l2, power = loss_rps(market.tables, box, model, relaxed.batch[k], relaxed.units[k])
-        l2_loss += l2
-        power_loss += power
+    for k in relaxed.chosen[step, :residents]:
+        m, b, u = market.model[k // len(tables.permitted)], relaxed.batch[k], relaxed.units[k]
+        l2, power, exposed_ms = tables.l2_pct[m, b, u], tables.power_w[m, b, u], tables.exposed_ms[m, b]
+        others_low, others_high = max(0.0, box[L2] - l2), max(0.0, box[L2 + 1] - l2)
+        power_low, power_high = max(box[POWER], power), max(box[POWER + 1], power)
+        best_ms = gpu_time_ms(tables, m, b, u, residents, others_low, 0.0, power_low)
+        l2_ms = gpu_time_ms(tables, m, b, u, residents, others_high, 0.0, power_low)
+        power_ms = gpu_time_ms(tables, m, b, u, residents, others_low, 0.0, power_high)
+        best = 1000.0 * b / (best_ms + exposed_ms)
+        l2_loss += best - 1000.0 * b / (l2_ms + exposed_ms)
+        power_loss += best - 1000.0 * b / (power_ms + exposed_ms)
     return 0.0, l2_loss, power_loss

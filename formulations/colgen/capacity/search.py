@@ -1,7 +1,7 @@
 """Branch-and-bound search of one box for GPUs worth more than a threshold, or a proof that none exists.
 
 The search goes depth first over (workload, share, batch), one resident after another in the order of the workloads.
-The table of the box's relaxation bounds the missing residents. A complete GPU is evaluated exactly.
+The table of the box's relaxation bounds the worth of the missing residents. A complete GPU is evaluated exactly.
 """
 
 from typing import NamedTuple
@@ -49,7 +49,7 @@ def empty_found(rows: int, most_residents: int) -> FilledFound:
 
 
 class _Partial(NamedTuple):
-    """Partial GPU: ``place`` of each resident, then sums over the residents before each depth.
+    """Partial GPU: ``place`` of each resident, and free share and sums of the residents before each depth.
 
     ``worth`` is after the multiplier charges for demands, ``gain`` before them.
     """
@@ -74,20 +74,14 @@ def search(
     node_limit: int,
     found: FilledFound,
 ) -> tuple[bool, float, int]:
-    """Search one box for GPUs worth more than ``threshold`` after their residents' charges.
+    """Search one box for GPUs worth more than ``threshold`` after their residents' charges, until ``found`` is full.
 
     Parameters
     ----------
     exact
-        Tables of the GPU type without relaxation.
-    market, box, threshold, multipliers
-        See ``relax``.
-    relaxed
-        Output of ``relax`` for the same box and multipliers.
-    node_limit
-        Largest number of nodes.
-    found
-        Rows are added until it is full.
+        Tables of the GPU type with separate L2 and DRAM.
+    market, box, threshold, multipliers, relaxed
+        See ``relax``; ``relaxed`` is its output for the same box and multipliers.
 
     Returns
     -------
@@ -171,7 +165,7 @@ def _next_place(
 ) -> int:
     """Return the next (workload, share, batch) after ``so_far.place[depth]`` that may lead to a solution, or -1.
 
-    Places enumerate batches fastest, then shares, then workloads, so that whole shares and workloads can be skipped.
+    Places number batches fastest, then shares, then workloads, so that whole shares and workloads can be skipped.
     """
     tables, options = market.tables, relaxed.options
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
@@ -189,7 +183,8 @@ def _next_place(
             if relaxed.table[w, need, free] <= missing:
                 return -1
             if relaxed.take[w, need, free] <= missing or (
-                market.copy_of[w] >= 0 and not _holds(market.copy_of[w], so_far, depth, shares * batches)
+                market.copy_of[w] >= 0
+                and (depth == 0 or so_far.place[depth - 1] // (shares * batches) != market.copy_of[w])
             ):
                 place += shares * batches
                 continue
@@ -218,14 +213,8 @@ def _next_place(
 
 
 @njit(cache=True)
-def _holds(workload: int, so_far: _Partial, depth: int, places: int) -> bool:
-    """Return whether the last resident is ``workload``; identical workloads are adjacent."""
-    return depth > 0 and so_far.place[depth - 1] // places == workload
-
-
-@njit(cache=True)
 def _store(found: FilledFound, workload: Ints, batch: Ints, units: Ints, value: float) -> bool:
-    """Store a filled GPU, or the better of two with the same residents; return whether there is room for another."""
+    """Store a filled GPU, of two with the same residents the better one; return whether there is room for another."""
     residents, row = len(workload), 0
     while row < found.stored[0] and not (
         found.size[row] == residents and np.all(found.workload[row, :residents] == workload)

@@ -1,9 +1,9 @@
-"""Value of a set of workloads on one GPU: a fast lower bound by the one-GPU kernels."""
+"""Throughput of a set of workloads on one GPU: a fast lower bound by the one-GPU kernels."""
 
 import numpy as np
 from numba import njit
 
-from formulations.colgen.interference_boxes import MARGIN, least_share_within
+from formulations.colgen.interference_boxes import MARGIN, least_share_beside
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_shares
 from instances.spare_shares import spend_spare_shares
@@ -22,10 +22,8 @@ def value_pattern(
         See ``CapacityMarket``.
     workload
         The residents, shape (residents,).
-    batch
-        Batches to start from; overwritten with the best ones found.
-    units
-        Output.
+    batch, units
+        Batches to start from, and shares; overwritten with the best ones found.
     node_limit
         Node limit of each distribution of spare shares.
 
@@ -73,7 +71,7 @@ def value_pattern(
 def can_fit(merged: Tables, model: Ints, budget_ms: Floats, members: Ints, batch: Ints) -> bool:
     """Return whether a set fits on one GPU at its least demands over all batches; ``False`` is a proof.
 
-    Writes into ``batch`` the batches of the least shares, a good start for the search for feasible batches.
+    The batches of the least shares are written to ``batch``: a good start for ``value_pattern``.
     """
     l2_floor, power_floor = 0.0, 0.0
     while True:
@@ -85,7 +83,7 @@ def can_fit(merged: Tables, model: Ints, budget_ms: Floats, members: Ints, batch
             for b in range(1, budget_ms.shape[1]):
                 if budget_ms[w, b].max() > 0.0:
                     factor = 1.0 + MARGIN
-                    u = least_share_within(
+                    u = least_share_beside(
                         merged, m, b, 1, budget_ms[w], b, factor, len(members), l2_floor, power_floor
                     )
                     if u <= merged.share_units:

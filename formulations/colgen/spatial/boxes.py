@@ -16,9 +16,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share_within
+from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share_beside
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
-from instances.arrays import Floats, Ints
+from instances.arrays import Flags, Floats, Ints
 from instances.tables import Tables
 
 SLOWDOWN_STEP = 0.017
@@ -34,7 +34,7 @@ FEW_STEPS = 2
 """The same if there are many choices: a box then takes long, and pricing halves the boxes that matter."""
 
 SAMPLE = 64
-"""Number of choices from which the axis is determined along which a box is halved."""
+"""Approximate number of choices by which the axis is chosen along which a box is halved."""
 
 NARROW_L2_PCT, NARROW_POWER_W = 0.25, 0.5
 """Widths below which a box is not halved."""
@@ -69,14 +69,14 @@ class Takes(NamedTuple):
     units: NDArray[np.int16]
     l2: Floats
     power: Floats
-    narrow: NDArray[np.bool_]
+    narrow: Flags
 
 
 class Entries(NamedTuple):
-    """Least shares and demands in one box by batch, where choices are many: those that no other of a choice dominates.
+    """Least shares and demands in one box by batch, without those that another batch of the choice dominates.
 
-    The least share and the least demands of a choice may be those of different batches. Entries bound the worth of a
-    box far better.
+    They are used where choices are many. The least share and the least demands of a choice may be those of different
+    batches, so entries bound the worth of a box far better than ``Takes``.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Entries(NamedTuple):
 def entries_in(
     tables: Tables, choices: Choices, box: Box, known: NDArray[np.int16]
 ) -> tuple[Ints, NDArray[np.int16], Floats, Floats]:
-    """Return the entries of a box; ``known`` has lower bounds on the least shares, and is overwritten with them."""
+    """Return the entries of a box; ``known`` has lower bounds on the least shares, and is overwritten with those."""
     most = len(choices.batch)
     of, units = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int16)
     l2, power = np.empty(most), np.empty(most)
@@ -110,7 +110,7 @@ def entries_in(
             if known[o] > tables.share_units:
                 continue
             b, lower = choices.batch[o], max(choices.lower_units[o], known[o])
-            u = least_share_within(
+            u = least_share_beside(
                 tables, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, box.residents, box.l2_floor, box.power_floor
             )
             known[o] = u
@@ -147,7 +147,7 @@ def least_takes(
         for o in range(choices.option[k], choices.option[k + 1]):
             b = choices.batch[o]
             lower, factor = max(choices.lower_units[o], known), 1.0 + MARGIN
-            u = least_share_within(
+            u = least_share_beside(
                 tables, m, b, lower, choices.budget_ms, o, factor, box.residents, box.l2_floor, box.power_floor
             )
             if u <= tables.share_units:
@@ -158,7 +158,7 @@ def least_takes(
 
 @njit(cache=True)
 def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, power: Floats) -> None:
-    """Write each workload's largest demands at the least shares that it can need in ``box``."""
+    """Write each workload's largest demands in ``box``: those at the least shares of its options at the ceilings."""
     tables = growth.tables
     open_ended = not (np.isfinite(box.l2_ceiling) and np.isfinite(box.power_ceiling))
     for k in range(len(choices.workload)):
@@ -167,7 +167,7 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
             b, u = choices.batch[o], tables.share_units
             # If the combined sum is not exact for the model, any share may be needed.
             if not open_ended and growth.exact[m]:
-                needed = least_share_within(
+                needed = least_share_beside(
                     tables,
                     m,
                     b,
@@ -187,9 +187,9 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
 def reachable(
     growth: OneGrowth, choices: Choices, box: Box, of: Ints, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> bool:
-    """Return whether ``box`` may hold patterns at least shares, by the sums of the N extreme workloads.
+    """Return whether ``box`` may hold patterns at least shares, by the sums of the N smallest and N largest demands.
 
-    The shares and demands are those of the choices ``of``.
+    The shares and demands given are those of the choices ``of``.
     """
     workloads, n = len(choices.first) - 1, box.residents
     if workloads < n:
@@ -230,7 +230,7 @@ def reachable_takes(
 ) -> Takes:
     """Return the least share and demands of every choice in every box that may hold patterns at least shares.
 
-    With ``entries``, those of the boxes are appended to it; then the shares and demands of choices are left out.
+    If ``entries`` is a list, the entries of the boxes are appended to it instead: ``Takes`` then has no choices.
 
     Raises
     ------
@@ -276,7 +276,7 @@ def reachable_takes(
 
 
 class Boxes:
-    """The boxes of one GPU type, and what pricing keeps of each between its calls.
+    """The boxes of one GPU type, with the data that pricing keeps of each box between its calls.
 
     A box whose search takes long is halved: its least shares grow in the upper half, its ceiling falls in the lower.
 
@@ -290,7 +290,7 @@ class Boxes:
     Attributes
     ----------
     count
-        Number of boxes; all arrays are longer.
+        Number of boxes; the arrays are at least as long.
     takes
         Least shares and demands, unless the boxes have entries.
     entries
@@ -320,7 +320,8 @@ class Boxes:
     def halve(self, i: int) -> list[int]:
         """Replace a box by its halves along the axis that raises the least shares most; return their numbers.
 
-        A half that no GPU at least shares reaches is left out. A box that is too narrow stays, and is marked.
+        A half that holds no pattern at least shares is left out, unless boxes have entries. A box that is too narrow is
+        kept, and marked.
         """
         residents, *edges = self.takes.box[i].tolist()
         box, takes = Box(int(residents), *edges), self.takes
@@ -340,7 +341,9 @@ class Boxes:
         # The least demands follow from the floors, which the lower half keeps.
         if self.by_batch:
             place = self._appended(i)
-            self.entries.append(self._entries(upper, i))
+            known = self.entries[i].known.copy()
+            spend(len(known) / 10)
+            self.entries.append(Entries(*entries_in(self._growth.tables, self._choices, upper, known), known))
             self.takes.box[i], self.takes.box[place] = lower, upper
             return [i, place]
         row = takes.units[i].copy(), takes.l2[i].copy(), takes.power[i].copy()
@@ -362,11 +365,6 @@ class Boxes:
         row = known, np.empty(len(which)), np.empty(len(which))
         least_takes(self._growth.tables, self._choices, which, box, *row)
         return row
-
-    def _entries(self, box: Box, within: int) -> Entries:
-        known = self.entries[within].known.copy()
-        spend(len(known) / 10)
-        return Entries(*entries_in(self._growth.tables, self._choices, box, known), known)
 
     def _appended(self, i: int) -> int:
         """Append a box with the multipliers and bounds of box ``i``; return its number."""

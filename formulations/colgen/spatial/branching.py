@@ -1,7 +1,7 @@
 """Branch and price for ``cost``.
 
-A branch first fixes bounds on the number of GPUs of a type. The next rule is Ryan and Foster's: two workloads share a
-GPU or not. The last rule is whether a workload is on GPUs of a type or not.
+The first branching rule bounds the number of GPUs of a type. The second is Ryan and Foster's: two workloads share a GPU
+or not. The last one decides whether a workload is on GPUs of a type or not.
 """
 
 import heapq
@@ -30,7 +30,7 @@ FIRST_NODES, LAST_NODES = 20_000, 20_000_000
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 200, 5
 
 MATE_BONUS = 1e-9
-"""Bonus per workload that admits workloads of zero dual into patterns: a partner with a dual needs them there."""
+"""Bonus per workload, by which patterns may hold workloads of zero dual: a partner with a dual may need them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Branch:
     position, duals
         Position among the tree's nodes, and duals from which the bound follows.
     barred
-        Pairs of a class with one workload and a GPU type that must not hold it.
+        Pairs (class, GPU type): no GPU of the type holds the class, which has one workload.
     apart, together
         Pairs of classes with one workload each that must not, or must, share a GPU.
     """
@@ -73,7 +73,7 @@ class Branch:
         )
 
     def choices(self, pricer: Pricer, class_of: Ints) -> Choices:
-        """Return a pricer's choices with pairs apart or together; ``class_of`` is by position in the instance."""
+        """Return a pricer's choices with the pairs of the branch; ``class_of`` is by position in the instance."""
         place = {int(class_of[w]): at for at, w in enumerate(pricer.workloads.tolist())}
         apart = pricer.choices.apart.copy()
         for a, b in self.apart:
@@ -101,7 +101,7 @@ class Tree:
     Attributes
     ----------
     nodes
-        The tree so far as a proof; a branch that is not explored has the duals of the one above.
+        The tree so far, as a proof; a branch that is not explored has the duals of its parent.
     """
 
     def __init__(self, generation: CostGeneration, enough: Callable[[float], bool]) -> None:
@@ -137,12 +137,11 @@ class Tree:
         return bool(children)
 
     def _solve(self, branch: Branch) -> tuple[Branch, Relaxation | None]:
-        """Solve the relaxation of a branch until its bound suffices; it is ``None`` if the time ran out before.
+        """Solve the relaxation of a branch; return the branch with its best bound and duals, and the relaxation.
 
-        The branch is returned with its best bound and duals.
+        The relaxation is ``None`` if the bound suffices, or the time ran out before.
         """
-        generation = self._generation
-        master = generation.master
+        generation, master = self._generation, self._generation.master
         banned = [
             c for c, pattern in enumerate(master.patterns) if not branch.allows(pattern.pool, self._classes(pattern))
         ]
@@ -152,13 +151,11 @@ class Tree:
         solved: Relaxation | None = None
         while generation.run.remaining_s > 0.0 and solved is None:
             relaxation = master.relax()
-            priced = [
-                self._price(branch, pricer, choices, relaxation, tolerance, node_limit)
-                for pricer, choices in zip(generation.pricers, restricted, strict=True)
-            ]
-            generation.tally.nodes += sum(p.nodes for p in priced)
+            priced = self._priced(branch, restricted, relaxation, tolerance, node_limit)
+            generation.nodes += sum(p.nodes for p in priced)
             worth = np.array([p.bound for p in priced])
-            bound = self._bound(branch, relaxation, worth)
+            terms = (generation.copies, worth, generation.price, branch.most, branch.least)
+            bound = cost_bound(relaxation.workload_dual, *terms)
             if bound > branch.bound:
                 branch = replace(branch, bound=bound, duals=generation.duals(relaxation, worth))
             if self._enough(branch.bound):
@@ -174,36 +171,18 @@ class Tree:
         master.restrict([], np.zeros(len(generation.count)), generation.count)
         return branch, solved
 
-    def _price(
-        self,
-        branch: Branch,
-        pricer: Pricer,
-        choices: Choices,
-        relaxation: Relaxation,
-        tolerance: float,
-        node_limit: int,
-    ) -> Priced:
-        workload_dual = relaxation.workload_dual.copy()
-        workload_dual[[a for a, t in branch.barred if t == pricer.pool]] = -np.inf
-        profit = self._generation.profit(pricer, workload_dual)
-        threshold = self._generation.threshold(pricer.pool, relaxation, tolerance)
-        return pricer.price(
-            profit,
-            max(0.0, threshold),
-            node_limit,
-            PATTERNS_PER_BOX,
-            PATTERNS_PER_CALL,
-            self._generation.run.deadline,
-            bonus=MATE_BONUS,
-            choices=choices,
-        )
-
-    def _bound(self, branch: Branch, relaxation: Relaxation, worth: Floats) -> float:
-        generation = self._generation
-        if not np.isfinite(worth).all():
-            return 0.0
-        dual = relaxation.workload_dual
-        return float(cost_bound(dual, generation.copies, worth, generation.price, branch.most, branch.least))
+    def _priced(
+        self, branch: Branch, restricted: list[Choices], relaxation: Relaxation, tolerance: float, node_limit: int
+    ) -> list[Priced[Pattern]]:
+        """Solve the pricing problem of every GPU type with the choices of the branch."""
+        generation, priced = self._generation, []
+        limits = (node_limit, PATTERNS_PER_BOX, PATTERNS_PER_CALL, generation.run.deadline, MATE_BONUS)
+        for pricer, choices in zip(generation.pricers, restricted, strict=True):
+            dual = relaxation.workload_dual.copy()
+            dual[[a for a, t in branch.barred if t == pricer.pool]] = -np.inf
+            threshold = max(0.0, generation.threshold(pricer.pool, relaxation, tolerance))
+            priced.append(pricer.price(generation.profit(pricer, dual), threshold, *limits, choices))
+        return priced
 
     def _children(self, branch: Branch, relaxation: Relaxation) -> list[Branch]:
         """Return the two children at a fractional part of the relaxation; none if no branching rule applies."""
@@ -259,7 +238,7 @@ class Tree:
         return int(np.flatnonzero(self._generation.class_of == group)[0])
 
     def _is_one_slot(self, group: int) -> bool:
-        """Return whether a plan has exactly one slot of a class: the branching rules for pairs need this."""
+        """Return whether a plan has exactly one slot of a class, as the rules on pairs and types demand."""
         divisible = {int(self._generation.class_of[w]) for w in self._generation.divisible}
         return self._generation.copies[group] == 1.0 and group not in divisible
 

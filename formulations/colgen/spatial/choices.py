@@ -1,21 +1,20 @@
-"""Rates and batches at which each workload can be served on one GPU type, after dominance."""
+"""Rates and undominated batches at which each workload can be served on one GPU type."""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.colgen.clock import now
 from formulations.colgen.spatial.dominance import drop_dominated, outshone, replaceable
 from formulations.configurations import Rates
-from instances.arrays import Floats, Ints
+from instances.arrays import Flags, Floats, Ints
 from instances.least_shares import least_share_within
 from instances.view import View
 
 MANY_OPTIONS = 10_000
-"""Number of options from which on a box lists the least demands of each batch, and boxes are few at first."""
+"""Number of options from which boxes have ``Entries``, and are few at first, if choices are parts."""
 
 
 class Choices(NamedTuple):
@@ -34,13 +33,13 @@ class Choices(NamedTuple):
     batch, lower_units
         Batch of each option, and its least share alone.
     budget_ms, sure_ms
-        Latency budgets of each option by share, shape (options, 1 or share units + 1). If they are bracketed, these are
-        an upper bound, with which a pricing problem is relaxed, and a lower bound.
+        Latency budgets of each option by share, shape (options, 1 or share units + 1). If budgets are bracketed, the
+        first ones are upper bounds, which relax the pricing problem, and the second ones lower bounds.
     copy_of
         The preceding workload if it is identical to this one, else -1, shape (workloads,). A pattern takes identical
         workloads in order (symmetry breaking).
     covering
-        Whether the choices of a workload are parts of it, listed from large to small, of which a larger one replaces a
+        Whether the choices of a workload are parts of it, listed from large to small, and a larger part may replace a
         smaller one.
     apart
         Whether branching forbids two workloads on one GPU, shape (workloads, workloads).
@@ -60,13 +59,13 @@ class Choices(NamedTuple):
     lower_units: Ints
     copy_of: Ints
     covering: bool
-    apart: NDArray[np.bool_]
+    apart: Flags
     mate_before: Ints
     mate_after: Ints
 
 
 LATE_S = 0.5
-"""Allowance past the deadline for what pricing needs. Small instances need less, so they always have a bound."""
+"""Time past the deadline in which choices and boxes may be completed: enough for small instances to have a bound."""
 
 TOO_LATE = "the time was over before pricing began"
 
@@ -83,7 +82,7 @@ class _BatchTable(NamedTuple):
     budget_ms: Floats
     sure_ms: Floats
     lower_units: Ints
-    possible: NDArray[np.bool_]
+    possible: Flags
 
 
 def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _BatchTable:
@@ -113,8 +112,8 @@ def _batch_table(
 def _bracketed(view: View, position: int, workload: int, rates: Rates) -> list[_BatchTable]:
     """Return the batches of a workload at each of its rates, with bounds on their budgets, from high to low rates.
 
-    Budgets fall with the rate, so those at the next lower rate are upper bounds. A batch that is superfluous with these
-    is left out unseen. One that is outshone with these keeps them: few patterns need its budgets.
+    Budgets fall as the rate grows, so those at the next lower rate are upper bounds. A batch that is replaceable at
+    these is left out. A batch that is outshone at these keeps them, since few patterns need its budgets.
     """
     tables, model = view.tables, int(view.model[workload])
     top = int(tables.max_batch[model])
@@ -124,7 +123,7 @@ def _bracketed(view: View, position: int, workload: int, rates: Rates) -> list[_
     for rate in np.sort(rates.rate_rps).tolist():
         budget, sure = np.full_like(most_ms, -np.inf), np.full_like(most_ms, -np.inf)
         keep, seen = np.zeros(top + 1, dtype=np.bool_), np.zeros(top + 1, dtype=np.bool_)
-        # Batches of the smallest shares come first: they outshine the others.
+        # Batches of small shares come first, since they outshine others.
         order = np.argsort(found[-1].lower_units[1:], kind="stable") + 1 if found else np.arange(1, top + 1)
         for b in order.tolist():
             if most_ms[b].max() <= 0.0:
@@ -177,15 +176,11 @@ def all_choices(
 
     Parameters
     ----------
-    view
-        The instance as seen from one GPU type.
     workloads
         Positions in the instance, in the order in which patterns list them.
-    copy_of
-        See ``Choices``.
     rates
         Rates that each workload may be planned for, in the order of the instance.
-    covering
+    copy_of, covering
         See ``Choices``.
     deadline
         See ``reachable_takes``; budgets of thousands of choices take minutes.

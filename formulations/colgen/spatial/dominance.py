@@ -1,16 +1,15 @@
-"""Dominance among the batches of one workload: which of them no pattern needs."""
+"""Dominance among the batches of one workload: tests for batches that no pattern needs."""
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import least_share_within as least_share_beside
-from instances.arrays import Floats
+from formulations.colgen.interference_boxes import least_share_beside
+from instances.arrays import Flags, Floats
 from instances.least_shares import least_share_within
 from instances.tables import Tables
 
 SURROUNDINGS = np.array([(1.0, 0.0, 0.0), (2.0, 20.0, 1.0), (3.0, 30.0, 1.1), (4.0, 40.0, 1.2)])
-"""Residents, L2 demand (percent) and power (part of the power below throttling) in which batches are compared."""
+"""Residents, L2 demand (percent) and power (part of the power below throttling) at which batches are compared."""
 
 Slot = tuple[int, int]
 """Batch and share in units."""
@@ -64,7 +63,7 @@ def dominates(
 def covers(
     tables: Tables, model: int, ours: Slot, theirs: Slot, our_ms: float, their_ms: float, most_residents: int
 ) -> bool:
-    """Return whether a slot can replace another of its workload: it demands no more and is in time where that one is.
+    """Return whether a slot can replace another of its workload: it demands no more, and is in time where that one is.
 
     Beside N residents and others of demand C and power P, a slot is in time if ``S + A c + A X <= f B``: S is the time
     before the active time A, c the company's factor, X >= 0 the growth due to C, f <= 1 the frequency, B the budget.
@@ -73,14 +72,10 @@ def covers(
 
     Parameters
     ----------
-    tables, model
-        Tables of the GPU type and row of the DNN model.
     ours, theirs
         Batch and share of each slot.
     our_ms, their_ms
         Their budgets.
-    most_residents
-        Largest number of residents on one GPU.
     """
     (b, u), (other, v) = ours, theirs
     if (
@@ -117,9 +112,9 @@ def replaceable(
     sure_ms: Floats,
     memory_binds: bool,
     most_residents: int,
-    keep: NDArray[np.bool_],
+    keep: Flags,
 ) -> bool:
-    """Return whether at every share at which ``batch`` can run alone a slot of another marked batch can replace it.
+    """Return whether, at every share at which ``batch`` can run alone, a slot of another batch in ``keep`` replaces it.
 
     Row b of ``budget_ms`` and ``sure_ms`` has upper and lower bounds on the budgets of batch b by share.
     """
@@ -146,7 +141,7 @@ def replaceable(
 
 
 @njit(cache=True)
-def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: NDArray[np.bool_]) -> bool:
+def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: Flags) -> bool:
     """Return whether in all ``SURROUNDINGS`` a batch of ``seen`` takes less share and demands no more than ``batch``.
 
     Row b of ``budget_ms`` has upper bounds on the budgets of batch b by share.
@@ -179,9 +174,9 @@ def drop_dominated(
     sure_ms: Floats,
     memory_binds: bool,
     most_residents: int,
-    keep: NDArray[np.bool_],
+    keep: Flags,
 ) -> None:
-    """Unmark the batches (by index, 0 unused) that other marked batches make superfluous."""
+    """Unmark the batches in ``keep`` (index 0 is unused) that other marked batches replace."""
     top = len(budget_ms) - 1
     if budget_ms.shape[1] > 1:
         for b in range(1, top + 1):

@@ -1,4 +1,4 @@
-"""Features of workloads that tell how hard they are to place: a piecewise linear function of the share, by model."""
+"""Features that measure how hard workloads are to place: a piecewise linear function of the share, by model."""
 
 from itertools import pairwise
 
@@ -18,9 +18,9 @@ FEW_RESIDENTS, MANY_RESIDENTS = 2, 5
 def features(choices: Choices, takes: Takes, class_of: Ints, classes: int) -> Floats:
     """Return features of the classes, shape (classes, features), from 0 to 1.
 
-    For each model they are a constant, the mean share of the workload over the boxes, cut into pieces at quantiles, and
-    its mean power. A dual that is linear in them with weights of at least 0 does not fall as the share grows, and may
-    grow or fall with the power.
+    For each model they are a constant, the workload's mean share over the boxes, cut into pieces at quantiles, and its
+    mean power. A dual that is linear in them with weights of at least 0 does not fall as the share grows, and may grow
+    or fall with the power.
 
     Parameters
     ----------
@@ -28,8 +28,6 @@ def features(choices: Choices, takes: Takes, class_of: Ints, classes: int) -> Fl
         Choices with one choice per workload, and their least shares and demands.
     class_of
         Class of each choice.
-    classes
-        Number of classes.
     """
     boxes = np.flatnonzero((takes.box[:, 0] >= FEW_RESIDENTS) & (takes.box[:, 0] <= MANY_RESIDENTS))
     units, power_w, counted = np.zeros(len(class_of)), np.zeros(len(class_of)), np.zeros(len(class_of))

@@ -8,7 +8,6 @@ import numpy as np
 
 from bench.api import Bound, Run
 from formulations.colgen.aggregated_master import AggregatedMaster
-from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.column_generation import COVER_ROOM, ColumnGeneration
 from formulations.colgen.exchanges import exchangeable, served_by
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
@@ -25,14 +24,17 @@ PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 """Limits on the patterns of a pricing call and of a box; the first is at least the number of workload classes."""
 
 SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
+"""Fill at which the first duals pay for a GPU, margin above its price in pricing at them, and limit on patterns."""
+
 CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
+"""Limits on the patterns of a GPU type and on the nodes of a box when every pattern of small reduced cost is listed."""
 
 FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
 """Classes per feature from which duals are first fitted to the features, and the patterns per call and gap for this."""
 
 
 class _SpatialGeneration(ColumnGeneration):
-    """Base of ``cost`` and ``goodput``: exact pricing over (workload, rate) choices at least shares."""
+    """Base of ``cost`` and ``goodput``: exact pricing of patterns at least shares."""
 
     brackets: ClassVar[bool] = False
     """Whether pricing begins with bounds on the budgets."""
@@ -58,7 +60,7 @@ class _SpatialGeneration(ColumnGeneration):
         return bound_on_parts(value, self.instance, None if self.plan_class is PlanClass.SPLIT else self.divisible)
 
     def initial_columns(self) -> None:
-        """Add one pattern for each choice alone; of a divisible workload the largest part that fits."""
+        """Add a pattern for each choice alone; for a divisible workload only that of the largest part that fits."""
         for pricer in self.pricers:
             for place, w in enumerate(pricer.workloads.tolist()):
                 for choice in range(pricer.choices.first[place], pricer.choices.first[place + 1]):
@@ -68,7 +70,7 @@ class _SpatialGeneration(ColumnGeneration):
                         break
 
     def _alone(self, pricer: Pricer, choice: int) -> Pattern | None:
-        """Return a choice alone at a feasible batch; its least share ignores its own power, so batches are tested."""
+        """Return a choice alone at its first feasible batch: a least share ignores the choice's own power."""
         choices = pricer.choices
         w, rate = int(pricer.workloads[choices.workload[choice]]), float(choices.rate_rps[choice])
         for option in range(choices.option[choice], choices.option[choice + 1]):
@@ -77,7 +79,7 @@ class _SpatialGeneration(ColumnGeneration):
                 return Pattern(pricer.pool, (member,))
         return None
 
-    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
+    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced[Pattern]]:
         """Solve the pricing problem of every GPU type."""
         return [
             pricer.price(
@@ -99,16 +101,12 @@ class _SpatialGeneration(ColumnGeneration):
         profit = np.where(profit < -slack, -np.inf, profit)
         threshold, limit = self.threshold(pool, relaxation, 0.0) - slack, CLOSING_PATTERNS
         priced = pricer.price(profit, threshold, CLOSING_NODES, limit, limit, self.run.deadline, bonus=2.0 * slack)
-        self.tally.nodes += priced.nodes
+        self.nodes += priced.nodes
         missing = len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short
         return None if missing else priced.patterns
 
     def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
-        """Return the profit of each choice of a pricer at these duals."""
-        raise NotImplementedError
-
-    def _dual_of_choice(self, pricer: Pricer, workload_dual: Floats) -> Floats:
-        """Return the dual of each choice's workload, in proportion to the part that it serves."""
+        """Return the profit of each choice: the dual of its workload, in proportion to the part that it serves."""
         choices = pricer.choices
         at = pricer.workloads[choices.workload]
         dual = workload_dual[self.class_of[at]]
@@ -130,7 +128,6 @@ class CostGeneration(_SpatialGeneration):
     Under a rule whose budget depends on the share, workloads that no single GPU serves are covered in parts.
     """
 
-    trivial_bound = 0.0
     _fitted = False
 
     def cover(self) -> Covering:
@@ -138,10 +135,10 @@ class CostGeneration(_SpatialGeneration):
         free = np.full_like(self.copies, np.inf)
         artificial_cost = 10.0 * float(self.price.max())
         self.serves, pairs = exchangeable(self.views, self.class_of)
-        return Covering(self.class_of, self.copies, free, self.count, artificial_cost, exchanges=pairs)
+        return Covering(self.copies, free, self.count, artificial_cost, exchanges=pairs)
 
     def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return the solution with slots of the workloads that they serve, where the master exchanged workloads."""
+        """Return the solution with patterns of the workloads that its slots serve, where the master exchanged some."""
         patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
         if self.complete(patterns) or not self.serves.any():
             return counts
@@ -189,18 +186,6 @@ class CostGeneration(_SpatialGeneration):
             return None
         return super().pattern_if_feasible(pool, members)
 
-    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
-        """Return the worth above which a pattern gains."""
-        return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
-
-    def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
-        """Return the profit of each choice: the dual of its workload."""
-        return self._dual_of_choice(pricer, workload_dual)
-
-    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound from the duals and the best worth."""
-        return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
-
     def initial_columns(self) -> None:
         """Add GPUs filled by first fit, and patterns that gain if each workload pays for its least share."""
         super().initial_columns()
@@ -211,17 +196,15 @@ class CostGeneration(_SpatialGeneration):
         first = self.first_duals(shares)
         if np.isfinite(first).all():
             duals = Relaxation(0.0, first, np.zeros(len(self.count)), np.zeros(0))
-            # A threshold close to the best worth, which proves a bound, leaves few patterns; a lower one leaves plenty.
+            # A threshold near the best worth gives a bound but few patterns; a lower one gives many patterns.
             for margin in (SEED_MARGIN, 0.0):
                 priced = [self._seed_prices(pricer, first, margin) for pricer in self.pricers]
                 for each in priced:
                     self.add(each.patterns)
-                best_worth = np.array([each.bound for each in priced])
-                if np.isfinite(best_worth).all():
-                    self._improve_bound(duals, best_worth)
+                self._improve_bound(duals, np.array([each.bound for each in priced]))
 
     def solve(self, finished: Callable[[], bool]) -> None:
-        """Add patterns; for many workloads first at duals that are a function of few features."""
+        """Add patterns; where classes are many, first at duals that are a function of few features."""
         if not self._fitted:
             self._fitted = True
             self._fit_duals(finished)
@@ -235,19 +218,9 @@ class CostGeneration(_SpatialGeneration):
         if len(self.copies) < FEWEST_CLASSES * fitted.shape[1]:
             return
         self.relaxation = self.master.relax()
-        aggregated = AggregatedMaster(
-            self.master, fitted, self.copies, self.count, self.asked.artificial_cost, self.run.threads
-        )
-        value = math.inf
-
-        def relax() -> Relaxation:
-            nonlocal value
-            relaxation = aggregated.relax()
-            value = relaxation.value
-            return relaxation
-
+        aggregated = AggregatedMaster(self.master, fitted, self.run.threads)
         self.patterns_per_call = FITTING_PATTERNS
-        self.generate(relax, lambda: finished() or self.bound >= value * (1.0 - FITTING_GAP))
+        self.generate(aggregated.relax, lambda: finished() or self.bound >= aggregated.value * (1.0 - FITTING_GAP))
         self.patterns_per_call = max(PATTERNS_PER_CALL, len(self.copies))
 
     def _features(self, pricer: Pricer) -> Floats:
@@ -255,12 +228,9 @@ class CostGeneration(_SpatialGeneration):
         return features(pricer.choices, pricer.boxes.takes, class_of, len(self.copies))
 
     def first_duals(self, shares: list[Floats]) -> Floats:
-        """Return the duals at which the first patterns are priced: what each class pays for its least share.
+        """Return the duals at which the first patterns are priced: each class pays the price of its least share.
 
-        Parameters
-        ----------
-        shares
-            Least fraction of a GPU that each workload takes on each GPU type, in pattern order.
+        ``shares`` is ``least_fraction`` on each GPU type.
         """
         fair = np.full(len(self.copies), np.inf)
         for pricer, share in zip(self.pricers, shares, strict=True):
@@ -271,7 +241,7 @@ class CostGeneration(_SpatialGeneration):
         """Return initial solutions: first fit on each GPU type alone, and the given start plan."""
         return [*(p for p in self._filled if self.complete(p)), *super().starts()]
 
-    def _seed_prices(self, pricer: Pricer, duals: Floats, margin: float) -> Priced:
+    def _seed_prices(self, pricer: Pricer, duals: Floats, margin: float) -> Priced[Pattern]:
         threshold = float(self.price[pricer.pool]) * (1.0 + margin)
         limit = max(SEED_PATTERNS, 2 * len(duals))
         return pricer.price(
@@ -327,7 +297,7 @@ class CostGeneration(_SpatialGeneration):
         return [min(enough, key=lambda k: (part[k], int(choices.lower_units[choices.option[k]])))] * count
 
     def obstacle(self) -> str:
-        """Name the first workload that no GPU type serves at its full rate, or in parts if it may be served so."""
+        """Name the first workload that no GPU type serves: at its full rate or, if it is divisible, in parts."""
         served = {pattern.members[0][0] for pattern in self.master.patterns if len(pattern.members) == 1}
         classes = {int(self.class_of[w]) for w in served}
         for w, asked in enumerate(self.instance.workloads):
@@ -354,15 +324,10 @@ class FitGeneration(CostGeneration):
 class GoodputGeneration(_SpatialGeneration):
     """Column generation for ``goodput``: serve the most requests; a workload may be served in part or not at all."""
 
-    @property
-    def trivial_bound(self) -> float:
-        """Bound before the first iteration: the sum of all rates."""
-        return most_served(self.instance)
-
     def cover(self) -> Covering:
         """Return the rows of the master."""
         free = np.full_like(self.copies, -np.inf)
-        return Covering(self.class_of, free, self.copies, self.count, artificial_cost=0.0)
+        return Covering(free, self.copies, self.count, artificial_cost=0.0)
 
     def cost_of(self, pattern: Pattern) -> float:
         """Return the cost of a pattern in the minimised master."""
@@ -375,15 +340,6 @@ class GoodputGeneration(_SpatialGeneration):
             return None
         return super().pattern_if_feasible(pool, members)
 
-    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
-        """Return the worth above which a pattern gains."""
-        per_gpu = abs(relaxation.value) / max(1.0, float(self.count.sum()))
-        return float(tolerance * per_gpu - relaxation.pool_dual[pool])
-
     def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
-        """Return the profit of each choice: its rate and the charge on its workload."""
-        return pricer.choices.rate_rps + self._dual_of_choice(pricer, workload_dual)
-
-    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound from the duals and the best worth."""
-        return value_bound(-relaxation.workload_dual, self.copies, best_worth, self.count)
+        """Return the profit of each choice: its rate minus the charge on its workload."""
+        return pricer.choices.rate_rps + super().profit(pricer, workload_dual)

@@ -1,11 +1,10 @@
-"""Exact pricing on one GPU type: patterns to add to the master, or a proof that none exists."""
+"""Exact pricing on one GPU type: patterns that gain, or a proof that none does."""
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import one_growth
@@ -15,27 +14,25 @@ from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choic
 from formulations.colgen.spatial.relaxation import Buffers
 from formulations.colgen.spatial.search import Found, search_box
 from formulations.configurations import Rates
-from instances.arrays import Floats, Ints
+from instances.arrays import Flags, Floats, Ints
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.view import View
 
-MULTIPLIER_ROUNDS = 12
-
 HALVING_NODES = 3_000
-"""Nodes without a pattern after which a box is halved: nearly all sets that a wide box admits are infeasible."""
+"""Nodes without a pattern after which a box is halved: nearly all sets that fit a wide box are infeasible."""
 
 FEW_NODES, PATIENCE_FACTOR, FEW_PATTERNS = 100, 4, 50
-"""The same where choices are many, at first; and its growth when a call finds few patterns: then search proves most."""
+"""Where choices are many: the number at first, its factor, and the patterns of a call below which it grows."""
 
 MOST_KNOWN = 100_000_000
-"""Number of options times boxes beyond which no box is halved where choices are many: half a gigabyte."""
+"""Where choices are many: number of options times boxes from which no box is halved, which limits the memory."""
 
 NODES_PER_HALVING = 20
-"""Node limit of a box per box that a pricing call may halve."""
+"""A pricing call with a node limit of n may halve n divided by this number of boxes."""
 
 BOXES_PER_CALL = 64
-"""Boxes searched between two checks of the clock; one for parts, whose search takes longer."""
+"""Boxes searched between two checks of the clock; only one if choices are parts, whose search takes longer."""
 
 
 @njit(cache=True)
@@ -50,18 +47,17 @@ def _search_boxes(
     threshold: float,
     bonus: float,
     multipliers: Floats,
-    rounds: int,
     node_limit: int,
     patience: int,
     pattern_limit: int,
     buffers: Buffers,
     found: Found,
     bounds: Floats,
-    cut: NDArray[np.bool_],
+    cut: Flags,
 ) -> int:
     """Search boxes in ``order`` until ``found`` is full; return the nodes visited.
 
-    Each box's bound is written, and whether it is to be halved.
+    The bound of each box is written to ``bounds``, and to ``cut`` whether the box is to be halved.
     """
     total_nodes = 0
     paid = profit + bonus
@@ -79,7 +75,6 @@ def _search_boxes(
             paid,
             threshold + bonuses,
             multipliers[i],
-            rounds,
             node_limit,
             node_limit if takes.narrow[i] else patience,
             pattern_limit,
@@ -98,16 +93,12 @@ class Pricer:
 
     Parameters
     ----------
-    view
-        The instance as seen from the GPU type.
     pool
         Index of the type in the instance's pool.
-    workloads, copy_of
-        Positions in the instance in pattern order; see ``Choices``.
-    rates, covering, bracketed
-        See ``all_choices``. Bounds on budgets are replaced by the budgets where a pattern needs that.
+    workloads, copy_of, rates, covering, bracketed
+        See ``all_choices``. Where a pattern needs it, bounds on budgets are replaced by the budgets.
     deadline
-        Deadline of ``reachable_takes``, which takes seconds for thousands of choices.
+        Deadline of ``all_choices`` and ``reachable_takes``.
     """
 
     def __init__(
@@ -153,7 +144,7 @@ class Pricer:
         deadline: float = math.inf,
         bonus: float = 0.0,
         choices: Choices | None = None,
-    ) -> Priced:
+    ) -> Priced[Pattern]:
         """Search the boxes for patterns worth more than ``threshold``.
 
         Parameters
@@ -165,15 +156,14 @@ class Pricer:
         node_limit, pattern_limit
             Limits per box.
         stop_after
-            Limit on the patterns of all boxes. Once it is reached, the other boxes are skipped and the bound is
-            infinite.
+            Limit on the patterns of all boxes. Once it is reached, the bound is infinite: other boxes are skipped.
         deadline
             Value of ``clock.now()`` after which the remaining boxes are skipped.
         bonus
-            Added to the profit of each resident to decide which residents to leave out: those whose sum is not above 0.
-            The pattern without them is worth at least as much. The bonus does not count as worth.
+            Added to each profit to decide which residents to leave out: those whose sum is not above 0. The pattern is
+            worth no less without them. The bonus does not count as worth.
         choices
-            The pricer's own choices with the pairs of a branch apart or together; ``None`` for no branching.
+            The pricer's own choices with the pairs of a branch; ``None`` without branching.
         """
         choices = self.choices if choices is None else choices
         nodes = 0
@@ -184,12 +174,12 @@ class Pricer:
             nodes += visited
             count = int(found.stored[0])
             holds = [row for row in range(count) if not self.bracketed or self._holds(found, row)]
-            # For a complete list, the sets of patterns that do not hold are searched again at their own budgets.
+            # A complete list also needs the patterns of the same workloads at their true budgets: search again.
             if len(holds) == count or (holds and bonus == 0.0) or now() >= deadline:
                 return Priced(bound, [self._pattern(found, row) for row in holds], nodes, cut_short)
 
     def _holds(self, found: Found, row: int) -> bool:
-        """Return whether a pattern holds; replace bounds on budgets by the budgets if the bounds do not tell."""
+        """Return whether a pattern is feasible; if bounds on its budgets do not decide, replace them by the budgets."""
         choices, size = self.choices, int(found.size[row])
         chosen, batch = found.choice[row, :size], found.batch[row, :size]
         options = np.array(
@@ -241,7 +231,7 @@ class Pricer:
         boxes_per_call = 1 if self.choices.covering else BOXES_PER_CALL
         patience = self.patience
         if self.best_first:
-            # For a complete list, what a box holds counts, not its bound.
+            # A complete list needs the patterns of a box, not its bound.
             patience = HALVING_NODES if bonus > 0.0 else patience
             node_limit = max(node_limit, 2 * patience)
             most_halved = min(most_halved, MOST_KNOWN // len(self.choices.batch) - boxes.count)
@@ -271,7 +261,6 @@ class Pricer:
                 threshold,
                 bonus,
                 boxes.multipliers[at],
-                MULTIPLIER_ROUNDS,
                 node_limit,
                 patience,
                 pattern_limit,

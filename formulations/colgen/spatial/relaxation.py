@@ -7,13 +7,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.interference_boxes import MARGIN, step_multipliers
-from instances.arrays import Floats, Ints
+from instances.arrays import Flags, Floats, Ints
+
+ROUNDS = 12
+"""Multiplier steps in one relaxation."""
 
 
 class Buffers(NamedTuple):
     """Buffers of the pricing of a box, allocated once: the worth of every choice, and the contenders.
 
-    Contenders are the choices that count, in increasing order, grouped by workload.
+    Contenders are the choices of the current table, in increasing order, grouped by workload.
 
     Attributes
     ----------
@@ -26,7 +29,7 @@ class Buffers(NamedTuple):
     first
         Position of each group's first contender, shape (workloads + 1,).
     units, value, usable
-        Share and worth of each contender, and true; see ``completion_table``.
+        Share, worth and usability (always true) of each contender; see ``best_of_table``.
     table
         Completion table over the groups, shape (workloads + 1, residents + 1, share units + 1).
     """
@@ -37,7 +40,7 @@ class Buffers(NamedTuple):
     first: Ints
     units: NDArray[np.int16]
     value: Floats
-    usable: NDArray[np.bool_]
+    usable: Flags
     table: Floats
 
     @classmethod
@@ -60,7 +63,6 @@ def completion_table(
     first: Ints,
     units: NDArray[np.int16],
     worth: Floats,
-    usable: NDArray[np.bool_],
     residents: int,
     capacity: int,
     table: Floats,
@@ -71,8 +73,8 @@ def completion_table(
     ----------
     first
         Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``.
-    units, worth, usable
-        Share, worth and usability of each choice; choices that are not usable are left out.
+    units, worth
+        Share and worth of each choice.
     residents, capacity
         Largest values of n and s.
     table
@@ -87,8 +89,6 @@ def completion_table(
             for s in range(capacity + 1):
                 row[s] = rest[s]
         for k in range(first[w], first[w + 1]):
-            if not usable[k]:
-                continue
             u, value = units[k], worth[k]
             for n in range(1, residents + 1):
                 row, rest = table[w, n, u : capacity + 1], table[w + 1, n - 1]
@@ -102,13 +102,13 @@ def best_of_table(
     first: Ints,
     units: NDArray[np.int16],
     worth: Floats,
-    usable: NDArray[np.bool_],
+    usable: Flags,
     residents: int,
     capacity: int,
     table: Floats,
     chosen: Ints,
 ) -> None:
-    """Write the choices that attain ``table[0, residents, capacity]``, shape (residents,)."""
+    """Write the usable choices that attain ``table[0, residents, capacity]``, shape (residents,)."""
     n, s, w = residents, capacity, 0
     while n > 0:
         if table[w, n, s] != table[w + 1, n, s]:
@@ -124,7 +124,7 @@ def best_of_table(
 
 @njit(cache=True)
 def _by_units(units: NDArray[np.int16], profit: Floats, capacity: int) -> Ints:
-    """Return the choices with a profit that fit on the GPU, by increasing share."""
+    """Return the choices of positive profit that fit on the GPU, by increasing share."""
     place = np.zeros(capacity + 2, dtype=np.int64)
     for k in range(len(profit)):
         if profit[k] > 0.0 and units[k] <= capacity:
@@ -149,12 +149,8 @@ def undominated(
 
     Parameters
     ----------
-    workload, units, worth
-        Workload, share and worth of each choice.
     by_units
-        The choices that count, by increasing share.
-    residents
-        Number of residents.
+        The choices among which to choose, by increasing share.
     kept
         Output, at least as long as ``by_units``.
     """
@@ -202,9 +198,7 @@ def complete(
         buffers.group[j] = groups - 1
         buffers.units[j], buffers.value[j] = units[k], buffers.worth[k]
     buffers.first[groups] = count
-    completion_table(
-        buffers.first[: groups + 1], buffers.units, buffers.value, buffers.usable, residents, capacity, buffers.table
-    )
+    completion_table(buffers.first[: groups + 1], buffers.units, buffers.value, residents, capacity, buffers.table)
     return groups
 
 
@@ -219,10 +213,9 @@ def relax_box(
     profit: Floats,
     threshold: float,
     multipliers: Floats,
-    rounds: int,
     buffers: Buffers,
 ) -> tuple[float, float, float, int]:
-    """Bound the sum of profits in a box; stop at or below ``threshold``, or after ``rounds`` steps.
+    """Bound the sum of profits in a box; stop at or below ``threshold``.
 
     Choices without profit are left out: the pattern without them is worth at least as much.
 
@@ -236,12 +229,8 @@ def relax_box(
         Share units of the GPU.
     units, l2, power
         Rows of ``Takes``.
-    threshold
-        Value at which the bound is good enough.
     multipliers
         Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
-    rounds
-        Largest number of steps.
     buffers
         Output. If the bound is above the threshold, the contenders are the choices that a solution above it may hold.
 
@@ -263,8 +252,8 @@ def relax_box(
     power_cap = min(box[4], residents * power_most) * (1.0 + MARGIN)
     best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
     chosen = np.empty(residents, dtype=np.int64)
-    for step in range(rounds + 1):
-        if step == rounds:
+    for step in range(ROUNDS + 1):
+        if step == ROUNDS:
             multipliers[0], multipliers[1] = best_l2, best_power
         for k in by_units:
             worth[k] = profit[k] - multipliers[0] * l2[k] - multipliers[1] * power[k]
@@ -276,7 +265,7 @@ def relax_box(
         bound = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
         if bound < best:
             best, best_l2, best_power = bound, multipliers[0], multipliers[1]
-        if best <= threshold or step == rounds:
+        if best <= threshold or step == ROUNDS:
             break
         best_of_table(
             buffers.first[: groups + 1],

@@ -4,35 +4,28 @@ from dataclasses import replace
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.clock import alone
-from formulations.colgen.solution import Solution
+from formulations.colgen.solution import GOOD_ENOUGH, Solution
 from formulations.colgen.spatial.generation import FitGeneration
 from formulations.scale import UNDECIDED, ScaleBisection
 from instances import SCALE_STEP, Instance, Objective, Plan, PlanClass
 
 
 class _Fit(Solution):
-    """Feasibility check of a cost problem: the run ends as soon as a plan is found or excluded."""
+    """Feasibility check: a run of a cost problem that ends as soon as a plan is found or excluded."""
 
     def proven(self) -> bool:
         """Return whether a plan was found or excluded."""
         return self.plan is not None or self.impossible()
 
-    def bound_suffices(self) -> bool:
+    def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
         """Return whether a plan was found or excluded, or more patterns could hardly improve the bound."""
-        return self.proven() or super().bound_suffices()
+        return self.proven() or super().bound_suffices(gap)
 
 
 def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outcome:
     """Bisect the multiples of the rates; a feasibility check on the pool decides each one.
 
-    Parameters
-    ----------
-    instance
-        Instance of objective ``scale``; every GPU type must have a count.
-    run
-        Limits of the run.
-    integer_fraction
-        See ``ColGen``.
+    The result is unknown unless every GPU type has a count. See ``ColGen`` for ``integer_fraction``.
     """
     if any(pool.count is None for pool in instance.gpus):
         return Outcome(Status.UNKNOWN, reason="scale needs a number of GPUs for every type of the pool")
@@ -52,7 +45,7 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
 
 
 def _next(fits: int, fails: int) -> int:
-    """Return the next scale: doubled from that of the given rates until one is infeasible, then the middle."""
+    """Return the next scale in steps: the given rates, doubled until they are infeasible, then the middle."""
     if fails == UNDECIDED:
         return min(max(round(1.0 / SCALE_STEP), 2 * fits), UNDECIDED - 1)
     return (fits + fails) // 2

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import MARGIN, least_share_within
+from formulations.colgen.interference_boxes import MARGIN, least_share_beside
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.relaxation import Buffers, relax_box
 from instances.arrays import Floats, Ints
@@ -14,8 +14,7 @@ from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 
 BATCHES_LIMIT = 256
-"""Node limit of the batch search for one set of residents; a set undecided at the limit counts as feasible."""
-
+"""Node limit of the batch search for one set of residents; a set undecided at the limit counts in the bound."""
 
 HALVES_LIMIT = 4096
 """The same limit where budgets depend on the share, and dozens of batches are undominated."""
@@ -49,10 +48,10 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
 
     Parameters
     ----------
-    tables, merged, choices
-        Tables of the GPU type, the same with one growth, and its choices.
+    tables, merged
+        Tables of the GPU type, and the same with one growth.
     chosen
-        Chosen choices, shape (residents,).
+        The choices, shape (residents,).
     batch
         Output if they fit, shape (residents,).
 
@@ -98,7 +97,7 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
 def _decide_by_halves(
     tables: Tables, merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints, batch: Ints
 ) -> int:
-    """Decide as ``decide`` by halving the options of the resident with the most; neighbouring batches are similar."""
+    """Decide by halving the options of the resident that has the most: neighbouring batches are similar."""
     residents = len(chosen)
     # Each level halves one range of options, and the stack has one open half per level.
     levels = 2
@@ -149,7 +148,7 @@ def _may_fit(merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: I
             own_units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
             for o in range(first[j], end[j]):
                 b, lower = choices.batch[o], choices.lower_units[o]
-                u = least_share_within(
+                u = least_share_beside(
                     merged, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, residents, l2_floor, power_floor
                 )
                 if u <= merged.share_units:
@@ -209,9 +208,9 @@ def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
 
 @njit(cache=True)
 def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bool:
-    """Return whether the chosen workloads still fit if a part is larger by a step, and that pattern replaces this one.
+    """Return whether the chosen workloads still fit if a part is larger by a step.
 
-    Its worth is no smaller, so the box that contains it finds it or accounts for it in its bound.
+    The larger pattern is worth no less, and its box finds it or counts it in its bound, so it replaces this one.
     """
     batch, grown = np.empty(len(chosen), dtype=np.int64), chosen.copy()
     for j in range(len(chosen)):
@@ -237,7 +236,6 @@ def search_box(
     profit: Floats,
     threshold: float,
     multipliers: Floats,
-    rounds: int,
     node_limit: int,
     patience: int,
     pattern_limit: int,
@@ -248,7 +246,7 @@ def search_box(
 
     Parameters
     ----------
-    tables, merged, choices
+    tables, merged
         See ``decide``.
     box
         A row of ``Takes.box``.
@@ -256,12 +254,10 @@ def search_box(
         Entries of the box, see ``Entries``; or every choice and rows of ``Takes``.
     profit
         Profit of each choice.
-    threshold, multipliers, rounds
+    threshold, multipliers
         See ``relax_box``.
     node_limit, patience, pattern_limit
         Limits on the nodes visited, on those visited since the last pattern was found, and on the patterns.
-    buffers, found
-        Output.
 
     Returns
     -------
@@ -275,7 +271,7 @@ def search_box(
     residents, capacity = int(box[0]), tables.share_units
     workload = choices.workload[of]
     bound, l2_cap, power_cap, contenders = relax_box(
-        workload, box, capacity, units, l2, power, profit[of], threshold, multipliers, rounds, buffers
+        workload, box, capacity, units, l2, power, profit[of], threshold, multipliers, buffers
     )
     if bound <= threshold:
         return threshold, 0, False

@@ -1,6 +1,6 @@
 """Column generation for ``split`` under rules whose budget depends on the share: parts are multiples of a step.
 
-Column generation without splitting comes first; its plan, patterns and duals are close to those with splitting.
+Column generation without splitting comes first: its plan, patterns and duals are close to those with splitting.
 """
 
 from dataclasses import replace
@@ -21,12 +21,12 @@ WHOLE_TIME_FRACTION = 0.3
 
 
 class _SplitByShare(ColumnGeneration):
-    """Part that both objectives share: every workload is divisible, and the patterns without splitting come first."""
+    """Base of both objectives: every workload is divisible; ``whole`` is the run without splitting."""
 
     plan_class: ClassVar[PlanClass] = PlanClass.SPLIT
     brackets: ClassVar[bool] = True
 
-    def __init__(self, instance: Instance, run: Run, whole: Solution | None) -> None:
+    def __init__(self, instance: Instance, run: Run, whole: Solution) -> None:
         self.whole = whole
         super().__init__(instance, run)
 
@@ -35,24 +35,24 @@ class _SplitByShare(ColumnGeneration):
         return frozenset(range(len(self.instance.workloads)))
 
     def initial_columns(self) -> None:
-        """Add the patterns without splitting as well."""
+        """Also add the patterns of the run without splitting."""
         super().initial_columns()
-        self.add([] if self.whole is None else self.whole.generation.master.patterns)
+        self.add(self.whole.generation.master.patterns)
 
     def starts(self) -> list[list[Pattern]]:
-        """Return initial solutions: also the plan without splitting."""
-        whole = None if self.whole is None else self.whole.plan
-        return [*super().starts(), *([] if whole is None else self.start_from(whole))]
+        """Return initial solutions, with the plan of the run without splitting."""
+        return [*super().starts(), *([] if self.whole.plan is None else self.start_from(self.whole.plan))]
 
 
 class SplitCostByShareGeneration(_SplitByShare, CostGeneration):
     """Column generation for ``cost``: cover every workload with the cheapest GPUs, split where that is cheaper."""
 
     def first_duals(self, shares: list[Floats]) -> Floats:
-        """Return the duals without splitting."""
-        if self.whole is None or self.whole.generation.relaxation is None:
+        """Return the duals of the run without splitting, if it has any."""
+        relaxation = self.whole.generation.relaxation
+        if relaxation is None:
             return super().first_duals(shares)
-        return self.whole.generation.relaxation.workload_dual[self.whole.generation.class_of]
+        return relaxation.workload_dual[self.whole.generation.class_of]
 
 
 class SplitGoodputByShareGeneration(_SplitByShare, GoodputGeneration):
@@ -60,25 +60,15 @@ class SplitGoodputByShareGeneration(_SplitByShare, GoodputGeneration):
 
 
 class _SplitByShareSolution(Solution):
-    """Run that begins with the plan without splitting, which is hardly worse: most of the time goes to the bound."""
+    """Run that gives most of its time to the bound: the plan without splitting, its start, is hardly worse."""
 
     pattern_fraction: ClassVar[float] = 0.9
 
 
 def solve_split_by_share(instance: Instance, run: Run, integer_fraction: float) -> Outcome:
-    """Solve an instance without splitting, then with it.
-
-    Parameters
-    ----------
-    instance
-        Instance of objective cost or goodput.
-    run
-        Limits of the run.
-    integer_fraction
-        See ``ColGen``.
-    """
+    """Solve an instance of objective cost or goodput without splitting, then with it; see ``ColGen``."""
     costs = instance.objective is Objective.COST
-    outcome, whole = Outcome(Status.UNKNOWN), None
+    outcome = Outcome(Status.UNKNOWN)
     try:
         unheard = alone(run, now() + WHOLE_TIME_FRACTION * run.remaining_s)
         whole = Solution((CostGeneration if costs else GoodputGeneration)(instance, unheard), integer_fraction)

@@ -9,28 +9,30 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Duals, Run
-from formulations.colgen.bounds import cost_bound, most_served, value_bound
+from formulations.colgen.bounds import value_bound
 from formulations.colgen.clock import alone, now
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.solution import GENERATIONS, Solution
 from formulations.colgen.split.plans import shared_out
-from formulations.colgen.split.pricer import Gpu, SplitPriced, SplitPricer
+from formulations.colgen.split.pricer import Gpu, SplitPricer
 from formulations.colgen.split.slots import SplitMarket, least_fractions, market
-from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
+from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
 from instances.arrays import Floats
 from instances.one_gpu import Resident, fit_gpu
-from instances.plan import Gpulet
 
 CUSHION = 1e-12
-"""Relative difference between the largest rate that a slot can serve and its planned rate."""
+"""Part of the largest rate that a slot can serve by which its planned rate is lower."""
 
 SEED_PATTERNS, SEED_TIME_FRACTION, SEED_CALLS = 3_000, 0.3, 2
-"""Patterns taken from column generation without splitting, its fraction of the time, and pricing calls at its duals."""
+"""Patterns taken from column generation without splitting, its fraction of the time, and first pricing calls."""
 
 
 class SplitGeneration(ColumnGeneration):
-    """Base of ``cost`` and ``goodput`` with split workloads."""
+    """Base of ``cost`` and ``goodput`` with split workloads.
+
+    Every share of every batch makes another pattern: too many to list those of small reduced costs.
+    """
 
     plan_class: ClassVar[PlanClass] = PlanClass.SPLIT
     diving_tolerance: float = 1e-3
@@ -56,7 +58,7 @@ class SplitGeneration(ColumnGeneration):
     # Patterns ---------------------------------------------------------------------------------------------------
 
     def amounts(self, pattern: Pattern) -> Floats:
-        """Return how many workloads of each class a pattern covers: at most one per slot, shape (classes,)."""
+        """Return the number of workloads of each class that a pattern covers: at most one per slot and all of them."""
         covered = np.zeros(len(self.copies))
         for w, _, rate in pattern.members:
             group = self.class_of[w]
@@ -72,7 +74,7 @@ class SplitGeneration(ColumnGeneration):
         raise NotImplementedError
 
     def pattern_of_contents(self, pool: int, gpu: Gpu) -> Pattern | None:
-        """Return the pattern of a GPU at the rates that its slots can serve; ``None`` if a slot serves nothing."""
+        """Return the pattern of a GPU at the rates that its slots can serve; ``None`` if a slot can serve nothing."""
         times_ms = self.pricers[pool].times_ms(gpu)
         if times_ms is None:
             return None
@@ -98,72 +100,41 @@ class SplitGeneration(ColumnGeneration):
             most = own * (GOODPUT_STEP * min(seen.steps, math.floor(most / own * seen.steps + 1e-9)))
         if most < own:
             return most
-        # Under ``assembly`` a batch may fill too slowly at the workload's rate; only the bound considers higher rates.
+        # Under ``assembly`` a batch may fill too slowly at the workload's own rate. Only the bound allows higher rates.
         return own if float(view.budget_ms(workload, batch, own)) >= time_ms else 0.0
 
-    def _pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
-        """Return the content of a placed GPU as a pattern, each slot at the rate that it can serve."""
-        pools = {pool.type.name: t for t, pool in enumerate(self.instance.gpus)}
-        where = self.instance.workload_index
-        if gpu.type not in pools or any(len(gpulet.slots) != 1 for gpulet in gpu.gpulets):
+    def _pattern_of_gpulets(self, pool: int, gpulets: tuple[Gpulet, ...]) -> Pattern | None:
+        """Return the pattern of gpulets, each slot at the rate that it can serve."""
+        if any(gpulet.share_units not in self.views[pool].tables.permitted for gpulet in gpulets):
             return None
-        pool = pools[gpu.type]
-        if any(self._out_of_range(pool, gpulet) for gpulet in gpu.gpulets):
-            return None
-        slots = [(gpulet.slots[0], gpulet.share_units) for gpulet in gpu.gpulets]
+        where, slots = self.instance.workload_index, [(gpulet.slots[0], gpulet.share_units) for gpulet in gpulets]
         content = tuple(sorted((int(self.class_of[where[s.workload]]), s.batch, units) for s, units in slots))
         return self.pattern_of_contents(pool, content)
-
-    def _out_of_range(self, pool: int, gpulet: Gpulet) -> bool:
-        view, slot = self.views[pool], gpulet.slots[0]
-        known = self.instance.workload_index.get(slot.workload)
-        return (
-            known is None
-            or not 1 <= slot.batch <= view.tables.max_batch[view.model[known]]
-            or gpulet.share_units not in view.tables.permitted
-        )
 
     # Pricing ----------------------------------------------------------------------------------------------------
 
     def weight(self, relaxation: Relaxation) -> Floats:
         """Return the worth of one whole workload of each class at the duals, shape (classes,)."""
-        raise NotImplementedError
+        return relaxation.workload_dual
 
-    def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced]:
-        """Solve the pricing problem of every GPU type."""
-        weight, deadline = self.weight(relaxation), self.run.deadline
-        least = [self._least_worth(pool, relaxation, tolerance) for pool in range(len(self.pricers))]
-        return [
-            self._priced(pool, pricer.price(weight, least[pool], node_limit, deadline))
-            for pool, pricer in enumerate(self.pricers)
-        ]
-
-    def price_left(self, relaxation: Relaxation, left: Floats, region_limit: int) -> list[Priced]:
-        """Solve the pricing problems with only ``left`` workloads of each class to serve."""
-        weight, deadline = self.weight(relaxation), self.run.deadline
-        least = [self._least_worth(pool, relaxation, self.diving_tolerance) for pool in range(len(self.pricers))]
-        return [
-            self._priced(pool, pricer.price_left(left, weight, least[pool], region_limit, deadline))
-            for pool, pricer in enumerate(self.pricers)
-        ]
-
-    def _least_worth(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
-        return max(0.0, self.threshold(pool, relaxation, tolerance))
-
-    def _priced(self, pool: int, found: SplitPriced) -> Priced:
-        patterns = [self.pattern_of_contents(pool, gpu) for gpu in found.contents]
-        return Priced(found.bound, [p for p in patterns if p is not None], found.regions, cut_short=False)
-
-    def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
-        """Return ``None``: every share of every batch makes another pattern, too many to enumerate."""
-        return None
+    def price_at(
+        self, relaxation: Relaxation, tolerance: float, node_limit: int, left: Floats | None = None
+    ) -> list[Priced[Pattern]]:
+        """Solve the pricing problem of every GPU type, for all workloads or for ``left`` of each class."""
+        weight, results = self.weight(relaxation), []
+        for pool, pricer in enumerate(self.pricers):
+            least = max(0.0, self.threshold(pool, relaxation, tolerance))
+            found = pricer.price(weight, least, node_limit, self.run.deadline, left)
+            patterns = [self.pattern_of_contents(pool, gpu) for gpu in found.patterns]
+            results.append(Priced(found.bound, [p for p in patterns if p is not None], found.nodes))
+        return results
 
     # Beginning --------------------------------------------------------------------------------------------------
 
     def initial_columns(self) -> None:
         """Add each class alone on a whole GPU, and the patterns of column generation without splitting.
 
-        For the latter, workloads that no GPU serves alone are split into equal parts.
+        There a workload that no GPU serves alone counts as several workloads with equal parts of its rate.
         """
         served = np.zeros(len(self.copies))
         for pool, pricer in enumerate(self.pricers):
@@ -199,19 +170,15 @@ class SplitGeneration(ColumnGeneration):
         relaxation = generation.master.relax()
         names = {w.id: self.instance.workloads[int(w.id.partition(":")[0])].id for w in apart.workloads}
         if outcome.plan is not None:
-            self._seed_plan(outcome.plan, names)
+            of_plan = [self._pattern_of(_renamed(gpu, names)) for gpu in outcome.plan.gpus]
+            self._whole.append([pattern for pattern in of_plan if pattern is not None])
+            self.add(self._whole[-1])
         near = sorted(generation.master.patterns, key=lambda p: generation.reduced_cost(p, relaxation))
         for pattern in near[:SEED_PATTERNS]:
             placed = generation.placed(pattern, [Resident(*member) for member in pattern.members])
             if placed is not None and now() < deadline + allowed_s:
                 found = self._pattern_of(_renamed(placed, names))
                 self.add([] if found is None else [found])
-
-    def _seed_plan(self, plan: Plan, names: Mapping[str, str]) -> None:
-        found = [self._pattern_of(_renamed(gpu, names)) for gpu in plan.gpus]
-        kept = [pattern for pattern in found if pattern is not None]
-        self.add(kept)
-        self._whole.append(kept)
 
     def starts(self) -> list[list[Pattern]]:
         """Return initial solutions: the plan without splitting, and the given start plan."""
@@ -220,7 +187,7 @@ class SplitGeneration(ColumnGeneration):
     # Plans ------------------------------------------------------------------------------------------------------
 
     def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
-        """Distribute the slots of a solution among the workloads and remove the surplus."""
+        """Turn a solution of the master into a plan: assign its slots to workloads and remove the surplus."""
         patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
         if not self.complete(patterns):
             return None
@@ -238,26 +205,27 @@ class SplitGeneration(ColumnGeneration):
         return self.value(plan), plan
 
     def value(self, plan: Plan) -> float:
-        """Return the value of a plan as the master counts it."""
-        raise NotImplementedError
+        """Return the value of a plan as the master counts it: its cost, or its negated throughput."""
+        if self.minimised:
+            price = {pool.type.name: pool.type.price_per_hour for pool in self.instance.gpus}
+            return math.fsum(price[gpu.type] for gpu in plan.gpus)
+        return -math.fsum(slot.rate_rps for _, _, slot in plan.slots())
 
 
 class SplitCostGeneration(SplitGeneration):
     """Column generation for ``cost``: cover every workload with the cheapest GPUs, split where that is cheaper."""
 
-    trivial_bound = 0.0
-
     def cover(self) -> Covering:
         """Return the rows of the master."""
         free = np.full_like(self.copies, np.inf)
-        return Covering(self.class_of, self.copies, free, self.count, artificial_cost=100.0 * float(self.price.max()))
+        return Covering(self.copies, free, self.count, artificial_cost=100.0 * float(self.price.max()))
 
     def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
         """Return the cost of a GPU."""
         return float(self.price[pool])
 
     def initial_columns(self) -> None:
-        """Also add the patterns that gain if each workload pays for the least part of a GPU that it takes."""
+        """Also add the patterns that gain if each workload pays for the least part of a GPU that it can take."""
         super().initial_columns()
         parts = np.array([least_fractions(each) * price for each, price in zip(self.markets, self.price, strict=True)])
         fair = parts.min(axis=0)
@@ -276,70 +244,39 @@ class SplitCostGeneration(SplitGeneration):
                 return f"{asked.id}: no GPU of the pool serves {asked.model} within {asked.slo_ms:g} ms"
         return ""
 
-    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
-        """Return the worth above which a pattern gains."""
-        return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
-
-    def weight(self, relaxation: Relaxation) -> Floats:
-        """Return the worth of one whole workload of each class at the duals, shape (classes,)."""
-        return relaxation.workload_dual
-
-    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound from the duals and the best worth."""
-        return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
-
-    def value(self, plan: Plan) -> float:
-        """Return the cost of a plan."""
-        price = {pool.type.name: pool.type.price_per_hour for pool in self.instance.gpus}
-        return math.fsum(price[gpu.type] for gpu in plan.gpus)
-
 
 class SplitGoodputGeneration(SplitGeneration):
     """Column generation for ``goodput``: serve the most requests; service beyond a workload's rate has no value."""
 
     last_tolerance = 5e-10
 
-    @property
-    def trivial_bound(self) -> float:
-        """Bound before the first iteration: the sum of all rates."""
-        return most_served(self.instance)
-
     def cover(self) -> Covering:
         """Return the rows of the master."""
         free = np.full_like(self.copies, -np.inf)
-        return Covering(self.class_of, free, self.copies, self.count, 0.0, surplus_cost=self.asked_rps)
+        return Covering(free, self.copies, self.count, 0.0, surplus_cost=self.asked_rps)
 
     def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
         """Return the negated throughput of a GPU that covers ``amounts``."""
         return -float(amounts @ self.asked_rps)
 
     def complete(self, patterns: list[Pattern]) -> bool:
-        """Return whether the pools are large enough; surplus coverage is removed later."""
+        """Return whether the pools are large enough; ``realise`` removes surplus coverage."""
         used = np.bincount([p.pool for p in patterns], minlength=len(self.count))
         return bool(np.all(used <= self.count))
-
-    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
-        """Return the worth above which a pattern gains."""
-        per_gpu = abs(relaxation.value) / max(1.0, float(self.count.sum()))
-        return float(tolerance * per_gpu - relaxation.pool_dual[pool])
 
     def weight(self, relaxation: Relaxation) -> Floats:
         """Return the worth of one whole workload of each class at the duals, shape (classes,)."""
         return np.maximum(0.0, self.asked_rps + relaxation.workload_dual)
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound from the duals and the best worth."""
+        """Return the bound; a charge above the rate counts as the rate."""
         charge = self.asked_rps - self.weight(relaxation)
         return value_bound(charge, self.copies, best_worth, self.count)
 
     def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
-        """Return the charges; none is higher than the rate."""
+        """Return the duals of the bound, with these charges."""
         charge = self.asked_rps - self.weight(relaxation)
         return Duals(tuple(charge[self.class_of].tolist()), tuple(best_worth.tolist()))
-
-    def value(self, plan: Plan) -> float:
-        """Return the unserved requests per second, up to a constant."""
-        return -math.fsum(slot.rate_rps for _, _, slot in plan.slots())
 
 
 def _renamed(gpu: PlacedGpu, names: Mapping[str, str]) -> PlacedGpu:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.colgen.restricted_master import Pattern
 from instances import GOODPUT_STEP, Instance, Objective
+from instances.arrays import Ints
 from instances.one_gpu import Resident
 from instances.view import View
 
@@ -18,7 +18,7 @@ ROUNDING = 1e-10
 
 @dataclass(slots=True)
 class _ServedSlot:
-    """A slot: its GPU, pattern member and the rate that it is to serve; the rate is 0 once the slot is dropped."""
+    """A slot of a pattern: its GPU, workload, batch and rate; the rate is 0 once the slot is dropped."""
 
     gpu: int
     pool: int
@@ -28,7 +28,7 @@ class _ServedSlot:
 
 
 def shared_out(
-    instance: Instance, class_of: NDArray[np.int64], patterns: Sequence[Pattern], views: Sequence[View]
+    instance: Instance, class_of: Ints, patterns: Sequence[Pattern], views: Sequence[View]
 ) -> list[list[Resident]] | None:
     """Assign every slot of ``patterns`` to one workload of its class.
 
@@ -64,7 +64,7 @@ def shared_out(
 
 
 def _by_copy(slots: list[_ServedSlot], copies: int, asked_rps: float) -> list[list[_ServedSlot]]:
-    """Cover copy after copy: the largest remaining slot, then the smallest that completes it; drop the others."""
+    """Cover one copy after another by the largest slots left, then the smallest that completes it; drop the others."""
     left = sorted(slots, key=lambda slot: slot.rate_rps)
     shares: list[list[_ServedSlot]] = []
     for _ in range(copies):
@@ -84,8 +84,8 @@ def _by_copy(slots: list[_ServedSlot], copies: int, asked_rps: float) -> list[li
 def _take_back(instance: Instance, views: Sequence[View], share: list[_ServedSlot], asked_rps: float) -> float:
     """Lower or drop slots, smallest first, until they serve at most ``asked_rps``; return the excess that remains.
 
-    Under ``assembly`` a batch that fills more slowly may violate the SLO. Such a slot keeps its rate under ``cost`` and
-    is dropped under ``goodput``.
+    Under ``assembly`` a batch that fills more slowly may violate the SLO. A slot for which that is so keeps its rate
+    under ``cost`` and is dropped under ``goodput``.
     """
     surplus = sum(slot.rate_rps for slot in share) - asked_rps
     for slot in sorted(share, key=lambda slot: slot.rate_rps):

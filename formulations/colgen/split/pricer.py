@@ -2,13 +2,13 @@
 
 import heapq
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, Region, one_growth
+from formulations.colgen.restricted_master import Priced
 from formulations.colgen.split.relaxation import empty_relaxed, relax, trace
 from formulations.colgen.split.slots import (
     Contents,
@@ -41,33 +41,8 @@ Gpu = tuple[tuple[int, int, int], ...]
 """Content of one GPU: (class, batch, share) of each slot, ascending."""
 
 
-@dataclass(frozen=True, slots=True)
-class SplitPriced:
-    """Result of one pricing call.
-
-    Attributes
-    ----------
-    bound
-        Upper bound on the worth of every GPU.
-    contents
-        GPUs worth more than the threshold.
-    regions
-        Number of regions visited.
-    """
-
-    bound: float
-    contents: list[Gpu]
-    regions: int
-
-
 class SplitPricer:
-    """Pricing on one GPU type; the regions are kept between calls.
-
-    Parameters
-    ----------
-    market
-        Classes of workloads as seen from the GPU type.
-    """
+    """Pricing on one GPU type; the regions are kept between calls."""
 
     def __init__(self, market: SplitMarket) -> None:
         self.market = market
@@ -80,7 +55,9 @@ class SplitPricer:
     def _everything(self) -> Region:
         return Region.whole(self._merged, 1, self.most_residents)
 
-    def price(self, weight: Floats, threshold: float, region_limit: int, deadline: float) -> SplitPriced:
+    def price(
+        self, weight: Floats, threshold: float, region_limit: int, deadline: float, left: Floats | None = None
+    ) -> Priced[Gpu]:
         """Find GPUs worth more than ``threshold``.
 
         Parameters
@@ -88,31 +65,15 @@ class SplitPricer:
         weight
             Worth of one whole workload of each class, shape (classes,).
         threshold
-            Threshold, at least 0.
+            At least 0.
         region_limit
             Largest number of regions to halve.
         deadline
             Value of ``clock.now()`` at which to stop; the bound is infinite unless all regions were bounded.
+        left
+            Number of workloads of each class to serve, shape (classes,); ``None`` for all. No regions are kept for it.
         """
-        priced, self._regions = self._price(self.market, self._regions, weight, threshold, region_limit, deadline)
-        return priced
-
-    def price_left(
-        self, left: Floats, weight: Floats, threshold: float, region_limit: int, deadline: float
-    ) -> SplitPriced:
-        """Find GPUs that gain with only ``left`` workloads of each class to serve, shape (classes,)."""
-        market = self.market._replace(copies=left)
-        return self._price(market, [self._everything()], weight, threshold, region_limit, deadline)[0]
-
-    def _price(
-        self,
-        market: SplitMarket,
-        regions: list[Region],
-        weight: Floats,
-        threshold: float,
-        region_limit: int,
-        deadline: float,
-    ) -> tuple[SplitPriced, list[Region]]:
+        market = self.market if left is None else self.market._replace(copies=left)
         floors = market._replace(tables=self._merged)
         found: dict[Gpu, float] = {}
         waiting: list[Region] = []
@@ -136,7 +97,7 @@ class SplitPricer:
             if region.bound > threshold:
                 self._collect(market, weight, region, threshold, found)
 
-        for region in regions:
+        for region in self._regions if left is None else [self._everything()]:
             file(region)
             visited += 1
         for _ in range(region_limit):
@@ -146,8 +107,9 @@ class SplitPricer:
                 file(half)
                 visited += 1
         kept = settled + waiting
-        bound = max([threshold, *(region.bound for region in kept)])
-        return SplitPriced(bound, list(found), visited), kept
+        if left is None:
+            self._regions = kept
+        return Priced(max([threshold, *(region.bound for region in kept)]), list(found), visited)
 
     def _collect(
         self, market: SplitMarket, weight: Floats, region: Region, threshold: float, found: dict[Gpu, float]
@@ -155,7 +117,7 @@ class SplitPricer:
         """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
         residents, units = int(region.box[RESIDENTS + 1]), market.tables.share_units
         most = self._relaxed.table[:, residents, units]
-        # Leaving out the classes up to the first of a solution gives another solution.
+        # A solution without its first classes is another solution.
         for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
             count = trace(market, region.box, self._relaxed, first, self._best)
             count = settle(market, self._best, count)
@@ -171,7 +133,7 @@ class SplitPricer:
         return tuple(sorted((int(best.group[i]), int(best.batch[i]), int(best.units[i])) for i in range(count)))
 
     def times_ms(self, gpu: Gpu) -> Floats | None:
-        """Return the GPU time of each slot; ``None`` if a slot violates its SLO, or shares or memory do not suffice."""
+        """Return the GPU time of each slot; ``None`` if an SLO is violated, or shares or memory do not suffice."""
         best, count = self._best, len(gpu)
         if count > self.most_residents:
             return None
@@ -191,7 +153,7 @@ class SplitPricer:
 
 @njit(cache=True)
 def losses(market: SplitMarket, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
-    """Return the error of slots at the floors of a box against each ceiling; 0 along axes too narrow to halve."""
+    """Return the worth that slots lose from the floors of a box to each ceiling; 0 along axes too narrow to halve."""
     tables = market.tables
     lost, widths = np.zeros(3), box[1::2] - box[::2]
     for i in range(count):

@@ -1,8 +1,8 @@
-"""Relaxation of ``split`` pricing in one box of total interference, at any rates.
+"""Relaxation of ``split`` pricing in one box of total interference.
 
 The times at the floors of a box are the least for any GPU inside it. They limit the part of its workload that each
-(batch, share) can serve. Multipliers charge for the ceilings. Shares and slots are chosen by dynamic programming, first
-among the slots of one class, whose parts together count at most as its copies, then over the classes.
+(batch, share) can serve. Multipliers charge for the ceilings. Shares and slots are chosen by dynamic programming: first
+among the slots of one class, whose parts together count at most as its number of workloads, then over the classes.
 """
 
 from typing import NamedTuple
@@ -84,18 +84,12 @@ def relax(
 
     Parameters
     ----------
-    market
-        The classes of workloads.
     weight
         Worth of one whole workload of each class, shape (classes,).
     box
-        Least and most residents, floor and ceiling of L2 and of power, shape (6,); all finite.
-    threshold
-        Value at which the bound is good enough.
+        Box of a ``Region``; all entries are finite.
     multipliers
         Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
-    relaxed
-        Output.
     best
         Output: the relaxed solution of the last step.
 

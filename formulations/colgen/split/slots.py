@@ -1,4 +1,4 @@
-"""Rate that a slot of a split workload serves, given the duration of its batches.
+"""Contents of a GPU with split workloads: the rate that each slot serves, and improvement.
 
 In the class ``split`` a slot may serve any part of its workload's rate. Every analytic rule then limits a batch in two
 ways: its longest time, and the largest rate that it can serve. So the rate is no decision variable. The content of a
@@ -35,8 +35,8 @@ class SplitMarket(NamedTuple):
         Longest GPU time at which a slot serves requests, shape (classes, largest batch + 1); -inf if the batch is
         infeasible.
     requests
-        Requests per full batch, shape (classes, largest batch + 1): the batch itself; in decoding, which takes many
-        steps per request, the largest load on so many places over the number of steps.
+        Requests completed per full batch, shape (classes, largest batch + 1): the batch itself. Decoding takes many
+        steps per request: there it is the largest load on so many places, over the number of steps.
     overhead_ms
         Time added to the GPU time for the period of a batch, shape (models, largest batch + 1).
     buffer
@@ -61,18 +61,9 @@ class SplitMarket(NamedTuple):
 
 
 def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats) -> SplitMarket:
-    """Return the classes of ``instance`` as seen from one GPU type.
+    """Return the classes of an instance with an analytic rule, as seen from one GPU type.
 
-    Parameters
-    ----------
-    instance
-        Instance with an analytic rule.
-    view
-        The instance as seen from the GPU type.
-    first_of_class
-        Position of one workload of each class, shape (classes,).
-    copies
-        Number of workloads of each class, shape (classes,).
+    ``first_of_class`` is the position of one workload of each class, shape (classes,).
     """
     tables = view.tables
     batch = np.arange(tables.transfer_ms.shape[1])
@@ -230,7 +221,7 @@ def _improve_batch(
 def _improve_shares(
     market: SplitMarket, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
 ) -> float:
-    """Move a step of share to a slot, from slot ``giver`` or from the free shares (-1), if that adds worth."""
+    """Move a step of share to slot ``taker`` from slot ``giver``, or from the free share (-1), if that adds worth."""
     tables, units = market.tables, contents.units
     grown, shrunk = tables.next_share[units[taker]], 0
     if giver >= 0:

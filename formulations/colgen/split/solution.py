@@ -1,4 +1,4 @@
-"""One run for ``split``: patterns of spatial plans, bound, then repeated dives to integer solutions."""
+"""One run for ``split``: patterns of spatial plans, the bound, then repeated dives to integer solutions."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.colgen.clock import now
 from formulations.colgen.restricted_master import Pattern, Relaxation, RestrictedMaster
-from formulations.colgen.solution import Solution
+from formulations.colgen.solution import SURE, Solution
 from formulations.colgen.split.generation import SplitGeneration
 from instances.arrays import Floats
 
@@ -48,14 +48,11 @@ class SplitSolution(Solution):
 NOTHING = 1e-9
 """Remaining part of a workload that is neglected."""
 
-SURE = 0.999
-"""Weights at or above this count as integers."""
-
 NEW_PART = 0.9
-"""Fraction of a pattern's coverage that must remain uncovered by the other GPUs fixed in the same step."""
+"""Least fraction of a pattern's coverage that the other GPUs fixed in the same step must leave uncovered."""
 
 ROUNDS, REGIONS = 3, 40
-"""Pricing calls between two GPUs, and regions halved in each call."""
+"""Largest number of pricing rounds in a step, and of regions that each call halves."""
 
 DISTURBANCE = (0.5, 1.5)
 """Range of the random factors on duals."""
@@ -69,8 +66,7 @@ def dive(generation: SplitGeneration, random: np.random.Generator | None = None)
     generation
         Column generation; its master receives the patterns found.
     random
-        Random generator that disturbs the duals and the weights, so that repeated dives differ; ``None`` for no
-        disturbance.
+        Disturbs the duals and the weights, so that repeated dives differ; ``None`` for no disturbance.
 
     Returns
     -------
@@ -109,7 +105,7 @@ def dive(generation: SplitGeneration, random: np.random.Generator | None = None)
 def _taken(
     generation: SplitGeneration, largest: list[tuple[Pattern, float]], at_once: int, left: Floats, free: Floats
 ) -> list[Pattern]:
-    """Return the patterns of the largest weights: all integer ones, or at most ``at_once`` that hardly overlap."""
+    """Return patterns of the largest weights that hardly overlap: at most ``at_once``, and all of integer weight."""
     left_over, free, taken = left.copy(), free.copy(), []
     for number, (pattern, weight) in enumerate(largest):
         amounts = np.minimum(generation.amounts(pattern), left)
@@ -147,9 +143,9 @@ def _add(generation: SplitGeneration, master: RestrictedMaster, pattern: Pattern
 
 
 def _price(generation: SplitGeneration, master: RestrictedMaster, relaxation: Relaxation, left: Floats) -> int:
-    """Add patterns that gain to both masters; return their number."""
+    """Add patterns that gain to both masters; return how many are new in ``master``."""
     added = 0
-    for priced in generation.price_left(relaxation, left, REGIONS):
+    for priced in generation.price_at(relaxation, generation.diving_tolerance, REGIONS, left):
         generation.add(priced.patterns)
         added += sum(_add(generation, master, pattern, left) for pattern in priced.patterns)
     return added

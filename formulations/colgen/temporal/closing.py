@@ -1,6 +1,6 @@
 """Closing of the gap by enumeration of contents, then an integer choice of them.
 
-The bound of column generation mixes GPUs in fractions, which on a few GPUs is far from any plan.
+The bound of column generation allows fractions of GPUs, so for a few GPUs it is far from any plan.
 """
 
 import math
@@ -16,22 +16,23 @@ from formulations.colgen.temporal.every_content import contents_worth
 from formulations.colgen.temporal.generation import ContentColumn, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.plans import Content
+from formulations.colgen.temporal.pricer import Looks
 from formulations.colgen.temporal.search import PlanSearch
 from instances import Objective
 from instances.arrays import Floats
 from instances.costs import cost_step
 
 STEPS = (0.004, 0.001, 0.00025)
-"""Grids of the rates, as fractions of the rates that the best known plan serves."""
+"""Steps of the grids of rates, as fractions of the workloads' rates; under ``scale``, of those that are served."""
 
 MOST_GPULETS, MOST_GPUS = 20_000, 20_000
-"""Largest numbers of undominated gpulets of one position, and of GPUs; with more the gap is left as it is."""
+"""Largest numbers of undominated gpulets of one position, and of GPUs; with more, the gap is not closed."""
 
 MOST_COUNTED = 3_500
-"""Largest number of GPUs under a work limit: the solver's root node takes long for more, and counts as one node."""
+"""The same number of GPUs under a work limit: for more, the solver's root node takes long but counts as one node."""
 
 LISTING_NODES = 2_000
-"""Work of listing the gpulets of a position: see ``formulations.colgen.clock``."""
+"""Work of listing the gpulets of a position, in nodes."""
 
 WHOLE_TIME_FRACTION = 0.4
 """Fraction of the remaining time that one integer choice may take."""
@@ -41,7 +42,7 @@ INTEGER_TOLERANCE = 1e-6
 
 
 def can_list(generation: TemporalGeneration) -> bool:
-    """Return whether all contents of the instance's GPUs can be listed on a grid."""
+    """Return whether contents can be listed on a grid: on one GPU type, with at most two gpulets per GPU."""
     pricers, objective = generation.pricers, generation.instance.objective
     return (
         len(pricers) == 1
@@ -53,7 +54,7 @@ def can_list(generation: TemporalGeneration) -> bool:
 def close(search: PlanSearch) -> None:
     """Improve the bound and the plan until the plan is proven optimal, the contents are too many or the time is over.
 
-    On small GPUs every content is tried; else they are listed on finer and finer grids.
+    If contents are few, every one is tried. Otherwise they are listed on finer and finer grids.
     """
     if _close_exactly(search) or not can_list(search.generation):
         return
@@ -82,7 +83,7 @@ def _close_exactly(search: PlanSearch) -> bool:
     for content in listed:
         search.add(content)
     if not all(content in search.known for content in listed):
-        return False  # at the edge of an SLO, the order of a sum decides
+        return False  # at the edge of an SLO, rounding that depends on the order of a sum decides
     _choose(search, [search.known[content][0] for content in listed], listed, 0.0)
     return True
 
@@ -118,7 +119,7 @@ def _choose(search: PlanSearch, columns: list[ContentColumn], contents: list[Con
     for column in columns:
         generation.add_to(master, column, generation.most_served())
     limit_s = WHOLE_TIME_FRACTION * search.run.remaining_s
-    amounts, bound = master.whole(first, limit_s, search.run.threads, search.run.seed, tolerance)
+    amounts, bound = master.whole(first, limit_s, search.run.seed, tolerance)
     if amounts is not None:
         search.choose(contents, amounts[first:])
     if math.isfinite(bound):
@@ -126,16 +127,9 @@ def _choose(search: PlanSearch, columns: list[ContentColumn], contents: list[Con
 
 
 class _Threshold(NamedTuple):
-    """Least worth of the GPUs of a plan better than the best known one, at the duals of the bound.
+    """Least worth of a GPU of each type in a plan better than the best known one, at the duals of the bound.
 
-    Attributes
-    ----------
-    dual
-        Duals of the coverage rows.
-    least
-        Least worth of a GPU of each type, shape (GPU types,).
-    excluded
-        Whether the bound excludes a better plan.
+    ``excluded`` is whether the bound excludes such a plan.
     """
 
     dual: Floats
@@ -168,7 +162,7 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> Listed | None:
     """List the GPUs worth at least ``least``; ``None`` if they are too many or the time is over."""
     pricer, run = search.generation.pricers[0], search.run
     neighbours, turns = pricer.adjacency, search.generation.slots > 1
-    looks = pricer.look(grid.per_rps, grid.most_rps)
+    looks = Looks(pricer, grid)
     workloads = len(grid.per_rps)
     found, own, other = nothing_listed(MOST_GPUS, workloads), *(nothing_listed(MOST_GPULETS, workloads) for _ in "12")
 

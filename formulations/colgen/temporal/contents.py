@@ -1,7 +1,7 @@
-"""Contents of a GPU whose slots may take turns: what each slot serves with its true neighbours, and improvement.
+"""Contents of a GPU whose slots may take turns: the rate of each slot beside its true neighbours, and improvement.
 
 A gpulet has up to three slots. A single slot follows the instance's rule. Several slots take turns in the shortest
-cycle, the sum of their batch times: at a longer one each serves less.
+cycle, the sum of their batch times: in a longer cycle each slot serves less.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from instances.interference import gpu_time_beside_ms
 from instances.tables import Tables
 
 CUSHION = 1e-9
-"""Fraction by which every time is taken too long, so that rounding violates no SLO."""
+"""Fraction by which every time is overestimated, so that rounding violates no SLO."""
 
 LEAST_GAIN = 1e-9
 """Relative gain below which a content is not changed."""
@@ -136,7 +136,7 @@ def serve(tables: Tables, asked: TypeDemand, contents: GpuContents) -> bool:
 
 @njit(cache=True)
 def worth_of(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents) -> float:
-    """Return the worth of what a GPU serves; -inf if it is infeasible. Rates are written."""
+    """Return the worth of the rates that a GPU serves, and write them; -inf if it is infeasible."""
     if not serve(tables, asked, contents):
         return -np.inf
     total, served_rps = 0.0, np.zeros(len(worth.per_rps))
@@ -168,8 +168,6 @@ def improve(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuConten
 
     Parameters
     ----------
-    tables, asked, worth
-        The GPU type, the demands of its workloads, and the worth of what it serves.
     contents
         Start, changed in place; infeasible slots are removed first.
     most_slots

@@ -1,9 +1,9 @@
 """Enumeration of the contents that a better plan can have, on GPUs with at most two gpulets.
 
 Let a plan be better than the best known one. At the duals of the bound, each of its GPUs is then worth at least the
-largest worth of a GPU less the gap of the bound. The enumeration lists what such GPUs serve. Its times are those of the
-relaxation (``gpulet_positions``), rates are rounded up to a grid, and dominated contents are left out. So an integer
-choice of the listed contents bounds every plan.
+largest worth of a GPU less the gap of the bound. The enumeration lists the rates that such GPUs serve. Its times are
+those of the relaxation (``gpulet_positions``), rates are rounded up to a grid, and dominated contents are left out. So
+the best integer choice of the listed contents bounds every better plan.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from instances.tables import Tables
 
 
 class Listed(NamedTuple):
-    """Gpulets of one position, or GPUs of one or two gpulets: what they serve at most, and their slots.
+    """Gpulets of one position, or GPUs of one or two gpulets: the largest rates that they serve, and their slots.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ def nothing_listed(most: int, workloads: int) -> Listed:
 
 @njit(cache=True)
 def offer(listed: Listed, steps: Ints, worth: float, units: Ints, slots: Ints) -> bool:
-    """Insert an entry unless another one dominates it, and remove those that it dominates; ``False`` without room."""
+    """Insert an entry unless another one dominates it, and remove those that it dominates; ``False`` if it is full."""
     kept = 0
     for k in range(listed.size[0]):
         if covers(listed.steps[k], steps):
@@ -89,12 +89,8 @@ def list_gpulets(
 
     Parameters
     ----------
-    tables, asked, position
-        The GPU type, the demands of its workloads, and the position.
     grid
         Worth of the rates; they are rounded up to its steps.
-    least
-        Least worth of a listed gpulet.
     turns
         Whether slots may take turns.
     listed

@@ -57,17 +57,7 @@ class FoundContents(NamedTuple):
 
 
 def contents_worth(pricer: TemporalPricer, worth: Worth, least: float) -> list[Content] | None:
-    """Return the undominated contents worth at least ``least`` on a pricer's GPU type; ``None`` if they are too many.
-
-    Parameters
-    ----------
-    pricer
-        Pricer of the GPU type, with its tables, demands and number of slots.
-    worth
-        Worth of what a GPU serves.
-    least
-        Least worth of a content in the result.
-    """
+    """Return the undominated contents of a GPU worth at least ``least``; ``None`` if they are too many."""
     tables, asked = pricer.tables, pricer.asked
     choice = _choice(pricer, worth)
     if choice is None:
@@ -125,7 +115,7 @@ def _search(
 ) -> bool:
     """Try all combinations of gpulets by rising number, depth first; return whether all were tried and kept.
 
-    Gpulets that are added only lengthen the times of the others, so a content that is infeasible stays so.
+    More gpulets only lengthen the times of the others, so an infeasible content stays infeasible with more.
     """
     most, gpulets = len(contents.units), len(choice.units)
     number = np.full(most, -1, dtype=np.int64)
@@ -167,7 +157,7 @@ def _search(
 def _keep(
     worth: Worth, contents: GpuContents, number: Ints, gpulets: int, served: Floats, found: FoundContents
 ) -> bool:
-    """Add a content unless another one serves as much, and remove those that serve less; ``False`` without room."""
+    """Add a content unless another one serves as much, and remove those that serve less; ``False`` if it is full."""
     served[:] = 0.0
     workloads = len(worth.per_rps)
     for g in range(gpulets):

@@ -8,11 +8,10 @@ import numpy as np
 
 from bench.api import Run
 from formulations.colgen.bounds import SAFETY, cost_bound, value_bound
-from formulations.colgen.loop import StepResult, generate
+from formulations.colgen.loop import Smoothing, StepResult, generate
 from formulations.colgen.restricted_master import LinearMaster, Relaxation
-from formulations.colgen.smoothing import Smoothing
 from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
-from formulations.colgen.temporal.pricer import RelaxedGpu, TemporalPriced, TemporalPricer
+from formulations.colgen.temporal.pricer import TemporalPriced, TemporalPricer
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Floats
 from instances.costs import next_cost
@@ -22,13 +21,13 @@ GOOD_ENOUGH = 1e-4
 """Relative gap between the restricted master and the bound at which column generation stops."""
 
 SMOOTHING_WEIGHT, LEAST_SMOOTHING = 0.5, 0.1
-"""Weight of the stability centre's duals, and the weight below which the master's own duals are used."""
+"""Weight of the stability centre's duals, and the weight up to which ``weaken`` turns to the master's own duals."""
 
 AGREEMENT = 2e-6
-"""Relative difference below which a value and its bound count as equal; relaxed times are shorter by ``MARGIN``."""
+"""Relative difference up to which a value and its bound count as equal: relaxed times are too short by ``MARGIN``."""
 
 FAR_ABOVE = 1e4
-"""Cost of leaving a workload unserved, in GPUs."""
+"""Cost of leaving a workload unserved, relative to the largest price, or under ``capacity`` to the largest rate."""
 
 ANOTHER_ROUND = 1e-3
 """Least relative decrease of ``most_served`` after which another round follows."""
@@ -62,8 +61,6 @@ class TemporalGeneration:
     ----------
     instance
         Instance with workloads; its rule is analytic.
-    run
-        Limits of the run.
     slots
         Largest number of slots of a gpulet: 1, or 3.
 
@@ -101,8 +98,8 @@ class TemporalGeneration:
         raise NotImplementedError
 
     def worth(self, dual: Floats) -> Floats:
-        """Return the worth of each workload served in full, at the duals of their rows."""
-        raise NotImplementedError
+        """Return the worth of each workload served in full at the duals of their rows, beyond that of throughput."""
+        return dual
 
     def cost_of(self, column: ContentColumn) -> float:
         """Return the cost of a content in the minimised master."""
@@ -117,7 +114,7 @@ class TemporalGeneration:
         return 1.0
 
     def worth_at(self, dual: Floats, most: float | None = None) -> Worth:
-        """Return the worth of what a GPU serves at the duals, at most ``most`` of each workload."""
+        """Return the worth of a GPU's rates at the duals, of which at most ``most`` of each workload counts."""
         goodput = self.instance.objective is Objective.GOODPUT
         return Worth(
             np.maximum(self.worth(dual), 0.0) / self.rate_rps,
@@ -127,7 +124,7 @@ class TemporalGeneration:
         )
 
     def reaches(self, value: float) -> bool:
-        """Return whether a plan of this value is proven optimal by the bound."""
+        """Return whether the bound proves that a plan of this value is optimal."""
         return value >= self.bound * (1.0 - AGREEMENT)
 
     def tighten(self, bound: float, known: float, tolerance: float) -> None:
@@ -156,7 +153,7 @@ class TemporalGeneration:
             self.columns += self.initial_columns(most)
         for column in self.columns:
             self.add_to(master, column, most)
-        # At first the duals of the best bound so far are priced again.
+        # With a weight of 1, the first duals that are priced are those of the best bound so far.
         smoothing = Smoothing(SMOOTHING_WEIGHT, LEAST_SMOOTHING, 1.0, self.stability_centre)
         best: float | None = None
 
@@ -174,7 +171,11 @@ class TemporalGeneration:
             value = relaxation.value if self.minimised else -relaxation.value
             if abs(value - best) <= GOOD_ENOUGH * abs(best):
                 return StepResult.ENOUGH
-            columns = [self._column(t, gpu) for t, each in enumerate(priced) for gpu in each.gpus]
+            columns = [
+                ContentColumn(t, gpu.served_rps / self.rate_rps, gpu.throughput_rps)
+                for t, each in enumerate(priced)
+                for gpu in each.gpus
+            ]
             gains = [self._add(master, relaxation, column) for column in columns]
             return StepResult.GAIN if any(gains) or smoothing.weight == 1.0 else StepResult.NO_GAIN
 
@@ -183,11 +184,7 @@ class TemporalGeneration:
     def priced(self, dual: Floats, most: float, closely: bool) -> list[TemporalPriced]:
         """Solve the pricing problem of every GPU type."""
         worth = self.worth_at(dual, most)
-        terms = (worth.per_rps, worth.most_rps, closely, self.run.deadline, worth.throughput)
-        return [pricer.price(*terms) for pricer in self.pricers]
-
-    def _column(self, pool: int, gpu: RelaxedGpu) -> ContentColumn:
-        return ContentColumn(pool, gpu.served_rps / self.rate_rps, gpu.throughput_rps)
+        return [pricer.price(worth, closely, self.run.deadline) for pricer in self.pricers]
 
     def add_to(self, master: LinearMaster, column: ContentColumn, most: float = math.inf) -> None:
         """Add a content that serves at most ``most`` of each workload's rate to a master."""
@@ -199,11 +196,19 @@ class TemporalGeneration:
         master.add_column(self.cost_of(capped), amounts, column.pool)
 
     def _rows(self, least: Floats, most: Floats) -> LinearMaster:
-        """Return a master with a row per workload, and one for the least rates of its slots where these matter."""
+        """Return a master with a row per workload, and another for the least rates of its slots where these matter."""
         if self.waits_for_batch:
             least = np.concatenate([least, np.full(len(least), -np.inf)])
             most = np.concatenate([most, np.full(len(most), 1.0 + MARGIN)])
         return LinearMaster(least, most, self.count, self.run.threads)
+
+    def _all_served(self, unserved_cost: float) -> LinearMaster:
+        """Return a master in which every workload is served in full, or at this cost not at all."""
+        served = np.ones(len(self.rate_rps))
+        master = self._rows(served, np.full_like(served, np.inf))
+        for row in np.eye(len(served)):
+            master.add_column(unserved_cost, row)
+        return master
 
     @property
     def waits_for_batch(self) -> bool:
@@ -248,15 +253,7 @@ class TemporalCostGeneration(TemporalGeneration):
 
     def restricted_master(self) -> LinearMaster:
         """Return the restricted master without contents."""
-        served = np.ones(len(self.rate_rps))
-        master = self._rows(served, np.full_like(served, np.inf))
-        for row in np.eye(len(served)):
-            master.add_column(FAR_ABOVE * float(self.price.max()), row)
-        return master
-
-    def worth(self, dual: Floats) -> Floats:
-        """Return the worth of each workload served in full."""
-        return dual
+        return self._all_served(FAR_ABOVE * float(self.price.max()))
 
     def cost_of(self, column: ContentColumn) -> float:
         """Return the cost of a content."""
@@ -271,7 +268,7 @@ class TemporalCostGeneration(TemporalGeneration):
         self.bound = max(self.bound, min(bound * (1.0 - tolerance), known))
 
     def reaches(self, value: float) -> bool:
-        """Return whether a plan of this value is proven optimal by the bound, in whole GPUs."""
+        """Return whether the bound, rounded up to the next cost of a plan, proves a plan of this value optimal."""
         return value <= next_cost(self.bound, self.instance) * (1.0 + 1e-9)
 
 
@@ -309,10 +306,6 @@ class TemporalScaleGeneration(TemporalGeneration):
         master.add_column(-1.0, np.full_like(served, -1.0))
         return master
 
-    def worth(self, dual: Floats) -> Floats:
-        """Return the worth of each workload served in full."""
-        return dual
-
     def cost_of(self, column: ContentColumn) -> float:
         """Return the cost of a content."""
         return 0.0
@@ -340,15 +333,7 @@ class TemporalCapacityGeneration(TemporalGeneration):
 
     def restricted_master(self) -> LinearMaster:
         """Return the restricted master without contents."""
-        served = np.ones(len(self.rate_rps))
-        master = self._rows(served, np.full_like(served, np.inf))
-        for row in np.eye(len(served)):
-            master.add_column(FAR_ABOVE * float(self.rate_rps.max()), row)
-        return master
-
-    def worth(self, dual: Floats) -> Floats:
-        """Return the worth of each workload served in full, beyond that of its throughput."""
-        return dual
+        return self._all_served(FAR_ABOVE * float(self.rate_rps.max()))
 
     def cost_of(self, column: ContentColumn) -> float:
         """Return the cost of a content."""

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from instances.arrays import Floats, Ints
+from instances.arrays import Flags, Floats, Ints
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
@@ -19,7 +18,7 @@ SLOTS = 3
 """Largest number of slots of a gpulet."""
 
 MARGIN = 1e-8
-"""Fraction of every time that is forgiven: more than the judge's tolerance on a rate."""
+"""Fraction by which every time is underestimated: more than the judge's tolerance on a rate."""
 
 
 class TypeDemand(NamedTuple):
@@ -73,12 +72,12 @@ class GpuletPosition(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """Worth of what a GPU serves.
+    """Worth of the rates that a GPU serves.
 
     Attributes
     ----------
     per_rps
-        Worth of a unit of rate of each workload, shape (workloads,).
+        Worth of a unit of rate of each workload, shape (workloads,); workloads without any worth are left out.
     most_rps
         Largest rate of each workload that counts, shape (workloads,).
     step_rps
@@ -100,7 +99,7 @@ class FirstLook(NamedTuple):
     Attributes
     ----------
     worth, workload, rate_rps, throughput_rps
-        Largest worth of a single workload in it, that workload, its rate and its throughput; -1 without one.
+        Largest worth of a single workload in it, that workload (-1 without one), its rate and its throughput.
     limit
         Upper bound on the worth of turns.
     """
@@ -113,96 +112,64 @@ class FirstLook(NamedTuple):
 
 
 @njit(cache=True)
-def batch_times_ms(
-    tables: Tables,
-    asked: TypeDemand,
-    position: GpuletPosition,
-    model: int,
-    times_ms: Floats,
-    periods_ms: Floats,
-    steady_ms: Floats,
-) -> None:
-    """Write the least times of every batch of a model at a position.
+def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
+    """Return the least times of every batch at a position, shape (models, max batch + 1); infinite if infeasible.
 
     These are ``t_inf`` and the period, latency buffer included, and the time per batch of a slot that is always busy.
+    Only models with a workload have times.
     """
-    for b in range(1, len(times_ms)):
-        times_ms[b] = periods_ms[b] = steady_ms[b] = np.inf
-        if (
-            b <= tables.max_batch[model]
-            and tables.l2_pct[model, b, position.units] <= position.l2_ceiling_pct
-            and tables.memory_mib[model, b] <= tables.memory_limit_mib
-        ):
-            power_w = position.power_w + tables.power_w[model, b, position.units]
-            t_gpu = gpu_time_ms(
-                tables, model, b, position.units, position.residents, position.l2_pct, position.dram_pct, power_w
-            )
-            after_ms = tables.exposed_ms[model, b] if asked.loading_overlaps else tables.transfer_ms[model, b]
-            factor = asked.latency_buffer * (1.0 - MARGIN)
-            times_ms[b] = factor * (t_gpu + tables.transfer_ms[model, b])
-            periods_ms[b] = factor * (t_gpu + after_ms)
-            steady_ms[b] = (1.0 - MARGIN) * (t_gpu + tables.exposed_ms[model, b])
-
-
-@njit(cache=True)
-def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
-    """Return the times of ``batch_times_ms`` for every model with a workload, shape (models, max batch + 1) each."""
     shape = tables.active_ms.shape[:2]
     times_ms, periods_ms, steady_ms = np.full(shape, np.inf), np.full(shape, np.inf), np.full(shape, np.inf)
+    units, factor = position.units, asked.latency_buffer * (1.0 - MARGIN)
     done = np.zeros(len(times_ms), dtype=np.bool_)
-    for model in asked.model:
-        if not done[model]:
-            batch_times_ms(tables, asked, position, model, times_ms[model], periods_ms[model], steady_ms[model])
-            done[model] = True
+    for m in asked.model:
+        if done[m]:
+            continue
+        done[m] = True
+        for b in range(1, tables.max_batch[m] + 1):
+            l2_pct, power_w = tables.l2_pct[m, b, units], position.power_w + tables.power_w[m, b, units]
+            if l2_pct <= position.l2_ceiling_pct and tables.memory_mib[m, b] <= tables.memory_limit_mib:
+                t_gpu = gpu_time_ms(
+                    tables, m, b, units, position.residents, position.l2_pct, position.dram_pct, power_w
+                )
+                after_ms = tables.exposed_ms[m, b] if asked.loading_overlaps else tables.transfer_ms[m, b]
+                times_ms[m, b] = factor * (t_gpu + tables.transfer_ms[m, b])
+                periods_ms[m, b] = factor * (t_gpu + after_ms)
+                steady_ms[m, b] = (1.0 - MARGIN) * (t_gpu + tables.exposed_ms[m, b])
     return times_ms, periods_ms, steady_ms
 
 
 @njit(cache=True)
-def first_look(
-    tables: Tables,
-    asked: TypeDemand,
-    position: GpuletPosition,
-    worth: Floats,
-    most_rps: Floats,
-    throughput: float,
-) -> FirstLook:
+def first_look(tables: Tables, asked: TypeDemand, position: GpuletPosition, worth: Worth) -> FirstLook:
     """Find the best single workload for the gpulet, and an upper bound on the worth of turns.
 
     In a cycle of D ms each slot serves at most ``1000 b / D``, and D is at least the sum of all batch times. So a slot
     that serves r requests per second occupies the gpulet for at least the fraction ``r t / (1000 b)`` of the time. The
     fractions sum to at most 1: a fractional knapsack.
-
-    Parameters
-    ----------
-    tables, asked, position
-        Tables of the GPU type, demands of its workloads, and the position.
-    worth, most_rps
-        Worth of a unit of rate of each workload, and the largest rate that counts.
-    throughput
-        Worth of a unit of throughput, whatever the workload. If it is above 0, any rate must count.
     """
+    per_rps, most_rps, throughput = worth.per_rps, worth.most_rps, worth.throughput
     times_ms, periods_ms, steady_ms = all_times_ms(tables, asked, position)
     best, best_workload, best_rps, best_throughput = 0.0, -1, 0.0, 0.0
-    full_rps = np.zeros(len(worth))
-    for w in range(len(worth)):
-        if worth[w] + throughput <= 0.0:
+    full_rps = np.zeros(len(per_rps))
+    for w in range(len(per_rps)):
+        if per_rps[w] + throughput <= 0.0:
             continue
         m = asked.model[w]
         for b in range(1, tables.max_batch[m] + 1):
             time_ms = times_ms[m, b]
             if time_ms <= asked.longest_part[b] * asked.slo_ms[w]:
                 rate, steady = min(most_rps[w], 1000.0 * b / periods_ms[m, b]), 1000.0 * b / steady_ms[m, b]
-                value = rate * worth[w] + steady * throughput
+                value = rate * per_rps[w] + steady * throughput
                 if value > best:
                     best, best_workload, best_rps, best_throughput = value, w, rate, steady
             if 2.0 * time_ms <= asked.slo_ms[w]:
                 full_rps[w] = max(full_rps[w], 1000.0 * b / time_ms)
     limit, left = 0.0, 1.0
-    for w in np.argsort(-full_rps * np.maximum(worth + throughput, 0.0)):
-        if left <= 0.0 or full_rps[w] * (worth[w] + throughput) <= 0.0:
+    for w in np.argsort(-full_rps * np.maximum(per_rps + throughput, 0.0)):
+        if left <= 0.0 or full_rps[w] * (per_rps[w] + throughput) <= 0.0:
             break
         part = min(left, most_rps[w] / full_rps[w])
-        limit += part * full_rps[w] * (worth[w] + throughput)
+        limit += part * full_rps[w] * (per_rps[w] + throughput)
         left -= part
     return FirstLook(best, best_workload, best_rps, best_throughput, limit * (1.0 + MARGIN))
 
@@ -211,7 +178,7 @@ PAIR_NEIGHBOURS = 36
 """Approximate number of kinds of neighbours in a pair of gpulets: shares times ranges of L2 demand per share."""
 
 CROWDS = (3, 4, 5, 6, 8, 12, 16, 24, 32)
-"""Numbers of gpulets at which the least interference is computed anew."""
+"""Least number of gpulets of each crowd; its interference is the least possible at this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +205,7 @@ class Adjacency:
     beside
         Position of a gpulet of kind i beside one of kind j, -1 if both do not fit, shape (kinds, kinds).
     crowd
-        Positions on a GPU with at least that many gpulets, shape (crowds, shares).
+        Positions on a GPU of each crowd, which has at least a number of ``CROWDS`` gpulets, shape (crowds, shares).
     most_in_crowd
         Largest number of gpulets of each crowd, shape (crowds,).
     """
@@ -280,7 +247,7 @@ def adjacency(tables: Tables, asked: TypeDemand) -> Adjacency:
     return Adjacency(positions, alone, beside, crowd, np.append(sizes[1:] - 1, most)[: len(sizes)])
 
 
-def _servable(tables: Tables, asked: TypeDemand, units: int) -> NDArray[np.bool_]:
+def _servable(tables: Tables, asked: TypeDemand, units: int) -> Flags:
     """Mark the batches that meet the SLO of some workload on an otherwise empty GPU, shape (models, max batch + 1)."""
     times_ms, _, _ = all_times_ms(tables, asked, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
     able = np.zeros(times_ms.shape, dtype=np.bool_)
@@ -289,14 +256,14 @@ def _servable(tables: Tables, asked: TypeDemand, units: int) -> NDArray[np.bool_
     return able
 
 
-def _least(tables: Tables, units: int, able: NDArray[np.bool_]) -> tuple[float, float, float]:
+def _least(tables: Tables, units: int, able: Flags) -> tuple[float, float, float]:
     """Return the least L2, DRAM and power demand of the batches marked in ``able``."""
     model, batch = np.nonzero(able)
     at = (model, batch, units)
     return float(tables.l2_pct[at].min()), float(tables.dram_pct[at].min()), float(tables.power_w[at].min())
 
 
-def _neighbours(tables: Tables, units: int, able: NDArray[np.bool_], ranges: int) -> list[Neighbour]:
+def _neighbours(tables: Tables, units: int, able: Flags, ranges: int) -> list[Neighbour]:
     """Divide the L2 demand of a share into ranges of equal width; ranges without a batch are left out."""
     l2_pct = tables.l2_pct[:, :, units]
     edges = np.linspace(l2_pct[able].min(), l2_pct[able].max(), max(1, ranges) + 1)

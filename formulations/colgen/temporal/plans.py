@@ -54,7 +54,7 @@ class Content:
 
 @dataclass(slots=True)
 class _PlannedSlot:
-    """Slot of a plan: its place, the least and largest rate that it can serve, and its planned rate."""
+    """Slot of a plan: its GPU and gpulet, the least and largest rate that it can serve, and its planned rate."""
 
     gpu: int
     gpulet: int
@@ -68,12 +68,7 @@ class _PlannedSlot:
 def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Content, GpuContents]]) -> Plan | None:
     """Return the plan of these GPUs, or ``None`` if they leave a workload unserved that must be served.
 
-    Parameters
-    ----------
-    instance
-        The instance.
-    gpus
-        Each GPU's content, and its buffer with rates and cycles written.
+    ``gpus`` has each GPU's content, and its buffer with rates and cycles written.
     """
     slots: dict[int, list[_PlannedSlot]] = defaultdict(list)
     for at, (content, contents) in enumerate(gpus):
@@ -103,15 +98,19 @@ def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Content, GpuConten
 def _plan_rates(objective: Objective, asked_rps: float, slots: list[_PlannedSlot]) -> bool:
     """Plan the rate of every slot of a workload; return whether the objective permits them.
 
-    Under ``cost`` and ``capacity`` the rates add up to the workload's, under ``goodput`` to at most that. Slots whose
-    least rates exceed it are dropped, but not under ``capacity``, where they count.
+    Under ``cost`` and ``capacity`` the rates add up to the workload's, under ``goodput`` to at most that. Slots without
+    a permitted rate are dropped, then those of the largest least rates while these add up to more. Under ``capacity``
+    every slot counts, so none may be dropped.
     """
     if objective is Objective.SCALE:
         for slot in slots:
             slot.rate_rps = slot.most_rps
         return True
     step = GOODPUT_STEP * asked_rps if objective is Objective.GOODPUT else 0.0
-    least, most = _in_steps(slots, step)
+    least, most = [slot.least_rps for slot in slots], [slot.most_rps for slot in slots]
+    if step:
+        least = [step * math.ceil(rate / step - 1e-9) for rate in least]
+        most = [step * math.floor(rate / step + 1e-9) for rate in most]
     kept = [k for k in range(len(slots)) if most[k] > 0.0 and least[k] <= most[k]]
     if objective is not Objective.CAPACITY:
         while kept and math.fsum(least[k] for k in kept) > asked_rps * (1.0 + ROUNDING):
@@ -132,16 +131,8 @@ def _plan_rates(objective: Objective, asked_rps: float, slots: list[_PlannedSlot
     return True
 
 
-def _in_steps(slots: list[_PlannedSlot], step: float) -> tuple[list[float], list[float]]:
-    """Return the least and largest rates of slots as multiples of ``step``, or unchanged if it is 0."""
-    if not step:
-        return [slot.least_rps for slot in slots], [slot.most_rps for slot in slots]
-    least = [step * math.ceil(slot.least_rps / step - 1e-9) for slot in slots]
-    return least, [step * math.floor(slot.most_rps / step + 1e-9) for slot in slots]
-
-
 def start_contents(instance: Instance, plan: Plan) -> list[Content] | None:
-    """Return the contents of a plan's GPUs; ``None`` if one has more slots in turns than are considered."""
+    """Return the contents of a plan's GPUs; ``None`` if a gpulet has too many slots, or a name is unknown."""
     pools = {pool.type.name: t for t, pool in enumerate(instance.gpus)}
     where = instance.workload_index
     found = []

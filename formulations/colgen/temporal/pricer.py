@@ -8,7 +8,14 @@ import numpy as np
 from numba import njit
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, adjacency, first_look
+from formulations.colgen.temporal.gpulet_positions import (
+    SLOTS,
+    GpuletPosition,
+    TypeDemand,
+    Worth,
+    adjacency,
+    first_look,
+)
 from formulations.colgen.temporal.turns import most_in_turns
 from instances import SloRule
 from instances.arrays import Floats, Ints
@@ -40,22 +47,14 @@ class RelaxedGpu:
 
 @dataclass(frozen=True, slots=True)
 class TemporalPriced:
-    """Result of one pricing call.
-
-    Attributes
-    ----------
-    bound
-        Upper bound on the worth of every content.
-    gpus
-        Contents of high worth.
-    """
+    """Result of one pricing call: an upper bound on the worth of every content, and contents of high worth."""
 
     bound: float
     gpus: list[RelaxedGpu]
 
 
 def asked_of(view: View) -> TypeDemand:
-    """Return the demands of the instance of ``view``."""
+    """Return the demands of a view's workloads."""
     batch = np.arange(view.tables.active_ms.shape[1], dtype=np.float64)
     longest_part = np.full(len(batch), 0.5)
     assembly = view.instance.slo_rule is SloRule.ASSEMBLY
@@ -67,18 +66,11 @@ def asked_of(view: View) -> TypeDemand:
 
 
 @njit(cache=True)
-def _position(row: Floats) -> GpuletPosition:
-    return GpuletPosition(int(row[0]), row[1], int(row[2]), row[3], row[4], row[5])
-
-
-@njit(cache=True)
 def _look_everywhere(
     tables: Tables,
     asked: TypeDemand,
     positions: Floats,
-    worth: Floats,
-    most_rps: Floats,
-    throughput: float,
+    worth: Worth,
     value: Floats,
     limit: Floats,
     workload: Ints,
@@ -87,9 +79,10 @@ def _look_everywhere(
 ) -> None:
     """Write the first estimate of every gpulet position."""
     for p in range(len(positions)):
-        value[p], workload[p, 0], rate_rps[p, 0], steady_rps[p], limit[p] = first_look(
-            tables, asked, _position(positions[p]), worth, most_rps, throughput
-        )
+        row = positions[p]
+        position = GpuletPosition(int(row[0]), row[1], int(row[2]), row[3], row[4], row[5])
+        look = first_look(tables, asked, position, worth)
+        value[p], workload[p, 0], rate_rps[p, 0], steady_rps[p], limit[p] = look
 
 
 @njit(cache=True)
@@ -117,15 +110,7 @@ POSITION_NODES, TURNS_NODES = 20, 20
 
 
 class TemporalPricer:
-    """Pricing on one GPU type.
-
-    Parameters
-    ----------
-    view
-        The instance as seen from the GPU type; its rule is analytic.
-    slots
-        Largest number of slots of a gpulet: 1, or 3.
-    """
+    """Pricing on one GPU type, for an instance with an analytic rule; a gpulet has at most 1 slot, or 3."""
 
     def __init__(self, view: View, slots: int = SLOTS) -> None:
         self.view, self.tables, self.slots = view, view.tables, slots
@@ -136,40 +121,27 @@ class TemporalPricer:
 
     def alone(self, workload: int, most_rps: Floats) -> float:
         """Return the highest rate at which a GPU serves one workload in a gpulet of its own, in requests per second."""
-        worth = np.zeros(len(most_rps))
-        worth[workload] = 1.0
+        none = np.zeros(len(most_rps))
+        worth = Worth(np.eye(1, len(most_rps), workload)[0], most_rps, none, 0.0)
         positions = (self.adjacency.positions[p] for p in self.adjacency.alone)
-        looks = (first_look(self.tables, self.asked, position, worth, most_rps, 0.0) for position in positions)
+        looks = (first_look(self.tables, self.asked, position, worth) for position in positions)
         return max((float(look.worth) for look in looks), default=0.0)
 
-    def price(
-        self,
-        worth: Floats,
-        most_rps: Floats,
-        closely: bool = True,
-        deadline: float = math.inf,
-        throughput: float = 0.0,
-    ) -> TemporalPriced:
+    def price(self, worth: Worth, closely: bool = True, deadline: float = math.inf) -> TemporalPriced:
         """Bound the worth of a GPU.
 
-        At first each gpulet counts as the larger of its best single workload and a quick upper limit on turns. If the
-        best GPU uses such limits, they are replaced there by exact bounds on turns, until it uses none or the time is
-        over. The bound is valid in both cases.
+        At first each gpulet is worth the larger of its best single workload and a quick upper limit on turns. While the
+        best GPU uses such limits, exact bounds on turns replace them there, unless the time is over. The bound is valid
+        in both cases.
 
         Parameters
         ----------
-        worth
-            Worth of a unit of rate of each workload, shape (workloads,); workloads of worth <= 0 are left out.
-        most_rps
-            Largest rate of each workload that counts, shape (workloads,).
         closely
             ``False`` to keep the quick limits.
         deadline
             Value of ``clock.now()`` at which to stop.
-        throughput
-            Worth of a unit of throughput, whatever the workload. If it is above 0, any rate must count.
         """
-        looks = self.look(worth, most_rps, throughput)
+        looks = Looks(self, worth)
         while True:
             fullest = list(self._fullest(looks.value))
             bound, parts = max(fullest, key=lambda gpu: gpu[0], default=(0.0, []))
@@ -178,11 +150,7 @@ class TemporalPricer:
                 break
             for p in looked_at:
                 looks.settle(p)
-        return TemporalPriced(float(bound), [self._relaxed(worth, parts, looks) for worth, parts in fullest])
-
-    def look(self, worth: Floats, most_rps: Floats, throughput: float = 0.0) -> "Looks":
-        """Return the first estimates of all positions; see ``price`` for the parameters."""
-        return Looks(self, worth, most_rps, throughput)
+        return TemporalPriced(float(bound), [self._relaxed(value, parts, looks) for value, parts in fullest])
 
     def _fullest(self, value: Floats) -> Iterator[tuple[float, list[int]]]:
         """Yield the best GPU with one gpulet, with two, and with each larger number: worth and positions."""
@@ -202,19 +170,17 @@ class TemporalPricer:
 
     def _relaxed(self, worth: float, parts: list[int], looks: "Looks") -> RelaxedGpu:
         workload, rate_rps = looks.workload[parts], looks.rate_rps[parts]
-        served = np.zeros(len(looks.worth))
+        served = np.zeros(len(looks.worth.per_rps))
         np.add.at(served, workload[workload >= 0], rate_rps[workload >= 0])
         gpulets = [(int(self.rows[p, 0]), who[who >= 0].tolist()) for p, who in zip(parts, workload, strict=True)]
         return RelaxedGpu(worth, served, float(looks.steady_rps[parts].sum()), gpulets)
 
 
 class Looks:
-    """Upper bounds on the worth of the gpulets at all positions of a pricer.
+    """Upper bounds on the worth of the gpulets at all positions of a pricer; see ``TemporalPricer.price``.
 
     Attributes
     ----------
-    worth
-        Worth of a unit of rate of each workload, shape (workloads,).
     value
         The bounds, shape (positions,).
     unsure
@@ -226,9 +192,9 @@ class Looks:
         Throughput of these slots, shape (positions,).
     """
 
-    def __init__(self, pricer: TemporalPricer, worth: Floats, most_rps: Floats, throughput: float) -> None:
+    def __init__(self, pricer: TemporalPricer, worth: Worth) -> None:
         positions = len(pricer.rows)
-        self.worth, self._pricer, self._most_rps, self._throughput = worth, pricer, most_rps, throughput
+        self.worth, self._pricer = worth, pricer
         self._alone, self._limit, self.steady_rps = np.zeros(positions), np.zeros(positions), np.zeros(positions)
         self.workload = np.full((positions, SLOTS), -1, dtype=np.int64)
         self.rate_rps = np.zeros((positions, SLOTS))
@@ -238,8 +204,6 @@ class Looks:
             pricer.asked,
             pricer.rows,
             worth,
-            most_rps,
-            throughput,
             self._alone,
             self._limit,
             self.workload,
@@ -255,14 +219,14 @@ class Looks:
         """Replace a quick limit on turns by an exact bound."""
         if not self.unsure[position]:
             return
-        spend(TURNS_NODES * len(self.worth))
+        spend(TURNS_NODES * len(self.worth.per_rps))
         pricer, alone, limit = self._pricer, self._alone[position], self._limit[position]
         turns = most_in_turns(
             pricer.tables,
             pricer.asked,
             pricer.adjacency.positions[position],
-            self.worth + self._throughput,
-            self._most_rps,
+            self.worth.per_rps + self.worth.throughput,
+            self.worth.most_rps,
             alone,
             self.workload[position],
             self.rate_rps[position],

@@ -1,4 +1,4 @@
-"""Search for plans whose slots may take turns: true contents by improvement, and the best integer choice of them."""
+"""Search for plans whose slots may take turns: contents are improved, and an integer program chooses among them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,19 +15,19 @@ from instances import Objective, Plan
 from instances.arrays import Floats, Ints
 
 MOST_GPULETS = 12
-"""Largest number of gpulets of a content that is improved."""
+"""Largest number of gpulets in an improved content."""
 
 IMPROVED = 0.8
-"""Fraction of the best relaxed worth from which on a relaxed content is a start of the improvement."""
+"""Least worth of a relaxed content from which improvement starts, as a fraction of the best one's."""
 
 DISTURBANCE = (0.6, 1.6)
 """Range of the random factors on duals."""
 
 WANTED = 0.003
-"""Relative gain in scale for which a GPU is exchanged."""
+"""Relative gain in scale that an exchange of a GPU aims at."""
 
 FEW_GPULETS = 4
-"""Largest number of gpulets from which a content of ``cover`` is improved."""
+"""Largest number of gpulets from which ``cover`` starts the improvement of a content."""
 
 UNSERVED = 1e-9
 """Unserved part of a rate that is neglected."""
@@ -45,10 +45,10 @@ WHOLE_TIME_FRACTION = 0.3
 """Fraction of the remaining time that one integer solution may take."""
 
 ENOUGH = 0.999999
-"""Amount from which on an integer column counts."""
+"""Fractional part from which an amount is rounded up; amounts come from an integer program."""
 
 IMPROVEMENT_NODES = 100
-"""Work of an improvement for each workload and gpulet: see ``formulations.colgen.clock``."""
+"""Work of an improvement for each workload and gpulet, in nodes."""
 
 
 class PlanSearch:
@@ -62,7 +62,7 @@ class PlanSearch:
     Attributes
     ----------
     known
-        What the master sees of each content, and its buffer with rates and cycles.
+        Column of the master for each content, and its buffer with rates and cycles.
     plan, value
         The best plan and its value; ``None`` and the worst value without one.
     """
@@ -150,7 +150,12 @@ class PlanSearch:
         """Search until no disturbance of the duals helps, the plan reaches the bound, or the deadline."""
         idle = 0
         if self.instance.objective is Objective.COST:
-            self._cover_often(now() + COVER_TIME_FRACTION * (deadline - now()))
+            cover_until = now() + COVER_TIME_FRACTION * (deadline - now())
+            while idle <= COVER_PATIENCE and now() < cover_until and not self.proven():
+                before = self.value
+                self.cover(cover_until)
+                idle = 0 if self.value != before else idle + 1
+            idle = 0
         while now() < deadline and idle <= PATIENCE and not self.proven():
             before = self.value
             dual, contents = self._relaxed(deadline)
@@ -164,7 +169,7 @@ class PlanSearch:
         self.polish(deadline)
 
     def polish(self, deadline: float, chosen: Sequence[Content] = ()) -> None:
-        """Exchange one GPU at a time for what the others leave unserved, from a choice or the best plan."""
+        """Improve one GPU at a time for the rates that the others leave unserved, from a choice or the best plan."""
         generation, scales, dual = self.generation, self.instance.objective is Objective.SCALE, self._dual
         current, idle = list(chosen or self._chosen), 0
         if dual is None or not current or self.instance.objective not in (Objective.SCALE, Objective.GOODPUT):
@@ -189,20 +194,12 @@ class PlanSearch:
                     break
         self._accept(current)
 
-    def _cover_often(self, deadline: float) -> None:
-        idle = 0
-        while idle <= COVER_PATIENCE and now() < deadline and not self.proven():
-            before = self.value
-            self.cover(deadline)
-            idle = 0 if self.value != before else idle + 1
-
     def cover(self, deadline: float) -> None:
-        """Build a plan GPU by GPU for ``cost``: each content is improved for what the ones before it leave unserved."""
+        """Build a plan GPU by GPU for ``cost``: each content is improved for the rates that are still unserved."""
         generation = self.generation
         dual = self._alone() if self._dual is None else self._dual
         worth = generation.worth_at(dual * self._random.uniform(*DISTURBANCE, len(dual)))
-        price = [pool.type.price_per_hour for pool in self.instance.gpus]
-        free = [math.inf if pool.count is None else pool.count for pool in self.instance.gpus]
+        price, free = generation.price.tolist(), generation.count.tolist()
         favour = self._random.uniform(*DISTURBANCE, len(price)) / np.maximum(price, 1e-9)
         left, chosen = np.ones(len(dual)), list[Content]()
         while left.any() and now() < deadline:
@@ -266,7 +263,7 @@ class PlanSearch:
         return master, first
 
     def _relaxed(self, deadline: float) -> tuple[Floats, list[tuple[Content, float]]]:
-        """Add contents until none gains at the duals of the true contents' master."""
+        """Add contents until none is new or the time is over; return the duals of their master, and their weights."""
         while True:
             master, first = self._master()
             relaxation = master.relax()
@@ -281,7 +278,7 @@ class PlanSearch:
         if limit_s <= 0.0 or self.proven():
             return
         master, first = self._master()
-        amounts, _ = master.whole(first, limit_s, self.run.threads, self.run.seed, tolerance)
+        amounts, _ = master.whole(first, limit_s, self.run.seed, tolerance)
         if amounts is not None:
             self.choose(list(self.known), amounts[first:])
 

@@ -16,7 +16,7 @@ BOUND_TIME_FRACTION = 0.6
 """Fraction of the time for the bound of column generation."""
 
 PLAN_TIME_FRACTION = 0.3
-"""Fraction of the time left that the search for plans takes if the gap can then be closed by enumeration."""
+"""Fraction of the remaining time for the search for plans if enumeration can then close the gap."""
 
 
 def turns_obstacle(instance: Instance, plan_class: PlanClass = PlanClass.SPATIO_TEMPORAL) -> str:
@@ -42,8 +42,6 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
     ----------
     instance
         Instance for which ``turns_obstacle`` returns no reason.
-    run
-        Limits of the run.
     plan_class
         ``spatio-temporal``, or ``split`` for one slot per gpulet.
     known

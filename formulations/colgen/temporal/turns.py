@@ -19,8 +19,8 @@ CYCLE_STEP = 0.01
 RANGES_AT_ONCE = 8
 """Number of neighbouring ranges that are first bounded together."""
 
-PRICE_ROUNDS = 6
-"""Bisection steps for the multiplier on the cycle time that bounds the worth of a range of duty cycles."""
+MULTIPLIER_ROUNDS = 6
+"""Bisection steps for the multiplier on the cycle time."""
 
 
 class Slots(NamedTuple):
@@ -39,8 +39,8 @@ class Slots(NamedTuple):
     worth: Floats
 
 
-class Price(NamedTuple):
-    """Lagrange multiplier ("price") of the cycle time, and the upper bound on the worth of turns that it proves.
+class CycleBound(NamedTuple):
+    """Upper bound on the worth of turns in a range of duty cycles, by a Lagrange multiplier on the cycle time.
 
     Attributes
     ----------
@@ -107,13 +107,13 @@ def _insert(slots: Slots, workload: int, count: int, time_ms: float, value: floa
 
 
 @njit(cache=True)
-def _priced(slots: Slots, high_ms: float) -> Price:
-    """Bound the worth of turns by a multiplier on the cycle time."""
+def _bounded(slots: Slots, high_ms: float) -> CycleBound:
+    """Bound the worth of turns in cycles of at most ``high_ms``."""
     low, high = 0.0, 0.0
     for k in range(slots.first[-1]):
         high = max(high, slots.worth[k] / slots.time_ms[k])
-    best = Price(high, high * high_ms, 0.0, 0.0)
-    for _ in range(PRICE_ROUNDS):
+    best = CycleBound(high, high * high_ms, 0.0, 0.0)
+    for _ in range(MULTIPLIER_ROUNDS):
         per_ms = (low + high) / 2.0
         top, took_ms = np.zeros(SLOTS), np.zeros(SLOTS)
         for w in range(len(slots.first) - 1):
@@ -126,7 +126,7 @@ def _priced(slots: Slots, high_ms: float) -> Price:
                     top[s], value = value, top[s]
                     took_ms[s], time_ms = time_ms, took_ms[s]
         if per_ms * high_ms + top.sum() < best.limit:
-            best = Price(per_ms, per_ms * high_ms + top.sum(), top[0], top[1])
+            best = CycleBound(per_ms, per_ms * high_ms + top.sum(), top[0], top[1])
         if took_ms.sum() > high_ms:
             low = per_ms
         else:
@@ -135,27 +135,26 @@ def _priced(slots: Slots, high_ms: float) -> Price:
 
 
 @njit(cache=True)
-def _best_three(slots: Slots, high_ms: float, price: Price, enough: float, chosen: Ints) -> float:
+def _best_three(slots: Slots, high_ms: float, bound: CycleBound, enough: float, chosen: Ints) -> float:
     """Write the best slots of up to three workloads that fit into ``high_ms``, if they are worth more than ``enough``.
 
-    At any multiplier on the time, slots are worth at most the multiplier times the cycle plus the reduced worth of
-    each.
+    Slots are worth at most the multiplier times the cycle time, plus the reduced worth of each.
     """
     best = enough
     workloads = len(slots.first) - 1
-    surplus = slots.worth[: slots.first[-1]] - price.per_ms * slots.time_ms[: slots.first[-1]]
-    paid = price.per_ms * high_ms
+    surplus = slots.worth[: slots.first[-1]] - bound.per_ms * slots.time_ms[: slots.first[-1]]
+    paid = bound.per_ms * high_ms
     # Undominated slots of all later workloads: by rising time and worth.
     stairs_ms, stairs_slot = np.empty(len(surplus)), np.empty(len(surplus), dtype=np.int64)
     steps = 0
     for j in range(workloads - 1, -1, -1):
         for second in range(slots.first[j], slots.first[j + 1]):
-            if paid + surplus[second] + price.first + price.second <= best:
+            if paid + surplus[second] + bound.first + bound.second <= best:
                 continue
             for first in range(-1, slots.first[j]):
                 left_ms, value = high_ms - slots.time_ms[second], slots.worth[second]
                 if first >= 0:
-                    if paid + surplus[second] + surplus[first] + price.first <= best:
+                    if paid + surplus[second] + surplus[first] + bound.first <= best:
                         continue
                     left_ms, value = left_ms - slots.time_ms[first], value + slots.worth[first]
                 if left_ms < 0.0:
@@ -209,8 +208,8 @@ def most_in_turns(
 
     Parameters
     ----------
-    tables, asked, position, worth, most_rps
-        See ``first_look``.
+    worth, most_rps
+        Worth of a unit of rate of each workload, and the largest rate that counts, shape (workloads,).
     enough
         Value at or below which turns need not be bounded exactly.
     workload, rate_rps
@@ -239,7 +238,7 @@ def most_in_turns(
     for r in range(ranges):
         low_ms, high_ms = _range_ms(shortest_ms, r * RANGES_AT_ONCE, RANGES_AT_ONCE)
         _slots(asked, times_ms, worth, most_rps, low_ms, high_ms, slots)
-        limits[r] = _priced(slots, high_ms).limit
+        limits[r] = _bounded(slots, high_ms).limit
     best = enough
     chosen = np.full(SLOTS, -1, dtype=np.int64)
     for r in np.argsort(-limits):
@@ -248,8 +247,8 @@ def most_in_turns(
         for part in range(r * RANGES_AT_ONCE, (r + 1) * RANGES_AT_ONCE):
             low_ms, high_ms = _range_ms(shortest_ms, part, 1)
             _slots(asked, times_ms, worth, most_rps, low_ms, high_ms, slots)
-            price = _priced(slots, high_ms)
-            value = _best_three(slots, high_ms, price, best, chosen) if price.limit > best else best
+            bound = _bounded(slots, high_ms)
+            value = _best_three(slots, high_ms, bound, best, chosen) if bound.limit > best else best
             if value > best:
                 best = value
                 workload[:], rate_rps[:] = -1, 0.0

@@ -27,25 +27,16 @@ MARGIN = 1e-11
 def overestimate(
     gpu: Tables, configurations: ClassConfigurations, members: Ints, low: Ints, high: Ints, chosen: Ints
 ) -> float:
-    """Return an upper bound on the throughput of one GPU within a cell.
+    """Return an upper bound on the requests per second of every feasible plan of one GPU in a cell; -inf without plans.
 
     Parameters
     ----------
-    gpu
-        Tables of the GPU type.
-    configurations
-        Configurations on the GPU type.
     members
         Class of each resident, ascending, shape (residents,).
     low, high
-        First configuration of each resident and the one after its last; reduced to those that some plan may use.
+        First configuration of each resident and the one after its last; narrowed to those that some plan may use.
     chosen
         Overwritten with the configurations that attain the bound.
-
-    Returns
-    -------
-    float
-        Upper bound in requests per second on every feasible plan in the cell; -inf if there is none.
     """
     count = len(members)
     alive = np.ones((count, np.max(high - low)), dtype=np.bool_)
@@ -76,7 +67,7 @@ def _filter(
 ) -> bool:
     """Drop configurations that violate a limit even beside the least demands in the cell, until nothing changes.
 
-    ``least`` and ``most`` are overwritten with those of L2, DRAM, power, units and memory of each resident.
+    ``least`` and ``most`` are overwritten with each resident's least and most L2, DRAM, power, units and memory.
     """
     count = len(low)
     while True:
@@ -151,7 +142,7 @@ def _work_ms(
 
 @njit(cache=True)
 def _clock(gpu: Tables, power_w: float) -> float:
-    """Return the fraction of the full frequency at a total power above idle; may be negative."""
+    """Return the fraction of the full frequency at this total power, not counting idle power; may be negative."""
     excess_w = gpu.idle_power_w + power_w - gpu.max_power_w
     return 1.0 if excess_w <= 0.0 else 1.0 + gpu.throttle_per_w * excess_w
 
@@ -169,7 +160,7 @@ def _slopes(
     throughput = asked * clock / (best_ms + exposed_ms * clock)
     per_ms = 0.0
     if not clipped:
-        # Slope of the chord in A at any clock: f / ((A0 + y f) (A1 + y f)) rises, then falls: an end is least.
+        # The slope of the chord in A, f / ((A0 + y f) (A1 + y f)), rises and then falls with f: it is least at an end.
         worst_ms, _ = _work_ms(gpu, configurations, k, count, others_most[0], others_most[1])
         slowest = max(0.0, _clock(gpu, configurations.demand[k, 2] + others_most[2]))
         per_ms = asked * min(
@@ -212,7 +203,7 @@ def _most(
                 loss[i, 2] = min(loss[i, 2], per_watt)
         if loss[i, 0] == np.inf:
             return -np.inf
-    # table[i, s]: the most that residents i, i + 1, ... may have in s units.
+    # table[i, s]: the largest throughput of residents i, i + 1, ... in s units.
     table = np.full((count + 1, shares + 1), -np.inf)
     table[count] = 0.0
     worth, best = np.full((count, shares + 1), -np.inf), np.zeros((count, shares + 1), dtype=np.int64)

@@ -19,12 +19,8 @@ class ClassConfigurations(NamedTuple):
         First configuration of each class and the end of the last, shape (classes + 1,).
     model
         Row of the DNN model in the tables.
-    batch, units
-        Batch and share of each configuration.
     demand
         L2 (percent), DRAM (percent) and power (W), shape (configurations, 3).
-    memory_mib
-        Resident memory.
     budget_ms
         Longest GPU time within the SLO rule.
     impact
@@ -42,17 +38,7 @@ class ClassConfigurations(NamedTuple):
 
 
 def class_configurations(view: View, rates: Sequence[Rates], classes: Sequence[Sequence[int]]) -> ClassConfigurations:
-    """List the configurations that are feasible alone on a GPU.
-
-    Parameters
-    ----------
-    view
-        The instance as seen from the GPU type.
-    rates
-        Rates that each workload may be planned for, in the order of the instance.
-    classes
-        Positions of identical workloads, by class.
-    """
+    """List the configurations that are feasible alone on a GPU; a class is the positions of its workloads."""
     tables = view.tables
     used = np.unique(view.model)
     slows = np.array([tables.alpha_l2[used].mean(), tables.alpha_dram[used].mean(), -tables.throttle_per_w])

@@ -32,8 +32,6 @@ class OneGpu:
 
     Attributes
     ----------
-    gpu, configurations
-        Tables of the GPU type, and the configurations on it.
     members
         Class of each resident, ascending.
     value, chosen
@@ -141,18 +139,10 @@ GpuSets = dict[tuple[int, ...], OneGpu]
 def gpu_sets(
     gpu: Tables, configurations: ClassConfigurations, sizes: Sequence[int], most_sets: int, deadline: float
 ) -> GpuSets | None:
-    """List the sets that may fit on a GPU type; return ``None`` if they are too many or take too long.
+    """List the sets that may fit on a GPU type.
 
-    Parameters
-    ----------
-    gpu, configurations
-        Tables and configurations of the GPU type.
-    sizes
-        Number of workloads of each class.
-    most_sets
-        Largest number of sets to list.
-    deadline
-        ``time.monotonic()`` value at which the listing gives up.
+    Return ``None`` if there are more than ``most_sets``, or if ``time.monotonic()`` reaches the deadline. ``sizes`` has
+    the number of workloads of each class.
     """
     found: GpuSets = {}
     grown: list[tuple[int, ...]] = [()]
@@ -173,4 +163,5 @@ def gpu_sets(
 
 
 def _parts_fit(candidate: tuple[int, ...], found: GpuSets) -> bool:
+    """Return whether the set may fit without any one of its members."""
     return len(candidate) == 1 or all(candidate[:i] + candidate[i + 1 :] in found for i in range(len(candidate)))

@@ -6,7 +6,6 @@ Importing this module loads OR-Tools.
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
@@ -17,41 +16,30 @@ from formulations.cpsat.integers import EXACT_LIMIT
 SOLVER_ROOM = 1e-3
 """Allowance for the solver's floating-point bound, in steps."""
 
-
-@dataclass(frozen=True, slots=True)
-class ChosenPartition:
-    """Result of one choice of sets.
-
-    Attributes
-    ----------
-    gpus
-        GPU type and set of each GPU; empty if none was found.
-    bound
-        Upper bound on the sum of bounds of every choice, in requests per second.
-    infeasible
-        Whether no choice places every workload.
-    """
-
-    gpus: tuple[tuple[int, OneGpu], ...]
-    bound: float
-    infeasible: bool
+Chosen = tuple[tuple[int, OneGpu], ...]
+"""Chosen sets: the GPU type and the set of each GPU."""
 
 
 def best_partition(
     sets: Sequence[GpuSets], counts: Sequence[int], sizes: Sequence[int], run: Run, deadline: float
-) -> ChosenPartition:
-    """Choose sets of workloads for the GPUs.
+) -> tuple[Chosen, float]:
+    """Choose sets of workloads for the GPUs, so that every workload is placed.
 
     Parameters
     ----------
     sets, counts
         For each GPU type: sets that may fit, and number of GPUs.
     sizes
-        Number of workloads of each class; all must be placed.
-    run
-        Seed and threads.
+        Number of workloads of each class.
     deadline
         ``time.monotonic()`` value at which to stop.
+
+    Returns
+    -------
+    gpus
+        The best choice found, empty if there is none.
+    bound
+        Upper bound on the sum of the sets' bounds in every choice, in requests per second; -inf if no choice exists.
     """
     model = cp_model.CpModel()
     taken = []
@@ -80,8 +68,8 @@ def best_partition(
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError(f"CP-SAT rejects the model: {model.validate()}")
     if status == cp_model.INFEASIBLE:
-        return ChosenPartition((), -math.inf, True)
+        return (), -math.inf
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return ChosenPartition((), math.inf, False)
+        return (), math.inf
     gpus = tuple((t, search) for x, t, _, search in taken for _ in range(solver.value(x)))
-    return ChosenPartition(gpus, math.floor(solver.best_objective_bound + SOLVER_ROOM) / steps_per_rps, False)
+    return gpus, math.floor(solver.best_objective_bound + SOLVER_ROOM) / steps_per_rps

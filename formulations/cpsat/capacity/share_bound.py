@@ -1,10 +1,11 @@
-"""Lagrangian bound on ``capacity`` without sets: workloads buy units of the pool and run without interference.
+"""Lagrangian bound on ``capacity`` without sets of workloads and without interference.
 
-Every unit of a GPU type has a multiplier ("price"). Every workload takes the configuration with the largest throughput
-minus the price of its units. For any nonnegative prices the sum of these differences plus the price of all units is an
-upper bound. The prices are improved one type at a time.
+Every GPU type has a multiplier, the charge for one of its units. Every workload takes the configuration with the
+largest throughput minus the charge for its units. For any nonnegative multipliers, the sum of these differences plus
+the charge for all units of the pool is an upper bound. The multipliers are improved one at a time.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -39,25 +40,25 @@ def share_bound(
     workloads = np.array(sizes, dtype=np.float64)
     most = np.max([values.max(axis=1) for values in alone], axis=0)
     if most.min(initial=0.0) == -np.inf:
-        return float("-inf")
+        return -math.inf
 
-    def bound(price: Floats) -> float:
-        gains = [(values - p * np.arange(values.shape[1])).max(axis=1) for values, p in zip(alone, price, strict=True)]
-        return float(price @ supply + workloads @ np.max(gains, axis=0))
+    def bound(charge: Floats) -> float:
+        gains = [(values - c * np.arange(values.shape[1])).max(axis=1) for values, c in zip(alone, charge, strict=True)]
+        return float(charge @ supply + workloads @ np.max(gains, axis=0))
 
-    price = np.zeros(len(alone))
+    charge = np.zeros(len(alone))
     for _ in range(ROUNDS):
-        for t in range(len(price)):
-            price = _better(bound, price, t, float(most.max(initial=0.0)))
-    value = min(bound(price), float(workloads @ most))
-    return value + ROUNDING * float(price @ supply + workloads @ most)
+        for t in range(len(charge)):
+            charge = _better(bound, charge, t, float(most.max(initial=0.0)))
+    value = min(bound(charge), float(workloads @ most))
+    return value + ROUNDING * float(charge @ supply + workloads @ most)
 
 
-def _better(bound: Callable[[Floats], float], price: Floats, t: int, highest: float) -> Floats:
-    """Return the prices with that of type ``t`` improved; the bound is convex in it."""
+def _better(bound: Callable[[Floats], float], charge: Floats, t: int, highest: float) -> Floats:
+    """Return the multipliers with that of type ``t`` improved; the bound is convex in it."""
 
     def at(value: float) -> Floats:
-        trial = price.copy()
+        trial = charge.copy()
         trial[t] = value
         return trial
 
@@ -68,7 +69,7 @@ def _better(bound: Callable[[Floats], float], price: Floats, t: int, highest: fl
             high = right
         else:
             low = left
-    return min((price, at(high)), key=bound)
+    return min((charge, at(high)), key=bound)
 
 
 def _alone_rps(gpu: Tables, offered: ClassConfigurations) -> Floats:

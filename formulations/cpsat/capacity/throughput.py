@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.capacity.configurations import ClassConfigurations, class_configurations
-from formulations.cpsat.capacity.one_gpu import GpuSets, OneGpu, gpu_sets
-from formulations.cpsat.capacity.partition import best_partition
+from formulations.cpsat.capacity.one_gpu import GpuSets, gpu_sets
+from formulations.cpsat.capacity.partition import Chosen, best_partition
 from formulations.cpsat.capacity.share_bound import share_bound
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, ROUNDING, solver_deadline
 from formulations.problem import TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
@@ -40,8 +40,6 @@ class MostThroughput:
 
     Attributes
     ----------
-    problem, run
-        The problem, and the limits of the run.
     most_sets
         Largest number of sets listed on each GPU type.
     """
@@ -105,7 +103,7 @@ class MostThroughput:
         for group in groups:
             view = self.problem.offers[group.offer].view
             gpu = fit_gpu(view, group.residents, spend_spare=True)
-            assert gpu is not None, "groups come from the same kernel"
+            assert gpu is not None, "the groups fit, and so do parts of them"
             gpus.append(gpu)
             value += placed_throughput_rps(view, gpu)
         self._take(gpus, value)
@@ -123,14 +121,15 @@ class MostThroughput:
         return spread
 
     def _list_sets(self) -> tuple[list[GpuSets] | None, str]:
-        """List the sets of every GPU type; return ``None`` and the reason if they are too many."""
+        """List the sets of every GPU type; return ``None`` and the reason if there are too many or no time is left."""
         deadline = solver_deadline(self.run, LISTING_PART)
         sets = []
         for gpu, configurations in zip(self.tables, self.configurations, strict=True):
             found = gpu_sets(gpu, configurations, self.sizes, self.most_sets, deadline)
+            if found is None and time.monotonic() >= deadline:
+                return None, "no time to list all sets of workloads that may share a GPU"
             if found is None:
-                late = time.monotonic() >= deadline
-                return None, f"{'no time for all' if late else 'too many'} sets of workloads that may share a GPU"
+                return None, f"more than {self.most_sets} sets of workloads may share a GPU (parameter gpu_sets)"
             sets.append(found)
         self.statistics["gpu_sets"] = float(sum(map(len, sets)))
         return sets, ""
@@ -140,22 +139,22 @@ class MostThroughput:
         deadline = solver_deadline(self.run)
         self.statistics |= {"partitions": 0.0, "cells": 0.0}
         while self.run.remaining_s > 0.0:
-            partition = best_partition(sets, self.counts, self.sizes, self.run, deadline)
+            gpus, bound = best_partition(sets, self.counts, self.sizes, self.run, deadline)
             self.statistics["partitions"] += 1.0
-            if partition.infeasible:
+            if bound == -math.inf:
                 return True
-            self._improve_bound(partition.bound * (1.0 + ROUNDING))
-            chosen = {(t, search.members): search for t, search in partition.gpus}
-            self._take_sets(partition.gpus)
+            self._improve_bound(bound * (1.0 + ROUNDING))
+            chosen = {(t, search.members): search for t, search in gpus}
+            self._take_sets(gpus)
             unsettled = [search for search in chosen.values() if not search.closed]
             if not unsettled or sum(len(s.open) for found in sets for s in found.values()) > OPEN_CELLS:
                 break
             for search in unsettled:
                 self.statistics["cells"] += search.go_on(deadline)
-            self._take_sets(partition.gpus)
+            self._take_sets(gpus)
         return False
 
-    def _take_sets(self, gpus: Sequence[tuple[int, OneGpu]]) -> None:
+    def _take_sets(self, gpus: Chosen) -> None:
         """Build a plan from the best known configurations of the sets."""
         if not gpus or any(search.value == -math.inf for _, search in gpus):
             return

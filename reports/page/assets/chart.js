@@ -9,8 +9,8 @@ const MARGIN = { top: 12, right: 16, bottom: 44, left: 60 };
  *
  * series: [{ name, look, variant, points: [[x, y]], shape: "line" | "step" | "none", dashes, marks, bars: [[x, low, high]],
  *   until }]; a step line continues to ``until``.
- * x, y: { title, log, bent, domain, say }; an axis without a domain spans its values. A logarithmic axis draws
- *   values below its start at the start; a bent axis is linear around zero and logarithmic further out.
+ * x, y: { title, log, bent, domain }; an axis without a domain spans its values. A logarithmic axis draws values below
+ *   its start at the start; a bent axis is linear around zero and logarithmic further out.
  * rules: [{ x | y, title, diagonal }], thin reference lines.
  */
 function drawChart(figure, { series, x, y, rules = [] }) {
@@ -44,8 +44,8 @@ function drawChart(figure, { series, x, y, rules = [] }) {
     const lines = [
       `${dot.one.name}${dot.one.kind ? `, ${dot.one.kind}` : ""}`,
       ...(dot.point[2] ? [dot.point[2]] : []),
-      `${x.title}: ${(x.say ?? say)(dot.point[0])}`,
-      `${y.title}: ${(y.say ?? say)(dot.point[1])}`,
+      `${x.title}: ${say(dot.point[0])}`,
+      `${y.title}: ${say(dot.point[1])}`,
     ];
     tip.show(plot, place, lines, () => {
       ring.setAttribute("visibility", "hidden");
@@ -116,17 +116,7 @@ function render(plot, series, x, y, rules) {
   svg.append(make("clipPath", { id: clip }, make("rect", {
     x: inner.left - 6, y: inner.top - 6, width: inner.right - inner.left + 12, height: inner.bottom - inner.top + 12,
   })));
-  for (const tick of up.ticks) {
-    const top = up.place(tick);
-    svg.append(make("line", { class: "grid", x1: inner.left, x2: inner.right, y1: top, y2: top }));
-    svg.append(make("text", { class: "tick", x: inner.left - 8, y: top + 4, "text-anchor": "end" }, (y.say ?? say)(tick)));
-  }
-  for (const tick of across.ticks) {
-    const left = across.place(tick);
-    svg.append(make("line", { class: "grid", x1: left, x2: left, y1: inner.top, y2: inner.bottom }));
-    const text = { class: "tick", x: left, y: inner.bottom + 18, "text-anchor": "middle" };
-    svg.append(make("text", text, (x.say ?? say)(tick)));
-  }
+  svg.append(...gridLines(inner, across, up));
   svg.append(make("text", { class: "title", x: (inner.left + inner.right) / 2, y: height - 6, "text-anchor": "middle" }, x.title));
   const middle = (inner.top + inner.bottom) / 2;
   const turned = { class: "title", transform: `translate(14 ${middle}) rotate(-90)`, "text-anchor": "middle" };
@@ -172,6 +162,25 @@ function render(plot, series, x, y, rules) {
   svg.append(make("circle", { class: "ring", r: 8, visibility: "hidden" }));
   plot.replaceChildren(svg);
   return dots;
+}
+
+/** Return a line and a number for each tick of both scales; ``zero`` is the class of the line at height zero. */
+function gridLines(inner, across, up, sayX = say, zero = "grid") {
+  const rows = up.ticks.flatMap((tick) => {
+    const top = up.place(tick);
+    return [
+      make("line", { class: tick ? "grid" : zero, x1: inner.left, x2: inner.right, y1: top, y2: top }),
+      make("text", { class: "tick", x: inner.left - 8, y: top + 4, "text-anchor": "end" }, say(tick)),
+    ];
+  });
+  const columns = across.ticks.flatMap((tick) => {
+    const left = across.place(tick);
+    return [
+      make("line", { class: "grid", x1: left, x2: left, y1: inner.top, y2: inner.bottom }),
+      make("text", { class: "tick", x: left, y: inner.bottom + 18, "text-anchor": "middle" }, sayX(tick)),
+    ];
+  });
+  return [...rows, ...columns];
 }
 
 /** Return the mapping of values to positions on the screen, and at least two ticks. */

@@ -2,7 +2,7 @@
 "use strict";
 
 const FOLDED_TO = 12; // as in page.css, which hides the others, so that sorting and filtering change the hidden ones
-const TOO_FEW = 4; // up to so many hidden elements need no button
+const WORTH_A_BUTTON = 4; // least number of hidden elements
 
 for (const list of document.querySelectorAll("[data-folds]")) {
   const button = make("button", { type: "button", class: "more" });
@@ -10,7 +10,7 @@ for (const list of document.querySelectorAll("[data-folds]")) {
   let open = false;
   const show = () => {
     const count = list.querySelectorAll(":scope > :not([hidden])").length;
-    button.hidden = count < FOLDED_TO + TOO_FEW;
+    button.hidden = count < FOLDED_TO + WORTH_A_BUTTON;
     list.classList.toggle("folded", !open && !button.hidden);
     button.setAttribute("aria-expanded", String(open));
     button.textContent = open ? `Show the first ${FOLDED_TO} only` : `Show all ${count} ${list.dataset.folds}`;

@@ -5,15 +5,18 @@ const instanceData = pageData("page-data");
 const instanceLooks = pageData("looks");
 const instanceVariants = variants([...instanceData.runs, ...instanceData.measured]);
 const BENT_FROM_PCT = 200; // a larger range of distances gets a bent axis
-const LEAST_S = [1e-5, 1e-3]; // start of the time axis
+const LEAST_S = [1e-5, 1e-3]; // limits of the start of the time axis
+
+/** Return name, colours, marker and variant of an entrant's series. */
+const looksOf = ({ name, scheduler }) => ({ name, look: instanceLooks[scheduler], variant: instanceVariants.get(name) });
 
 const progressChart = document.getElementById("progress-chart");
 if (progressChart) {
-  const series = instanceData.runs.flatMap(({ name, scheduler, progress }) => {
-    const shared = { name, look: instanceLooks[scheduler], variant: instanceVariants.get(name), shape: "step" };
+  const series = instanceData.runs.flatMap((run) => {
+    const shared = { ...looksOf(run), shape: "step" };
     return [
-      { ...shared, kind: "plan", points: progress.plans },
-      { ...shared, kind: "certified bound", points: progress.bounds, ownDashes: "1.5 3", marks: (_, i) => i === 0 },
+      { ...shared, kind: "plan", points: run.progress.plans },
+      { ...shared, kind: "certified bound", points: run.progress.bounds, ownDashes: "1.5 3", marks: (_, i) => i === 0 },
     ];
   });
   const drawn = series.filter((one) => one.points.length).map((one) => ({ ...one, until: instanceData.time_limit_s }));
@@ -39,12 +42,10 @@ if (latencyChart) {
   const draw = () => (select.value ? drawOne(Number(select.value)) : drawAll());
   const drawAll = () =>
     drawChart(latencyChart, {
-      series: simulated.map(({ name, scheduler, latencies }) => ({
-        name,
-        look: instanceLooks[scheduler],
-        variant: instanceVariants.get(name),
-        dashes: instanceLooks[scheduler].dashes,
-        points: instanceData.ratios.map((ratio, i) => [ratio, 100 * latencies.in_time[i]]),
+      series: simulated.map((run) => ({
+        ...looksOf(run),
+        dashes: instanceLooks[run.scheduler].dashes,
+        points: instanceData.ratios.map((ratio, i) => [ratio, 100 * run.latencies.in_time[i]]),
         marks: (_, i) => i % 12 === 6,
       })),
       x: { title: "Latency (multiple of the SLO)", log: true, domain: [0.02, 2] },
@@ -54,17 +55,15 @@ if (latencyChart) {
   const drawOne = (at) => {
     const slo = instanceData.simulated[at][1];
     drawChart(latencyChart, {
-      series: simulated.map(({ name, scheduler, latencies }) => {
-        const [late, ...told] = latencies.workloads[at];
+      series: simulated.map((run) => {
+        const [late, ...told] = run.latencies.workloads[at];
         const fractions = instanceData.fractions.length;
         // The end of the curve comes last: the fraction served, and the longest latency.
         const [served, longest] = told.slice(fractions);
         const latency = told.slice(0, fractions).map((ms, i) => [ms, instanceData.fractions[i]]);
         return {
-          name,
-          look: instanceLooks[scheduler],
-          variant: instanceVariants.get(name),
-          dashes: instanceLooks[scheduler].dashes,
+          ...looksOf(run),
+          dashes: instanceLooks[run.scheduler].dashes,
           points: [...latency, [longest ?? null, served]]
             .filter(([ms]) => ms !== null)
             .map(([ms, fraction]) => [ms, 100 * fraction, `${say(100 * late, 3)} % not in time`]),
@@ -85,13 +84,7 @@ if (measuredChart) {
   const found = instanceData.measured.flatMap(({ points }) => points.flatMap((point) => point.slice(0, 2)));
   const domain = [Math.min(...found) / 1.3, Math.max(...found) * 1.3];
   drawChart(measuredChart, {
-    series: instanceData.measured.map(({ name, scheduler, points }) => ({
-      name,
-      look: instanceLooks[scheduler],
-      variant: instanceVariants.get(name),
-      points,
-      shape: "none",
-    })),
+    series: instanceData.measured.map((replay) => ({ ...looksOf(replay), points: replay.points, shape: "none" })),
     x: { title: "Predicted P99 latency (ms)", log: true, domain },
     y: { title: "Measured P99 latency (ms)", log: true, domain },
     rules: [{ diagonal: true }],

@@ -53,7 +53,7 @@ const tip = {
   of: null, // the element it describes
   forget: null,
 
-  /** Show lines of text on an element, beside a box on the screen; the first is the title. ``forget`` is called at the end. */
+  /** Show lines of text on an element, beside a box on the screen; the first is the title. Hiding it calls ``forget``. */
   show(of, box, lines, forget) {
     this.hide();
     [this.of, this.forget] = [of, forget];

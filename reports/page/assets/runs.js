@@ -141,7 +141,7 @@ function showRun(run) {
   dialog.showModal();
 }
 
-/** Apply the address: filters by name, without others, or one run by its key. */
+/** Apply the address: set its filters, clear all others, and show the run whose key it has. */
 function follow() {
   const asked = new URLSearchParams(location.hash.slice(1));
   for (const filter of filters) {

@@ -25,16 +25,7 @@ function drawScatter(figure, { points, to }) {
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": figure.getAttribute("aria-label") });
   svg.append(make("text", { class: "title", x: inner.left - 46, y: 14 }, `Distance to the ${to} (%)`));
   svg.append(make("text", { class: "title", x: inner.right, y: height - 6, "text-anchor": "end" }, "Decision time"));
-  for (const tick of up.ticks) {
-    const top = up.place(tick);
-    svg.append(make("line", { class: tick ? "grid" : "axis", x1: inner.left, x2: inner.right, y1: top, y2: top }));
-    svg.append(make("text", { class: "tick", x: inner.left - 8, y: top + 4, "text-anchor": "end" }, say(tick)));
-  }
-  for (const tick of across.ticks) {
-    const left = across.place(tick);
-    svg.append(make("line", { class: "grid", x1: left, x2: left, y1: inner.top, y2: inner.bottom }));
-    svg.append(make("text", { class: "tick", x: left, y: inner.bottom + 18, "text-anchor": "middle" }, duration(tick)));
-  }
+  svg.append(...gridLines(inner, across, up, duration, "axis"));
   const within = (value) => Math.max(inner.top, Math.min(inner.bottom, up.place(value)));
   const placed = points.map((point) => ({ point, left: across.place(point.x[1]), top: within(point.y[1]) }));
   const taken = placed.map(({ left, top }) => [left - 7, top - 7, left + 7, top + 7]);

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.ledger import packed
+from bench.ledger import ledger_file
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
@@ -51,6 +51,6 @@ def test_a_damaged_or_huge_file_is_refused(file: Path, monkeypatch: pytest.Monke
     with pytest.raises(InputError, match="no ledger"):
         Ledger(file)
     file.write_bytes(whole)
-    monkeypatch.setattr(packed, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(ledger_file, "_LARGEST_LEDGER", 1000)
     with pytest.raises(InputError, match="more than 1 GiB"):
         Ledger(file)

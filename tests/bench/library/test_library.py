@@ -9,6 +9,7 @@ import pytest
 
 from bench.api import Bound, Outcome, Run, Status
 from bench.certificate.checking import check
+from bench.certificate.proving import certificate
 from bench.cli.app import main
 from bench.library.solving import solve
 from bench.library.submission import Submission, submit, with_plan
@@ -176,6 +177,18 @@ def test_solving_takes_the_bound_of_the_checked_certificate(library: Library) ->
     solve(library, NAME, _Claims(), "claims", 1.0, 60.0, told.append)
     assert [each.new_bound for each in told] == [False, True]
     assert library.entry(NAME).bound == LIBRARY.entry(NAME).bound
+
+
+class _TooLongError(Exception):
+    pass
+
+
+def test_a_proof_can_be_ended_while_it_is_made() -> None:
+    def stop(part: float) -> None:
+        raise _TooLongError
+
+    with pytest.raises(_TooLongError):
+        certificate(LIBRARY.instance(NAME), None, [], progress=stop)
 
 
 @pytest.mark.parametrize("name", SMALL[:: max(1, len(SMALL) // 8)][:8])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.replay.nets import input_shape, net_names
+from bench.replay.nets import NETS, input_shape
 from bench.replay.nets.building import build, example_input, settle
 from instances import InputError
 from instances.catalogue import gpu_type, gpu_type_names
@@ -47,7 +47,7 @@ def test_nets_are_as_large_as_published(name: str) -> None:
     assert not any(parameter.requires_grad for parameter in net.parameters())
 
 
-@pytest.mark.parametrize("name", net_names())
+@pytest.mark.parametrize("name", NETS)
 def test_requests_and_answers_have_the_catalogues_bytes(name: str) -> None:
     with torch.device("meta"):
         request = example_input(name, 1)
@@ -62,7 +62,7 @@ def test_requests_and_answers_have_the_catalogues_bytes(name: str) -> None:
 def test_every_model_of_the_catalogue_can_be_served() -> None:
     models = {model for gpu in gpu_type_names() for model in gpu_type(gpu).models}
 
-    assert models <= set(net_names())
+    assert models <= set(NETS)
     assert len(models) >= 19
 
 

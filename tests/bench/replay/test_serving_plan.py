@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,7 +63,7 @@ def test_timeouts_are_those_of_the_simulator(
 def test_slots_go_to_workers_and_come_back_the_same(serving_plan: Callable[..., ServingPlan]) -> None:
     for executor in serving_plan().executors:
         for slot in executor.slots:
-            assert ServedSlot.from_json(slot.to_json()) == slot
+            assert ServedSlot.from_json(asdict(slot)) == slot
 
 
 def test_a_plan_that_serves_nothing_is_refused(serving_plan: Callable[..., ServingPlan]) -> None:

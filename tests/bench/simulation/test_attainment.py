@@ -55,7 +55,7 @@ def simulated(
     seconds = max(1, math.ceil(requests / rate_rps / BLOCKS)) * BLOCKS
     settings = Settings(seconds=seconds, seed=seed, interference=Interference.STATIC, by_second=True)
     simulation = Simulation(plan, problem, settings, problem)
-    site = simulation.parts[0].site
+    site = simulation.groups[0].site
     site.times["gpu_ms"][0], site.times["promised_ms"][0], site.slots["timeout_ms"] = gpu_ms, result_ms, timeout_ms
     deque(simulation.run(), maxlen=0)
     series = simulation.found().series

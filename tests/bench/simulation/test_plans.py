@@ -10,6 +10,7 @@ import pytest
 from bench.plan_simulation import Interference, Settings, no_simulation, simulate, simulation
 from bench.simulation import driver
 from bench.simulation.arrivals import Arrivals, Process
+from bench.simulation.settings import LONGEST_DRAIN_S
 from instances import (
     Gpulet,
     GpuPool,
@@ -127,7 +128,7 @@ def test_an_overloaded_plan_that_drops_nobody_ends() -> None:
 
     found = simulate(plan, asked, Settings(CONSTANT, dropping=False, warmup_s=0.0)).workloads[0]
 
-    served = 1000.0 * (30.0 + driver.LONGEST_DRAIN_S) / 2.15
+    served = 1000.0 * (30.0 + LONGEST_DRAIN_S) / 2.15
     assert found.requests == 45_000
     assert found.dropped == 0
     assert found.requests - found.unfinished == pytest.approx(served, rel=0.002)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen.capacity.generation import CapacityGeneration
-from formulations.colgen.capacity.pricer import CapacityPricer, Effort
+from formulations.colgen.capacity.pricer import CapacityPricer
 from formulations.colgen.column_generation import identical_workloads
 from formulations.colgen.scheduler import ColGen
 from instances import GpuPool, Instance, Objective, SloRule, Workload
@@ -77,11 +77,11 @@ def test_nothing_above_the_best_is_found_and_the_bound_says_so(seed: int, charge
     best = max(value - sum(charge[w] for w in members) for members, value in values.items())
     threshold = best + 1e-6 * (1.0 + abs(best))
 
-    priced = pricer.price(np.array(charge), threshold, 1.0, Effort.CERTIFY, math.inf)
+    priced = pricer.price(np.array(charge), threshold, 1.0, math.inf)
 
-    assert priced.filled == []
+    assert priced.patterns == []
     assert priced.bound == threshold
-    assert priced.complete
+    assert not priced.cut_short
 
 
 @settings(max_examples=40)
@@ -92,11 +92,11 @@ def test_what_is_just_below_the_best_is_found(seed: int, charge: list[float]) ->
     best = max(worth.values())
     threshold = best - 1e-6 * (1.0 + abs(best))
 
-    priced = pricer.price(np.array(charge), threshold, 1.0, Effort.CERTIFY, math.inf)
+    priced = pricer.price(np.array(charge), threshold, 1.0, math.inf)
 
-    assert priced.filled
+    assert priced.patterns
     assert priced.bound >= best
-    for each in priced.filled:
+    for each in priced.patterns:
         index, batch, units = np.array(each.workload), np.array(each.batch), np.array(each.units)
         assert worth[each.workload] > threshold
         assert within_budgets(view.tables, view.model[index], batch, view.budgets_ms(index, batch), units)
@@ -112,7 +112,7 @@ def test_the_bound_holds_for_a_little_search_too(
     _, _, pricer, values = drawn(seed)
     best = max(value - sum(charge[w] for w in members) for members, value in values.items())
 
-    priced = pricer.price(np.array(charge), fraction * abs(best), resolution, Effort.CERTIFY, math.inf)
+    priced = pricer.price(np.array(charge), fraction * abs(best), resolution, math.inf)
 
     assert priced.bound >= best * (1.0 - 1e-9)
 
@@ -125,18 +125,18 @@ def test_identical_workloads_are_taken_in_order() -> None:
     pricer = CapacityPricer(view, 0, order, copy_of)
     best = max(best_of(view, tuple(range(count))) + 100.0 * count for count in (1, 2, 3))
 
-    priced = pricer.price(np.full(3, -100.0), best - 1e-3, 1.0, Effort.CERTIFY, math.inf)
+    priced = pricer.price(np.full(3, -100.0), best - 1e-3, 1.0, math.inf)
 
-    assert {each.workload for each in priced.filled} == {(0, 1, 2)}
+    assert {each.workload for each in priced.patterns} == {(0, 1, 2)}
     assert priced.bound == pytest.approx(best, abs=1e-2)
 
 
 def test_no_time_means_no_bound() -> None:
     _, _, pricer, _ = drawn(1)
 
-    priced = pricer.price(np.zeros(3), 0.0, 1.0, Effort.CERTIFY, -math.inf)
+    priced = pricer.price(np.zeros(3), 0.0, 1.0, -math.inf)
 
-    assert (priced.bound, priced.filled, priced.nodes, priced.complete) == (math.inf, [], 0, False)
+    assert (priced.bound, priced.patterns, priced.nodes, priced.cut_short) == (math.inf, [], 0, True)
 
 
 @settings(max_examples=20)
@@ -147,12 +147,12 @@ def test_everything_above_a_threshold_is_found(seed: int, charge: list[float], b
     threshold = max(worth.values()) - below
     assume(all(abs(each - threshold) > 1e-6 * (1.0 + abs(each)) for each in worth.values()))
 
-    priced = pricer.price(np.array(charge), threshold, 1.0, Effort.EXHAUST, math.inf)
+    priced = pricer.price(np.array(charge), threshold, 1.0, math.inf, every=True)
 
     best: dict[tuple[int, ...], float] = {}
-    for each in priced.filled:
+    for each in priced.patterns:
         best[each.workload] = max(best.get(each.workload, 0.0), each.throughput_rps)
-    assert priced.complete
+    assert not priced.cut_short
     assert set(best) == {members for members, value in worth.items() if value > threshold}
     for members, value in best.items():
         assert value == pytest.approx(values[members], rel=1e-12)

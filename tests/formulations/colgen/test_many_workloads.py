@@ -170,9 +170,8 @@ def test_undominated_choices_are_worth_as_much(
     def best(which: np.ndarray) -> np.ndarray:
         own, first = np.unique(workload[which], return_index=True)
         table = np.empty((len(own) + 1, residents + 1, capacity + 1))
-        usable = np.ones(len(which), dtype=np.bool_)
         ends = np.append(first, len(which))
-        completion_table(ends, units[which], worth[which], usable, residents, capacity, table)
+        completion_table(ends, units[which], worth[which], residents, capacity, table)
         return table[0]
 
     assert np.array_equal(best(kept[:count]), best(np.arange(len(drawn))))

@@ -12,7 +12,7 @@ from formulations.colgen.restricted_master import Covering, Pattern, RestrictedM
 
 
 def test_a_pattern_found_again_at_a_lower_cost_costs_less() -> None:
-    cover = Covering(np.zeros(1, dtype=np.int64), np.ones(1), np.full(1, math.inf), np.full(1, math.inf), 100.0)
+    cover = Covering(np.ones(1), np.full(1, math.inf), np.full(1, math.inf), 100.0)
     master = RestrictedMaster(cover, threads=1)
     alone = Pattern(0, ((0, 1, 10.0),))
 
@@ -24,12 +24,12 @@ def test_a_pattern_found_again_at_a_lower_cost_costs_less() -> None:
 
     assert master.relax().value == pytest.approx(3.0)
     assert master.costs == [3.0]
-    assert master.integer(10.0, 1, 0, None, -math.inf) == ({0: 1}, True)
+    assert master.integer(10.0, 0, None, -math.inf) == ({0: 1}, True)
 
 
 def test_a_relaxation_is_not_solved_beyond_the_deadline() -> None:
     random = np.random.default_rng(0)
-    cover = Covering(np.arange(60), np.ones(60), np.full(60, math.inf), np.full(1, math.inf), 100.0)
+    cover = Covering(np.ones(60), np.full(60, math.inf), np.full(1, math.inf), 100.0)
     master = RestrictedMaster(cover, threads=1)
     for column in range(400):
         amounts = (random.random(60) < 0.1).astype(np.float64)

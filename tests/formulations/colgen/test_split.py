@@ -147,7 +147,7 @@ def test_no_content_of_a_gpu_is_worth_more_than_pricing_says(seed: int, drawn: l
     priced = SplitPricer(seen).price(weight, 0.0, halved, math.inf)
 
     assert priced.bound >= best - 1e-9
-    assert (len(priced.contents) > 0) == (best > 0.0)
+    assert (len(priced.patterns) > 0) == (best > 0.0)
 
 
 def classes(instance: Instance) -> list[int]:

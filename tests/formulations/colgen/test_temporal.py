@@ -14,7 +14,7 @@ from bench.api import Outcome, Run, Scheduler, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.scheduler import SearchedClass
-from formulations.colgen.temporal.gpulet_positions import SLOTS
+from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.colgen.temporal.turns import CYCLE_STEP
 from heuristics.baselines.local_search import LocalSearch
@@ -47,6 +47,10 @@ def bound_of(instance: Instance, limit_s: float = 60.0, start: Plan | None = Non
     return ColGen(plan_class=SearchedClass.SPATIO_TEMPORAL).schedule(instance, run)
 
 
+def of_any_rate(per_rps: np.ndarray, most_rps: np.ndarray) -> Worth:
+    return Worth(per_rps, most_rps, np.zeros(len(per_rps)), 0.0)
+
+
 def tiny(seed: int, shares: tuple[int, ...], model: str = "gpulet", size: int = 3) -> Instance:
     gpu = {"gpulet": RTX, "igniter": replace(gpu_type("v100"), share_units=10), "inss": gpu_type("a100-inss")}[model]
     pct = tuple(round(gpu.share_units * units / 10) for units in shares)
@@ -61,7 +65,7 @@ def test_the_most_that_turns_on_a_whole_gpu_are_worth(seed: int) -> None:
     view = View.of(instance, instance.gpus[0].type)
     worth = np.array([random.uniform(0.2, 1.0) for _ in instance.workloads]) / view.rate_rps
 
-    bound = TemporalPricer(view).price(worth, view.rate_rps).bound
+    bound = TemporalPricer(view).price(of_any_rate(worth, view.rate_rps)).bound
 
     assert bound >= max(worth_of(content, worth, view.rate_rps) for content in contents(view, 1))
     patient = replace(view, slo_ms=view.slo_ms * (1.0 + CYCLE_STEP))
@@ -77,7 +81,7 @@ def test_no_content_of_a_shared_gpu_is_worth_more(model: str, seed: int) -> None
     worth = np.array([random.uniform(0.2, 1.0) for _ in instance.workloads]) / view.rate_rps
     found = list(contents(view, 2))
 
-    bound = TemporalPricer(view).price(worth, view.rate_rps).bound
+    bound = TemporalPricer(view).price(of_any_rate(worth, view.rate_rps)).bound
     scale = bound_of(instance).bound
 
     assert bound >= max(worth_of(content, worth, view.rate_rps) for content in found)
@@ -95,7 +99,7 @@ def test_no_crowd_is_worth_more(model: str, seed: int) -> None:
     view = View.of(instance, instance.gpus[0].type)
     worth = np.array([random.uniform(0.2, 1.0) for _ in instance.workloads])
 
-    bound = TemporalPricer(view).price(worth, np.full(3, np.inf)).bound
+    bound = TemporalPricer(view).price(of_any_rate(worth, np.full(3, np.inf))).bound
 
     best = max(math.fsum(worth[w] * c.served_rps(w) for w in range(3)) for c in contents(view, 3, most_slots=1))
     assert best <= bound
@@ -110,7 +114,7 @@ def test_who_disturbs_least_may_need_a_large_share() -> None:
     instance = Instance("drawn", Objective.SCALE, SloRule.HALF_SLO, "igniter", (GpuPool(gpu, 1),), workloads)
     view = View.of(instance, gpu)
 
-    bound = TemporalPricer(view).price(np.array([0.0, 1.0]), np.full(2, np.inf)).bound
+    bound = TemporalPricer(view).price(of_any_rate(np.array([0.0, 1.0]), np.full(2, np.inf))).bound
 
     assert bound >= max(c.served_rps(1) for c in contents(view, 3, most_slots=1))
 
@@ -122,7 +126,7 @@ def test_a_crowd_of_gpulets() -> None:
     view = View.of(instance, gpu)
     best = max(c.served_rps(0) for c in contents(view, 4))
 
-    priced = TemporalPricer(view).price(np.ones(1), np.array([np.inf]))
+    priced = TemporalPricer(view).price(of_any_rate(np.ones(1), np.array([np.inf])))
 
     assert priced.bound == pytest.approx(best, rel=1e-6)
     assert priced.gpus[-1].served_rps[0] == pytest.approx(best, rel=1e-6)

@@ -200,7 +200,7 @@ def test_with_too_many_sets_there_is_a_plan_a_bound_and_a_reason() -> None:
     assert outcome.bound is not None
     assert outcome.bound.certified
     assert outcome.bound.value >= optimum
-    assert outcome.reason == "too many sets of workloads that may share a GPU"
+    assert outcome.reason == "more than 3 sets of workloads may share a GPU (parameter gpu_sets)"
 
 
 def test_the_number_of_sets_is_checked() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from instances.suites import suite
-from reports.page.hold import hold_data
+from reports.page.curves import hold_data
 from reports.page.instance_results import in_gpus
 from reports.page.overview import selections, why_no_plan
 from reports.page.styles import page_look

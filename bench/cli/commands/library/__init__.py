@@ -1,6 +1,5 @@
 """``bench library``: the library of frozen instances, best-known plans and proven bounds."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.lazy import Subcommand, lazy_group
-from bench.cli.options import Format, FormatOption, LibraryOption, examples
+from bench.cli.options import FormatOption, LibraryOption, examples
 from bench.cli.terminal import print_json, say
 
 COMMANDS = {
@@ -35,11 +34,11 @@ def library(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the instance of --instance to a file.")
     ] = None,
     folder: LibraryOption = None,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """List the library: best-known value and proven bound of every entry.
 
-    Bounds are accepted with certificates alone, which `bench check` checks. docs/library.md has the rules.
+    A bound is accepted only with a certificate, which `bench check` checks. docs/library.md has the rules.
     """
     if context.invoked_subcommand is not None:
         return
@@ -57,9 +56,9 @@ def library(
         views.show_entry(entry, form)
         return
     if output is not None:
-        raise InputError("-o", "writes the instance of --instance NAME; name one")
+        raise InputError("-o", "writes the instance of one entry; add --instance NAME")
     lines = [line for line in found.summaries() if not (only_open and line.closed)]
-    if form is Format.JSON:
+    if form == "json":
         print_json([asdict(line) for line in lines])
     else:
-        views.show_lines(lines, sys.stdout)
+        views.show_lines(lines)

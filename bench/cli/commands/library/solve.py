@@ -25,8 +25,7 @@ def solve(
         float, typer.Option("--check-limit", metavar="S", help="Seconds of computing for the check of a certificate.")
     ] = 120.0,
     schedulers: Annotated[
-        str,
-        schedulers_option("Schedulers, in this order.", metavar="A,B,..."),
+        str, schedulers_option("Schedulers, in this order.", metavar="A,B,...")
     ] = "local-search,colgen",
     largest: Annotated[
         int | None, typer.Option("--largest", metavar="N", help="Skip entries with more workloads.")
@@ -34,20 +33,22 @@ def solve(
     untried: Annotated[bool, typer.Option("--untried", help="Only entries without a plan.")] = False,
     folder: LibraryOption = None,
 ) -> None:
-    """Run schedulers on open entries, the smallest first; keep the best plan and every proven bound.
+    """Run schedulers on open entries, the smallest first; keep better plans and proven bounds.
 
     Each scheduler starts from the best-known plan. Certificates are checked before they are written. Ctrl-C keeps all
     results so far; run the command again to go on with the open entries.
     """
     library = opened(folder, written=True)
     names = set(library.names(pattern))
-    lines = [line for line in library.summaries() if line.name in names and not line.closed]
     chosen = [parse_spec(name, entries())[0] for name in schedulers.split(",")]
     made = [(entry.name, load(entry.target)()) for entry in chosen]
     left = [
         line
-        for line in sorted(lines, key=lambda line: line.workloads)
-        if (largest is None or line.workloads <= largest) and not (untried and line.value is not None)
+        for line in sorted(library.summaries(), key=lambda line: line.workloads)
+        if line.name in names
+        and not line.closed
+        and (largest is None or line.workloads <= largest)
+        and not (untried and line.value is not None)
     ]
     try:
         for position, line in enumerate(left, start=1):

@@ -1,13 +1,14 @@
 """``bench library submit``: a plan or a certificate for an entry of the library."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bench.cli.options import Format, FormatOption, LibraryOption
+from bench.cli.options import FormatOption, LibraryOption
 from bench.cli.terminal import print_json
-from bench.cli.views.checking import checking_progress
+from bench.cli.views.bar import progress_bar
 from bench.cli.views.library import opened
 from bench.cli.views.tables import show
 from bench.library.submission import submit as submitted
@@ -23,7 +24,7 @@ def submit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Plan, or certificate that `bench prove` wrote.")],
     by: Annotated[str, typer.Option("--by", metavar="NAME", help="Name that the entry credits.")],
     folder: LibraryOption = None,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Judge a plan or check a certificate, and write the entry if it is a new best or a new bound.
 
@@ -32,17 +33,11 @@ def submit(
     Exit codes: 0 the entry is improved, 1 it is not, 2 wrong input.
     """
     library = opened(folder, written=True)
-    with checking_progress() as progress:
-        found = submitted(library, read_json(file), str(file), by, progress)
-    if form is Format.JSON:
-        print_json(
-            {
-                "instance": found.name,
-                "new_best": found.new_best,
-                "new_bound": found.new_bound,
-                "sentence": found.sentence,
-            }
-        )
+    with progress_bar("searching contents") as update:
+        found = submitted(library, read_json(file), str(file), by, lambda part: update(advance=part))
+    if form == "json":
+        data = asdict(found)
+        print_json({"instance": data.pop("name"), **data})
     else:
         show(found.sentence)
     if not (found.new_best or found.new_bound):

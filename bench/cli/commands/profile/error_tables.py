@@ -20,9 +20,15 @@ def rows_of(errors: Errors) -> list[dict[str, Any]]:
     ]
 
 
-def size(item: tuple[Any, Any]) -> float:
-    """Return the sort key of a summary: its batch size or share as a number."""
-    return float(item[0])
+def parts_of(errors: Errors) -> dict[str, dict[Any, dict[str, float]]]:
+    """Return summaries by model, by batch and by share, under these names; batches and shares ascend."""
+    by_batch: dict[Any, dict[str, float]] = errors.by(lambda sample: sample.own.batch)
+    by_share: dict[Any, dict[str, float]] = errors.by(lambda sample: sample.own.share_pct)
+    return {
+        "model": errors.by(lambda sample: sample.own.model),
+        "batch": {batch: by_batch[batch] for batch in sorted(by_batch)},
+        "share": {share: by_share[share] for share in sorted(by_share)},
+    }
 
 
 def summary_table(name: str, summaries: dict[Any, dict[str, float]]) -> Any:

@@ -10,16 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from bench.cli.commands.profile.fitting import (
-    FILES,
-    LIGHT_FILE,
-    catalogued,
-    fit_folder,
-    fit_light_profile,
-    folder_residuals,
-    light_residuals,
-    stated_facts,
-)
+from bench.cli.commands.profile import fitting
 from bench.cli.files import refuse_input, write_text
 from bench.cli.terminal import emit
 from bench.cli.views.tables import show
@@ -49,12 +40,10 @@ def fit(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output.")
     ] = None,
     price_per_hour: Annotated[
-        float | None,
-        typer.Option("--price-per-hour", metavar="P", help="Price in dollars. Default: the catalogue's."),
+        float | None, typer.Option("--price-per-hour", metavar="P", help="Price in dollars. Default: the catalogue's.")
     ] = None,
     memory_mib: Annotated[
-        float | None,
-        typer.Option("--memory-mib", metavar="M", help="Device memory. Default: the catalogue's."),
+        float | None, typer.Option("--memory-mib", metavar="M", help="Device memory. Default: the catalogue's.")
     ] = None,
     source: Annotated[
         str | None, typer.Option("--source", metavar="TEXT", help="Source of the measurements. Default: the file name.")
@@ -75,12 +64,18 @@ def fit(
     models that run alone, pairs.csv latencies of two models that share a GPU.
     """
     if profile_file.is_dir():
-        refuse_input(output, [profile_file / name for name in FILES], "--output")
-        facts_file = stated_facts(profile_file)
-        facts = _facts(facts_file, gpu_name, share_units, memory_mib, price_per_hour, pcie_bytes_per_ms)
-        found = fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
-        gpu, notes = _of_kind(found.gpu, facts_file.get("provenance")), folder_residuals(found)
-        if not found.pairs and not (profile_file / LIGHT_FILE).exists():
+        refuse_input(output, [profile_file / name for name in fitting.FILES], "--output")
+        facts_file = fitting.stated_facts(profile_file)
+        options: dict[str, float | None] = {
+            "share_units": share_units,
+            "memory_mib": memory_mib,
+            "price_per_hour": price_per_hour,
+            "pcie_bytes_per_ms": pcie_bytes_per_ms,
+        }
+        facts = _facts(gpu_name, options, facts_file)
+        found = fitting.fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
+        gpu, notes = _of_kind(found.gpu, facts_file.get("provenance")), fitting.folder_residuals(found)
+        if not found.pairs and not (profile_file / fitting.LIGHT_FILE).exists():
             gpu = with_buffer(gpu, P95_SLOWDOWN)
             growth = f"{100.0 * (P95_SLOWDOWN - 1.0):.0f} %"
             notes.append(f"no pairs.csv: every neighbour adds {growth}, the P95 of the catalogue's measured pairs")
@@ -89,15 +84,11 @@ def fit(
 
     refuse_input(output, [profile_file], "--output")
     measured = read_json(profile_file)
-    known = catalogued(measured, profile_file)
-    given = {
-        "price_per_hour": known.price_per_hour if known and price_per_hour is None else price_per_hour,
-        "memory_mib": known.memory_mib if known and memory_mib is None else memory_mib,
-    }
-    stated = _all_given(given)
-    memory, price = stated["memory_mib"], stated["price_per_hour"]
-    gpu = fit_light_profile(measured, profile_file, source or profile_file.name, memory, price)
-    _write(gpu, output, light_residuals(gpu))
+    options = {"price_per_hour": price_per_hour, "memory_mib": memory_mib}
+    values = _values(options, {}, fitting.catalogued(measured, profile_file))
+    memory, price = values["memory_mib"], values["price_per_hour"]
+    gpu = fitting.fit_light_profile(measured, profile_file, source or profile_file.name, memory, price)
+    _write(gpu, output, fitting.light_residuals(gpu))
 
 
 def _write(gpu: GpuType, output: Path | None, residuals: list[Table | str]) -> None:
@@ -119,50 +110,34 @@ def _of_kind(gpu: GpuType, kind: str | None) -> GpuType:
     return replace(gpu, models=models, provenance=replace(gpu.provenance, kind=kind))
 
 
-def _facts(
-    stated: Mapping[str, Any],
-    name: str | None,
-    share_units: int | None,
-    memory_mib: float | None,
-    price_per_hour: float | None,
-    pcie_bytes_per_ms: float | None,
-) -> GpuFacts:
-    """Return the facts that are not measured; options override ``gpu.json``, which overrides the catalogue."""
+def _facts(name: str | None, options: Mapping[str, float | None], stated: Mapping[str, Any]) -> GpuFacts:
+    """Return the facts that are not measured; ``stated`` is the content of ``gpu.json``."""
     name = name or stated.get("name")
     if name is None:
         raise InputError("--gpu", "is missing; expected the name of the GPU type, here or in a gpu.json in the folder")
-    known = gpu_type(name) if name in gpu_type_names() else None
-    default = {
-        "share_units": known.share_units if known else None,
-        "memory_mib": known.memory_mib if known else None,
-        "price_per_hour": known.price_per_hour if known else None,
-        "pcie_bytes_per_ms": known.hardware.pcie_bytes_per_ms if known else None,
-        **stated,
-    }
-    given = {
-        "share_units": share_units,
-        "memory_mib": memory_mib,
-        "price_per_hour": price_per_hour,
-        "pcie_bytes_per_ms": pcie_bytes_per_ms,
-    }
-    values = _all_given({key: default[key] if value is None else value for key, value in given.items()})
-    return GpuFacts(name, int(values["share_units"]), *(values[key] for key in list(given)[1:]))
+    values = _values(options, stated, gpu_type(name) if name in gpu_type_names() else None)
+    share_units = int(values.pop("share_units"))
+    return GpuFacts(name, share_units, **values)
 
 
-def _all_given(values: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the values of options, by name.
-
-    Raises
-    ------
-    InputError
-        If values are missing or out of range; the error names all missing ones.
-    """
-    options = {key: f"--{key.replace('_', '-')}" for key in values}
-    if missing := [options[key] for key, value in values.items() if value is None]:
+def _values(options: Mapping[str, float | None], stated: Mapping[str, Any], known: GpuType | None) -> dict[str, float]:
+    """Return the values of options; those not given come from ``gpu.json``, otherwise from the catalogue."""
+    catalogue: dict[str, float] = {}
+    if known is not None:
+        catalogue = {
+            "share_units": known.share_units,
+            "memory_mib": known.memory_mib,
+            "price_per_hour": known.price_per_hour,
+            "pcie_bytes_per_ms": known.hardware.pcie_bytes_per_ms,
+        }
+    defaults = {**catalogue, **stated}
+    names = {key: f"--{key.replace('_', '-')}" for key in options}
+    values = {key: defaults.get(key) if value is None else value for key, value in options.items()}
+    if missing := [names[key] for key, value in values.items() if value is None]:
         also = f", and so {'are' if missing[2:] else 'is'} {', '.join(missing[1:])}" if missing[1:] else ""
         raise InputError(missing[0], f"is missing{also}; neither the profile nor the catalogue has it for this GPU")
     found = {key: value for key, value in values.items() if value is not None}
     for key, value in found.items():
         if not 0.0 < value < inf:
-            raise InputError(options[key], f"{value:g}; expected a finite number greater than 0")
+            raise InputError(names[key], f"{value:g}; expected a finite number greater than 0")
     return found

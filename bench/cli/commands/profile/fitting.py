@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from bench.cli.commands.profile.error_tables import size, summary_table, worst_table
+from bench.cli.commands.profile.error_tables import parts_of, summary_table, worst_table
 from bench.cli.views.tables import table
 from instances import GpuType, InputError
 from instances.catalogue import gpu_type, gpu_type_names
@@ -34,7 +34,8 @@ def stated_facts(folder: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If the file does not contain an object, a text is empty, or a number is not both finite and above 0.
+        If the file does not contain an object, a text is empty, a number is not both finite and above 0, or
+        ``share_units`` is not whole.
     """
     file = folder / FACTS_FILE
     if not file.exists():
@@ -42,20 +43,15 @@ def stated_facts(folder: Path) -> dict[str, Any]:
     found = read_json(file)
     if not isinstance(found, dict):
         raise InputError(str(file), "expected an object")
-    for field in (*TEXTS, *NUMBERS):
-        value = found.get(field)
-        if field in TEXTS and field in found and not (isinstance(value, str) and value):
+    for field, value in found.items():
+        if field in TEXTS and not (isinstance(value, str) and value):
             raise InputError(f"{file}: {field}", "expected a non-empty string")
-        if field in NUMBERS and field in found and not _is_positive(value):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if field in NUMBERS and not (is_number and 0.0 < value < math.inf):
             raise InputError(f"{file}: {field}", "expected a finite number greater than 0")
     if "share_units" in found and found["share_units"] != int(found["share_units"]):
         raise InputError(f"{file}: share_units", f"is {found['share_units']:g}; expected a whole number")
     return {field: value for field, value in found.items() if field in (*TEXTS, *NUMBERS)}
-
-
-def _is_positive(value: object) -> bool:
-    """Return whether a JSON value is a finite number greater than 0; ``true`` is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value < math.inf
 
 
 def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
@@ -88,18 +84,9 @@ def folder_residuals(fit: ProfileFit) -> list[Table | str]:
     if fit.pairs:
         found += [summary_table("pairs, by performance model", {n: e.summary for n, e in fit.pairs.items()}), ""]
     for name, errors in fit.pairs.items():
-        outliers = errors.outliers
-        found += [
-            summary_table(f"{name}: pairs, by model", errors.by(lambda sample: sample.own.model)),
-            "",
-            summary_table(f"{name}: pairs, by batch", dict(sorted(errors.by(lambda s: s.own.batch).items(), key=size))),
-            "",
-            summary_table(
-                f"{name}: pairs, by share", dict(sorted(errors.by(lambda s: s.own.share_pct).items(), key=size))
-            ),
-            "",
-        ]
-        if outliers.samples:
+        for part, summaries in parts_of(errors).items():
+            found += [summary_table(f"{name}: pairs, by {part}", summaries), ""]
+        if (outliers := errors.outliers).samples:
             found += [worst_table(f"{name}: {len(outliers.samples)} outliers, kept in the fit", outliers), ""]
     return found[:-1]
 
@@ -125,7 +112,7 @@ def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
 
 
 def catalogued(profile: Any, file: Path) -> GpuType | None:
-    """Return the catalogue's entry of the profiled GPU, or ``None`` if the catalogue does not have this GPU.
+    """Return the catalogue's entry of the profiled GPU, or ``None`` if there is none.
 
     Raises
     ------
@@ -149,10 +136,8 @@ def fit_light_profile(profile: Any, file: Path, source: str, memory_mib: float, 
     except InputError as error:
         raise InputError(f"{file}: {error.where}", error.problem) from None
     except (ArithmeticError, AttributeError, IndexError, StopIteration, TypeError, ValueError) as error:
-        raise InputError(
-            str(file),
-            f"is not a valid light profile; see docs/formats.md ({type(error).__name__} {error}".rstrip() + ")",
-        ) from None
+        cause = f"{type(error).__name__} {error}".rstrip()
+        raise InputError(str(file), f"is not a valid light profile; see docs/formats.md ({cause})") from None
     for model in gpu.models.values():
         numbers = (*model.k, *model.power, *model.l2, model.alpha_cache, *model.provenance.residual.values())
         if not all(map(math.isfinite, numbers)):

@@ -1,8 +1,7 @@
 """``bench profile run``: measurement of a GPU of this host."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,21 +18,6 @@ EXAMPLES = (
 )
 
 
-class DeviceKind(StrEnum):
-    """Kind of the measured device."""
-
-    CUDA = "cuda"
-    CPU = "cpu"
-
-
-class PartitionKind(StrEnum):
-    """Mechanism that partitions a GPU."""
-
-    AUTO = "auto"
-    MPS = "mps"
-    GREEN = "green"
-
-
 def run(
     gpu: Annotated[int, typer.Option("--gpu", metavar="N", min=0, help="Index of the GPU on this host.")] = 0,
     output: Annotated[
@@ -47,12 +31,13 @@ def run(
     ] = False,
     seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="Minimum measured seconds per point.")] = 1.0,
     device: Annotated[
-        DeviceKind, typer.Option("--device", help="cpu only tests the command; its figures do not describe a GPU.")
-    ] = DeviceKind.CUDA,
+        Literal["cuda", "cpu"],
+        typer.Option("--device", help="cpu only tests the command; its figures do not describe a GPU."),
+    ] = "cuda",
     partition: Annotated[
-        PartitionKind,
+        Literal["auto", "mps", "green"],
         typer.Option("--partition", help="Mechanism that partitions the GPU; auto: MPS, else green contexts."),
-    ] = PartitionKind.AUTO,
+    ] = "auto",
     half: Annotated[bool, typer.Option("--half", help="Run models in half precision.")] = False,
     graphs: Annotated[bool, typer.Option("--graphs", help="Run batches as CUDA graphs.")] = False,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the catalogue entry.")] = MEASURED_HERE,
@@ -66,7 +51,7 @@ def run(
     replay plans with these options. A model of your own is MODULE:CALLABLE. Clocks, power limits and modes of the GPU
     are not changed. After Ctrl-C, the same command continues from the measurements so far.
     """
-    settings = RigSettings(device.value, gpu, partition.value, half, graphs)
+    settings = RigSettings(device, gpu, partition, half, graphs)
     grid = Grid.quick() if quick else Grid.full()
     return carry_out(
         settings, ProfileOrder(output, models.split(","), grid, seconds, CatalogueFacts(name, price_per_hour)), say

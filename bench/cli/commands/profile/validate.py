@@ -5,12 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli.commands.profile.error_tables import rows_of, size, summary_table, worst_table
+from bench.cli.commands.profile.error_tables import parts_of, rows_of, summary_table, worst_table
 from bench.cli.completion import complete_gpu
-from bench.cli.options import Format, FormatOption
+from bench.cli.options import FormatOption
 from bench.cli.terminal import print_json
 from bench.cli.views.tables import show
-from instances import GpuType
 from instances.catalogue import gpu_type
 from instances.errors import unknown_name
 from instances.files import read_gpu_type
@@ -49,7 +48,7 @@ def validate(
         Path | None,
         typer.Option("--plot", metavar="NAME", help="Draw predicted against observed: NAME.pdf, NAME.svg, NAME.png."),
     ] = None,
-    form: FormatOption = Format.TABLE,
+    form: FormatOption = "table",
 ) -> None:
     """Compare predicted with measured latencies of co-located models.
 
@@ -58,7 +57,8 @@ def validate(
     performance_model(model_name, "--model")
     if hold_out is not None and hold_out not in HELD_OUT:
         raise unknown_name("--hold-out", "part to hold out", hold_out, list(HELD_OUT))
-    gpu, samples = find_gpu(gpu_name), read_pairs(pairs_file)
+    gpu = read_gpu_type(Path(gpu_name)) if gpu_name.endswith(".toml") else gpu_type(gpu_name, "--gpu")
+    samples = read_pairs(pairs_file)
     check_known(gpu, [at for sample in samples for at in (sample.own, sample.other)], str(pairs_file))
     errors = (
         validation.validate(gpu, model_name, samples)
@@ -67,35 +67,16 @@ def validate(
     )
     if plot is not None:
         draw_scatter(plot, f"{model_name} on {gpu.name}", errors)
-    if form is Format.JSON:
+    if form == "json":
         head = {"gpu": gpu.name, "model": model_name, "hold_out": hold_out}
         print_json(head | errors.summary | {"worst": rows_of(errors.worst(worst))})
     else:
         show(*_tables(errors, worst))
 
 
-def find_gpu(name: str) -> GpuType:
-    """Return the GPU type ``name`` of the catalogue, or that of the file ``name`` if it ends in ``.toml``.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown or the file cannot be read.
-    """
-    return read_gpu_type(Path(name)) if name.endswith(".toml") else gpu_type(name, "--gpu")
-
-
 def _tables(errors: Errors, worst: int) -> list[Any]:
-    by_batch, by_share = errors.by(lambda sample: sample.own.batch), errors.by(lambda sample: sample.own.share_pct)
-    parts: list[tuple[str, dict[Any, dict[str, float]]]] = [
-        ("all", {"": errors.summary}),
-        ("model", errors.by(lambda sample: sample.own.model)),
-        ("batch", dict(sorted(by_batch.items(), key=size))),
-        ("share", dict(sorted(by_share.items(), key=size))),
-    ]
     found: list[Any] = []
-    for name, summaries in parts:
+    for name, summaries in {"all": {"": errors.summary}, **parts_of(errors)}.items():
         found += [summary_table(name, summaries), ""]
     outlying = len(errors.outliers.samples)
-    found.append(worst_table(f"largest errors ({outlying} outliers)", errors.worst(worst)))
-    return found
+    return [*found, worst_table(f"largest errors ({outlying} outliers)", errors.worst(worst))]

@@ -9,9 +9,10 @@ import pytest
 
 from bench.cli.app import main
 from bench.replay.light_profile.journal import Device, ModelFacts, Reading, Times
-from bench.replay.light_profile.points import CHAINED, KERNEL_CHAIN, Grid, Point, Tenant
+from bench.replay.light_profile.points import KERNEL_CHAIN, Grid, Point, Tenant
 from bench.replay.light_profile.run import ProfileOrder
 from bench.replay.light_profile.writing import CatalogueFacts
+from bench.replay.nets import CHAINED
 from bench.replay.process import ChildError
 from instances import GpuType
 from instances.catalogue import gpu_type_from_toml

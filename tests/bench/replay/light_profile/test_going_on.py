@@ -99,7 +99,7 @@ WRONG = [
     ("--seconds 0", "--seconds: 0; expected 0.05 to 600"),
     ("--price-per-hour -1", "--price-per-hour: -1; expected a finite number greater than 0"),
     ("--device cpu --partition mps", "--partition mps: needs a GPU; leave it out with --device cpu"),
-    ("--gpu 0", "--gpu 0: finds no NVIDIA GPU (NVML lists none); expected a host with its driver"),
+    ("--gpu 0", "--gpu 0: finds no NVIDIA GPU (NVML lists none); expected a host with a GPU and its driver"),
     ("--gpu -1", "--gpu: "),
     ("-o taken/folder", "-o taken/folder: cannot be created: "),
 ]

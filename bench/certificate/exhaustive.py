@@ -77,10 +77,10 @@ def _worths(statement: Statement, t: int, count: int, progress: Progress) -> dic
         copies = np.bincount([groups[w] for w in range(count) if chosen >> w & 1], minlength=len(statement.copies))
         search = GpuSearch(view.tables, candidates.of_classes(copies > 0), copies, *conditions)
         try:
-            worth, content = search.above(-MOST, range(len(parts), len(parts) + 1), best=True)
+            numbers = range(len(parts), len(parts) + 1)
+            worth, content = search.above(-MOST, numbers, best=True, progress=lambda part: progress(part / 2**count))
         except TooHardError:
             raise NotProvenError(f"the search over contents of {view.gpu.name} gave up") from None
-        progress(1.0 / 2**count)
         if content:
             found[chosen] = worth
     return found

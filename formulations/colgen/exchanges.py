@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
+from scipy.sparse.csgraph import maximum_flow
 
 from formulations.colgen.restricted_master import Pattern
 from instances import SloRule
@@ -33,8 +33,7 @@ def exchangeable(views: Sequence[View], class_of: Ints) -> tuple[Flags, Ints | N
 def served_by(serves: Flags, class_of: Ints, patterns: Sequence[Pattern]) -> list[int]:
     """Return the workload that each slot of the patterns serves, in the order of the slots; -1 for none."""
     slots = class_of[[w for pattern in patterns for w, _, _ in pattern.members]]
-    served: list[int] = matched(serves, slots, class_of).tolist()
-    return served
+    return matched(serves, slots, class_of).tolist()
 
 
 def easier(views: Sequence[View], workloads: Ints) -> Flags:
@@ -90,4 +89,15 @@ def matched(serves: Flags, slots: Ints, places: Ints) -> Ints:
         Class of each slot, and of each workload.
     """
     possible = serves | np.eye(len(serves), dtype=bool)
-    return np.asarray(maximum_bipartite_matching(csr_array(possible[np.ix_(slots, places)]), perm_type="column"))
+    slot, place = np.nonzero(possible[np.ix_(slots, places)])
+    # A matching is a flow from the source, node 0, over slots and places to the last node, the sink. On these dense
+    # graphs, SciPy's maximum flow takes a hundredth of the time of its bipartite matching.
+    first, sink = 1 + len(slots), 1 + len(slots) + len(places)
+    tail = np.concatenate([np.zeros(len(slots), dtype=np.int64), 1 + slot, np.arange(first, sink)])
+    head = np.concatenate([np.arange(1, first), first + place, np.full(len(places), sink)])
+    graph = csr_array((np.ones(len(tail), dtype=np.int32), (tail, head)), shape=(sink + 1, sink + 1))
+    flow = maximum_flow(graph, 0, sink).flow.tocoo()
+    used = (flow.data > 0) & (flow.row > 0) & (flow.row < first)
+    served = np.full(len(slots), -1, dtype=np.int64)
+    served[flow.row[used] - 1] = flow.col[used] - first
+    return served

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
@@ -121,6 +123,21 @@ def test_slots_are_matched_with_as_many_workloads_as_possible() -> None:
 
     assert sorted(matched(serves, np.array([0, 0, 1]), np.arange(3)).tolist()) == [0, 1, 2]
     assert sorted(matched(serves, np.array([1, 1, 2]), np.arange(3)).tolist()) == [-1, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_matchings_are_possible_and_as_large_as_those_of_an_independent_algorithm(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    serves = np.triu(random.random((8, 8)) < 0.3, 1)
+    slots, places = random.integers(0, 8, size=(2, 12))
+
+    served = matched(serves, slots, places)
+
+    possible = (serves | np.eye(8, dtype=bool))[np.ix_(slots, places)]
+    used = np.flatnonzero(served >= 0)
+    assert possible[used, served[used]].all()
+    assert len(set(served[used].tolist())) == len(used)
+    assert len(used) == (maximum_bipartite_matching(csr_array(possible)) >= 0).sum()
 
 
 def test_slots_of_demanding_workloads_serve_easier_ones() -> None:

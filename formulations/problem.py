@@ -38,14 +38,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The residents of one GPU, of the type of offer number ``offer``."""
+    """Residents of one GPU; ``offer`` is the position of its type in ``Problem.offers``."""
 
     offer: int
     residents: tuple[Resident, ...]
 
 
 TOO_FEW = "the pool has too few GPUs to serve all workloads"
-"""Reason for infeasibility if some GPU serves each workload alone."""
+"""Reason for infeasibility if every workload, taken alone, fits on some GPU of the pool."""
 
 WHOLE = "each whole on one GPU"
 """Addition to that reason if the search covers no plans that split workloads."""
@@ -154,7 +154,7 @@ class Problem:
 
 
 BATCHES_TRIED = 3
-"""Number of (batch, rate) pairs of a workload that first fit tries per step: those of the fewest units."""
+"""First fit tries this many (batch, rate) pairs of a workload at each step of its rate: those of the fewest units."""
 
 RATE_TOLERANCE = 1e-9
 """Relative difference below which two rates count as equal."""
@@ -169,7 +169,7 @@ class Way:
 
 
 def ways_to_serve(workload: int, configurations: Configurations, most: int) -> dict[int, list[Way]]:
-    """Return by step of the rate the ``most`` different (batch, rate) pairs that need the fewest units."""
+    """Return, for each step of the rate, up to ``most`` (batch, rate) pairs: those that need the fewest units."""
     found: dict[int, list[Way]] = {}
     for k in np.argsort(configurations.units, kind="stable"):
         ways = found.setdefault(int(configurations.step[k]), [])

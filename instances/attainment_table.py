@@ -25,8 +25,8 @@ def known_rows(gpu: GpuType, performance_model: str, terms: AttainmentTerms) -> 
 class BudgetTable(NamedTuple):
     """Budgets on one GPU type under one performance model; they are kept in memory.
 
-    A slot that serves a part of its workload's requests is assumed to get each of them at random. The simulator's
-    weighted round robin spreads the requests more evenly than that.
+    A slot that serves a part of its workload is assumed to get each request of the workload with the same probability,
+    independently of the others. The simulator's weighted round robin spreads the requests more evenly than that.
     """
 
     gpu: GpuType

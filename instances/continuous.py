@@ -4,8 +4,9 @@ A request takes a place in the batch and keeps it for as many steps as it has ou
 of ``t`` ms, ``a = rate * tokens * t / 1000`` places are occupied on average (Little's law). The rule asks for two
 things. A step is within the time per output token, ``t <= TPOT``. And a request rarely waits for a place, because
 waiting delays its first token: with probability ``1 - attainment`` at most. That probability is Erlang's C formula for
-``b`` servers at load ``a``, so ``a < b``. The formula errs on the safe side: it takes all steps to be as long as those
-of a full batch, and exponential numbers of steps, with which requests wait longer than with constant ones.
+``b`` servers at load ``a``, so ``a < b``. The formula errs on the safe side: it assumes that every step is as
+long as that of a full batch, and that numbers of steps are exponentially distributed, which makes requests wait longer
+than constant numbers do.
 """
 
 from functools import lru_cache
@@ -25,7 +26,7 @@ _TABULATED = 128
 
 
 def largest_loads(most: int, waiting: float) -> Floats:
-    """Return the largest load of 0 to ``most`` places at which at most the fraction ``waiting`` of requests waits."""
+    """Return, for 0 to ``most`` places, the largest load at which at most the fraction ``waiting`` of requests wait."""
     return _largest_loads(-(-most // _TABULATED) * _TABULATED, waiting)[: most + 1]
 
 
@@ -43,7 +44,7 @@ def _largest_loads(most: int, waiting: float) -> Floats:
 
 
 def _waiting_probabilities(load: Floats) -> Floats:
-    """Return the probability that a request waits (Erlang C) for 0, 1, ... places, each at its own load."""
+    """Return, for n = 0, 1, ... places, the probability (Erlang C) that a request waits at the load ``load[n]``."""
     blocked, found = np.ones(len(load)), np.ones(len(load))
     for n in range(1, len(load)):
         blocked[n:] = load[n:] * blocked[n:] / (n + load[n:] * blocked[n:])

@@ -34,7 +34,7 @@ _BESIDE: tuple[tuple[tuple[str, int, float], tuple[str, int, float], float, floa
     (("resnet50", 2, 50.0), ("alexnet", 2, 50.0), 4.565, 0.046),
     (("resnet50", 16, 50.0), ("alexnet", 16, 50.0), 23.367, 0.457),
 )
-"""A configuration, another beside it on one V100, and the former's mean latency and deviation over three runs in ms."""
+"""A configuration, another beside it on one V100, and the former's mean latency and its standard deviation in ms."""
 
 
 def restated_pairs() -> list[PairSample]:

@@ -35,7 +35,8 @@ def check_settings(settings: object, names: Sequence[str], holds: Callable[[floa
     for name in names:
         value = getattr(settings, name)
         if not holds(value):
-            raise ValueError(f"{name} is {value:g}; expected {expected}")
+            shown = f"{value:g}" if isinstance(value, float) else str(value)
+            raise ValueError(f"{name} is {shown}; expected {expected}")
 
 
 def faded(number: int, halve_every: float) -> float:

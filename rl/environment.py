@@ -290,7 +290,7 @@ def compressed(reward: Floats) -> Floats:
 
 
 def whole_units(fractions: Floats, gpu: Ints, gpus: int, share_units: int) -> Ints:
-    """Return one share unit for each workload, plus its fraction of the GPU's other units, rounded down.
+    """Return one share unit for each workload with a GPU, plus its fraction of the other units, rounded down; else 0.
 
     Parameters
     ----------

@@ -45,9 +45,7 @@ def load_weights(path: Path) -> dict[str, Any]:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise InputError(
-                str(path), f"has {size / 2**20:.0f} MiB; expected a file of at most {MAX_BYTES // 2**20} MiB"
-            )
+            raise InputError(str(path), f"has {size:,} bytes; expected a file of at most {MAX_BYTES // 2**20} MiB")
         loaded = torch.load(path, weights_only=True, map_location="cpu")
     except InputError:
         raise

@@ -29,7 +29,7 @@ class BoundClaim(_Record):
     plan_class: Literal["spatial", "split"] = Field(description="Class of the plans.", examples=["spatial"])
     parts: Literal[20] | None = Field(
         None,
-        description="20: parts of workloads are multiples of 1/20 of the rate, each on another GPU; null: any parts.",
+        description="20: parts are multiples of 1/20 of the rate, no two of a workload on one GPU; null: any parts.",
         examples=[None, 20],
     )
 
@@ -45,7 +45,7 @@ class Fork(_Record):
     """Node of a tree: two branches that cover all plans of the node; see ``bench.certificate.conditions``."""
 
     on: Literal["gpus", "pair", "seat"] = Field(description="What the branches differ in.")
-    first: Position = Field(description="GPU type of gpus; class of workloads of pair and seat.")
+    first: Position = Field(description="gpus: GPU type; pair: first class of workloads; seat: class of workloads.")
     second: Position = Field(description="gpus: most GPUs in branch 0; pair: second class; seat: GPU type.")
     branches: Annotated[list[Position], Field(min_length=2, max_length=2)] = Field(
         description="Positions of the branches among the nodes, both after this one."

@@ -24,7 +24,7 @@ AGREEMENT = Fraction(1, 10**9)
 """Relative difference below which a throughput and its bound count as equal."""
 
 MOST_STEPS = 10**7
-"""Largest number of cost steps up to a bound; a bound of more steps is not raised to the next cost."""
+"""A bound of more than this many multiples of the prices' greatest common divisor is not raised to the next cost."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ProofVerdict:
 
 
 def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict:
-    """Check a certificate, given its parsed JSON and the place that errors name.
+    """Check a certificate, given its parsed JSON; errors name ``where`` as its place.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def _compared(
     """Compare the claim with what was proven and with the plan, and word the result."""
     minimised = instance.objective is Objective.COST
     plans = _plans_in_words(file, instance)
-    if file.claim.bound == NONE:  # refused under scale
+    if file.claim.bound == NONE:  # under scale, the statement has refused this claim
         if not (proven == inf if minimised else proven < 0):
             raise NotProvenError("the proof does not exclude every plan")
         if plan is not None:
@@ -182,7 +182,7 @@ def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
     """Return in words which plans the search covers."""
     plans = f"{file.claim.plan_class} plan"
     if file.claim.parts is not None:
-        plans = f"plan in steps of 1/{file.claim.parts} of a rate, each slot of a workload on another GPU,"
+        plans = f"plan with parts in multiples of 1/{file.claim.parts} of a rate, no two of a workload on the same GPU,"
     if performance_model(instance.performance_model).pairwise:
         plans += " with at most two gpulets on a GPU"
     return plans

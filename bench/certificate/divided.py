@@ -6,10 +6,10 @@ its budget at the rate e, ``e <= R``, and the e of all slots sum to R. Two facts
 
 - The GPU time is at most the largest budget at any rate up to R. The budgets of ``half-slo`` and ``duty-cycle`` do not
   grow with the rate. That of ``assembly``, ``min(SLO - 1000 (b - 1) / r, 1000 b / r)``, grows up to the rate
-  ``1000 (2 b - 1) / SLO`` and then falls. All three budgets are largest at this rate, or at R if R is lower: there the
-  other two are limited by half of the SLO.
-- e is at most the batch divided by its period. The period is the GPU time and the part of the transfer that delays the
-  next batch, times the latency buffer.
+  ``1000 (2 b - 1) / SLO`` and then falls. At this rate, or at R if R is lower, all three budgets are largest: there
+  half of the SLO limits those of ``half-slo`` and ``duty-cycle``.
+- e is at most the batch divided by its period. The period is the latency buffer times the sum of the GPU time and of
+  the part of the transfer that delays the next batch.
 
 So a slot serves at most the part ``e / R <= 1``, rounded down to whole steps under ``goodput``. The slots of a class on
 one GPU are worth at most as much as the workloads of the class, because no workload is served more than once.
@@ -67,7 +67,8 @@ def divided_on(
 ) -> DividedClasses:
     """Return the classes with a worth above 0, with the limits of their slots on the GPU type of ``view``.
 
-    A class has a number, the position of one of its workloads, the worth of a whole one, and the number of workloads.
+    For each class, ``classes`` has its number, ``members`` the position of one of its workloads, ``worth`` the worth of
+    one whole workload, and ``copies`` the number of its workloads.
     """
     tables, instance = view.tables, view.instance
     kept = [at for at, value in enumerate(worth) if value > 0]
@@ -127,7 +128,10 @@ def served_alone(tables: Tables, known: DividedClasses, k: int) -> bool:
 
 @njit(cache=True)
 def worth_of_slots(tables: Tables, known: DividedClasses, row: Ints, batch: Ints, units: Ints) -> int:
-    """Return the worth of slots on one GPU, that of a class at most ``known.most``; -1 if the slots do not fit."""
+    """Return the worth of slots on one GPU, at most ``known.most`` for each class.
+
+    It is -1 if the slots do not fit or one of them serves nothing.
+    """
     count, worth, memory = len(row), 0, 0.0
     if units.sum() > tables.share_units or count > tables.most_residents:
         return -1

@@ -25,13 +25,13 @@ ROUNDS = 12
 """Steps towards good multipliers in each box."""
 
 FIRST_NODES, FIRST_NODES_OF_SLOTS, NARROW_NODES = 3_000, 100_000, 100_000_000
-"""Node limits: of a box that can be cut, for sets and for slots, and of a box that is too narrow to be cut."""
+"""Node limits of a box that can be cut, for alternatives of sets and for those of slots; and of a box too narrow."""
 
 SET_NODES = 200_000
 """Nodes of the test of one set of residents."""
 
 NARROW, NARROW_SLOTS = 2e-3, 1e-6
-"""A box across which no time grows by this much is not cut.
+"""A box is not cut if no time grows by this fraction from its low to its high corner.
 
 The first limit is for alternatives of sets, which stand for all options of a candidate; the second for those of slots.
 """
@@ -50,7 +50,10 @@ class TooHardError(Exception):
 
 @njit(cache=True)
 def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, residents: int) -> Alternatives:
-    """Return the first ``count`` alternatives once for each seat of their class."""
+    """Return the first ``count`` alternatives, each once for every seat of its class.
+
+    A class has a seat for each of its workloads, but at most ``residents``.
+    """
     source, seat, earlier = np.empty((3, count * residents), dtype=np.int64)
     total, seats, at = 0, 0, 0
     while at < count:
@@ -151,7 +154,7 @@ def search_box(
     while depth >= 0:
         at[depth] += 1
         j, need = at[depth], residents - depth
-        # The table does not increase with the seat, so no later seat completes to more.
+        # The values of the table do not increase from a seat to the next: no later seat has a better completion.
         if j >= len(kept) or worth[depth] + table[group[j], need, left[depth]] + offset <= threshold:
             depth -= 1
             continue
@@ -164,7 +167,8 @@ def search_box(
             or power[depth] + given.power[k] > box.power_most
         ):
             continue
-        if given.earlier[k] >= 0:  # identical workloads take their seats in order, and alternatives in order
+        # Identical workloads take their seats in order, with alternatives that do not decrease: each content once.
+        if given.earlier[k] >= 0:
             before = kept[at[depth - 1]] if depth else -1
             if (
                 before < 0
@@ -305,7 +309,7 @@ class GpuSearch:
         return [(upper, high, multipliers.copy()), (low, lower, multipliers.copy())]
 
     def _effects(self, low: _Totals, high: _Totals) -> tuple[float, float]:
-        """Return how much a time grows across a box by either total."""
+        """Return the fractions by which C and P make a time grow from the low to the high corner of a box."""
         slowdown = -self.tables.throttle_per_w * max(0.0, high[1] - max(low[1], self._throttled_w))
         return self._growth * (high[0] - low[0]), slowdown
 
@@ -321,7 +325,7 @@ class GpuSearch:
         given = _seated(self._given, many, self.candidates.of_class, self.copies, residents)
         if len(given.seat) == 0 or given.seat[-1] + 1 < residents:
             return REFUTED, threshold, NOTHING, []
-        # Demands are rounded down and ceilings up, so a ceiling that the largest demands do not reach never binds.
+        # Demands are rounded down, ceilings up. A ceiling beyond the largest demands excludes nothing and is lowered.
         box = BoxLimits(
             residents,
             min(int(high[0] * FINE * (1.0 + MARGIN)) + 1, residents * int(given.l2.max())),

@@ -13,7 +13,7 @@ from instances.attainment_terms import POISSON
 from instances.view import View
 
 RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE, SloRule.ATTAINMENT)
-"""Rules whose budgets are computed; those of ``p99`` are sampled."""
+"""Rules that certificates may have: all but ``p99``."""
 
 
 class NotProvenError(Exception):
@@ -131,7 +131,7 @@ def _refuse(instance: Instance, claim: BoundClaim) -> None:
     if claim.plan_class == "split" and objective not in (Objective.COST, Objective.GOODPUT):
         raise NotProvenError(f"split plans have no certificates under {objective}")
     if claim.parts is not None and not rule.by_share:
-        raise NotProvenError(f"the claim restricts parts to steps; parts are not restricted to steps under {rule}")
+        raise NotProvenError(f"under {rule}, parts have any size; this claim covers only parts in steps")
     if claim.parts is not None and claim.plan_class != "split":
         raise NotProvenError("parts of workloads belong to split plans")
     if claim.plan_class == "split" and claim.parts is None and rule.by_share:

@@ -37,7 +37,7 @@ def cost_bound(
     price, count, least
         Price of each GPU type, number of its GPUs (``inf`` without a limit), and how many of them must be used.
     """
-    return best_factor(workload_dual, copies, best_worth, price, count, least)[1] * (1.0 - SAFETY)
+    return float(best_factor(workload_dual, copies, best_worth, price, count, least)[1] * (1.0 - SAFETY))
 
 
 def best_factor(

@@ -45,7 +45,7 @@ class Priced(Generic[PatternT]):
     bound
         Upper bound on the worth of every pattern; infinite if some were neither searched nor bounded.
     patterns
-        Patterns found that are worth more than the threshold.
+        Patterns found that are worth more than the threshold; under ``capacity``, more than the gain, if that is lower.
     nodes
         Number of nodes or regions visited.
     cut_short

@@ -21,7 +21,9 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def _load() -> Any:
-    """Import PySCIPOpt with single-threaded linear algebra, whose idle threads would spin and slow SCIP down.
+    """Import PySCIPOpt with single-threaded linear algebra.
+
+    Idle threads spin, which makes SCIP many times slower if other programs use the cores.
 
     The library reads its number of threads from the environment when it is loaded.
     """

@@ -104,7 +104,7 @@ class Assignment:
     Raises
     ------
     TimeoutError
-        If it is not.
+        If the model is not complete by the deadline.
     """
 
     def __init__(self, problem: Problem, counts: Sequence[int], conflict_sets: int, deadline: float) -> None:

@@ -65,7 +65,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
             progress.accept(groups)
     progress.improve_bound(_volume_bound(problem, weights))
 
-    # The model covers only plans that are cheaper than the incumbent, and no such plan uses more GPUs of a type.
+    # The model covers only plans that are cheaper than the incumbent; no such plan uses more GPUs than these.
     below = progress.worth if progress.plan is not None else None
     counts = [
         offer.count if below is None or each == 0 else min(offer.count, (below - 1) // each)

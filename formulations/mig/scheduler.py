@@ -34,7 +34,9 @@ class Mig:
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Compute the bound from duals, then solve the integer program."""
         if instance.partition is not Partition.MIG:
-            raise InputError(instance.name, "mig plans GPUs cut into MIG instances; the GPUs of this pool are not")
+            raise InputError(
+                instance.name, "mig needs GPUs that are cut into MIG instances; those of this pool are not"
+            )
         offers = Offers.of(instance)
         for workload, rates in zip(instance.workloads, offers.rate_rps, strict=True):
             if not rates.any():
@@ -56,7 +58,7 @@ class Mig:
 
 
 def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
-    """Assign the MIG instances of the GPUs to the workloads; leave out those, and GPUs, that no workload needs."""
+    """Assign the MIG instances of the GPUs to the workloads; leave out all that no workload needs, and empty GPUs."""
     waiting: dict[tuple[int, int], list[tuple[Slot, int]]] = defaultdict(list)
     for w, workload in enumerate(instance.workloads):
         numbers = _needed(used[w], offers.rate_rps[w], workload.rate_rps)
@@ -80,7 +82,10 @@ def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
 
 
 def _needed(numbers: Ints, rate_rps: Floats, demand_rps: float) -> Ints:
-    """Return ``numbers`` without the MIG instances that the others make unnecessary, the last kinds first."""
+    """Return ``numbers`` without superfluous MIG instances, which are removed from the last kind to the first.
+
+    The rest serves the demand.
+    """
     needed = numbers.copy()
     for kind in reversed(range(len(needed))):
         while needed[kind] > 0:

@@ -65,7 +65,10 @@ def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floa
 
 @njit(cache=True)
 def _like_an_earlier_one(gpulets: Gpulets, i: int) -> bool:
-    """Return whether a gpulet before ``i`` is like it: equal sizes of both and of their neighbours, on empty GPUs."""
+    """Return whether a gpulet before ``i`` is like it: equal sizes of both and of their neighbours, on empty GPUs.
+
+    Trying both would repeat the search.
+    """
     if gpulets.slots[i] > 0 or gpulets.slots[i ^ 1] > 0:
         return False
     for j in range(i):

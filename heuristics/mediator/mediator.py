@@ -122,7 +122,7 @@ class Horus(Grouping):
 
 @dataclass(frozen=True, slots=True)
 class BinPacking(Grouping):
-    """Bin packing by mean utilisation: each GPU takes the busiest jobs that fit, without regard to contention."""
+    """Bin packing by mean utilisation, without contention and variation: each GPU takes the busiest jobs that fit."""
 
     name: ClassVar[str] = "bin-packing"
 

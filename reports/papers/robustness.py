@@ -1,4 +1,4 @@
-"""Robustness of plans to distorted performance figures, with and without headroom."""
+"""Robustness of plans to wrong coefficients of the performance model, with and without headroom."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -93,7 +93,7 @@ def _gpus(rows: Sequence[Row], headroom: float) -> str:
 def _curves(
     rows: Sequence[Row], figure_of: Callable[[Row], float | None], headroom: float, arrivals: Arrivals
 ) -> dict[str, dict[float, list[float]]]:
-    """Return the figure by scheduler and error, one value per seed."""
+    """Return the values of one metric by scheduler and error, one value per seed."""
     found: dict[str, dict[float, list[float]]] = {}
     for error in ERRORS:
         for row in rows:
@@ -118,10 +118,10 @@ ROBUSTNESS = Figure(
     title="Violations and late requests where the figures of the GPUs are wrong",
     paper="ours",
     shows="No paper evaluates its plans under a wrong performance model; this figure is new.",
-    look_for="Exact plans are exactly at their limits: without headroom, figures wrong by up to 10 % break four in "
-    "ten budgets of igniter and of local search. Headroom 1.1 costs a tenth more GPUs and absorbs that error "
+    look_for="Without headroom, plans are at their latency limits: coefficients that are wrong by up to 10 % break "
+    "four in ten budgets of igniter and of local search. Headroom 1.1 costs a tenth more GPUs and absorbs that error "
     "completely; 1.25 costs three tenths and absorbs 20 %. Under random arrivals requests are late even with correct "
-    "figures; headroom helps there, too. Local search with headroom 1.1 takes as many GPUs as igniter without. "
+    "coefficients; headroom helps there, too. Local search with headroom 1.1 takes as many GPUs as igniter without. "
     "gpu-lets+ degrades most slowly, on 60 % more GPUs; gslice+ tunes itself back to its limits at any headroom. "
     "Lines are means over three seeds; bands span the least to the largest value.",
     cost="450 runs: about 7 minutes on two shared cores; as many runs of a second or less with --quick",

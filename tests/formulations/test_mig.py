@@ -293,7 +293,7 @@ def test_only_instances_on_mig_gpus_are_taken() -> None:
 
     assert refusal(Mig, PARVAGPU["parvagpu-1"]) is None
     assert refusal(Mig, shares) == "does not plan GPUs divided by shares; it plans mig"
-    with pytest.raises(InputError, match="igniter-3: mig plans GPUs cut into MIG instances"):
+    with pytest.raises(InputError, match="igniter-3: mig needs GPUs that are cut into MIG instances"):
         Mig().schedule(shares, Run())
 
 

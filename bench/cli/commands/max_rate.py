@@ -68,9 +68,9 @@ def max_rate(
     is simulated. Every such run is stored in the ledger, so the same command continues after an interruption.
 
     First the factor doubles while the scheduler finds a plan. Too many late requests alone do not end the doubling,
-    since a plan for higher rates may serve them in time. They do end it at a factor of 1,024 or more, or if most
-    requests are late and the plan is predicted to serve less than the rates. Then the factor grows by --step from the
-    largest successful one until too many requests are late.
+    since a plan for higher rates may serve them in time. Late requests end the doubling only at a factor of 1,024 or
+    more, or if more than half of the requests are late and the plan is predicted to serve a workload below its rate.
+    Then the factor grows by --step from the largest successful one until too many requests are late.
 
     Exit code 1 means that a run failed. A failed run ends the search for its scheduler without a result; --retry
     repeats it.

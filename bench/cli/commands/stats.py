@@ -35,7 +35,10 @@ def stats(
         list[str] | None, instances_option("Instances, suites or files. Default: all.", metavar="NAME|FILE[,...]")
     ] = None,
     schedulers: Annotated[
-        str | None, schedulers_option("Schedulers. Default: the largest complete table.", metavar="A,B,...")
+        str | None,
+        schedulers_option(
+            "Schedulers. Default: those of the largest table in which each ran on every instance.", metavar="A,B,..."
+        ),
     ] = None,
     reference: Annotated[
         str | None,
@@ -58,8 +61,8 @@ def stats(
 ) -> None:
     """Compare schedulers that ran on the same instances.
 
-    Each run is measured by its gap to the best known value of its instance, which is 100 % without a feasible plan. The
-    gaps of the seeds on an instance are averaged. The reference is compared with each other scheduler by Wilcoxon's
+    Each run is measured by its gap to the best known value of its instance; the gap is 100 % without a feasible plan.
+    The gaps of the seeds on an instance are averaged. The reference is compared with each other scheduler by Wilcoxon's
     signed-rank test over the instances, with Holm's correction. Intervals are 95 % bootstrap intervals over the
     instances; ± is half of Student's 95 % interval over the seeds. docs/metrics.md has the formulas.
     """

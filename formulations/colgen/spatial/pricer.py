@@ -23,13 +23,13 @@ HALVING_NODES = 3_000
 """Nodes without a pattern after which a box is halved: nearly all sets that fit a wide box are infeasible."""
 
 FEW_NODES, PATIENCE_FACTOR, FEW_PATTERNS = 100, 4, 50
-"""Where choices are many: the number at first, its factor, and the patterns of a call below which it grows."""
+"""Where choices are many: ``HALVING_NODES`` at first, its growth, and the patterns of a call below which it grows."""
 
 MOST_KNOWN = 100_000_000
-"""Where choices are many: number of options times boxes from which no box is halved, which limits the memory."""
+"""Where choices are many: number of options times boxes from which no box is halved: half a gigabyte."""
 
 NODES_PER_HALVING = 20
-"""A pricing call with a node limit of n may halve n divided by this number of boxes."""
+"""A pricing call with a node limit of n may halve at most n / ``NODES_PER_HALVING`` boxes."""
 
 BOXES_PER_CALL = 64
 """Boxes searched between two checks of the clock; only one if choices are parts, whose search takes longer."""

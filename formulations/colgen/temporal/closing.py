@@ -29,7 +29,7 @@ MOST_GPULETS, MOST_GPUS = 20_000, 20_000
 """Largest numbers of undominated gpulets of one position, and of GPUs; with more, the gap is not closed."""
 
 MOST_COUNTED = 3_500
-"""The same number of GPUs under a work limit: for more, the solver's root node takes long but counts as one node."""
+"""Largest number of GPUs under a work limit: beyond, the solver's root node takes long but counts as one node."""
 
 LISTING_NODES = 2_000
 """Work of listing the gpulets of a position, in nodes."""
@@ -42,7 +42,10 @@ INTEGER_TOLERANCE = 1e-6
 
 
 def can_list(generation: TemporalGeneration) -> bool:
-    """Return whether contents can be listed on a grid: on one GPU type, with at most two gpulets per GPU."""
+    """Return whether contents can be listed on a grid.
+
+    They can on one GPU type with at most two gpulets per GPU, under ``cost``, ``goodput`` and ``scale``.
+    """
     pricers, objective = generation.pricers, generation.instance.objective
     return (
         len(pricers) == 1

@@ -356,7 +356,7 @@ def _some_dropped(
     quiet = np.exp(-rate_per_ms * (latest_ms - timeout_ms))
     served = chain.served[row]
     for m in range(batch):
-        # No kept request is older than ``latest`` if none arrived between ``latest`` and the bound of a larger batch.
+        # No kept request is older than ``latest`` iff none arrived between it and the bound of a batch with one more.
         bound_ms = latest_ms if m == batch - 1 else min(slo_ms - result_ms[m + 1], window_ms)
         none_older = np.exp(-rate_per_ms * (bound_ms - latest_ms))
         lost += m * (chain.latest[m] - chain.kept[m])

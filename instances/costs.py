@@ -37,7 +37,7 @@ def next_cost(bound: float, instance: Instance) -> float:
         return 0.0
     step = cost_step(instance)
     offers = [(round(pool.type.price_per_hour / step), pool.count) for pool in instance.gpus if step > 0.0]
-    # A cheapest set misses the target without any of its GPUs, so it costs less than the target and one more GPU.
+    # Without any one of its GPUs, a cheapest set misses the target: it costs less than the target and one GPU more.
     most = target / step + max(price for price, _ in offers) if offers else math.inf
     if most > _MOST_STEPS:
         return bound

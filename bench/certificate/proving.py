@@ -50,9 +50,9 @@ def certificate(
         The run's bound. Under ``scale`` the claim takes it over. Otherwise, where the workloads are few, an exhaustive
         proof replaces duals that prove less.
     scope
-        Plans that the bound covers, as a row stores them (``bound_scope``); spatial plans by default.
+        Scope of the bound, as a row stores it (``bound_scope``); spatial plans by default.
     progress
-        Function that is told the part of an exhaustive proof that is done.
+        Function that is told which part of an exhaustive proof was done since the last call; each GPU type counts as 1.
 
     Raises
     ------

@@ -57,11 +57,14 @@ def read_trace(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
     Raises
     ------
     InputError
-        If a line is wrong; the error names file, line and column.
+        If a line is wrong, or a service has no requests; the error names file, line and column, or the service.
     """
     services = [workload.id for workload in instance.workloads]
     mean = np.array([workload.rate_rps for workload in instance.workloads])
     rates, words = _read(path, services, mean, window_s)
+    for service, most_rps in zip(services, rates.max(axis=0), strict=True):
+        if most_rps <= 0.0:
+            raise InputError(printable(str(path)), f"has no requests of {printable(service)}; expected at least one")
     # Round up to powers of STEP times the services' own rates.
     steps = np.ceil(np.log(rates / mean) / np.log(STEP) - 1e-9)
     return DayOfTraffic(window_s, mean * STEP**steps, words)
@@ -98,7 +101,7 @@ def _read(path: Path, services: Sequence[str], mean: Floats, window_s: float) ->
         of = _cells(rows, header.index(key)) if key is not None else [""] * len(rows)
         return _counted(times, np.ones(len(times)), of, services, mean, window_s)
     # One number a line, or the last column of several: requests in each second.
-    last = len(rows[0])
+    last = len(header) or max(1, *map(len, rows))
     counts = _column(rows, last - 1, header[-1] if header else str(last), name, first_line)
     return _shaped(np.arange(len(counts), dtype=float), counts, mean, window_s)
 
@@ -123,7 +126,7 @@ def _counted(
 
 
 def _shaped(times: Floats, counts: Floats, mean: Floats, window_s: float) -> tuple[Floats, str]:
-    shape = _windows(times, counts[:, None], window_s) / counts.mean()
+    shape = _windows(times, counts[:, None], window_s) / max(counts.mean(), np.finfo(float).tiny)
     return shape * mean[None, :], "one shape of the day for every service"
 
 

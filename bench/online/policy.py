@@ -35,7 +35,7 @@ class OnlinePolicy(Protocol):
     period_s: ClassVar[float]
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Return the decision after the period that ``seen`` describes; GPUs keep their positions in the plan."""
+        """Return the decision after the period that ``seen`` describes; ``plan`` is active, its GPUs keep their places."""
         ...
 
     def standby(self, plan: Plan) -> Plan | None:

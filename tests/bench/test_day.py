@@ -85,6 +85,12 @@ def test_a_wrong_trace_names_line_and_column(tmp_path: Path, mix: Instance) -> N
         ("TIMESTAMP\nyesterday\n", "t.csv: line 2, column TIMESTAMP: is"),
         (f"time_s,{first}\n0,1\n", "t.csv: line 1, column .*: is missing; the trace lacks"),
         ("", "t.csv: line 1, column 1: is empty"),
+        ("rps\n", "t.csv: line 2, column 1: is empty"),
+        ("rps\n\n5\n", "t.csv: line 2, column rps: is"),
+        ("a,b\n1\n2,3\n", "t.csv: line 2, column b: is"),
+        ("TIMESTAMP,func\n\n", "t.csv: line 2, column TIMESTAMP: is"),
+        ("rps\n0\n0\n", f"t.csv: has no requests of {first}; expected"),
+        ("time_s,service,requests\n" + "".join(f"0,{w.id},{n}\n" for n, w in enumerate(mix.workloads)), f"of {first}"),
     ):
         with pytest.raises(InputError, match=problem):
             read_trace(write(tmp_path / "t.csv", text), mix, 60.0)

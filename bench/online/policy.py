@@ -35,7 +35,7 @@ class OnlinePolicy(Protocol):
     period_s: ClassVar[float]
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Return the decision after the period that ``seen`` describes; ``plan`` is active, its GPUs keep their places."""
+        """Return the decision after the period of ``seen``; GPUs keep their positions in the active ``plan``."""
         ...
 
     def standby(self, plan: Plan) -> Plan | None:

@@ -9,7 +9,7 @@ from bench.certificate.checking import ProofVerdict, check
 from bench.certificate.contents import Progress, ignore
 from bench.judging.judge import check_belongs, judge
 from bench.provenance import distribution_version
-from instances import InputError, Plan, PlanClass
+from instances import InputError, Partition, Plan, PlanClass
 from instances.files import instance_from_json, plan_from_json
 from instances.library import Credit, Library, LibraryEntry
 from instances.library.entry import NONE, better
@@ -65,8 +65,9 @@ def with_plan(entry: LibraryEntry, plan: Plan, by: str, where: str = "plan") -> 
     instance = entry.instance
     name = instance.name
     check_belongs(plan, instance, where)
-    if not PlanClass.SPATIAL.contains(plan.plan_class):
-        why = "entries have plans with one slot per gpulet and each workload on one GPU"
+    mig = instance.partition is Partition.MIG
+    if not (PlanClass.SPLIT if mig else PlanClass.SPATIAL).contains(plan.plan_class):
+        why = "entries have plans with one slot per gpulet" + ("" if mig else " and each workload on one GPU")
         return Submission(name, False, False, f"{name}: refused: the plan is {plan.plan_class}; {why}"), entry
     verdict = judge(plan, instance)
     if not verdict.feasible:

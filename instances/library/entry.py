@@ -53,12 +53,15 @@ class LibraryEntry:
 
     @property
     def closed(self) -> bool:
-        """Whether the certificate proves that no spatial plan beats the best-known one, or that none exists."""
-        return self.bound == NONE or (
-            self.value is not None
-            and self.bound is not None
-            and not better(float(self.bound), self.value, self.instance.objective)
-        )
+        """Whether the certificate proves that no spatial plan beats the best-known one, or that none exists.
+
+        Under ``scale``, an entry without a plan has the value 0, and is closed if its bound is one step of the grid.
+        """
+        objective = self.instance.objective
+        value = 0.0 if self.value is None and objective is Objective.SCALE else self.value
+        if self.bound is None or value is None:
+            return self.bound == NONE
+        return self.bound == NONE or not better(float(self.bound), value, objective)
 
     @property
     def gap(self) -> float | None:

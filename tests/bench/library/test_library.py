@@ -14,7 +14,7 @@ from bench.cli.app import main
 from bench.library.solving import solve
 from bench.library.submission import Submission, submit, with_plan
 from bench.schedulers.registry import entries, load
-from instances import InputError, Objective, Plan
+from instances import InputError, Objective, Plan, PlanClass
 from instances.files import plan_to_json, read_json, write_json
 from instances.library import LIBRARY, Library, LibraryEntry
 from instances.library.drawing import draw
@@ -83,6 +83,20 @@ def test_plans_of_a_wider_class_are_refused(library: Library) -> None:
     slots = tuple(Slot(w.id, 1, w.rate_rps) for w in library.instance(NAME).workloads)
     turns = Plan(NAME, (PlacedGpu("rtx2080ti", (Gpulet(10, slots, 50.0),)),))
     assert "spatio-temporal" in submit(library, plan_to_json(turns), "plan", "A. Author").sentence
+
+
+def test_on_mig_instances_plans_may_split_workloads(tmp_path: Path) -> None:
+    made, name = Library(tmp_path / "library"), "library-parvagpu-2"
+    made.write(LibraryEntry(LIBRARY.instance(name)))
+    plan = load(entries()["mig"].target)().schedule(made.instance(name), Run()).plan
+    assert plan is not None
+    assert plan.plan_class == PlanClass.SPLIT
+    assert submit(made, plan_to_json(plan), "plan", "A. Author").new_best
+
+
+def test_a_scale_below_the_least_multiple_is_proven_without_a_plan() -> None:
+    entry = LIBRARY.entry("scale-turing-7")
+    assert (entry.value, entry.bound, entry.closed, entry.gap) == (None, "0.005", True, 0.0)
 
 
 def test_a_certificate_is_a_new_bound_and_brings_its_plan(library: Library, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class WorkerSpec:
 
 
 class Backend:
-    """A way to share a device: its ``name`` on the command line, and the ``device`` of its workers (``loader``)."""
+    """A way to share a device: its name, and the ``device`` of its workers (see ``bench.replay.device.loader``)."""
 
     name: ClassVar[str]
     device: ClassVar[str]

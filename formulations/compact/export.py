@@ -21,7 +21,7 @@ _VALUE = re.compile(
 
 
 def whole_model(instance: Instance, continuous_shares: bool = False) -> tuple[Search, CompactModel]:
-    """Return first fit, and the model of all plans at least as good as it, without its nonlinear relations.
+    """Return first fit, and the model of all spatial plans at least as good as it, without its nonlinear relations.
 
     Raises
     ------

@@ -39,8 +39,9 @@ def write_model(
     """Write the optimisation model of an instance for a solver of your own, or the plan of a solution that it found.
 
     The models are those of the schedulers `pwl` (.mps, .lp: mixed-integer linear) and `minlp` (.nl: nonlinear). They
-    cover all plans that are at least as good as first fit. Variable v(o,t,k) places option o (a workload on a GPU type)
-    on GPU k of type t; b(o) is its batch and r(o) its share.
+    cover plans with one slot per gpulet and each workload on one GPU and, for cost, with no more GPUs than a plan as
+    good as first fit can use. Variable v(o,t,k) places option o (a workload on a GPU type) on GPU k of type t; b(o) is
+    its batch and r(o) its share.
 
     --solution reads files of HiGHS, SCIP, Gurobi, CBC and CPLEX. The linear model is an approximation: the plan is
     judged, and repaired where its workloads would be late.

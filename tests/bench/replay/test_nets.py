@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench.replay.device import CpuNet
 from bench.replay.nets import NETS, input_shape
 from bench.replay.nets.building import build, example_input, settle
 from instances import InputError
@@ -117,6 +118,12 @@ class Words(nn.Embedding):
     def example_input(batch): return torch.randint(0, 11, (batch, 7))
 
 def number(): return 3
+
+class TwoHeads(nn.Linear):
+    def __init__(self): super().__init__(4, 2)
+    def forward(self, x): return super().forward(x), x.sum(1)
+    @staticmethod
+    def example_input(batch): return torch.ones(batch, 4)
 constant = 3
 """
 
@@ -139,6 +146,12 @@ def test_a_net_of_ones_own_is_built_by_its_module_and_callable(own_nets: None) -
     words = example_input("nets_of_mine:Words", 3, half=True)
     assert (words.shape, words.dtype) == ((3, 7), torch.int64)
     assert build("nets_of_mine:Words", half=True)(words).dtype == torch.float16
+
+
+def test_a_net_of_ones_own_may_give_several_tensors(own_nets: None) -> None:
+    upload_ms, compute_ms = CpuNet("nets_of_mine:TwoHeads", 4).run(3)
+    assert upload_ms > 0.0
+    assert compute_ms > 0.0
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from bench.holding import Holding
 
 MOST_REQUESTS = 100_000_000
-"""Most requests that are simulated for a row; a core simulates so many in about a minute."""
+"""Most requests that are simulated for a row: some four seconds of one core for the plans of igniter-12."""
 
 MOST_CHECKED = 1_000_000_000
-"""Most requests in the test of a row's plan; a core takes some 90 seconds for so many."""
+"""Most requests in the test of a row's plan: some forty seconds of one core for the plans of igniter-12."""
 
 UNCHECKED = "not checked"
 """First words of the reason why a plan is not tested."""

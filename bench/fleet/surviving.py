@@ -27,17 +27,18 @@ def surviving(plan: Plan, instance: Instance, bound_per_hour: float, seconds: fl
     After any failure, the GPUs left cost at least the bound, so all GPUs cost at least the bound plus the cheapest
     GPU. With one GPU type, an optimal plan with one spare GPU is therefore optimal, too.
 
-    ``plan`` is feasible, and ``bound_per_hour`` a certified bound on the cost of a plan. Each solve takes at most
-    ``seconds``, divided by the number of GPU types that can be the spare.
+    ``plan`` is feasible, and ``bound_per_hour`` a certified bound on the cost of a plan. All
+    solves together take at most ``seconds``.
     """
     used = Counter(gpu.type for gpu in plan.gpus if gpu.gpulets)
     pools = [pool for pool in instance.gpus if pool.count is None or pool.count > used[pool.type.name]]
     cost = judge(plan, instance).cost_per_hour
     least = min(pool.type.price_per_hour for pool in instance.gpus)
+    each_s = seconds / max(1, len(pools) * len(used))
     for pool in sorted(pools, key=lambda pool: pool.type.price_per_hour):
         spare = pool.type.name
         others = [kind for kind in used if kind != spare]
-        if all(_serves(instance, used + Counter([spare]) - Counter([kind]), seconds / len(pools)) for kind in others):
+        if all(_serves(instance, used + Counter([spare]) - Counter([kind]), each_s) for kind in others):
             whole = Plan(plan.instance, (*plan.gpus, PlacedGpu(spare, ())))
             return Surviving(whole, spare, cost + pool.type.price_per_hour, bound_per_hour + least)
     return None

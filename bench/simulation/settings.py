@@ -63,4 +63,4 @@ class Settings:
         if not 0 <= self.seed < 2**63:
             raise InputError("--seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
         if not 0.0 <= self.noise < 10.0:
-            raise InputError("--noise", f"{self.noise:g}; expected a standard deviation from 0 to 10")
+            raise InputError("--noise", f"{self.noise:g}; expected a standard deviation of at least 0, below 10")

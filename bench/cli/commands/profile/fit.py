@@ -15,7 +15,7 @@ from bench.cli.files import refuse_input, write_text
 from bench.cli.terminal import emit
 from bench.cli.views.tables import show
 from instances import GpuType, InputError
-from instances.catalogue import gpu_type, gpu_type_names, gpu_type_to_toml
+from instances.catalogue import gpu_type_to_toml, known_gpu_type
 from instances.files import read_json
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.profile_fit import GpuFacts
@@ -115,7 +115,7 @@ def _facts(name: str | None, options: Mapping[str, float | None], stated: Mappin
     name = name or stated.get("name")
     if name is None:
         raise InputError("--gpu", "is missing; expected the name of the GPU type, here or in a gpu.json in the folder")
-    values = _values(options, stated, gpu_type(name) if name in gpu_type_names() else None)
+    values = _values(options, stated, known_gpu_type(name))
     share_units = int(values.pop("share_units"))
     return GpuFacts(name, share_units, **values)
 

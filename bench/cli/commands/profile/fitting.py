@@ -12,7 +12,7 @@ from rich.table import Table
 from bench.cli.commands.profile.error_tables import parts_of, summary_table, worst_table
 from bench.cli.views.tables import table
 from instances import GpuType, InputError
-from instances.catalogue import gpu_type, gpu_type_names
+from instances.catalogue import known_gpu_type
 from instances.files import read_json
 from instances.files.problems import input_error
 from instances.measurements import read_pairs, read_solo
@@ -123,7 +123,7 @@ def catalogued(profile: Any, file: Path) -> GpuType | None:
     if not isinstance(gpu, dict) or not isinstance(gpu.get("name"), str):
         raise InputError(f"{file}: gpu.name", "is missing; expected the name of the profiled GPU")
     name = gpu["name"].lower()
-    return gpu_type(name) if name in gpu_type_names() else None
+    return known_gpu_type(name)
 
 
 def fit_light_profile(profile: Any, file: Path, source: str, memory_mib: float, price_per_hour: float) -> GpuType:
@@ -137,7 +137,7 @@ def fit_light_profile(profile: Any, file: Path, source: str, memory_mib: float, 
         raise InputError(f"{file}: {error.where}", error.problem) from None
     except (ArithmeticError, AttributeError, IndexError, StopIteration, TypeError, ValueError) as error:
         cause = f"{type(error).__name__} {error}".rstrip()
-        raise InputError(str(file), f"is not a valid light profile; see docs/formats.md ({cause})") from None
+        raise InputError(str(file), f"is not a valid light profile; see docs/measurements.md ({cause})") from None
     for model in gpu.models.values():
         numbers = (*model.k, *model.power, *model.l2, model.alpha_cache, *model.provenance.residual.values())
         if not all(map(math.isfinite, numbers)):

@@ -47,6 +47,7 @@ def large(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.soak
 def test_a_list_of_ten_thousand_rows(
     benchmark: BenchmarkFixture, large: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def large_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.soak
 def test_ten_thousand_runs(benchmark: BenchmarkFixture, large_ledger: Path, tmp_path: Path) -> None:
     folder = tmp_path / "site"
 

@@ -206,5 +206,6 @@ def test_command(
     found = {(row["instance"], row["scheduler"]): row for row in json.loads(capsys.readouterr().out)}
     assert len(found) == 4
     assert all(row["termination"] == "finished" for row in found.values())
+    monkeypatch.setattr(bench_cluster, "CONNECT_S", 1.0)
     assert main([*line, "tcp://127.0.0.1:9"]) == 2
     assert capsys.readouterr().err.startswith("error: --cluster tcp://127.0.0.1:9: cannot be reached")

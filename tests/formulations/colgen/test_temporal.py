@@ -196,7 +196,15 @@ def gap_on(name: str, work: int) -> float:
     return outcome.bound.value / value - 1.0
 
 
-@pytest.mark.parametrize("name", ["gpulet-scen2", "gpulet-scen3", "gpulet-traffic", "gpulet-long-only"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpulet-scen2",
+        "gpulet-long-only",
+        pytest.param("gpulet-scen3", marks=pytest.mark.soak),
+        pytest.param("gpulet-traffic", marks=pytest.mark.soak),
+    ],
+)
 def test_gpulets_instances_have_a_small_gap(name: str) -> None:
     assert gap_on(name, 2_500_000) <= 0.02
 

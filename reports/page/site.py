@@ -1,10 +1,11 @@
 """HTML pages of a ledger."""
 
+import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -62,14 +63,15 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         "performance_in_words": performance_in_words,
         "not_in_time_means": NOT_IN_TIME_MEANS,
     }
+    ledger_here = partial(_ledger_here, ledger, os.getpid())
     file_of = {case.fingerprint: _file_name(case) for case in cases if case.instance is not None}
     pages = {
-        file_of[case.fingerprint]: partial(_instance_text, environment, case, ledger.path)
+        file_of[case.fingerprint]: partial(_instance_text, environment, case, ledger_here)
         for case in cases
         if case.instance is not None
     }
     overviews = {
-        "index.html": partial(_index_text, environment, cases, file_of, ledger.path),
+        "index.html": partial(_index_text, environment, cases, file_of, ledger_here),
         "runs.html": partial(_runs_text, environment, cases, file_of),
         "library.html": partial(_library_text, environment),
     }
@@ -77,11 +79,13 @@ def site_files(ledger: Ledger) -> dict[str, str]:
 
 
 def _index_text(
-    environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str], ledger_file: Path
+    environment: Environment,
+    cases: Sequence[InstanceResults],
+    file_of: Mapping[str, str],
+    ledger_here: Callable[[], Ledger],
 ) -> str:
     found = selections(cases)
-    with Ledger(ledger_file) as ledger:
-        statistics = _statistics(cases, ledger) if found else None
+    statistics = _statistics(cases, ledger_here()) if found else None
     return environment.get_template("index.html.j2").render(
         root="",
         selections=found,
@@ -123,9 +127,21 @@ def _library_text(environment: Environment) -> str:
     return template.render(root="", rows=rows, ticks=ticks(), width=WIDTH, height=HEIGHT, holders=holders)
 
 
-def _instance_text(environment: Environment, case: InstanceResults, ledger_file: Path) -> str:
-    with Ledger(ledger_file) as ledger:
-        page = instance_page(case, ledger)
+def _ledger_here(ledger: Ledger, process: int) -> Ledger:
+    """Return the ledger for use in the running process; it was opened in ``process``.
+
+    A forked process opens the file once itself, because SQLite's connections must not be used after a fork.
+    """
+    return ledger if os.getpid() == process else _opened_in_fork(ledger.path)
+
+
+@cache
+def _opened_in_fork(path: Path) -> Ledger:
+    return Ledger(path)
+
+
+def _instance_text(environment: Environment, case: InstanceResults, ledger_here: Callable[[], Ledger]) -> str:
+    page = instance_page(case, ledger_here())
     return environment.get_template("instance.html.j2").render(root="../", page=page)
 
 

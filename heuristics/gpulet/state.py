@@ -210,8 +210,16 @@ def settle(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool
             if count == 0:
                 continue
             beside = neighbour_of(tables, terms, gpulets, j)
-            slots = (gpulets.workload[j], gpulets.rate_rps[j], count)
-            gpulets.cycle_ms[j] = duty_cycle_ms(tables, terms, *slots, gpulets.units[j], beside, trial)
+            gpulets.cycle_ms[j] = duty_cycle_ms(
+                tables,
+                terms,
+                gpulets.workload[j],
+                gpulets.rate_rps[j],
+                count,
+                gpulets.units[j],
+                beside,
+                trial,
+            )
             if gpulets.cycle_ms[j] == 0.0:
                 return False
             for s in range(count):

@@ -40,15 +40,17 @@ function drawScatter(figure, { points, to }) {
     return group;
   });
   placed.forEach(({ point, left, top }, i) => {
-    const long = point.name.length * LETTER;
-    for (const [dx, dy, anchor] of SIDES) {
+    // A name without room loses its parameters.
+    const candidates = [point.name, point.name.split(" (")[0]].flatMap((name) => SIDES.map((side) => [name, ...side]));
+    for (const [name, dx, dy, anchor] of candidates) {
+      const long = name.length * LETTER;
       const x = left + dx;
       const from = anchor === "start" ? x : anchor === "end" ? x - long : x - long / 2;
       const box = [from, top + dy - 11, from + long, top + dy + 3];
-      if (from < 2 || box[2] > width - 2 || box[1] < 16 || box[3] > inner.bottom + 8) continue;
+      if (from < inner.left + 2 || box[2] > width - 2 || box[1] < 16 || box[3] > inner.bottom + 8) continue;
       if (taken.some(([a, b, c, d], j) => j !== i && box[0] < c && a < box[2] && box[1] < d && b < box[3])) continue;
       taken.push(box);
-      groups[i].append(make("text", { class: "name", x, y: top + dy, "text-anchor": anchor }, point.name));
+      groups[i].append(make("text", { class: "name", x, y: top + dy, "text-anchor": anchor }, name));
       break;
     }
     whenPointed(groups[i], {

@@ -97,10 +97,10 @@ def matched(serves: Flags, slots: Ints, places: Ints) -> Ints:
     """
     possible = serves | np.eye(len(serves), dtype=bool)
     pairs = possible[np.ix_(slots, places)]
-    slot, place = np.nonzero(pairs)
-    if len(slot) <= MOST_PAIRS:
+    if np.count_nonzero(pairs) <= MOST_PAIRS:
         return np.asarray(maximum_bipartite_matching(csr_array(pairs), perm_type="column"))
     # A matching is a flow from the source, node 0, over slots and places to the last node, the sink.
+    slot, place = np.nonzero(pairs)
     first, sink = 1 + len(slots), 1 + len(slots) + len(places)
     tail = np.concatenate([np.zeros(len(slots), dtype=np.int64), 1 + slot, np.arange(first, sink)])
     head = np.concatenate([np.arange(1, first), first + place, np.full(len(places), sink)])

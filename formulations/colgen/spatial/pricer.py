@@ -23,10 +23,10 @@ HALVING_NODES = 3_000
 """Nodes without a pattern after which a box is halved: nearly all sets that fit a wide box are infeasible."""
 
 FEW_NODES, PATIENCE_FACTOR, FEW_PATTERNS = 100, 4, 50
-"""Where choices are many: ``HALVING_NODES`` at first, its growth, and the patterns of a call below which it grows."""
+"""``HALVING_NODES`` for many choices: the first number, its growth, and the patterns of a call below which it grows."""
 
 MOST_KNOWN = 100_000_000
-"""Where choices are many: number of options times boxes from which no box is halved: half a gigabyte."""
+"""Number of options times boxes from which no box is halved if choices are many: half a gigabyte."""
 
 NODES_PER_HALVING = 20
 """A pricing call with a node limit of n may halve at most n / ``NODES_PER_HALVING`` boxes."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.ledger.row import Row
+from reports.charts.page import Page, save, styled
 from reports.claim import Claim
 from reports.need import Need
 
@@ -42,7 +43,8 @@ class Figure:
     any_runs
         Whether it also draws runs on other instances than those of its needs.
     draws
-        Function behind ``draw``; its first argument is the figure.
+        Function that returns the page of the figure, its first argument, with the rows of its runs drawn on it.
+        It raises ``NothingToDrawError`` as ``draw`` does.
     """
 
     name: str
@@ -54,7 +56,7 @@ class Figure:
     needs: tuple[Need, ...] = ()
     claims: tuple[Claim, ...] = ()
     any_runs: bool = False
-    draws: Callable[["Figure", Sequence[Row], Path], list[Path]]
+    draws: Callable[["Figure", Sequence[Row]], Page]
 
     def draw(self, rows: Sequence[Row], folder: Path) -> list[Path]:
         """Draw the rows of its runs into a folder and return the files; failed runs are named on the figure.
@@ -64,4 +66,5 @@ class Figure:
         NothingToDrawError
             If neither the rows nor the available measurements give it anything to draw.
         """
-        return self.draws(self, rows, folder)
+        with styled():
+            return save(self.draws(self, rows), self.name, folder)

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from reports.charts.page import FULL_WIDTH_IN, page, save
+from reports.charts.page import FULL_WIDTH_IN, page, save, styled
 
 SCALARS = {"reward": "Reward of a step", "late_pct": "Late requests, %", "throughput_rps": "Throughput, req/s"}
 """Scalars that every training writes, with the labels of their axes."""
@@ -22,7 +22,8 @@ def draw_learning_curve(folder: Path) -> Path:
     with (folder / "scalars.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     episodes = [int(row["episode"]) for row in rows]
-    with page(FULL_WIDTH_IN, 0.4 + _ROW_IN * len(SCALARS)) as sheet:
+    with styled():
+        sheet = page(FULL_WIDTH_IN, 0.4 + _ROW_IN * len(SCALARS))
         axes = sheet.subplots(len(SCALARS), 1, sharex=True)
         for ax, (scalar, label) in zip(axes, SCALARS.items(), strict=True):
             ax.plot(episodes, [float(row[scalar]) for row in rows], marker="" if len(rows) > 1 else ".")

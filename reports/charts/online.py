@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from bench.ledger.row import Row
 from bench.online.control import POLICIES, Online, Pace, online_instance
@@ -14,7 +13,7 @@ from bench.simulation.arrivals import Stream
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances import Instance
 from instances.suites import suite
-from reports.charts.page import COLUMN_IN, Axes, page, save, stroke, swatch
+from reports.charts.page import COLUMN_IN, Axes, Page, page, stroke, swatch
 from reports.charts.palette import GREEN, ORANGE, PURPLE, QUIET, SKY_BLUE, YELLOW
 from reports.figure import Figure
 
@@ -82,7 +81,7 @@ def online_run(setting: Setting, policy: str) -> OnlineRun:
     return serve(instance, planner, policy, requests, Pace(setting.seconds, PERIOD_S, REORGANISATION_S))
 
 
-def draw_online_runs(figure: Figure, rows: Sequence[Row], folder: Path, *, setting: Setting) -> list[Path]:
+def draw_online_runs(figure: Figure, rows: Sequence[Row], *, setting: Setting) -> Page:
     """Draw plans that follow the load of a setting, and the first plan unchanged."""
     runs = {"reschedule": online_run(setting, "reschedule"), "static": online_run(setting, "static")}
     following, kept = (100.0 * run.seen.violation_rate for run in runs.values())
@@ -91,28 +90,28 @@ def draw_online_runs(figure: Figure, rows: Sequence[Row], folder: Path, *, setti
     (instance,) = suite(setting.instance).build()
     units = instance.gpus[0].type.share_units
     colours = dict(zip((workload.id for workload in instance.workloads), _COLOURS, strict=False))
-    with page(COLUMN_IN, _HEIGHT_IN, notes) as sheet:
-        throughput, gpus, shares, late = sheet.subplots(4, 1, sharex=True, height_ratios=(1.5, 1.0, 1.0, 1.2))
-        _draw_throughput(throughput, runs["reschedule"], colours)
-        for policy, line in (("reschedule", "-"), ("static", ":")):
-            periods = runs[policy].periods
-            starts = [period.begin_s for period in periods]
-            look = {"color": "black", "linestyle": line, "drawstyle": "steps-post"}
-            gpus.plot(starts, [period.gpus_used for period in periods], **look)
-            shares.plot(starts, [100.0 * period.share_units / units for period in periods], **look)
-            late.plot(starts, [100.0 * period.seen.violation_rate for period in periods], **look)
-        late.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6)
-        throughput.set(ylabel="Served\n(req/s)")
-        gpus.set(ylabel="GPUs\nin use")
-        shares.set(ylabel="Shares\n(% of a GPU)")
-        late.set(ylabel="Not in time\n(%)", xlabel="Time (s)", xlim=(0.0, setting.seconds))
-        for ax in (throughput, gpus, shares, late):
-            ax.set_ylim(bottom=0.0)
-            ax.grid()
-        handles = [swatch(colour, model) for model, colour in colours.items()]
-        handles += [stroke("following the load", color="black"), stroke("first plan", color="black", linestyle=":")]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _HEIGHT_IN, notes)
+    throughput, gpus, shares, late = sheet.subplots(4, 1, sharex=True, height_ratios=(1.5, 1.0, 1.0, 1.2))
+    _draw_throughput(throughput, runs["reschedule"], colours)
+    for policy, line in (("reschedule", "-"), ("static", ":")):
+        periods = runs[policy].periods
+        starts = [period.begin_s for period in periods]
+        look = {"color": "black", "linestyle": line, "drawstyle": "steps-post"}
+        gpus.plot(starts, [period.gpus_used for period in periods], **look)
+        shares.plot(starts, [100.0 * period.share_units / units for period in periods], **look)
+        late.plot(starts, [100.0 * period.seen.violation_rate for period in periods], **look)
+    late.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6)
+    throughput.set(ylabel="Served\n(req/s)")
+    gpus.set(ylabel="GPUs\nin use")
+    shares.set(ylabel="Shares\n(% of a GPU)")
+    late.set(ylabel="Not in time\n(%)", xlabel="Time (s)", xlim=(0.0, setting.seconds))
+    for ax in (throughput, gpus, shares, late):
+        ax.set_ylim(bottom=0.0)
+        ax.grid()
+    handles = [swatch(colour, model) for model, colour in colours.items()]
+    handles += [stroke("following the load", color="black"), stroke("first plan", color="black", linestyle=":")]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+    return sheet
 
 
 def _draw_throughput(ax: Axes, found: OnlineRun, colours: Mapping[str, str]) -> None:

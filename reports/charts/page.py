@@ -40,10 +40,16 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Iterator[Page]:
-    """Yield an empty page in this style, independent of the user's own settings.
+def styled() -> Iterator[None]:
+    """Apply this style, independent of the user's own settings, while pages are made, drawn and saved."""
+    from matplotlib import style
 
-    It belongs to no window and no global state. Draw and save it inside the ``with`` block.
+    with style.context(["default", STYLE], after_reset=True):
+        yield
+
+
+def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Page:
+    """Return an empty page, which belongs to no window and no global state.
 
     Parameters
     ----------
@@ -52,18 +58,16 @@ def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Iterat
     notes
         Notes at the bottom, each a paragraph.
     """
-    from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with style.context(["default", STYLE], after_reset=True):
-        characters = int(width_in * 72.0 / (0.58 * _NOTE_PT))
-        lines = [part for note in notes for part in wrap(note.replace("`", ""), characters)]
-        sheet = Figure(figsize=(width_in, height_in + len(lines) * _NOTE_PT * 1.3 / 72.0))
-        FigureCanvasAgg(sheet)
-        if lines:
-            sheet.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=_NOTE_PT, color=QUIET)
-        yield sheet
+    characters = int(width_in * 72.0 / (0.58 * _NOTE_PT))
+    lines = [part for note in notes for part in wrap(note.replace("`", ""), characters)]
+    sheet = Figure(figsize=(width_in, height_in + len(lines) * _NOTE_PT * 1.3 / 72.0))
+    FigureCanvasAgg(sheet)
+    if lines:
+        sheet.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=_NOTE_PT, color=QUIET)
+    return sheet
 
 
 def swatch(colour: str, label: str, **patch: Any) -> Artist:

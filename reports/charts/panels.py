@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 from bench.ledger.row import Row
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, mark_powers, page, save, stroke
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, mark_powers, page, stroke
 from reports.figure import Figure
 
 _ROW_IN = 1.75
@@ -54,12 +53,11 @@ class Panel:
 def draw_panels(
     figure: Figure,
     rows: Sequence[Row],
-    folder: Path,
     *,
     panels: Callable[[], Sequence[Panel]],
     notes: Callable[[], Sequence[str]] = tuple,
     columns: int = 3,
-) -> list[Path]:
+) -> Page:
     """Draw panels row by row, with one legend above them; see ``Figure.draw``.
 
     A single column of panels is as wide as a column of a paper.
@@ -79,22 +77,22 @@ def draw_panels(
     lines = ceil(len(handles) / most)
     bands = ceil(len(drawn) / across)
     height_in = bands * _ROW_IN + lines * _LEGEND_IN
-    with page(width_in, height_in, texts) as sheet:
-        grid = sheet.subplots(bands, across, squeeze=False).ravel()
-        for ax, panel in zip(grid, drawn, strict=False):
-            for curve in panel.curves:
-                ax.plot(list(curve.x), list(curve.y), **curve.style)
-            ax.set_title(panel.title)
-            if "ylim" not in panel.axes and panel.axes.get("yscale") != "log":
-                ax.set_ylim(bottom=0.0)
-            ax.set(**panel.axes)
-            _label_logarithms(ax, panel)
-            ax.grid()
-        for ax in grid[len(drawn) :]:
-            ax.remove()
-        legend = [stroke(label, **style) for label, style in handles.items()]
-        sheet.legend(handles=legend, loc="outside upper center", ncols=ceil(len(handles) / lines))
-        return save(sheet, figure.name, folder)
+    sheet = page(width_in, height_in, texts)
+    grid = sheet.subplots(bands, across, squeeze=False).ravel()
+    for ax, panel in zip(grid, drawn, strict=False):
+        for curve in panel.curves:
+            ax.plot(list(curve.x), list(curve.y), **curve.style)
+        ax.set_title(panel.title)
+        if "ylim" not in panel.axes and panel.axes.get("yscale") != "log":
+            ax.set_ylim(bottom=0.0)
+        ax.set(**panel.axes)
+        _label_logarithms(ax, panel)
+        ax.grid()
+    for ax in grid[len(drawn) :]:
+        ax.remove()
+    legend = [stroke(label, **style) for label, style in handles.items()]
+    sheet.legend(handles=legend, loc="outside upper center", ncols=ceil(len(handles) / lines))
+    return sheet
 
 
 def _label_logarithms(ax: Axes, panel: Panel) -> None:

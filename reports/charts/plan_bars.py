@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench.ledger.row import Row
 from instances.instance import Instance
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, Rectangle, Text, page, save, swatch
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, Rectangle, Text, page, swatch
 from reports.charts.palette import ALARM, ALARM_EDGE, ALARM_HATCH, lightness, model_colour, pale, scheduler_look
 from reports.figure import Figure
 from reports.placement import Piece, gpus, pieces
@@ -61,12 +60,11 @@ _GROUP_WIDTH = 0.8
 def draw_plans(
     figure: Figure,
     rows: Sequence[Row],
-    folder: Path,
     *,
     across: int = 2,
     notes: Sequence[str] = (),
     others: bool = True,
-) -> list[Path]:
+) -> Page:
     """Draw the plans in ``rows`` for the instance of the figure's first need; see ``Figure.draw``.
 
     Parameters
@@ -85,21 +83,19 @@ def draw_plans(
     bands = [placed[start : start + across] for start in range(0, len(placed), across)]
     bars = [max(1, *(len(gpus(row)) for row, _ in band)) for band in bands]
     height_in = sum(bars) * BAR_IN + len(bars) * HEADER_IN + _MARGINS_IN
-    with page(FULL_WIDTH_IN, height_in, lines) as sheet:
-        axes = sheet.subplots(len(bars), across, sharex=True, squeeze=False, gridspec_kw={"height_ratios": bars})
-        for ax, bar_count in zip(axes.flat, (count for count in bars for _ in range(across)), strict=True):
-            ax.set(xlim=(0.0, 100.0), ylim=(bar_count - 0.5, -0.5))
-        labels = [
-            label for ax, (row, found) in zip(axes.flat, placed, strict=False) for label in draw_plan(ax, row, found)
-        ]
-        for ax in axes.flat[len(placed) :]:
-            ax.remove()
-        for ax in axes.flat[max(0, len(placed) - across) : len(placed)]:  # the lowest of each column
-            ax.set_xlabel("Share of the GPU (%)")
-            ax.tick_params(axis="x", labelbottom=True)
-        plan_legend(sheet, instance, [piece for _, found in placed for piece in found])
-        fit_labels(sheet, labels)
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, height_in, lines)
+    axes = sheet.subplots(len(bars), across, sharex=True, squeeze=False, gridspec_kw={"height_ratios": bars})
+    for ax, bar_count in zip(axes.flat, (count for count in bars for _ in range(across)), strict=True):
+        ax.set(xlim=(0.0, 100.0), ylim=(bar_count - 0.5, -0.5))
+    labels = [label for ax, (row, found) in zip(axes.flat, placed, strict=False) for label in draw_plan(ax, row, found)]
+    for ax in axes.flat[len(placed) :]:
+        ax.remove()
+    for ax in axes.flat[max(0, len(placed) - across) : len(placed)]:  # the lowest of each column
+        ax.set_xlabel("Share of the GPU (%)")
+        ax.tick_params(axis="x", labelbottom=True)
+    plan_legend(sheet, instance, [piece for _, found in placed for piece in found])
+    fit_labels(sheet, labels)
+    return sheet
 
 
 def draw_plan(ax: Axes, row: Row, found: Sequence[Piece]) -> list[Label]:
@@ -168,18 +164,18 @@ def plan_legend(sheet: Page, instance: Instance, found: Sequence[Piece]) -> None
     sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
 
 
-def draw_shares(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def draw_shares(figure: Figure, rows: Sequence[Row]) -> Page:
     """Draw the shares in the plans of ``rows``; see ``Figure.draw``."""
     plans, notes = plans_and_notes(figure, rows)
     instance = instances_of(figure.needs)[figure.needs[0].instances]
     placed = {scheduler: pieces(row, instance) for scheduler, row in plans.items()}
-    with page(FULL_WIDTH_IN, _SHARES_HEIGHT_IN, notes) as sheet:
-        ax = sheet.subplots()
-        for position, (scheduler, found) in enumerate(placed.items()):
-            _draw_group(ax, instance, scheduler, found, position, len(placed))
-        _label_workloads(ax, instance)
-        _legend(sheet, placed)
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _SHARES_HEIGHT_IN, notes)
+    ax = sheet.subplots()
+    for position, (scheduler, found) in enumerate(placed.items()):
+        _draw_group(ax, instance, scheduler, found, position, len(placed))
+    _label_workloads(ax, instance)
+    _legend(sheet, placed)
+    return sheet
 
 
 def shares_pct(found: Sequence[Piece]) -> dict[str, float]:
@@ -238,26 +234,24 @@ def _legend(sheet: Page, placed: Mapping[str, Sequence[Piece]]) -> None:
     sheet.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 8))
 
 
-def draw_gpu_of(
-    figure: Figure, rows: Sequence[Row], folder: Path, *, workload: str, paper: Mapping[str, str]
-) -> list[Path]:
+def draw_gpu_of(figure: Figure, rows: Sequence[Row], *, workload: str, paper: Mapping[str, str]) -> Page:
     """Draw the GPU of ``workload`` in each plan, beside the paper's placement by scheduler; see ``Figure.draw``."""
     plans, notes = plans_and_notes(figure, rows, others=False)
     instance = instances_of(figure.needs)[figure.needs[0].instances]
-    with page(COLUMN_IN, _SHARES_HEIGHT_IN, notes) as sheet:
-        ax = sheet.subplots()
-        for place, (scheduler, row) in enumerate(plans.items()):
-            _draw_gpu(ax, place, scheduler, beside(pieces(row, instance), workload), workload, paper[scheduler])
-        ax.set_yticks(range(len(plans)), list(plans))
-        ax.tick_params(axis="y", length=0)
-        ax.set(xlim=(0.0, 100.0), ylim=(len(plans) - 0.4, -0.6), xlabel="Share of the GPU (%)")
-        handles = [
-            swatch("#707070", workload),
-            swatch(pale("#707070"), "its neighbours", edgecolor="white"),
-            swatch("white", "violation", **VIOLATION),
-        ]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _SHARES_HEIGHT_IN, notes)
+    ax = sheet.subplots()
+    for place, (scheduler, row) in enumerate(plans.items()):
+        _draw_gpu(ax, place, scheduler, beside(pieces(row, instance), workload), workload, paper[scheduler])
+    ax.set_yticks(range(len(plans)), list(plans))
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlim=(0.0, 100.0), ylim=(len(plans) - 0.4, -0.6), xlabel="Share of the GPU (%)")
+    handles = [
+        swatch("#707070", workload),
+        swatch(pale("#707070"), "its neighbours", edgecolor="white"),
+        swatch("white", "violation", **VIOLATION),
+    ]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+    return sheet
 
 
 def beside(found: Sequence[Piece], workload: str) -> list[Piece]:

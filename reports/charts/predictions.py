@@ -11,7 +11,7 @@ from instances.calibration.a100_inss import PublishedTime, relative_errors
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
 from instances.performance.validation import Errors, latencies_ms
-from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke, swatch
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, save, stroke, styled, swatch
 from reports.charts.palette import DEEP_BLUE, OBSERVED, ORANGE, PERFORMANCE_LOOKS, QUIET, LineStyle
 from reports.figure import Figure
 from reports.measured import measured_pairs
@@ -26,12 +26,11 @@ _HEIGHT_IN, _TABLE_HEIGHT_IN, _SCATTER_HEIGHT_IN = 2.5, 2.65, 3.0
 def draw_both(
     figure: Figure,
     rows: Sequence[Row],
-    folder: Path,
     *,
     models: tuple[str, str],
     settings: Mapping[str, tuple[tuple[int, float], tuple[int, float]]],
     xlabel: str,
-) -> list[Path]:
+) -> Page:
     """Draw two models on one V100, a panel for the latency of each; see ``Figure.draw``.
 
     Parameters
@@ -47,17 +46,17 @@ def draw_both(
     samples = measured or restated_pairs()
     without = "Settings without a bar are not restated."
     notes = [] if measured else [f"{restated_note('v100')} {without}"]
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
-        for ax, own, other in zip(sheet.subplots(1, 2), models, reversed(models), strict=True):
-            groups = [(Configuration(own, *mine), Configuration(other, *theirs)) for mine, theirs in settings.values()]
-            largest = draw_colocated(ax, groups, list(settings), samples)
-            errors = ", ".join(f"{model} {100.0 * error:.1f}" for model, error in largest.items())
-            title = f"{own} beside {other}" + (f"\nlargest error (%): {errors}" if errors else "")
-            ax.set(title=title, xlabel=xlabel, ylabel="Latency (ms)")
-        handles = [swatch(OBSERVED, "measured")]
-        handles += [stroke(name, **{**PERFORMANCE_LOOKS[name].marked, "linestyle": ""}) for name in DRAWN]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
+    for ax, own, other in zip(sheet.subplots(1, 2), models, reversed(models), strict=True):
+        groups = [(Configuration(own, *mine), Configuration(other, *theirs)) for mine, theirs in settings.values()]
+        largest = draw_colocated(ax, groups, list(settings), samples)
+        errors = ", ".join(f"{model} {100.0 * error:.1f}" for model, error in largest.items())
+        title = f"{own} beside {other}" + (f"\nlargest error (%): {errors}" if errors else "")
+        ax.set(title=title, xlabel=xlabel, ylabel="Latency (ms)")
+    handles = [swatch(OBSERVED, "measured")]
+    handles += [stroke(name, **{**PERFORMANCE_LOOKS[name].marked, "linestyle": ""}) for name in DRAWN]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return sheet
 
 
 def draw_colocated(
@@ -99,12 +98,11 @@ _TABLE_NOTES = ["Hollow: pinned by the calibration of the catalogue entry a100-i
 def draw_points(
     figure: Figure,
     rows: Sequence[Row],
-    folder: Path,
     *,
     points: Sequence[PublishedTime],
     axis: str,
     place: Callable[[PublishedTime], float],
-) -> list[Path]:
+) -> Page:
     """Draw the points of one of InSS's tables, a panel per row of the table; see ``Figure.draw``.
 
     Parameters
@@ -114,23 +112,23 @@ def draw_points(
     """
     errors = relative_errors(gpu_type("a100-inss"), points)
     lines = list(dict.fromkeys(point.row for point in points))
-    with page(FULL_WIDTH_IN, _TABLE_HEIGHT_IN, _TABLE_NOTES) as sheet:
-        panels = sheet.subplots(1, len(lines), squeeze=False).ravel()
-        for panel, row in zip(panels, lines, strict=True):
-            shown = [point for point in points if point.row == row]
-            worst = max(abs(errors[point]) for point in shown)
-            panel.set_title(f"{row}: at most {100.0 * worst:.1f} %")
-            _draw_table_row(panel, shown, errors)
-            panel.set_xticks(range(len(shown)), [f"{place(point):g}" for point in shown])
-            panel.set_xlabel(axis)
-        panels[0].set_ylabel("GPU time (ms)")
-        handles = [
-            swatch(OBSERVED, "observed (InSS)"),
-            stroke("predicted by InSS", color=ORANGE, marker="_", linestyle="", markersize=9),
-            stroke("predicted here", color=DEEP_BLUE, marker="o", linestyle=""),
-        ]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _TABLE_HEIGHT_IN, _TABLE_NOTES)
+    panels = sheet.subplots(1, len(lines), squeeze=False).ravel()
+    for panel, row in zip(panels, lines, strict=True):
+        shown = [point for point in points if point.row == row]
+        worst = max(abs(errors[point]) for point in shown)
+        panel.set_title(f"{row}: at most {100.0 * worst:.1f} %")
+        _draw_table_row(panel, shown, errors)
+        panel.set_xticks(range(len(shown)), [f"{place(point):g}" for point in shown])
+        panel.set_xlabel(axis)
+    panels[0].set_ylabel("GPU time (ms)")
+    handles = [
+        swatch(OBSERVED, "observed (InSS)"),
+        stroke("predicted by InSS", color=ORANGE, marker="_", linestyle="", markersize=9),
+        stroke("predicted here", color=DEEP_BLUE, marker="o", linestyle=""),
+    ]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+    return sheet
 
 
 def _draw_table_row(ax: Axes, points: Sequence[PublishedTime], errors: Mapping[PublishedTime, float]) -> None:
@@ -153,7 +151,8 @@ def draw_scatter(place: Path, title: str, errors: Errors) -> list[Path]:
     InputError
         If the files cannot be written.
     """
-    with page(FULL_WIDTH_IN, _SCATTER_HEIGHT_IN) as sheet:
+    with styled():
+        sheet = page(FULL_WIDTH_IN, _SCATTER_HEIGHT_IN)
         points, distribution = sheet.subplots(1, 2)
         scatter(points, errors)
         cumulate(distribution, {title: errors.relative}, {title: LineStyle(DEEP_BLUE, "", "-")})

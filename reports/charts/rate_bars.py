@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 from bench.ledger.row import Row
 from bench.max_rate import Climb, late_fraction, retraced, with_all_served
 from bench.simulation.result import VIOLATIONS_ALLOWED
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, page, save, stroke, swatch
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
 from reports.charts.palette import ALARM, ALARM_EDGE, QUIET, STAR, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, made_for
@@ -50,14 +49,13 @@ def relative_scales(rows: Mapping[str, Sequence[Row]], reference: str) -> dict[s
 def draw_relative_scales(
     figure: Figure,
     rows: Sequence[Row],
-    folder: Path,
     *,
     needs: Mapping[str, Need],
     reference: str,
     names: Mapping[str, str],
     paper: Mapping[str, float],
     words: Mapping[str, str] | None = None,
-) -> list[Path]:
+) -> Page:
     """Draw a group of bars per instance and one of their means; see ``Figure.draw``.
 
     Parameters
@@ -84,34 +82,34 @@ def draw_relative_scales(
         notes.append(f"Stopped by the time limit: {where}.")
     drawn = {row.instance for row in own}
     places = [name for name in instances_of(figure.needs) if name in names and name in drawn] + [MEAN]
-    with page(COLUMN_IN, _SCALE_HEIGHT_IN, notes) as sheet:
-        ax = sheet.subplots()
-        width = _GROUP_WIDTH / len(needs)
-        handles = []
-        for position, (label, need) in enumerate(needs.items()):
-            colour = scheduler_look(need.schedulers[0]).colour
-            offset = (position - (len(needs) - 1) / 2.0) * width
-            mine = parts.get(label, {})
-            at = [place for place, name in enumerate(places) if name in mine]
-            ax.bar([place + offset for place in at], [mine[places[place]] for place in at], width, color=colour)
-            handles.append(swatch(colour, label if words is None else words[label]))
-            if label in paper:
-                ax.plot(len(places) - 1 + offset, paper[label], **STAR)
-        ax.axvline(len(places) - 1.5, color="black", linewidth=0.5, linestyle=":")
-        labels = [{**names, MEAN: MEAN}[name] for name in places]
-        ax.set_xticks(
-            range(len(places)),
-            labels,
-            rotation=0 if sum(max(map(len, label.splitlines())) for label in labels) < _UNTURNED else 30,
-            fontsize=5.5,
-        )
-        ax.tick_params(axis="x", length=0)
-        ax.set(ylabel=f"Largest scale\n(that of {reference} = 1)", xlim=(-0.6, len(places) - 0.4))
-        ax.grid(axis="y")
-        if paper:
-            handles.append(stroke("the paper's mean", **STAR))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=4 if words is None else 2)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _SCALE_HEIGHT_IN, notes)
+    ax = sheet.subplots()
+    width = _GROUP_WIDTH / len(needs)
+    handles = []
+    for position, (label, need) in enumerate(needs.items()):
+        colour = scheduler_look(need.schedulers[0]).colour
+        offset = (position - (len(needs) - 1) / 2.0) * width
+        mine = parts.get(label, {})
+        at = [place for place, name in enumerate(places) if name in mine]
+        ax.bar([place + offset for place in at], [mine[places[place]] for place in at], width, color=colour)
+        handles.append(swatch(colour, label if words is None else words[label]))
+        if label in paper:
+            ax.plot(len(places) - 1 + offset, paper[label], **STAR)
+    ax.axvline(len(places) - 1.5, color="black", linewidth=0.5, linestyle=":")
+    labels = [{**names, MEAN: MEAN}[name] for name in places]
+    ax.set_xticks(
+        range(len(places)),
+        labels,
+        rotation=0 if sum(max(map(len, label.splitlines())) for label in labels) < _UNTURNED else 30,
+        fontsize=5.5,
+    )
+    ax.tick_params(axis="x", length=0)
+    ax.set(ylabel=f"Largest scale\n(that of {reference} = 1)", xlim=(-0.6, len(places) - 0.4))
+    ax.grid(axis="y")
+    if paper:
+        handles.append(stroke("the paper's mean", **STAR))
+    sheet.legend(handles=handles, loc="outside upper center", ncols=4 if words is None else 2)
+    return sheet
 
 
 def with_climbs(needs: Mapping[str, Need]) -> tuple[Need, ...]:
@@ -119,9 +117,7 @@ def with_climbs(needs: Mapping[str, Need]) -> tuple[Need, ...]:
     return (*needs.values(), *(replace(need, climb=True) for need in needs.values()))
 
 
-def draw_max_rates(
-    figure: Figure, rows: Sequence[Row], folder: Path, *, needs: Mapping[str, Need], names: Mapping[str, str]
-) -> list[Path]:
+def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, Need], names: Mapping[str, str]) -> Page:
     """Draw a group of bars per instance: the rates at which a climb ended, and a mark at the largest planned rate.
 
     A mark is filled if the simulation of that plan has at most one request in a hundred not in time. The needs of the
@@ -150,35 +146,35 @@ def draw_max_rates(
     fruitless += [row for one in climbs.values() if not one.throughput_rps for row in one.rows.values()]
     notes = missing_notes(figure.name, own, fruitless, tuple(needs.values()))
     notes += _unended(climbs)
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
-        ax = sheet.subplots()
-        width = _GROUP_WIDTH / len(needs)
-        handles = []
-        for position, (label, need) in enumerate(needs.items()):
-            colour = scheduler_look(need.schedulers[0]).colour
-            hatch = "////" if _blind(need) else None
-            handles.append(swatch(colour, label, hatch=hatch, edgecolor="white"))
-            offset = (position - (len(needs) - 1) / 2.0) * width
-            for place, name in enumerate(places):
-                if (label, name) in climbs:
-                    height = climbs[label, name].throughput_rps
-                    ax.bar(place + offset, height, width, facecolor=colour, hatch=hatch, edgecolor="white")
-                row = planned.get((label, name))
-                late = None if row is None else late_fraction(row)
-                if row is not None and row.value and late is not None:
-                    most_rps = row.value * sum(workload.rate_rps for workload in known[name].workloads)
-                    kept = late <= VIOLATIONS_ALLOWED
-                    ax.plot(place + offset, most_rps, "D", color="black", markerfacecolor="black" if kept else "white")
-        ax.set_xticks(range(len(places)), [names[name] for name in places])
-        ax.tick_params(axis="x", length=0)
-        ax.set(ylabel="Requests per second, all models", xlim=(-0.6, len(places) - 0.4))
-        ax.yaxis.set_major_formatter("{x:,.0f}")
-        ax.grid(axis="y")
-        mark = {"color": "black", "marker": "D", "linestyle": ""}
-        handles.append(stroke("largest planned, served in time", **mark))
-        handles.append(stroke("not in time", markerfacecolor="white", **mark))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
+    ax = sheet.subplots()
+    width = _GROUP_WIDTH / len(needs)
+    handles = []
+    for position, (label, need) in enumerate(needs.items()):
+        colour = scheduler_look(need.schedulers[0]).colour
+        hatch = "////" if _blind(need) else None
+        handles.append(swatch(colour, label, hatch=hatch, edgecolor="white"))
+        offset = (position - (len(needs) - 1) / 2.0) * width
+        for place, name in enumerate(places):
+            if (label, name) in climbs:
+                height = climbs[label, name].throughput_rps
+                ax.bar(place + offset, height, width, facecolor=colour, hatch=hatch, edgecolor="white")
+            row = planned.get((label, name))
+            late = None if row is None else late_fraction(row)
+            if row is not None and row.value and late is not None:
+                most_rps = row.value * sum(workload.rate_rps for workload in known[name].workloads)
+                kept = late <= VIOLATIONS_ALLOWED
+                ax.plot(place + offset, most_rps, "D", color="black", markerfacecolor="black" if kept else "white")
+    ax.set_xticks(range(len(places)), [names[name] for name in places])
+    ax.tick_params(axis="x", length=0)
+    ax.set(ylabel="Requests per second, all models", xlim=(-0.6, len(places) - 0.4))
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.grid(axis="y")
+    mark = {"color": "black", "marker": "D", "linestyle": ""}
+    handles.append(stroke("largest planned, served in time", **mark))
+    handles.append(stroke("not in time", markerfacecolor="white", **mark))
+    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return sheet
 
 
 def _blind(need: Need) -> bool:
@@ -192,8 +188,8 @@ def _unended(climbs: Mapping[tuple[str, str], Climb]) -> list[str]:
 
 
 def draw_late_at_largest_rates(
-    figure: Figure, rows: Sequence[Row], folder: Path, *, needs: Mapping[str, Need], names: Mapping[str, str]
-) -> list[Path]:
+    figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, Need], names: Mapping[str, str]
+) -> Page:
     """Draw the requests not in time at each instance's largest rate with a plan by any of ``needs``.
 
     Schedulers without a plan for that rate are marked N, not schedulable. See ``Figure.draw``.
@@ -214,28 +210,28 @@ def draw_late_at_largest_rates(
     fruitless = [row for row in found.values() if not row.value or late_fraction(row) is None]
     notes = missing_notes(figure.name, list(found.values()), fruitless, figure.needs)
     places = [name for name in names if largest.get(name)]
-    with page(COLUMN_IN, _LATE_HEIGHT_IN, notes) as sheet:
-        ax = sheet.subplots()
-        ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
-        width = _GROUP_WIDTH / len(needs)
-        handles = []
-        for position, (label, need) in enumerate(needs.items()):
-            colour = scheduler_look(need.schedulers[0]).colour
-            face = colour if position else pale(colour)
-            offset = (position - (len(needs) - 1) / 2.0) * width
-            for place, name in enumerate(places):
-                if (label, name) in found:
-                    _draw_bar(ax, place + offset, width, found[label, name], largest[name], face)
-            handles.append(swatch(face, label))
-        scales = [f"{names[name]}\n{largest[name]:.2f}x" for name in places]
-        ax.set_xticks(range(len(places)), scales)
-        ax.tick_params(axis="x", length=0)
-        ax.set(yscale="log", ylim=(_LEAST_PCT, _MOST_PCT), ylabel="Not in time (%)")
-        ax.set_xlim(-0.6, len(places) - 0.4)
-        ax.yaxis.set_major_formatter("{x:g}")
-        ax.grid(axis="y")
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _LATE_HEIGHT_IN, notes)
+    ax = sheet.subplots()
+    ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
+    width = _GROUP_WIDTH / len(needs)
+    handles = []
+    for position, (label, need) in enumerate(needs.items()):
+        colour = scheduler_look(need.schedulers[0]).colour
+        face = colour if position else pale(colour)
+        offset = (position - (len(needs) - 1) / 2.0) * width
+        for place, name in enumerate(places):
+            if (label, name) in found:
+                _draw_bar(ax, place + offset, width, found[label, name], largest[name], face)
+        handles.append(swatch(face, label))
+    scales = [f"{names[name]}\n{largest[name]:.2f}x" for name in places]
+    ax.set_xticks(range(len(places)), scales)
+    ax.tick_params(axis="x", length=0)
+    ax.set(yscale="log", ylim=(_LEAST_PCT, _MOST_PCT), ylabel="Not in time (%)")
+    ax.set_xlim(-0.6, len(places) - 0.4)
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.grid(axis="y")
+    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return sheet
 
 
 def _draw_bar(ax: Axes, place: float, width: float, row: Row, largest: float, face: str) -> None:

@@ -1,7 +1,6 @@
 """Number of scenarios that each scheduler serves: bars, with the paper's counts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from bench.ledger.row import Row
 from bench.scenarios import unpack
 from instances.suites import SCENARIO_SUITES
-from reports.charts.page import COLUMN_IN, page, save, stroke, swatch
+from reports.charts.page import COLUMN_IN, Page, page, stroke, swatch
 from reports.charts.palette import STAR, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, made_for
@@ -66,12 +65,11 @@ def _accepted(row: Row) -> NDArray[np.bool_]:
 def draw_counts(
     figure: Figure,
     rows: Sequence[Row],
-    folder: Path,
     *,
     needs: Mapping[str, Need],
     paper: Mapping[str, int] | None = None,
     notes_on: Callable[[Mapping[str, Row]], list[str]] = lambda _: [],
-) -> list[Path]:
+) -> Page:
     """Draw for each label the scenarios with a plan, and those that the judge confirms; see ``Figure.draw``.
 
     Parameters
@@ -90,29 +88,29 @@ def draw_counts(
     if count < whole:
         notes.append(f"Only {count:,} of the {whole:,} scenarios of the paper's figures.")
         paper = None
-    with page(COLUMN_IN, _BAR_IN * len(needs) + _MARGINS_IN, notes) as sheet:
-        ax = sheet.subplots()
-        for place, (label, need) in enumerate(needs.items()):
-            colour = scheduler_look(need.schedulers[0]).colour
-            if label in found:
-                counts = found[label].scenarios or {}
-                ax.barh(place, counts["accepted"], 0.7, facecolor=pale(colour), edgecolor=colour)
-                ax.barh(place, counts["served"], 0.7, facecolor=colour)
-                ax.text(count * 1.04, place, f"{counts['accepted']:,}\n{counts['served']:,}", va="center", fontsize=6)
-            if paper is not None and label in paper:
-                ax.plot(paper[label], place, **STAR, zorder=3)
-        ax.axvline(count, color="black", linewidth=0.6, linestyle=":")
-        ax.set_yticks(range(len(needs)), list(needs))
-        ax.set(ylim=(len(needs) - 0.5, -0.5), xlim=(0, count * 1.2), xlabel=f"Scenarios, of {count:,}")
-        ax.tick_params(axis="y", length=0)
-        ax.locator_params(axis="x", nbins=4, steps=[1, 2, 5, 10])
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.grid(axis="x")
-        handles = [swatch(pale("#000000"), "has a plan", edgecolor="black"), swatch("black", "confirmed by the judge")]
-        if paper:
-            handles.append(stroke("the paper", **STAR))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _BAR_IN * len(needs) + _MARGINS_IN, notes)
+    ax = sheet.subplots()
+    for place, (label, need) in enumerate(needs.items()):
+        colour = scheduler_look(need.schedulers[0]).colour
+        if label in found:
+            counts = found[label].scenarios or {}
+            ax.barh(place, counts["accepted"], 0.7, facecolor=pale(colour), edgecolor=colour)
+            ax.barh(place, counts["served"], 0.7, facecolor=colour)
+            ax.text(count * 1.04, place, f"{counts['accepted']:,}\n{counts['served']:,}", va="center", fontsize=6)
+        if paper is not None and label in paper:
+            ax.plot(paper[label], place, **STAR, zorder=3)
+    ax.axvline(count, color="black", linewidth=0.6, linestyle=":")
+    ax.set_yticks(range(len(needs)), list(needs))
+    ax.set(ylim=(len(needs) - 0.5, -0.5), xlim=(0, count * 1.2), xlabel=f"Scenarios, of {count:,}")
+    ax.tick_params(axis="y", length=0)
+    ax.locator_params(axis="x", nbins=4, steps=[1, 2, 5, 10])
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.grid(axis="x")
+    handles = [swatch(pale("#000000"), "has a plan", edgecolor="black"), swatch("black", "confirmed by the judge")]
+    if paper:
+        handles.append(stroke("the paper", **STAR))
+    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+    return sheet
 
 
 def _notes(found: Mapping[str, Row], needs: Mapping[str, Need]) -> list[str]:

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 
 from bench.ledger.row import Row
-from reports.charts.page import COLUMN_IN, Axes, page, save, swatch
+from reports.charts.page import COLUMN_IN, Axes, Page, page, swatch
 from reports.charts.palette import ALARM, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
@@ -28,12 +27,11 @@ class BarPart:
 def draw_bars(
     figure: Figure,
     rows: Sequence[Row],
-    folder: Path,
     *,
     needs: Mapping[str, tuple[Need, ...]],
     parts: Sequence[BarPart],
     label_axes: Callable[[Axes], None],
-) -> list[Path]:
+) -> Page:
     """Draw a bar for each label; labels of plans with violations are red. See ``Figure.draw``.
 
     Parameters
@@ -67,35 +65,35 @@ def draw_bars(
         for label, kept in shown.items()
         if len(kept) > 1
     ]
-    with page(COLUMN_IN, _HEIGHT_IN, notes) as sheet:
-        ax = sheet.subplots()
-        for place, kept in enumerate(shown.values()):
-            colour = scheduler_look(kept[0].scheduler).colour
-            bottom = 0.0
-            for part in parts:
-                heights = [part.value(row) or 0.0 for row in kept]
-                height = fmean(heights)
-                face = pale(colour) if part.faint else colour
-                ax.bar(place, height, 0.7, bottom=bottom, facecolor=face, edgecolor=colour)
-                bottom += height
-                if half := float(half_width(heights)):
-                    ax.errorbar(place, bottom, half, color="black", linewidth=0.7, capsize=1.5)
-            top = bottom + float(half_width([sum(part.value(row) or 0.0 for part in parts) for row in kept]))
-            ax.annotate(_short(bottom), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=5.5)
-        ax.set_xticks(range(len(shown)), [label.replace("-", "-\n") for label in shown])
-        ax.set_xlim(-0.6, len(shown) - 0.4)
-        for tick, label in zip(ax.get_xticklabels(), shown, strict=True):
-            tick.set_color(ALARM if label in broken else "black")
-        ax.tick_params(axis="x", length=0)
-        ax.grid(axis="y")
-        ax.margins(y=0.1)  # room for the numbers
-        ax.set_ylim(bottom=0.0)
-        label_axes(ax)
-        if len(parts) > 1:
-            faces = [pale("#000000") if part.faint else "black" for part in parts]
-            handles = [swatch(face, part.label, edgecolor="black") for face, part in zip(faces, parts, strict=True)]
-            sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _HEIGHT_IN, notes)
+    ax = sheet.subplots()
+    for place, kept in enumerate(shown.values()):
+        colour = scheduler_look(kept[0].scheduler).colour
+        bottom = 0.0
+        for part in parts:
+            heights = [part.value(row) or 0.0 for row in kept]
+            height = fmean(heights)
+            face = pale(colour) if part.faint else colour
+            ax.bar(place, height, 0.7, bottom=bottom, facecolor=face, edgecolor=colour)
+            bottom += height
+            if half := float(half_width(heights)):
+                ax.errorbar(place, bottom, half, color="black", linewidth=0.7, capsize=1.5)
+        top = bottom + float(half_width([sum(part.value(row) or 0.0 for part in parts) for row in kept]))
+        ax.annotate(_short(bottom), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=5.5)
+    ax.set_xticks(range(len(shown)), [label.replace("-", "-\n") for label in shown])
+    ax.set_xlim(-0.6, len(shown) - 0.4)
+    for tick, label in zip(ax.get_xticklabels(), shown, strict=True):
+        tick.set_color(ALARM if label in broken else "black")
+    ax.tick_params(axis="x", length=0)
+    ax.grid(axis="y")
+    ax.margins(y=0.1)  # room for the numbers
+    ax.set_ylim(bottom=0.0)
+    label_axes(ax)
+    if len(parts) > 1:
+        faces = [pale("#000000") if part.faint else "black" for part in parts]
+        handles = [swatch(face, part.label, edgecolor="black") for face, part in zip(faces, parts, strict=True)]
+        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return sheet
 
 
 def _short(value: float) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from instances.performance.validation import latencies_ms, validate
 from instances.suites import SCENARIO_SUITES
 from instances.suites.gpulet import ARXIV_SLO_MS, ATC_SLO_MS
 from instances.view import View
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, page, save
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Page, page
 from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, PERFORMANCE_LOOKS, QUIET, STAR, LineStyle, shades
 from reports.charts.panels import Curve, Panel, draw_panels
 from reports.charts.predictions import cumulate
@@ -76,7 +75,7 @@ def _latency_panels(slo_ms: Mapping[str, float]) -> Sequence[Panel]:
     return found
 
 
-def _draw_overheads(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_overheads(figure: Figure, rows: Sequence[Row]) -> Page:
     model = "gpulet's model, RTX 2080 Ti"
     lines, looks = {model: predicted_overheads()}, {model: PERFORMANCE_LOOKS["gpulet"]}
     for gpu, dashes in (("v100", "-"), ("a100", "--")):
@@ -87,13 +86,13 @@ def _draw_overheads(figure: Figure, rows: Sequence[Row], folder: Path) -> list[P
     most = max(float(values.max()) for values in lines.values())
     notes = [restated_note(*restated)] if restated else []
     notes.append(f"The axis ends at {_MOST_OVERHEAD_PCT:g} %; the largest slowdown is {100.0 * most:.0f} %.")
-    with page(COLUMN_IN, _OVERHEAD_HEIGHT_IN, notes) as sheet:
-        ax = sheet.subplots()
-        cumulate(ax, lines, looks)
-        ax.plot(*OVERHEAD_IN_PAPER, **STAR, label="the paper, RTX 2080 Ti")
-        ax.set(xlabel="Slower than alone (%)", xlim=(0.0, _MOST_OVERHEAD_PCT), ylim=(0.0, 1.03))
-        ax.legend(loc="lower right")
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _OVERHEAD_HEIGHT_IN, notes)
+    ax = sheet.subplots()
+    cumulate(ax, lines, looks)
+    ax.plot(*OVERHEAD_IN_PAPER, **STAR, label="the paper, RTX 2080 Ti")
+    ax.set(xlabel="Slower than alone (%)", xlim=(0.0, _MOST_OVERHEAD_PCT), ylim=(0.0, 1.03))
+    ax.legend(loc="lower right")
+    return sheet
 
 
 def predicted_overheads() -> Floats:
@@ -116,24 +115,24 @@ def measured_overheads(gpu: str, samples: Sequence[PairSample]) -> Floats:
     return np.maximum(0.0, np.array([sample.latency_ms for sample in samples]) / alone - 1.0)
 
 
-def _draw_errors(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_errors(figure: Figure, rows: Sequence[Row]) -> Page:
     measured = {gpu: samples for gpu in MEASURED_GPUS if (samples := measured_pairs(gpu))}
     if not measured:
         raise nothing_measured(figure.name, MEASURED_GPUS)
     notes = missing_note(*MEASURED_GPUS)
-    with page(FULL_WIDTH_IN, _ERRORS_HEIGHT_IN, notes) as sheet:
-        panels = sheet.subplots(1, len(measured), sharey=True, squeeze=False).ravel()
-        for ax, (gpu, samples) in zip(panels, measured.items(), strict=True):
-            lines, looks = {}, {}
-            for model in interference_model_names():
-                errors = validate(gpu_type(gpu), model, samples)
-                label = f"{model}: P95 {100.0 * errors.summary['p95']:.1f} %"
-                lines[label], looks[label] = np.abs(errors.relative), PERFORMANCE_LOOKS[model]
-            cumulate(ax, lines, looks)
-            ax.plot(*zip(*ERRORS_IN_PAPER_PCT, strict=True), "k*", label="the paper's model on its GPU")
-            ax.set(title=f"{gpu.upper()}, {len(samples)} samples", xlim=(0.0, 60.0 if gpu == "a100" else 20.0))
-            ax.legend(loc="lower right")
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _ERRORS_HEIGHT_IN, notes)
+    panels = sheet.subplots(1, len(measured), sharey=True, squeeze=False).ravel()
+    for ax, (gpu, samples) in zip(panels, measured.items(), strict=True):
+        lines, looks = {}, {}
+        for model in interference_model_names():
+            errors = validate(gpu_type(gpu), model, samples)
+            label = f"{model}: P95 {100.0 * errors.summary['p95']:.1f} %"
+            lines[label], looks[label] = np.abs(errors.relative), PERFORMANCE_LOOKS[model]
+        cumulate(ax, lines, looks)
+        ax.plot(*zip(*ERRORS_IN_PAPER_PCT, strict=True), "k*", label="the paper's model on its GPU")
+        ax.set(title=f"{gpu.upper()}, {len(samples)} samples", xlim=(0.0, 60.0 if gpu == "a100" else 20.0))
+        ax.legend(loc="lower right")
+    return sheet
 
 
 def _fifth_of_the_gpu(batch: int, runs: Runs) -> Values:

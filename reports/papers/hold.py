@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals
 from instances.instance import Instance
-from reports.charts.page import FULL_WIDTH_IN, Artist, Axes, page, save, stroke
+from reports.charts.page import FULL_WIDTH_IN, Artist, Axes, Page, page, stroke
 from reports.charts.palette import GREEN, QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
@@ -56,7 +55,7 @@ _STAR: dict[str, Any] = {"color": "black", "marker": "*", "markersize": 10.0, "m
 _BOUND: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 0.8}
 
 
-def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     rows = own_rows(figure.name, rows, figure.needs)
     present = {row.instance for row in rows if _drawn(row)}
     names = [name for name in instances_of(figure.needs) if name in present and not name.endswith("-hold")]
@@ -66,20 +65,20 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     planned = {row.scheduler for row in own if _drawn(row)}
     notes = missing_notes(figure.name, own, [row for row in own if row.scheduler not in planned], figure.needs)
     instance = instances_of(figure.needs)[names[0]]
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, [*_words(instance, own), *notes]) as sheet:
-        panels = sheet.subplots(1, len(BY_PAPER), sharex=True, sharey=True)
-        for ax, (paper, schedulers) in zip(panels, BY_PAPER.items(), strict=True):
-            for scheduler in schedulers:
-                _draw_curve(ax, scheduler, curve(own, scheduler), instance)
-            _draw_exact(ax, own, instance)
-            ax.set_title(paper)
-            ax.set_xlabel("Workloads that keep their attainment (%)")
-            ax.grid()
-            ax.legend(loc="lower right")  # every plan takes more GPUs
-        panels[0].set_ylabel(f"GPUs for the {len(instance.workloads)} workloads of {instance.name}")
-        panels[0].set(xlim=(-4.0, 104.0), ylim=(0.0, None))
-        sheet.legend(handles=_legend(), loc="outside upper center", ncols=5)
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [*_words(instance, own), *notes])
+    panels = sheet.subplots(1, len(BY_PAPER), sharex=True, sharey=True)
+    for ax, (paper, schedulers) in zip(panels, BY_PAPER.items(), strict=True):
+        for scheduler in schedulers:
+            _draw_curve(ax, scheduler, curve(own, scheduler), instance)
+        _draw_exact(ax, own, instance)
+        ax.set_title(paper)
+        ax.set_xlabel("Workloads that keep their attainment (%)")
+        ax.grid()
+        ax.legend(loc="lower right")  # every plan takes more GPUs
+    panels[0].set_ylabel(f"GPUs for the {len(instance.workloads)} workloads of {instance.name}")
+    panels[0].set(xlim=(-4.0, 104.0), ylim=(0.0, None))
+    sheet.legend(handles=_legend(), loc="outside upper center", ncols=5)
+    return sheet
 
 
 def _legend() -> list[Artist]:

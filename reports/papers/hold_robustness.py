@@ -13,7 +13,7 @@ from bench.simulation.trace import Trace, read_trace
 from instances import Plan
 from instances.files import plan_from_json
 from instances.misspecification import slowed
-from reports.charts.page import FULL_WIDTH_IN, page, save, swatch
+from reports.charts.page import FULL_WIDTH_IN, Page, page, swatch
 from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, SKY_BLUE
 from reports.figure import Figure
 from reports.measured import twitter_trace_file
@@ -74,7 +74,7 @@ def _minutes(trace: Trace) -> list[Arrivals]:
     return [Arrivals(Process.TRACE, trace=trace.part(first, seconds)) for first in firsts]
 
 
-def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     by_label = rows_by_label(rows, PLANS)
     full = any((label, need.instances) in by_label for label, need in PLANS.items())
     named = {label: need.instances if full else need.quick or "" for label, need in PLANS.items()}
@@ -98,22 +98,22 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
     )
     shown = [condition for condition in CONDITIONS if condition not in absent]
     width = 0.8 / len(PLANS)
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
-        late, missed = sheet.subplots(2, 1, sharex=True)
-        for n, (label, colour) in enumerate(zip(PLANS, _COLOURS, strict=True)):
-            for place, condition in enumerate(shown):
-                if (result := found.get((label, condition))) is not None:
-                    at = place + (n - (len(PLANS) - 1) / 2) * width
-                    late.bar(at, 100.0 * len(result.late) / len(result.workloads), width, color=colour)
-                    missed.bar(at, 100.0 * (1.0 - result.attainment), width, color=colour)
-        late.set(ylabel="Workloads late (%)", ylim=(0.0, 100.0))
-        missed.set(ylabel="Requests not in time (%)")
-        missed.set_xticks(range(len(shown)), shown)
-        for ax in (late, missed):
-            ax.grid(axis="y")
-        handles = [swatch(colour, label) for label, colour in zip(PLANS, _COLOURS, strict=True) if label in planned]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(PLANS))
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
+    late, missed = sheet.subplots(2, 1, sharex=True)
+    for n, (label, colour) in enumerate(zip(PLANS, _COLOURS, strict=True)):
+        for place, condition in enumerate(shown):
+            if (result := found.get((label, condition))) is not None:
+                at = place + (n - (len(PLANS) - 1) / 2) * width
+                late.bar(at, 100.0 * len(result.late) / len(result.workloads), width, color=colour)
+                missed.bar(at, 100.0 * (1.0 - result.attainment), width, color=colour)
+    late.set(ylabel="Workloads late (%)", ylim=(0.0, 100.0))
+    missed.set(ylabel="Requests not in time (%)")
+    missed.set_xticks(range(len(shown)), shown)
+    for ax in (late, missed):
+        ax.grid(axis="y")
+    handles = [swatch(colour, label) for label, colour in zip(PLANS, _COLOURS, strict=True) if label in planned]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=len(PLANS))
+    return sheet
 
 
 HOLD_ROBUSTNESS = Figure(

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration
 from instances.performance import performance_model
-from reports.charts.page import COLUMN_IN, page, save
+from reports.charts.page import COLUMN_IN, Page, page
 from reports.charts.palette import SERIES, shades
 from reports.charts.panels import Curve, Panel, draw_panels
 from reports.charts.predictions import draw_both, draw_colocated
@@ -126,13 +125,13 @@ def four_together() -> list[tuple[Configuration, ...]]:
     return [(own, *(other for other in places if other != own)) for own in places]
 
 
-def _draw_four(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    with page(COLUMN_IN, _FOUR_HEIGHT_IN, _FOUR_NOTES) as sheet:
-        ax = sheet.subplots()
-        draw_colocated(ax, four_together(), FOUR, ())
-        ax.set(title=f"Batch {FOUR_BATCH} at {FOUR_SHARE_PCT:g} % each", ylabel="Latency (ms)")
-        ax.legend()
-        return save(sheet, figure.name, folder)
+def _draw_four(figure: Figure, rows: Sequence[Row]) -> Page:
+    sheet = page(COLUMN_IN, _FOUR_HEIGHT_IN, _FOUR_NOTES)
+    ax = sheet.subplots()
+    draw_colocated(ax, four_together(), FOUR, ())
+    ax.set(title=f"Batch {FOUR_BATCH} at {FOUR_SHARE_PCT:g} % each", ylabel="Latency (ms)")
+    ax.legend()
+    return sheet
 
 
 FIG8 = Figure(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from pathlib import Path
 
 from bench.ledger.row import Row
 from bench.online.control import Pace
@@ -13,7 +12,7 @@ from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances.misspecification import misspecified
 from instances.suites import suite
 from reports.charts.online import serve
-from reports.charts.page import COLUMN_IN, Axes, page, save, stroke
+from reports.charts.page import COLUMN_IN, Axes, Page, page, stroke
 from reports.charts.palette import DEEP_BLUE, QUIET, VERMILLION, scheduler_look
 from reports.claim import Claim, Values
 from reports.figure import Figure
@@ -62,28 +61,27 @@ def tuned_and_planned() -> Mapping[str, OnlineRun]:
 def _draw_two_panels(
     figure: Figure,
     rows: Sequence[Row],
-    folder: Path,
     *,
     series: Callable[[OnlineRun], tuple[Sequence[float], Sequence[float]]],
     label: Callable[[Axes, Axes], None],
-) -> list[Path]:
+) -> Page:
     """Draw online runs as steps, one per period; ``series`` returns the values of the upper and the lower panel."""
-    with page(COLUMN_IN, _HEIGHT_IN) as sheet:
-        panels = sheet.subplots(2, 1, sharex=True)
-        handles = []
-        for scheduler, run in tuned_and_planned().items():
-            look = scheduler_look(scheduler)
-            for ax, values in zip(panels, series(run), strict=True):
-                edges_s = [_PERIOD_S * period for period in range(len(values) + 1)]
-                ax.stairs(values, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
-            handles.append(stroke(scheduler, color=look.colour, linestyle=look.line))
-        upper, lower = panels
-        label(upper, lower)
-        for ax in panels:
-            ax.grid()
-        lower.set(xlabel="Time (s)", xlim=(0.0, _SECONDS))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _HEIGHT_IN)
+    panels = sheet.subplots(2, 1, sharex=True)
+    handles = []
+    for scheduler, run in tuned_and_planned().items():
+        look = scheduler_look(scheduler)
+        for ax, values in zip(panels, series(run), strict=True):
+            edges_s = [_PERIOD_S * period for period in range(len(values) + 1)]
+            ax.stairs(values, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
+        handles.append(stroke(scheduler, color=look.colour, linestyle=look.line))
+    upper, lower = panels
+    label(upper, lower)
+    for ax in panels:
+        ax.grid()
+    lower.set(xlabel="Time (s)", xlim=(0.0, _SECONDS))
+    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return sheet
 
 
 RATE_RPS, SLO_MS = 150.0, 25.0
@@ -126,24 +124,24 @@ def _label_share_and_batch(share: Axes, batch: Axes) -> None:
     batch.locator_params(axis="y", integer=True)
 
 
-def _draw_shadows(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_shadows(figure: Figure, rows: Sequence[Row]) -> Page:
     runs = {policy: shadowed(policy) for policy in ("static", "shadow")}
-    with page(COLUMN_IN, _SHADOW_HEIGHT_IN) as sheet:
-        ax = sheet.subplots()
-        handles = []
-        broken = violating(runs["static"])
-        for policy, colour in (("static", VERMILLION), ("shadow", DEEP_BLUE)):
-            for workload, line in zip(broken, _LINES, strict=False):
-                late = late_pct(runs[policy], workload)
-                edges_s = [_SHADOW_PERIOD_S * period for period in range(len(late) + 1)]
-                ax.stairs(late, edges_s, baseline=None, color=colour, linestyle=line, linewidth=1.1)
-                handles.append(stroke(f"{workload}, {policy}", color=colour, linestyle=line))
-        ax.axhline(100.0 * VIOLATIONS_ALLOWED, color="black", linewidth=0.6, linestyle=":")
-        ax.set(ylabel="Not in time (%)", xlabel="Time (s)", xlim=(0.0, _SHADOW_S))
-        ax.set_ylim(bottom=0.0)
-        ax.grid()
-        sheet.legend(handles=handles, loc="outside upper center", ncols=2)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _SHADOW_HEIGHT_IN)
+    ax = sheet.subplots()
+    handles = []
+    broken = violating(runs["static"])
+    for policy, colour in (("static", VERMILLION), ("shadow", DEEP_BLUE)):
+        for workload, line in zip(broken, _LINES, strict=False):
+            late = late_pct(runs[policy], workload)
+            edges_s = [_SHADOW_PERIOD_S * period for period in range(len(late) + 1)]
+            ax.stairs(late, edges_s, baseline=None, color=colour, linestyle=line, linewidth=1.1)
+            handles.append(stroke(f"{workload}, {policy}", color=colour, linestyle=line))
+    ax.axhline(100.0 * VIOLATIONS_ALLOWED, color="black", linewidth=0.6, linestyle=":")
+    ax.set(ylabel="Not in time (%)", xlabel="Time (s)", xlim=(0.0, _SHADOW_S))
+    ax.set_ylim(bottom=0.0)
+    ax.grid()
+    sheet.legend(handles=handles, loc="outside upper center", ncols=2)
+    return sheet
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from bench.evaluation import Trial
@@ -10,7 +9,7 @@ from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances.catalogue import gpu_type
-from reports.charts.page import FULL_WIDTH_IN, Axes, page, save
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page
 from reports.charts.palette import ALARM, ALARM_EDGE
 from reports.charts.plan_bars import FREE_EDGE, draw_gpu_of, draw_plans, draw_shares
 from reports.claim import NOTHING_PUBLISHED, Claim, Values
@@ -51,23 +50,21 @@ _ORIGINALS = (
 )
 
 
-def _draw_violations(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_violations(figure: Figure, rows: Sequence[Row]) -> Page:
     own = [row for row in own_rows(figure.name, rows, figure.needs) if row.scheduler in SCHEDULERS]
     simulated = [row for row in own if row.simulation is not None]
     notes = missing_notes(figure.name, own, [row for row in own if row not in simulated], figure.needs)
     allowed = f"{100.0 * VIOLATIONS_ALLOWED:g} %"
     notes.append(f"Requests not in time in percent; red edges: above {allowed}, in violation.")
     notes.append("The paper's numbers of late workloads are measured.")
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
-        axes = sheet.subplots(len(figure.needs), 1)
-        for need, ax in zip(figure.needs, axes, strict=True):
-            arrivals = "" if need.trial.arrivals is None else need.trial.arrivals.label
-            constant = need.trial.arrivals is not None and need.trial.arrivals.process is Process.CONSTANT
-            _draw_cells(
-                ax, {row.scheduler: row for row in made_for(simulated, need)}, LATE_IN_PAPER if constant else {}
-            )
-            ax.set_title(f"{arrivals.capitalize()} arrivals")
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
+    axes = sheet.subplots(len(figure.needs), 1)
+    for need, ax in zip(figure.needs, axes, strict=True):
+        arrivals = "" if need.trial.arrivals is None else need.trial.arrivals.label
+        constant = need.trial.arrivals is not None and need.trial.arrivals.process is Process.CONSTANT
+        _draw_cells(ax, {row.scheduler: row for row in made_for(simulated, need)}, LATE_IN_PAPER if constant else {})
+        ax.set_title(f"{arrivals.capitalize()} arrivals")
+    return sheet
 
 
 def not_in_time_pct(row: Row) -> dict[str, float]:

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 from bench.ledger.row import Row
-from reports.charts.page import COLUMN_IN, Artist, Axes, mark_powers, page, save, stroke
+from reports.charts.page import COLUMN_IN, Artist, Axes, Page, mark_powers, page, stroke
 from reports.charts.palette import QUIET, STAR, scheduler_look
 from reports.claim import Claim, Values, below
 from reports.figure import Figure
@@ -120,19 +119,19 @@ def _legend(timed: Sequence[Row]) -> list[Artist]:
     return handles
 
 
-def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     own = own_rows(figure.name, rows, figure.needs)
     timed = [row for row in own if row.decision_s is not None and row.termination in ("finished", "wall_limit")]
     notes = missing_notes(figure.name, own, [row for row in own if row not in timed], figure.needs)
-    with page(COLUMN_IN, _HEIGHT_IN, notes) as sheet:
-        time, memory = sheet.subplots(2, 1, sharex=True, height_ratios=(1.6, 1.0))
-        _label(time, memory)
-        _draw_lines(time, timed, decision_ms)
-        _draw_lines(memory, timed, lambda row: row.peak_memory_mb)
-        _draw_paper(time, memory)
-        _round_limits(time, memory)
-        sheet.legend(handles=_legend(timed), loc="outside upper center", ncols=3)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _HEIGHT_IN, notes)
+    time, memory = sheet.subplots(2, 1, sharex=True, height_ratios=(1.6, 1.0))
+    _label(time, memory)
+    _draw_lines(time, timed, decision_ms)
+    _draw_lines(memory, timed, lambda row: row.peak_memory_mb)
+    _draw_paper(time, memory)
+    _round_limits(time, memory)
+    sheet.legend(handles=_legend(timed), loc="outside upper center", ncols=3)
+    return sheet
 
 
 def _decision_ms(need: Need, runs: Runs) -> Values:

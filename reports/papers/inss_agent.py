@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
-from pathlib import Path
 from statistics import fmean, median
 
 import numpy as np
@@ -22,7 +21,7 @@ from instances import Instance
 from instances.arrays import Floats
 from instances.suites import suite
 from reports.charts.online import PERIOD_S, REORGANISATION_S, serve
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, page, save, stroke, swatch
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
 from reports.charts.palette import QUIET, pale, scheduler_look
 from reports.claim import Claim, Values
 from reports.figure import Figure
@@ -73,17 +72,17 @@ def curves(family: str, scalar: str) -> Floats:
     return np.array(found)
 
 
-def _draw_curves(figure: Figure, rows: Sequence[Row], folder: Path, *, scalars: Mapping[str, str]) -> list[Path]:
+def _draw_curves(figure: Figure, rows: Sequence[Row], *, scalars: Mapping[str, str]) -> Page:
     """Draw scalars, by name with the label of their axis, below each other; a column for each of ``FAMILIES``."""
-    with page(FULL_WIDTH_IN, 0.6 + _CURVE_IN * len(scalars), [_CURVES_NOTE]) as sheet:
-        grid = sheet.subplots(len(scalars), len(FAMILIES), sharex="col", squeeze=False)
-        for column, (family, trained_for) in zip(grid.T, FAMILIES.items(), strict=True):
-            column[0].set_title(trained_for)
-            column[-1].set_xlabel("Episode")
-            for ax, (scalar, label) in zip(column, scalars.items(), strict=True):
-                _draw_trainings(ax, curves(family, scalar))
-                ax.set(ylabel=label)
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, 0.6 + _CURVE_IN * len(scalars), [_CURVES_NOTE])
+    grid = sheet.subplots(len(scalars), len(FAMILIES), sharex="col", squeeze=False)
+    for column, (family, trained_for) in zip(grid.T, FAMILIES.items(), strict=True):
+        column[0].set_title(trained_for)
+        column[-1].set_xlabel("Episode")
+        for ax, (scalar, label) in zip(column, scalars.items(), strict=True):
+            _draw_trainings(ax, curves(family, scalar))
+            ax.set(ylabel=label)
+    return sheet
 
 
 def _draw_trainings(ax: Axes, found: Floats) -> None:
@@ -121,34 +120,34 @@ def served_by(label: str, training: int = 0) -> OnlineRun:
     return serve(instance, planner, "reschedule", load(instance), Pace(SECONDS, PERIOD_S, REORGANISATION_S))
 
 
-def _draw_load(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_load(figure: Figure, rows: Sequence[Row]) -> Page:
     runs = {label: [served_by(label, at) for at in range(len(needs))] for label, needs in SCHEDULERS.items()}
     late = ", ".join(
         f"{label} {100.0 * fmean(one.seen.violation_rate for one in found):.2g} %" for label, found in runs.items()
     )
     notes = [f"Of the requests not in time: {late}.", "ts: mean of its trainings and its 95 % confidence interval."]
-    with page(COLUMN_IN, _LOAD_HEIGHT_IN, notes) as sheet:
-        ax = sheet.subplots()
-        periods = runs["ts"][0].periods
-        edges_s = [*(period.begin_s for period in periods), SECONDS]
-        came_rps = [float(period.seen.rate_rps.sum()) for period in periods]
-        ax.stairs(came_rps, edges_s, fill=True, color=pale(QUIET))
-        handles = [swatch(pale(QUIET), "arriving requests")]
-        for label, found in runs.items():
-            look = scheduler_look(SCHEDULERS[label][0].schedulers[0])
-            each_rps = np.array([served_rps(one) for one in found])
-            mean, half = each_rps.mean(axis=0), half_width(each_rps)
-            if len(found) > 1:
-                low, high = (np.append(edge, edge[-1]) for edge in (mean - half, mean + half))
-                ax.fill_between(edges_s, low, high, step="post", color=look.colour, alpha=0.3, linewidth=0.0)
-            ax.stairs(mean, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
-            handles.append(stroke(label, color=look.colour, linestyle=look.line))
-        ax.set(ylabel="Served (req/s)", xlabel="Time (s)", xlim=(0.0, SECONDS))
-        ax.set_ylim(bottom=0.0)
-        ax.yaxis.set_major_formatter("{x:,.0f}")
-        ax.grid()
-        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _LOAD_HEIGHT_IN, notes)
+    ax = sheet.subplots()
+    periods = runs["ts"][0].periods
+    edges_s = [*(period.begin_s for period in periods), SECONDS]
+    came_rps = [float(period.seen.rate_rps.sum()) for period in periods]
+    ax.stairs(came_rps, edges_s, fill=True, color=pale(QUIET))
+    handles = [swatch(pale(QUIET), "arriving requests")]
+    for label, found in runs.items():
+        look = scheduler_look(SCHEDULERS[label][0].schedulers[0])
+        each_rps = np.array([served_rps(one) for one in found])
+        mean, half = each_rps.mean(axis=0), half_width(each_rps)
+        if len(found) > 1:
+            low, high = (np.append(edge, edge[-1]) for edge in (mean - half, mean + half))
+            ax.fill_between(edges_s, low, high, step="post", color=look.colour, alpha=0.3, linewidth=0.0)
+        ax.stairs(mean, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
+        handles.append(stroke(label, color=look.colour, linestyle=look.line))
+    ax.set(ylabel="Served (req/s)", xlabel="Time (s)", xlim=(0.0, SECONDS))
+    ax.set_ylim(bottom=0.0)
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.grid()
+    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+    return sheet
 
 
 def served_rps(found: OnlineRun) -> list[float]:
@@ -156,30 +155,30 @@ def served_rps(found: OnlineRun) -> list[float]:
     return [float(period.seen.throughput_rps.sum()) for period in found.periods]
 
 
-def _draw_times(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_times(figure: Figure, rows: Sequence[Row]) -> Page:
     own = {label: own_runs(rows, label) for label in TIMED}
     everyone = [row for found in own.values() for row in found]
     if not everyone:
         raise nothing_to_draw(figure.name, figure.needs)
     notes = missing_notes(figure.name, everyone, [row for row in everyone if not _counts(row)], figure.needs)
-    with page(COLUMN_IN, _TIME_HEIGHT_IN, notes) as sheet:
-        ax = sheet.subplots()
-        ax.axhline(INSS_BELOW_MS, color=QUIET, linewidth=0.6, linestyle=":")
-        ax.text(64.0, INSS_BELOW_MS * 1.1, "InSS at 64 GPUs, at most", fontsize=6, color=QUIET, ha="right")
-        lines = {label: points(found) for label, found in own.items()}
-        for label, line in lines.items():
-            look = scheduler_look(TIMED[label][0].schedulers[0])
-            ax.plot(*zip(*line, strict=True), **look.marked, label=label)
-        ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="Decision time (ms)", xlim=(3.5, 73.0))
-        ax.set_xticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
-        least_ms = min((time_ms for line in lines.values() for _, time_ms in line), default=1.0)
-        ax.set_ylim(bottom=10.0 ** math.floor(math.log10(least_ms)))
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_minor_formatter("")
-        ax.yaxis.set_major_formatter("{x:,g}")
-        ax.grid()
-        sheet.legend(loc="outside upper center", ncols=4)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _TIME_HEIGHT_IN, notes)
+    ax = sheet.subplots()
+    ax.axhline(INSS_BELOW_MS, color=QUIET, linewidth=0.6, linestyle=":")
+    ax.text(64.0, INSS_BELOW_MS * 1.1, "InSS at 64 GPUs, at most", fontsize=6, color=QUIET, ha="right")
+    lines = {label: points(found) for label, found in own.items()}
+    for label, line in lines.items():
+        look = scheduler_look(TIMED[label][0].schedulers[0])
+        ax.plot(*zip(*line, strict=True), **look.marked, label=label)
+    ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="Decision time (ms)", xlim=(3.5, 73.0))
+    ax.set_xticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
+    least_ms = min((time_ms for line in lines.values() for _, time_ms in line), default=1.0)
+    ax.set_ylim(bottom=10.0 ** math.floor(math.log10(least_ms)))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_formatter("")
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.grid()
+    sheet.legend(loc="outside upper center", ncols=4)
+    return sheet
 
 
 def own_runs(rows: Sequence[Row], label: str) -> list[Row]:

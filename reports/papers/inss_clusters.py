@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from statistics import fmean
 
 from bench.ledger.row import Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
-from reports.charts.page import Axes
+from reports.charts.page import Axes, Page
 from reports.charts.palette import QUIET
 from reports.charts.scheduler_bars import BarPart, draw_bars
 from reports.claim import Claim, Values
@@ -80,7 +79,7 @@ def _latency_ms(model: str) -> Quantity:
 
 def _bars(
     needs: Compared, parts: Sequence[BarPart], label_axes: Callable[[Axes], None]
-) -> Callable[[Figure, Sequence[Row], Path], list[Path]]:
+) -> Callable[[Figure, Sequence[Row]], Page]:
     return partial(draw_bars, needs=needs, parts=parts, label_axes=label_axes)
 
 

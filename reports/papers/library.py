@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from bench.ledger.row import Row
 from instances.library import LIBRARY, LibraryLine
-from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke
 from reports.charts.palette import DEEP_BLUE, QUIET, SERIES
 from reports.figure import Figure
 
@@ -17,18 +16,18 @@ _LEAST_PCT, _NO_BOUND_PCT = 0.1, 100.0
 _OBJECTIVES = ("cost", "capacity", "goodput", "scale")
 
 
-def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     lines = LIBRARY.summaries()
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, [sentence(lines)]) as sheet:
-        gaps, bests = sheet.subplots(1, 2, width_ratios=(3, 2))
-        _draw_gaps(gaps, [line for line in lines if line.value is not None])
-        _draw_holders(bests, holders(lines))
-        handles = [
-            stroke(objective, color=look.colour, marker=look.marker, linestyle="")
-            for objective, look in zip(_OBJECTIVES, SERIES, strict=False)
-        ]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=4)
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [sentence(lines)])
+    gaps, bests = sheet.subplots(1, 2, width_ratios=(3, 2))
+    _draw_gaps(gaps, [line for line in lines if line.value is not None])
+    _draw_holders(bests, holders(lines))
+    handles = [
+        stroke(objective, color=look.colour, marker=look.marker, linestyle="")
+        for objective, look in zip(_OBJECTIVES, SERIES, strict=False)
+    ]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=4)
+    return sheet
 
 
 def sentence(lines: Sequence[LibraryLine]) -> str:

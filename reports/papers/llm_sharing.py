@@ -1,11 +1,10 @@
 """GPUs that sharing saves for language-model services: whole GPUs, eighths, and MPS shares by each scheduler."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from bench.ledger.row import Row
 from instances.costs import whole_gpus
-from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke
 from reports.charts.palette import QUIET, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
@@ -67,7 +66,7 @@ def fewest(found: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> in
     return total
 
 
-def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     found = rows_by_label(rows, METHODS)
     if not found:
         raise nothing_to_draw(figure.name, figure.needs)
@@ -79,17 +78,15 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
         for name, instances in PANELS.items()
         if any(gpus(found, label, instances) is not None for label in METHODS)
     }
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, [_UNMEASURED, *notes]) as sheet:
-        panels = sheet.subplots(1, len(drawn), sharey=True, squeeze=False).ravel()
-        for ax, (name, instances) in zip(panels, drawn.items(), strict=True):
-            _draw_panel(ax, found, instances)
-            ax.set_title(name if len(instances) == 1 else f"{name}: {len(instances)} instances together")
-        panels[0].set_yticks(range(len(METHODS)), list(METHODS))
-        panels[0].invert_yaxis()
-        sheet.legend(
-            handles=[stroke("certified bound", color="black", linestyle=":")], loc="outside upper right", ncols=1
-        )
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [_UNMEASURED, *notes])
+    panels = sheet.subplots(1, len(drawn), sharey=True, squeeze=False).ravel()
+    for ax, (name, instances) in zip(panels, drawn.items(), strict=True):
+        _draw_panel(ax, found, instances)
+        ax.set_title(name if len(instances) == 1 else f"{name}: {len(instances)} instances together")
+    panels[0].set_yticks(range(len(METHODS)), list(METHODS))
+    panels[0].invert_yaxis()
+    sheet.legend(handles=[stroke("certified bound", color="black", linestyle=":")], loc="outside upper right", ncols=1)
+    return sheet
 
 
 def _draw_panel(ax: Axes, found: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> None:

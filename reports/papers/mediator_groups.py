@@ -7,7 +7,6 @@ per second of processing, and requests per second.
 
 from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
-from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from instances import PlacedGpu
 from instances.arrays import Floats
 from instances.files import plan_from_json
 from instances.view import View
-from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke, swatch
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
 from reports.charts.palette import ALARM, OBSERVED, QUIET, scheduler_look
 from reports.claim import NOTHING_PUBLISHED, Claim, Values
 from reports.figure import Figure
@@ -63,19 +62,19 @@ _PORTFOLIO_HEIGHT_IN, _THROUGHPUT_HEIGHT_IN = 2.2, 4.0
 _PANEL_IN, _MARGINS_IN = 1.25, 0.6
 
 
-def _draw_portfolios(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_portfolios(figure: Figure, rows: Sequence[Row]) -> Page:
     grouped = colocations()
-    with page(FULL_WIDTH_IN, _PORTFOLIO_HEIGHT_IN) as sheet:
-        panels = sheet.subplots(1, 2, sharey=True)
-        for ax, (scheduler, groups) in zip(panels, grouped.items(), strict=True):
-            _draw_groups(ax, groups, scheduler_look(scheduler).colour)
-            total_pct = sum(deviation_pct(group) for group in groups)
-            ax.set_title(f"{scheduler}: deviations of both GPUs together {total_pct:.1f} %")
-        panels[0].set_ylabel("Utilisation (%)")
-        handles = [swatch(scheduler_look(scheduler).colour, f"mean utilisation, {scheduler}") for scheduler in grouped]
-        handles.append(swatch(OBSERVED, "standard deviation of the portfolio"))
-        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _PORTFOLIO_HEIGHT_IN)
+    panels = sheet.subplots(1, 2, sharey=True)
+    for ax, (scheduler, groups) in zip(panels, grouped.items(), strict=True):
+        _draw_groups(ax, groups, scheduler_look(scheduler).colour)
+        total_pct = sum(deviation_pct(group) for group in groups)
+        ax.set_title(f"{scheduler}: deviations of both GPUs together {total_pct:.1f} %")
+    panels[0].set_ylabel("Utilisation (%)")
+    handles = [swatch(scheduler_look(scheduler).colour, f"mean utilisation, {scheduler}") for scheduler in grouped]
+    handles.append(swatch(OBSERVED, "standard deviation of the portfolio"))
+    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+    return sheet
 
 
 def colocations() -> dict[str, list[list[int]]]:
@@ -106,7 +105,7 @@ def _draw_groups(ax: Axes, groups: Sequence[Sequence[int]], colour: str) -> None
     ax.tick_params(axis="x", length=0)
 
 
-def _draw_improvements(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_improvements(figure: Figure, rows: Sequence[Row]) -> Page:
     own = own_rows(figure.name, rows, figure.needs)
     found: dict[str, dict[str, JobThroughputs]] = {}
     for row in own:
@@ -117,20 +116,20 @@ def _draw_improvements(figure: Figure, rows: Sequence[Row], folder: Path) -> lis
     notes = missing_notes(figure.name, own, [row for row in own if row.plan is None], figure.needs)
     if not compared:
         raise NothingToDrawError(figure.name, f"no two plans to compare. {' '.join(notes)}")
-    with page(FULL_WIDTH_IN, _THROUGHPUT_HEIGHT_IN, notes) as sheet:
-        panels = sheet.subplots(len(_MEASURES), 2, width_ratios=(4, 1), sharex="col")
-        name, first = next(iter(compared.items()))
-        for (by_job, by_mix), (label, rates) in zip(panels, _MEASURES, strict=True):
-            _draw_jobs(by_job, first, rates)
-            _draw_mixes(by_mix, compared, rates)
-            by_job.set_ylabel(label)
-        panels[0, 0].set_title(name)
-        panels[0, 1].set_title("mean over jobs")
-        panels[-1, 0].set_xlabel("Job")
-        panels[-1, 1].set_xlabel("Mix")
-        handles = [swatch(scheduler_look(other).colour, f"{OURS} over {other}", edgecolor="black") for other in OTHERS]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _THROUGHPUT_HEIGHT_IN, notes)
+    panels = sheet.subplots(len(_MEASURES), 2, width_ratios=(4, 1), sharex="col")
+    name, first = next(iter(compared.items()))
+    for (by_job, by_mix), (label, rates) in zip(panels, _MEASURES, strict=True):
+        _draw_jobs(by_job, first, rates)
+        _draw_mixes(by_mix, compared, rates)
+        by_job.set_ylabel(label)
+    panels[0, 0].set_title(name)
+    panels[0, 1].set_title("mean over jobs")
+    panels[-1, 0].set_xlabel("Job")
+    panels[-1, 1].set_xlabel("Mix")
+    handles = [swatch(scheduler_look(other).colour, f"{OURS} over {other}", edgecolor="black") for other in OTHERS]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return sheet
 
 
 def job_throughputs(row: Row) -> JobThroughputs:
@@ -178,21 +177,21 @@ def _draw_mixes(ax: Axes, compared: Mapping[str, Plans], rates: Callable[[JobThr
     ax.grid(axis="y")
 
 
-def _draw_demand(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_demand(figure: Figure, rows: Sequence[Row]) -> Page:
     plans, notes = plans_and_notes(figure, rows)
-    with page(FULL_WIDTH_IN, _PANEL_IN * len(plans) + _MARGINS_IN, notes) as sheet:
-        axes = sheet.subplots(len(plans), 1, sharex=True, sharey=True, squeeze=False).ravel()
-        for ax, (scheduler, row) in zip(axes, plans.items(), strict=True):
-            _draw_group(ax, scheduler, row)
-        for ax in axes:
-            ax.set_ylabel("Demand (% of a GPU)")
-            ax.axhline(100.0, color=ALARM, linewidth=0.9, linestyle="--")
-        axes[0].set_ylim(bottom=0.0)  # of all panels, when they are filled
-        axes[-1].set_xlabel("Time (s)")
-        handles = [stroke(f"all jobs, {scheduler}", color=scheduler_look(scheduler).colour) for scheduler in plans]
-        handles += [stroke("each job", color=QUIET, linewidth=0.5), stroke("capacity", color=ALARM, linestyle="--")]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _PANEL_IN * len(plans) + _MARGINS_IN, notes)
+    axes = sheet.subplots(len(plans), 1, sharex=True, sharey=True, squeeze=False).ravel()
+    for ax, (scheduler, row) in zip(axes, plans.items(), strict=True):
+        _draw_group(ax, scheduler, row)
+    for ax in axes:
+        ax.set_ylabel("Demand (% of a GPU)")
+        ax.axhline(100.0, color=ALARM, linewidth=0.9, linestyle="--")
+    axes[0].set_ylim(bottom=0.0)  # of all panels, when they are filled
+    axes[-1].set_xlabel("Time (s)")
+    handles = [stroke(f"all jobs, {scheduler}", color=scheduler_look(scheduler).colour) for scheduler in plans]
+    handles += [stroke("each job", color=QUIET, linewidth=0.5), stroke("capacity", color=ALARM, linestyle="--")]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return sheet
 
 
 def busiest_group(row: Row) -> tuple[int, PlacedGpu, Floats]:

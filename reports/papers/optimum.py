@@ -1,14 +1,13 @@
 """Exact methods: plans and bounds over time, limits of proofs, and the error of the piecewise-linear model."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean, median
 
 from bench.ledger.gap import relative_gap
 from bench.ledger.row import Row
 from instances.costs import next_cost
 from instances.instance import Instance
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, page, save, stroke
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, Page, page, stroke
 from reports.charts.palette import QUIET, SERIES, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
@@ -48,25 +47,25 @@ RELATIONS = {"k_act": "active time", "ability": "ability"}
 _GAP_HEIGHT_IN, _SCALING_HEIGHT_IN, _PWL_HEIGHT_IN = 4.0, 3.2, 3.6
 
 
-def _draw_gaps(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_gaps(figure: Figure, rows: Sequence[Row]) -> Page:
     own = own_rows(figure.name, rows, figure.needs)
     useful = [row for row in own if any(curves(row, None))]
     instances = [i for name, i in instances_of(figure.needs).items() if any(row.instance == name for row in useful)]
     notes = missing_notes(figure.name, own, [row for row in own if row not in useful], figure.needs)
     columns = 2 if len(instances) > 1 else 1
     lines = -(-len(instances) // columns)
-    with page(FULL_WIDTH_IN, _GAP_HEIGHT_IN * lines / 2 + 0.6, notes) as sheet:
-        panels = sheet.subplots(lines, columns, sharex=True, squeeze=False).ravel()
-        for panel, instance in zip(panels, instances, strict=False):
-            _draw_gap_panel(panel, instance, [row for row in useful if row.instance == instance.name])
-        for panel in panels[len(instances) :]:
-            panel.set_axis_off()
-        for panel in panels[max(0, len(instances) - columns) : len(instances)]:
-            panel.set_xlabel("Decision time (s)")
-        for panel in panels[::columns]:
-            panel.set_ylabel("Worse than the best bound (%)")
-        sheet.legend(handles=_gap_legend(useful), loc="outside upper center", ncols=6)
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _GAP_HEIGHT_IN * lines / 2 + 0.6, notes)
+    panels = sheet.subplots(lines, columns, sharex=True, squeeze=False).ravel()
+    for panel, instance in zip(panels, instances, strict=False):
+        _draw_gap_panel(panel, instance, [row for row in useful if row.instance == instance.name])
+    for panel in panels[len(instances) :]:
+        panel.set_axis_off()
+    for panel in panels[max(0, len(instances) - columns) : len(instances)]:
+        panel.set_xlabel("Decision time (s)")
+    for panel in panels[::columns]:
+        panel.set_ylabel("Worse than the best bound (%)")
+    sheet.legend(handles=_gap_legend(useful), loc="outside upper center", ncols=6)
+    return sheet
 
 
 def best_bound(rows: Sequence[Row], minimised: bool) -> float | None:
@@ -169,32 +168,32 @@ def _gap_legend(rows: Sequence[Row]) -> list[Artist]:
     return handles
 
 
-def _draw_scaling(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_scaling(figure: Figure, rows: Sequence[Row]) -> Page:
     own = own_rows(figure.name, rows, figure.needs)
     notes = missing_notes(figure.name, own, [row for row in own if row.value is None], figure.needs)
-    with page(COLUMN_IN, _SCALING_HEIGHT_IN, notes) as sheet:
-        solved, gap = sheet.subplots(2, 1, sharex=True)
-        handles = []
-        for scheduler in dict.fromkeys(row.scheduler for row in own):
-            look = scheduler_look(scheduler)
-            mine = [row for row in own if row.scheduler == scheduler]
-            for axes, figure_of in ((solved, solved_pct), (gap, median_gap_pct)):
-                points = figure_of(mine)
-                axes.plot(list(points), list(points.values()), **look.marked)
-            spread = gaps_pct(mine)
-            least, most = [min(values) for values in spread.values()], [max(values) for values in spread.values()]
-            gap.fill_between(list(spread), least, most, color=look.colour, alpha=0.15, linewidth=0.0)
-            handles.append(stroke(scheduler, **look.marked))
-        solved.set(ylabel="Proven optimal (%)", ylim=(-5, 105))
-        gap.set(ylabel="Median gap (%)", xlabel="Number of workloads", xscale="log")
-        gap.set_ylim(bottom=-0.5)
-        ticks = sorted({size_of(row) for row in own})
-        gap.set_xticks(ticks, [str(tick) for tick in ticks])
-        gap.minorticks_off()
-        for axes in (solved, gap):
-            axes.grid()
-        sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _SCALING_HEIGHT_IN, notes)
+    solved, gap = sheet.subplots(2, 1, sharex=True)
+    handles = []
+    for scheduler in dict.fromkeys(row.scheduler for row in own):
+        look = scheduler_look(scheduler)
+        mine = [row for row in own if row.scheduler == scheduler]
+        for axes, figure_of in ((solved, solved_pct), (gap, median_gap_pct)):
+            points = figure_of(mine)
+            axes.plot(list(points), list(points.values()), **look.marked)
+        spread = gaps_pct(mine)
+        least, most = [min(values) for values in spread.values()], [max(values) for values in spread.values()]
+        gap.fill_between(list(spread), least, most, color=look.colour, alpha=0.15, linewidth=0.0)
+        handles.append(stroke(scheduler, **look.marked))
+    solved.set(ylabel="Proven optimal (%)", ylim=(-5, 105))
+    gap.set(ylabel="Median gap (%)", xlabel="Number of workloads", xscale="log")
+    gap.set_ylim(bottom=-0.5)
+    ticks = sorted({size_of(row) for row in own})
+    gap.set_xticks(ticks, [str(tick) for tick in ticks])
+    gap.minorticks_off()
+    for axes in (solved, gap):
+        axes.grid()
+    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
+    return sheet
 
 
 def size_of(row: Row) -> int:
@@ -225,29 +224,29 @@ def gaps_pct(rows: Sequence[Row]) -> dict[int, list[float]]:
     return dict(sorted(found.items()))
 
 
-def _draw_pieces(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_pieces(figure: Figure, rows: Sequence[Row]) -> Page:
     own = rows_by_pieces(rows)
     made = [row for found in own.values() for row in found]
     if not made:
         raise nothing_to_draw(figure.name, figure.needs)
     fruitless = [row for row in made if own_gap_pct(row) is None or not _states_error(row)]
     notes = missing_notes(figure.name, made, fruitless, figure.needs)
-    with page(COLUMN_IN, _PWL_HEIGHT_IN, notes) as sheet:
-        error, gap = sheet.subplots(2, 1, sharex=True)
-        handles = []
-        for look, (name, label) in zip(SERIES, RELATIONS.items(), strict=False):
-            for which, line in (("max", "-"), ("mean", ":")):
-                points = errors_pct(own, f"pwl_error_{which}_{name}")
-                style = {**look.marked, "linestyle": line}
-                error.plot(list(points), list(points.values()), **style)
-                handles.append(stroke(f"{label}, {'largest' if which == 'max' else 'mean'}", **style))
-        for look, certified in zip(SERIES[2:], (False, True), strict=False):
-            points = gaps_by_pieces_pct(own, certified)
-            gap.plot(list(points), list(points.values()), **look.marked)
-            handles.append(stroke("to the certified bound" if certified else "to the model's bound", **look.marked))
-        _label_pieces(error, gap)
-        sheet.legend(handles=handles, loc="outside upper center", ncols=2)
-        return save(sheet, figure.name, folder)
+    sheet = page(COLUMN_IN, _PWL_HEIGHT_IN, notes)
+    error, gap = sheet.subplots(2, 1, sharex=True)
+    handles = []
+    for look, (name, label) in zip(SERIES, RELATIONS.items(), strict=False):
+        for which, line in (("max", "-"), ("mean", ":")):
+            points = errors_pct(own, f"pwl_error_{which}_{name}")
+            style = {**look.marked, "linestyle": line}
+            error.plot(list(points), list(points.values()), **style)
+            handles.append(stroke(f"{label}, {'largest' if which == 'max' else 'mean'}", **style))
+    for look, certified in zip(SERIES[2:], (False, True), strict=False):
+        points = gaps_by_pieces_pct(own, certified)
+        gap.plot(list(points), list(points.values()), **look.marked)
+        handles.append(stroke("to the certified bound" if certified else "to the model's bound", **look.marked))
+    _label_pieces(error, gap)
+    sheet.legend(handles=handles, loc="outside upper center", ncols=2)
+    return sheet
 
 
 def rows_by_pieces(rows: Sequence[Row]) -> dict[tuple[int, bool], list[Row]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from bench.formatting import labels
 from bench.ledger.row import Row
-from reports.charts.page import FULL_WIDTH_IN, Axes, mark_powers, page, save, stroke
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, mark_powers, page, stroke
 from reports.charts.palette import QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, tried_like
@@ -94,7 +93,7 @@ Steps = list[tuple[float, float]]
 _HEIGHT_IN = 2.6
 
 
-def _draw_ranking(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_ranking(figure: Figure, rows: Sequence[Row]) -> Page:
     found = contest(figure.name, rows)
     names = list(found.runs)
     if len(names) < 2 or len(found.best) < 2:
@@ -107,9 +106,9 @@ def _draw_ranking(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Pat
         f"difference at {100.0 * ALPHA:g} %: {ranking.critical_difference:.2f}.",
     ]
     lines = len(names) // 2 + 2 + len(ranking.groups)
-    with page(FULL_WIDTH_IN, _MARGINS_IN + _LINE_IN * lines, notes) as sheet:
-        _draw_ranks(sheet.subplots(), names, ranking)
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _MARGINS_IN + _LINE_IN * lines, notes)
+    _draw_ranks(sheet.subplots(), names, ranking)
+    return sheet
 
 
 def _draw_ranks(ax: Axes, names: Sequence[str], ranking: Ranking) -> None:
@@ -141,23 +140,23 @@ def _draw_ranks(ax: Axes, names: Sequence[str], ranking: Ranking) -> None:
     ax.spines["top"].set(visible=True, position=("data", 0.0))
 
 
-def _draw_quality_and_speed(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_quality_and_speed(figure: Figure, rows: Sequence[Row]) -> Page:
     found = contest(figure.name, rows)
     notes = notes_on(found)
     names = list(found.runs)
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
-        quality, speed = sheet.subplots(1, 2, sharey=True)
-        _draw_profiles(quality, names, performance_ratios(found.factors()))
-        _draw_profiles(speed, names, performance_ratios(found.times_s(TARGET)))
-        quality.set(xlabel="Value within this factor of the best", ylabel="Part of the instances (%)", ylim=(0, 103))
-        speed.set(xlabel=f"Time to within {100.0 * TARGET:g} % of the best value, over the shortest", xscale="log")
-        speed.xaxis.set_major_formatter("{x:g}")
-        speed.xaxis.set_minor_formatter("")
-        for ax in (quality, speed):
-            ax.grid()
-        handles = [stroke(name, **scheduler_look(name).marked) for name in names]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=min(7, len(handles)))
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
+    quality, speed = sheet.subplots(1, 2, sharey=True)
+    _draw_profiles(quality, names, performance_ratios(found.factors()))
+    _draw_profiles(speed, names, performance_ratios(found.times_s(TARGET)))
+    quality.set(xlabel="Value within this factor of the best", ylabel="Part of the instances (%)", ylim=(0, 103))
+    speed.set(xlabel=f"Time to within {100.0 * TARGET:g} % of the best value, over the shortest", xscale="log")
+    speed.xaxis.set_major_formatter("{x:g}")
+    speed.xaxis.set_minor_formatter("")
+    for ax in (quality, speed):
+        ax.grid()
+    handles = [stroke(name, **scheduler_look(name).marked) for name in names]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=min(7, len(handles)))
+    return sheet
 
 
 def _draw_profiles(ax: Axes, names: Sequence[str], ratios: NDArray[np.float64]) -> None:
@@ -171,7 +170,7 @@ def _draw_profiles(ax: Axes, names: Sequence[str], ratios: NDArray[np.float64]) 
     ax.set_xlim(1.0, most)
 
 
-def _draw_over_time(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw_over_time(figure: Figure, rows: Sequence[Row]) -> Page:
     found = contest(figure.name, rows)
     horizon_s = found.horizon_s
     steps = {
@@ -179,12 +178,12 @@ def _draw_over_time(figure: Figure, rows: Sequence[Row], folder: Path) -> list[P
         for name, runs in found.runs.items()
     }
     notes = [*notes_on(found), "Bands and whiskers: 95 % bootstrap intervals of the means."]
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
-        over_time, integrals = sheet.subplots(1, 2, width_ratios=(1.5, 1.0))
-        _draw_gaps(over_time, steps, horizon_s)
-        _draw_integrals(integrals, steps, horizon_s)
-        sheet.legend(*over_time.get_legend_handles_labels(), loc="outside upper center", ncols=min(7, len(steps)))
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
+    over_time, integrals = sheet.subplots(1, 2, width_ratios=(1.5, 1.0))
+    _draw_gaps(over_time, steps, horizon_s)
+    _draw_integrals(integrals, steps, horizon_s)
+    sheet.legend(*over_time.get_legend_handles_labels(), loc="outside upper center", ncols=min(7, len(steps)))
+    return sheet
 
 
 def _draw_gaps(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: float) -> None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from pathlib import Path
 from statistics import fmean
 
 from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
-from reports.charts.page import FULL_WIDTH_IN, Axes, page, save, stroke
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke
 from reports.charts.palette import scheduler_look
 from reports.figure import Figure
 from reports.need import Need, tried_like
@@ -40,7 +39,7 @@ NEEDS = tuple(
 _HEIGHT_IN = 4.6
 
 
-def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     own = own_rows(figure.name, rows, figure.needs)
     (name, *_) = [
         each for each in (figure.needs[0].instances, figure.needs[0].quick) if each in {row.instance for row in own}
@@ -55,24 +54,24 @@ def _draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
         ("Not in time (%),\nconstant arrivals", not_in_time_pct, CONSTANT),
         ("Not in time (%),\nPoisson arrivals", not_in_time_pct, POISSON),
     )
-    with page(FULL_WIDTH_IN, _HEIGHT_IN, notes) as sheet:
-        axes = sheet.subplots(len(kinds), len(HEADROOMS), sharex=True, sharey="row")
-        for (label, figure_of, arrivals), line in zip(kinds, axes, strict=True):
-            line[0].set_ylabel(label)
-            for headroom, ax in zip(HEADROOMS, line, strict=True):
-                _draw_lines(ax, _curves(own, figure_of, headroom, arrivals))
-        for headroom, ax in zip(HEADROOMS, axes[0], strict=True):
-            ax.set_title(f"headroom {headroom:g}")
-            ax.set_title(_gpus(own, headroom), loc="right", fontweight="normal", fontsize=5.5)
-        for ax in axes[-1]:
-            ax.set(xlabel="Figures wrong by up to (%)", xlim=(0.0, 100.0 * ERRORS[-1]))
-        for ax in axes.flat:
-            ax.set_ylim(bottom=0.0)
-            ax.grid()
-        schedulers = dict.fromkeys(row.scheduler for row in own)
-        handles = [stroke(scheduler, **scheduler_look(scheduler).marked) for scheduler in schedulers]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        return save(sheet, figure.name, folder)
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
+    axes = sheet.subplots(len(kinds), len(HEADROOMS), sharex=True, sharey="row")
+    for (label, figure_of, arrivals), line in zip(kinds, axes, strict=True):
+        line[0].set_ylabel(label)
+        for headroom, ax in zip(HEADROOMS, line, strict=True):
+            _draw_lines(ax, _curves(own, figure_of, headroom, arrivals))
+    for headroom, ax in zip(HEADROOMS, axes[0], strict=True):
+        ax.set_title(f"headroom {headroom:g}")
+        ax.set_title(_gpus(own, headroom), loc="right", fontweight="normal", fontsize=5.5)
+    for ax in axes[-1]:
+        ax.set(xlabel="Figures wrong by up to (%)", xlim=(0.0, 100.0 * ERRORS[-1]))
+    for ax in axes.flat:
+        ax.set_ylim(bottom=0.0)
+        ax.grid()
+    schedulers = dict.fromkeys(row.scheduler for row in own)
+    handles = [stroke(scheduler, **scheduler_look(scheduler).marked) for scheduler in schedulers]
+    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return sheet
 
 
 def broken_per_100(row: Row, workloads: int) -> float | None:

@@ -1,5 +1,6 @@
 """``bench figures``: runs what the ledger lacks, and draws."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from conftest import Call
 
 from bench.ledger.row import Row
+from reports.charts.page import COLUMN_IN, Page, page
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
 
@@ -15,9 +17,16 @@ pytestmark = pytest.mark.usefixtures("plugin")
 ABOUT = {"title": "title", "paper": "paper", "shows": "shows", "look_for": "look"}
 
 
-def draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
-    (folder / "drawn.txt").write_text("\n".join(f"{row.instance} {row.scheduler}" for row in rows))
-    return [folder / "drawn.txt"]
+def draw(figure: Figure, rows: Sequence[Row]) -> Page:
+    return page(COLUMN_IN, 1.0, [f"{row.instance} {row.scheduler}" for row in rows])
+
+
+def notes(folder: Path) -> list[str]:
+    return re.findall(r">([^<]+)</text>", (folder / "plain.svg").read_text())
+
+
+def files(folder: str) -> str:
+    return "".join(f"{folder}/plain.{suffix}\n" for suffix in ("pdf", "svg", "png"))
 
 
 @pytest.fixture
@@ -37,10 +46,9 @@ def test_figures_run_what_the_ledger_lacks_and_draw(call: Call, tmp_path: Path) 
 
     call("run --instances igniter-3 --schedulers bounds")
     done = call("figures --out new/figures")
-    assert (done.code, done.out) == (0, "new/figures/drawn.txt\n")
+    assert (done.code, done.out) == (0, files("new/figures"))
     assert "plain: two seconds\n2 runs to execute, " in done.err
-    drawn = (tmp_path / "new/figures/drawn.txt").read_text().splitlines()
-    assert drawn == ["igniter-3 bounds", "igniter-12 igniter", "igniter-3 ffd+"]
+    assert notes(tmp_path / "new/figures") == ["igniter-3 bounds", "igniter-12 igniter", "igniter-3 ffd+"]
 
     again = call("figures plain --no-run --out new/figures")
     assert again.code == 0
@@ -50,11 +58,11 @@ def test_figures_run_what_the_ledger_lacks_and_draw(call: Call, tmp_path: Path) 
 @pytest.mark.usefixtures("one_figure")
 def test_quick_figures_use_smaller_instances(call: Call, tmp_path: Path) -> None:
     assert call("figures --quick --out f").code == 0
-    assert (tmp_path / "f/drawn.txt").read_text().splitlines() == ["igniter-3 igniter", "igniter-3 ffd+"]
+    assert notes(tmp_path / "f") == ["igniter-3 igniter", "igniter-3 ffd+"]
 
 
 def test_a_figure_without_data_says_so_in_one_line(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    def refuse(figure: Figure, rows: Sequence[Row]) -> Page:
         raise NothingToDrawError("without", "no measurements to draw")
 
     known = {
@@ -65,10 +73,10 @@ def test_a_figure_without_data_says_so_in_one_line(call: Call, tmp_path: Path, m
     monkeypatch.setattr("reports.papers.figure", lambda name, where: known[name])
 
     named = call("figures without plain --out f")
-    assert (named.code, named.out) == (1, "f/drawn.txt\n")
+    assert (named.code, named.out) == (1, files("f"))
     assert named.err.splitlines()[-1] == "without: no measurements to draw"
     everything = call("figures --out f")  # of figures that were not named those are drawn that can be
-    assert (everything.code, everything.out) == (0, "f/drawn.txt\n")
+    assert (everything.code, everything.out) == (0, files("f"))
     assert everything.err.splitlines()[-1] == "without: no measurements to draw"
 
 

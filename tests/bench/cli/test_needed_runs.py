@@ -11,6 +11,7 @@ from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import retraced, with_all_served
 from instances.suites import suite
+from reports.charts.page import COLUMN_IN, Page, page
 from reports.figure import Figure
 from reports.need import Need
 
@@ -23,9 +24,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     """Return the rows that the only figure was given, once it was drawn."""
     kept: list[Row] = []
 
-    def draw(figure: Figure, rows: Sequence[Row], folder: Path) -> list[Path]:
+    def draw(figure: Figure, rows: Sequence[Row]) -> Page:
         kept[:] = rows
-        return [folder / "drawn"]
+        return page(COLUMN_IN, 1.0)
 
     figure = Figure(
         name="both", title="title", paper="paper", shows="shows", look_for="look", needs=(TRIED, CLIMB), draws=draw
@@ -71,7 +72,8 @@ def test_from_another_ledger_draws_what_is_there_and_runs_nothing(
 
     assert main(["figures", "--from", str(file), "--out", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr()
-    assert (printed.out, printed.err) == (f"{tmp_path / 'out' / 'drawn'}\n", "")
+    files = [f"{tmp_path / 'out' / 'both'}.{suffix}\n" for suffix in ("pdf", "svg", "png")]
+    assert (printed.out, printed.err) == ("".join(files), "")
     assert [(row.scheduler, row.time_limit_s) for row in drawn] == [("igniter", 9.0)]
     assert file.read_bytes() == before
 

@@ -3,12 +3,13 @@
 import matplotlib
 import pytest
 
-from reports.charts.page import COLUMN_IN, page
+from reports.charts.page import COLUMN_IN, page, styled
 
 
 def test_the_style_holds_on_the_page_and_nowhere_else():
     with matplotlib.rc_context({"font.size": 31.0, "axes.facecolor": "green"}):
-        with page(COLUMN_IN, 2.0) as sheet:
+        with styled():
+            sheet = page(COLUMN_IN, 2.0)
             assert matplotlib.rcParams["font.size"] == 7.0
             assert matplotlib.rcParams["axes.facecolor"] == "white"
             assert matplotlib.rcParams["svg.fonttype"] == "none"
@@ -19,14 +20,16 @@ def test_the_style_holds_on_the_page_and_nowhere_else():
 
 
 def test_a_dollar_sign_is_a_price():
-    with page(COLUMN_IN, 1.0) as sheet:
+    with styled():
+        sheet = page(COLUMN_IN, 1.0)
         text = sheet.text(0.0, 0.0, "$1/h or $2/h")
         assert not text.get_parse_math()
 
 
 def test_notes_are_wrapped_to_the_page_and_take_the_height_they_ask_for():
     lines = ["a note that is somewhat longer than the width of one column of a paper, much longer", "a short one"]
-    with page(COLUMN_IN, 2.0, lines) as sheet:
+    with styled():
+        sheet = page(COLUMN_IN, 2.0, lines)
         sheet.subplots()
         sheet.draw_without_rendering()
         extent = sheet.texts[0].get_window_extent() if sheet.texts else sheet._supxlabel.get_window_extent()
@@ -36,6 +39,7 @@ def test_notes_are_wrapped_to_the_page_and_take_the_height_they_ask_for():
 
 
 def test_without_notes_nothing_is_written():
-    with page(COLUMN_IN, 1.0) as sheet:
+    with styled():
+        sheet = page(COLUMN_IN, 1.0)
         assert sheet.get_supxlabel() == ""
         assert sheet.get_figheight() == 1.0

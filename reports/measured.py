@@ -8,6 +8,7 @@ from typing import Any
 
 from instances.errors import InputError
 from instances.measurements import PairSample, SoloSample, read_pairs, read_solo
+from reports.figure import Figure
 from reports.need import NothingToDrawError
 
 VARIABLE = "GPUSHARE_MEASUREMENTS"
@@ -69,7 +70,7 @@ def missing_note(*gpus: str) -> list[str]:
     return [f"Measurements not drawn: {', '.join(absent)} ({VARIABLE} names no folder with them)."] if absent else []
 
 
-def nothing_measured(figure: str, gpus: Sequence[str]) -> NothingToDrawError:
+def nothing_measured(figure: Figure, gpus: Sequence[str]) -> NothingToDrawError:
     """Return the error of a figure of measurements alone, none of which is available."""
     folders = " or ".join(f"{FOLDERS[gpu]}/pairs.csv" for gpu in gpus)
-    return NothingToDrawError(figure, f"no measurements to draw; set {VARIABLE} to a folder with {folders}")
+    return NothingToDrawError(figure.name, f"no measurements to draw; set {VARIABLE} to a folder with {folders}")

@@ -1,6 +1,6 @@
 """Selection of the rows that a figure draws, with notes on the missing ones."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -21,19 +21,19 @@ def instances_of(needs: tuple[Need, ...]) -> Mapping[str, Instance]:
     return instances_named(",".join(names for need in needs for names in (need.instances, need.quick) if names))
 
 
-def own_rows(figure: str, rows: Sequence[Row], needs: tuple[Need, ...]) -> list[Row]:
-    """Return the latest row of each run on this figure's instances, in the order of ``needs``.
+def own_rows(figure: Figure, rows: Sequence[Row]) -> list[Row]:
+    """Return the latest row of each run on a figure's instances, in the order of its needs.
 
-    ``rows`` are oldest first. Those under other conditions than ``needs`` are left out. Those of schedulers that no
+    ``rows`` are oldest first. Those under other conditions than the needs' are left out. Those of schedulers that no
     need names come last, by scheduler name.
 
     Raises
     ------
     NothingToDrawError
-        If no row is left; the error names ``figure`` and the commands to run.
+        If no row is left; the error names the commands to run.
     """
-    known = instances_of(needs)
-    trials = list(dict.fromkeys(need.trial for need in needs))
+    known = instances_of(figure.needs)
+    trials = list(dict.fromkeys(need.trial for need in figure.needs))
     latest = {
         (row.scheduler, row.instance, row.seed, like[0]): row
         for row in rows
@@ -43,8 +43,8 @@ def own_rows(figure: str, rows: Sequence[Row], needs: tuple[Need, ...]) -> list[
         and (like := [trial for trial in trials if tried_like(row, trial)])
     }
     if not latest:
-        raise nothing_to_draw(figure, needs)
-    schedulers, instances = _schedulers(needs), list(known)
+        raise nothing_to_draw(figure)
+    schedulers, instances = _schedulers(figure), list(known)
 
     def place(row: Row) -> tuple[int, str, int, int]:
         named = schedulers.index(row.scheduler) if row.scheduler in schedulers else len(schedulers)
@@ -64,14 +64,13 @@ def rows_by_label(rows: Sequence[Row], needs: Mapping[_Label, Need]) -> dict[tup
     }
 
 
-def nothing_to_draw(figure: str, needs: Sequence[Need]) -> NothingToDrawError:
+def nothing_to_draw(figure: Figure) -> NothingToDrawError:
     """Return the error of a figure without rows, with the commands that make them."""
-    commands = "`, `".join(need.command for need in needs[:_COMMANDS_NAMED])
-    more = len(needs) - _COMMANDS_NAMED
+    commands = "`, `".join(need.command for need in figure.needs[:_COMMANDS_NAMED])
+    more = len(figure.needs) - _COMMANDS_NAMED
     others = f" and {more} more like these" if more > 0 else ""
-    return NothingToDrawError(
-        figure, f"no run to draw; make its runs with `bench figures {figure}`, or by hand with `{commands}`{others}"
-    )
+    made_with = f"`bench figures {figure.name}`, or by hand with `{commands}`{others}"
+    return NothingToDrawError(figure.name, f"no run to draw; make its runs with {made_with}")
 
 
 def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) -> tuple[dict[str, Row], list[str]]:
@@ -84,14 +83,13 @@ def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) ->
     NothingToDrawError
         If there is no row with a plan.
     """
-    name, needs = figure.name, figure.needs
-    known = _schedulers(needs)
-    own = own_rows(name, [row for row in rows if others or row.scheduler in known], needs)
+    known = _schedulers(figure)
+    own = own_rows(figure, [row for row in rows if others or row.scheduler in known])
     plans: dict[str, Row] = {}
     for row in own:
         if row.plan is not None:
             plans.setdefault(row.scheduler, row)
-    notes = missing_notes(name, own, [row for row in own if row.scheduler not in plans], needs)
+    notes = missing_notes(figure, own, [row for row in own if row.scheduler not in plans])
     for scheduler, row in plans.items():
         unmarked = (row.violations or 0) - len(row.violation_details)  # details of the first ones only
         if unmarked > 0:
@@ -99,25 +97,20 @@ def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) ->
     return plans, notes
 
 
-def missing_notes(figure: str, rows: Sequence[Row], fruitless: Sequence[Row], needs: tuple[Need, ...]) -> list[str]:
-    """Return a figure's notes on missing results.
+def missing_notes(figure: Figure, rows: Sequence[Row], fruitless: Sequence[Row]) -> list[str]:
+    """Return a figure's notes on missing results: the schedulers of its needs that have none of its ``rows``.
 
-    Parameters
-    ----------
-    figure
-        Its name, for the error.
-    rows, needs
-        Rows and needs of the figure. The notes name the schedulers of ``needs`` that have no row.
-    fruitless
-        Rows without a result to draw. The notes name their scheduler, their instance and the reason.
+    The notes also name the rows without a result to draw, ``fruitless``, by scheduler, reason and instance.
 
     Raises
     ------
     NothingToDrawError
-        If all rows are fruitless: a figure without a result is not drawn.
+        If there are no rows or all are fruitless: a figure without a result is not drawn.
     """
+    if not rows:
+        raise nothing_to_draw(figure)
     lines = []
-    missing = [scheduler for scheduler in _schedulers(needs) if all(row.scheduler != scheduler for row in rows)]
+    missing = [scheduler for scheduler in _schedulers(figure) if all(row.scheduler != scheduler for row in rows)]
     if missing:
         lines.append(f"Not run: {', '.join(missing)}.")
     where: dict[str, list[str]] = {}
@@ -127,12 +120,12 @@ def missing_notes(figure: str, rows: Sequence[Row], fruitless: Sequence[Row], ne
         named = (f"{who} on {', '.join(dict.fromkeys(names))}" for who, names in where.items())
         lines.append(f"Without a result: {'; '.join(named)}.")
     if len(fruitless) == len(rows):
-        raise NothingToDrawError(figure, f"no run has a result to draw. {' '.join(lines)}")
+        raise NothingToDrawError(figure.name, f"no run has a result to draw. {' '.join(lines)}")
     return lines
 
 
-def _schedulers(needs: Iterable[Need]) -> list[str]:
-    return list(dict.fromkeys(scheduler for need in needs for scheduler in need.schedulers))
+def _schedulers(figure: Figure) -> list[str]:
+    return list(dict.fromkeys(scheduler for need in figure.needs for scheduler in need.schedulers))
 
 
 def _cause(row: Row) -> str:

@@ -11,7 +11,7 @@ from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stro
 from reports.charts.palette import ALARM, ALARM_EDGE, QUIET, STAR, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, made_for
-from reports.selection import instances_of, missing_notes, nothing_to_draw, own_rows, rows_by_label
+from reports.selection import instances_of, missing_notes, own_rows, rows_by_label
 
 MEAN = "mean"
 
@@ -71,11 +71,11 @@ def draw_relative_scales(
     words
         Labels as the legend explains them.
     """
-    own = own_rows(figure.name, [row for need in needs.values() for row in made_for(rows, need)], figure.needs)
+    own = own_rows(figure, [row for need in needs.values() for row in made_for(rows, need)])
     parts = relative_scales({label: made_for(own, need) for label, need in needs.items()}, reference)
     if not parts:
         raise NothingToDrawError(figure.name, f"no run has a result to compare with one of {reference}")
-    notes = missing_notes(figure.name, own, [row for row in own if not row.feasible], figure.needs)
+    notes = missing_notes(figure, own, [row for row in own if not row.feasible])
     stopped = [row for row in own if row.feasible and row.decision_s is not None and row.decision_s > row.time_limit_s]
     if stopped:
         where = ", ".join(f"{row.scheduler} on {row.instance}" for row in stopped)
@@ -138,13 +138,11 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
         for name in names
         if (one := retraced(with_all_served(known[name]), made_for(rows, need))).rows
     }
-    if not planned and not climbs:
-        raise nothing_to_draw(figure.name, figure.needs)
     places = [name for name in names if any((label, name) in {**planned, **climbs} for label in needs)]
     own = [*planned.values(), *(row for one in climbs.values() for row in one.rows.values())]
     fruitless = [row for row in planned.values() if not row.value or late_fraction(row) is None]
     fruitless += [row for one in climbs.values() if not one.throughput_rps for row in one.rows.values()]
-    notes = missing_notes(figure.name, own, fruitless, tuple(needs.values()))
+    notes = missing_notes(figure, own, fruitless)
     notes += _unended(climbs)
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     ax = sheet.subplots()
@@ -202,13 +200,11 @@ def draw_late_at_largest_rates(
         Label of each instance on the axis, in order.
     """
     found = rows_by_label(rows, needs)
-    if not found:
-        raise nothing_to_draw(figure.name, figure.needs)
     largest: dict[str, float] = {}
     for row in found.values():
         largest[row.instance] = max(largest.get(row.instance, 0.0), row.value or 0.0)
     fruitless = [row for row in found.values() if not row.value or late_fraction(row) is None]
-    notes = missing_notes(figure.name, list(found.values()), fruitless, figure.needs)
+    notes = missing_notes(figure, list(found.values()), fruitless)
     places = [name for name in names if largest.get(name)]
     sheet = page(COLUMN_IN, _LATE_HEIGHT_IN, notes)
     ax = sheet.subplots()

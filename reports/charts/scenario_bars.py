@@ -11,13 +11,14 @@ from instances.suites import SCENARIO_SUITES
 from reports.charts.page import COLUMN_IN, Page, page, stroke, swatch
 from reports.charts.palette import STAR, pale, scheduler_look
 from reports.figure import Figure
-from reports.need import Need, NothingToDrawError, made_for
+from reports.need import Need, made_for
+from reports.selection import nothing_to_draw
 
 _BAR_IN = 0.34
 _MARGINS_IN = 0.85
 
 
-def set_rows(figure: str, rows: Sequence[Row], needs: Mapping[str, Need]) -> dict[str, Row]:
+def set_rows(figure: Figure, rows: Sequence[Row], needs: Mapping[str, Need]) -> dict[str, Row]:
     """Return by label the latest row of each need; a need names a scenario set, a scheduler and its parameters.
 
     All rows are of the whole set or, if it has none, of the set for a first look. ``rows`` are oldest first.
@@ -25,7 +26,7 @@ def set_rows(figure: str, rows: Sequence[Row], needs: Mapping[str, Need]) -> dic
     Raises
     ------
     NothingToDrawError
-        If there is none; the error names ``figure`` and the commands to run.
+        If there is none; the error names the commands to run.
     """
     (sets,) = {(need.instances, need.quick) for need in needs.values()}
     for name in filter(None, sets):
@@ -38,8 +39,7 @@ def set_rows(figure: str, rows: Sequence[Row], needs: Mapping[str, Need]) -> dic
         }
         if found:
             return found
-    commands = "` and `".join(need.command for need in needs.values())
-    raise NothingToDrawError(figure, f"no run to draw; make its runs with `{commands}`")
+    raise nothing_to_draw(figure)
 
 
 def missed(rows: Mapping[str, Row], label: str, reference: str, paper: int) -> list[str]:
@@ -81,7 +81,7 @@ def draw_counts(
     notes_on
         Function that returns notes on the rows by label.
     """
-    found = set_rows(figure.name, rows, needs)
+    found = set_rows(figure, rows, needs)
     count = next(row.scenarios["count"] for row in found.values() if row.scenarios is not None)
     notes = _notes(found, needs) + notes_on(found)
     whole = len(SCENARIO_SUITES[next(iter(needs.values())).instances].build())

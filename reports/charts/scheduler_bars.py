@@ -9,7 +9,7 @@ from reports.charts.page import COLUMN_IN, Axes, Page, page, swatch
 from reports.charts.palette import ALARM, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
-from reports.selection import missing_notes, nothing_to_draw, rows_by_label
+from reports.selection import missing_notes, rows_by_label
 from reports.statistics.inference import half_width
 
 _HEIGHT_IN = 2.2
@@ -46,15 +46,13 @@ def draw_bars(
     """
     found = {label: list(rows_by_label(rows, dict(enumerate(own))).values()) for label, own in needs.items()}
     own = [row for those in found.values() for row in those]
-    if not own:
-        raise nothing_to_draw(figure.name, figure.needs)
     shown = {
         label: kept
         for label, those in found.items()
         if (kept := [row for row in those if all(part.value(row) is not None for part in parts)])
     }
     fruitless = [row for row in own if all(row not in kept for kept in shown.values())]
-    notes = missing_notes(figure.name, own, fruitless, figure.needs)
+    notes = missing_notes(figure, own, fruitless)
     broken = {label: sum(row.violations or 0 for row in kept if row.feasible is False) for label, kept in shown.items()}
     broken = {label: violations for label, violations in broken.items() if violations}
     if broken:

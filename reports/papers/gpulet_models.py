@@ -118,7 +118,7 @@ def measured_overheads(gpu: str, samples: Sequence[PairSample]) -> Floats:
 def _draw_errors(figure: Figure, rows: Sequence[Row]) -> Page:
     measured = {gpu: samples for gpu in MEASURED_GPUS if (samples := measured_pairs(gpu))}
     if not measured:
-        raise nothing_measured(figure.name, MEASURED_GPUS)
+        raise nothing_measured(figure, MEASURED_GPUS)
     notes = missing_note(*MEASURED_GPUS)
     sheet = page(FULL_WIDTH_IN, _ERRORS_HEIGHT_IN, notes)
     panels = sheet.subplots(1, len(measured), sharey=True, squeeze=False).ravel()

@@ -56,14 +56,14 @@ _BOUND: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 0.8}
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    rows = own_rows(figure.name, rows, figure.needs)
+    rows = own_rows(figure, rows)
     present = {row.instance for row in rows if _drawn(row)}
     names = [name for name in instances_of(figure.needs) if name in present and not name.endswith("-hold")]
     exact = [row for row in rows if row.scheduler == EXACT and _headroom(row) == 1.0]
     drawn = [row for row in rows if row.scheduler in SCHEDULERS and not row.instance.endswith("-hold")] + exact
     own = [row for row in drawn if row.instance.removesuffix("-hold") in names[:1]]
     planned = {row.scheduler for row in own if _drawn(row)}
-    notes = missing_notes(figure.name, own, [row for row in own if row.scheduler not in planned], figure.needs)
+    notes = missing_notes(figure, own, [row for row in own if row.scheduler not in planned])
     instance = instances_of(figure.needs)[names[0]]
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [*_words(instance, own), *notes])
     panels = sheet.subplots(1, len(BY_PAPER), sharex=True, sharey=True)

@@ -20,7 +20,7 @@ from reports.measured import twitter_trace_file
 from reports.need import Need
 from reports.papers.hold import OPTIMUM, PAPERS_OPTIMUM, tested
 from reports.runs import the_instance
-from reports.selection import missing_notes, nothing_to_draw, rows_by_label
+from reports.selection import missing_notes, rows_by_label
 
 SIMULATIONS, SECONDS = 10, 60.0
 
@@ -79,10 +79,8 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     full = any((label, need.instances) in by_label for label, need in PLANS.items())
     named = {label: need.instances if full else need.quick or "" for label, need in PLANS.items()}
     own = {label: by_label[label, name] for label, name in named.items() if (label, name) in by_label}
-    if not own:
-        raise nothing_to_draw(figure.name, figure.needs)
     unplanned = [row for row in own.values() if row.plan is None]
-    notes = missing_notes(figure.name, list(own.values()), unplanned, figure.needs)
+    notes = missing_notes(figure, list(own.values()), unplanned)
     planned = {label: row for label, row in own.items() if row.plan is not None}
     found = {
         (label, condition): result

@@ -51,9 +51,9 @@ _ORIGINALS = (
 
 
 def _draw_violations(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = [row for row in own_rows(figure.name, rows, figure.needs) if row.scheduler in SCHEDULERS]
+    own = [row for row in own_rows(figure, rows) if row.scheduler in SCHEDULERS]
     simulated = [row for row in own if row.simulation is not None]
-    notes = missing_notes(figure.name, own, [row for row in own if row not in simulated], figure.needs)
+    notes = missing_notes(figure, own, [row for row in own if row not in simulated])
     allowed = f"{100.0 * VIOLATIONS_ALLOWED:g} %"
     notes.append(f"Requests not in time in percent; red edges: above {allowed}, in violation.")
     notes.append("The paper's numbers of late workloads are measured.")

@@ -120,9 +120,9 @@ def _legend(timed: Sequence[Row]) -> list[Artist]:
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure.name, rows, figure.needs)
+    own = own_rows(figure, rows)
     timed = [row for row in own if row.decision_s is not None and row.termination in ("finished", "wall_limit")]
-    notes = missing_notes(figure.name, own, [row for row in own if row not in timed], figure.needs)
+    notes = missing_notes(figure, own, [row for row in own if row not in timed])
     sheet = page(COLUMN_IN, _HEIGHT_IN, notes)
     time, memory = sheet.subplots(2, 1, sharex=True, height_ratios=(1.6, 1.0))
     _label(time, memory)

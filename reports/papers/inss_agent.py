@@ -29,7 +29,7 @@ from reports.need import Need
 from reports.papers.inss_clusters import ALL, BASELINES, rows_of
 from reports.papers.inss_schedulers import TRAININGS, agent, baselines, needs_of
 from reports.runs import Runs
-from reports.selection import instances_of, missing_notes, nothing_to_draw, rows_by_label
+from reports.selection import instances_of, missing_notes, rows_by_label
 from reports.statistics.inference import half_width
 
 _CURVE_IN = 1.5
@@ -158,9 +158,7 @@ def served_rps(found: OnlineRun) -> list[float]:
 def _draw_times(figure: Figure, rows: Sequence[Row]) -> Page:
     own = {label: own_runs(rows, label) for label in TIMED}
     everyone = [row for found in own.values() for row in found]
-    if not everyone:
-        raise nothing_to_draw(figure.name, figure.needs)
-    notes = missing_notes(figure.name, everyone, [row for row in everyone if not _counts(row)], figure.needs)
+    notes = missing_notes(figure, everyone, [row for row in everyone if not _counts(row)])
     sheet = page(COLUMN_IN, _TIME_HEIGHT_IN, notes)
     ax = sheet.subplots()
     ax.axhline(INSS_BELOW_MS, color=QUIET, linewidth=0.6, linestyle=":")

@@ -8,7 +8,7 @@ from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke
 from reports.charts.palette import QUIET, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
-from reports.selection import instances_of, missing_notes, nothing_to_draw, rows_by_label
+from reports.selection import instances_of, missing_notes, rows_by_label
 
 _INSTANCES, _QUICK = "llm-4gpu,llm-16gpu,llm-mix", "llm-4gpu"
 _EIGHTHS = "-eighths"
@@ -68,11 +68,9 @@ def fewest(found: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> in
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     found = rows_by_label(rows, METHODS)
-    if not found:
-        raise nothing_to_draw(figure.name, figure.needs)
     own = list(found.values())
     fruitless = [row for row in own if row.gpus_used is None or not row.feasible]
-    notes = missing_notes(figure.name, own, fruitless, figure.needs)
+    notes = missing_notes(figure, own, fruitless)
     drawn = {
         name: instances
         for name, instances in PANELS.items()

@@ -106,14 +106,14 @@ def _draw_groups(ax: Axes, groups: Sequence[Sequence[int]], colour: str) -> None
 
 
 def _draw_improvements(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure.name, rows, figure.needs)
+    own = own_rows(figure, rows)
     found: dict[str, dict[str, JobThroughputs]] = {}
     for row in own:
         plans = found.setdefault(row.instance, {})
         if row.plan is not None and row.scheduler in ALL and row.scheduler not in plans:
             plans[row.scheduler] = job_throughputs(row)
     compared = {name: plans for name, plans in found.items() if OURS in plans and len(plans) > 1}
-    notes = missing_notes(figure.name, own, [row for row in own if row.plan is None], figure.needs)
+    notes = missing_notes(figure, own, [row for row in own if row.plan is None])
     if not compared:
         raise NothingToDrawError(figure.name, f"no two plans to compare. {' '.join(notes)}")
     sheet = page(FULL_WIDTH_IN, _THROUGHPUT_HEIGHT_IN, notes)

@@ -11,7 +11,7 @@ from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, Page, pa
 from reports.charts.palette import QUIET, SERIES, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
-from reports.selection import instances_of, missing_notes, nothing_to_draw, own_rows, rows_by_label
+from reports.selection import instances_of, missing_notes, own_rows, rows_by_label
 
 _LARGE = Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12")
 
@@ -48,10 +48,10 @@ _GAP_HEIGHT_IN, _SCALING_HEIGHT_IN, _PWL_HEIGHT_IN = 4.0, 3.2, 3.6
 
 
 def _draw_gaps(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure.name, rows, figure.needs)
+    own = own_rows(figure, rows)
     useful = [row for row in own if any(curves(row, None))]
     instances = [i for name, i in instances_of(figure.needs).items() if any(row.instance == name for row in useful)]
-    notes = missing_notes(figure.name, own, [row for row in own if row not in useful], figure.needs)
+    notes = missing_notes(figure, own, [row for row in own if row not in useful])
     columns = 2 if len(instances) > 1 else 1
     lines = -(-len(instances) // columns)
     sheet = page(FULL_WIDTH_IN, _GAP_HEIGHT_IN * lines / 2 + 0.6, notes)
@@ -169,8 +169,8 @@ def _gap_legend(rows: Sequence[Row]) -> list[Artist]:
 
 
 def _draw_scaling(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure.name, rows, figure.needs)
-    notes = missing_notes(figure.name, own, [row for row in own if row.value is None], figure.needs)
+    own = own_rows(figure, rows)
+    notes = missing_notes(figure, own, [row for row in own if row.value is None])
     sheet = page(COLUMN_IN, _SCALING_HEIGHT_IN, notes)
     solved, gap = sheet.subplots(2, 1, sharex=True)
     handles = []
@@ -227,10 +227,8 @@ def gaps_pct(rows: Sequence[Row]) -> dict[int, list[float]]:
 def _draw_pieces(figure: Figure, rows: Sequence[Row]) -> Page:
     own = rows_by_pieces(rows)
     made = [row for found in own.values() for row in found]
-    if not made:
-        raise nothing_to_draw(figure.name, figure.needs)
     fruitless = [row for row in made if own_gap_pct(row) is None or not _states_error(row)]
-    notes = missing_notes(figure.name, made, fruitless, figure.needs)
+    notes = missing_notes(figure, made, fruitless)
     sheet = page(COLUMN_IN, _PWL_HEIGHT_IN, notes)
     error, gap = sheet.subplots(2, 1, sharex=True)
     handles = []

@@ -36,7 +36,7 @@ NEEDS = (
 """Needs of all figures over complete tables: schedulers that end by themselves, and others with ten seconds' work."""
 
 
-def contest(figure: str, rows: Sequence[Row]) -> CompleteTable:
+def contest(figure: Figure, rows: Sequence[Row]) -> CompleteTable:
     """Return the largest complete table of the rows under the figure's conditions.
 
     Runs of one scheduler with several parameters are several contestants.
@@ -44,16 +44,15 @@ def contest(figure: str, rows: Sequence[Row]) -> CompleteTable:
     Raises
     ------
     NothingToDrawError
-        If there is no run (the error names the command), or none with a feasible plan. ``figure`` is the name in the
-        error.
+        If there is no run (the error names the command), or none with a feasible plan.
     """
     own = [row for row in rows if row.termination != "skipped" and tried_like(row, NEEDS[0].trial)]
     if not own:
-        raise nothing_to_draw(figure, NEEDS)
+        raise nothing_to_draw(figure)
     known = [instance.fingerprint for instance in instances_of(NEEDS).values()]
     found = complete_table(own, labels(own), list(dict.fromkeys([*known, *(row.instance_hash for row in own)])), place)
     if all(value is None for value in found.best.values()):
-        raise NothingToDrawError(figure, "no run has a feasible plan")
+        raise NothingToDrawError(figure.name, "no run has a feasible plan")
     return found
 
 
@@ -94,7 +93,7 @@ _HEIGHT_IN = 2.6
 
 
 def _draw_ranking(figure: Figure, rows: Sequence[Row]) -> Page:
-    found = contest(figure.name, rows)
+    found = contest(figure, rows)
     names = list(found.runs)
     if len(names) < 2 or len(found.best) < 2:
         few = f"{len(names)} schedulers on {len(found.best)} instances"
@@ -141,7 +140,7 @@ def _draw_ranks(ax: Axes, names: Sequence[str], ranking: Ranking) -> None:
 
 
 def _draw_quality_and_speed(figure: Figure, rows: Sequence[Row]) -> Page:
-    found = contest(figure.name, rows)
+    found = contest(figure, rows)
     notes = notes_on(found)
     names = list(found.runs)
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
@@ -171,7 +170,7 @@ def _draw_profiles(ax: Axes, names: Sequence[str], ratios: NDArray[np.float64]) 
 
 
 def _draw_over_time(figure: Figure, rows: Sequence[Row]) -> Page:
-    found = contest(figure.name, rows)
+    found = contest(figure, rows)
     horizon_s = found.horizon_s
     steps = {
         name: [[gap_over_time(row, found.best[at]) for row in seeds] for at, seeds in runs.items()]

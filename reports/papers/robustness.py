@@ -40,13 +40,13 @@ _HEIGHT_IN = 4.6
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure.name, rows, figure.needs)
+    own = own_rows(figure, rows)
     (name, *_) = [
         each for each in (figure.needs[0].instances, figure.needs[0].quick) if each in {row.instance for row in own}
     ]
     misled = {row.scheduler for row in own if row.truth is not None}
     own = [row for row in own if row.instance == name and row.scheduler in misled]
-    notes = missing_notes(figure.name, own, [row for row in own if row.violations is None], figure.needs)
+    notes = missing_notes(figure, own, [row for row in own if row.violations is None])
     notes.append("GPUs are in the order of the legend.")
     workloads = len(instances_of(figure.needs)[name].workloads)
     kinds: tuple[tuple[str, Callable[[Row], float | None], Arrivals], ...] = (

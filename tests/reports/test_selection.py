@@ -7,6 +7,7 @@ import pytest
 
 from bench.evaluation import Trial
 from bench.simulation.arrivals import Arrivals
+from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
 from reports.papers import figure
 from reports.selection import instances_of, missing_notes, nothing_to_draw, own_rows, plans_and_notes, rows_by_label
@@ -15,6 +16,10 @@ NEEDS = (
     Need("igniter-scaling", ("igniter", "ffd+"), quick="igniter-mix-10-s0,64gpu-cost"),
     Need("igniter-12", ("cpsat",)),
 )
+
+
+def a_figure(*needs: Need) -> Figure:
+    return replace(figure("igniter-fig20"), name="name", needs=needs)
 
 
 def test_needs_name_suites_and_instances():
@@ -37,7 +42,7 @@ def test_the_latest_row_of_a_run_counts_in_the_order_of_the_needs(make_row):
         make_row("igniter"),
         make_row("igniter", "64gpu-pool"),
     ]
-    found = own_rows("name", rows, NEEDS)
+    found = own_rows(a_figure(*NEEDS), rows)
     assert [(row.scheduler, row.instance, row.seed, row.value) for row in found] == [
         ("igniter", "igniter-12", 0, None),
         ("ffd+", "igniter-mix-50-s0", 0, None),
@@ -50,8 +55,7 @@ def test_the_latest_row_of_a_run_counts_in_the_order_of_the_needs(make_row):
 
 def test_the_first_seed_with_a_plan_is_drawn(make_row, two_gpus):
     rows = [make_row(seed=2, plan=two_gpus), make_row(seed=0), make_row(seed=1, plan=two_gpus)]
-    drawn = replace(figure("igniter-fig20"), needs=(Need("igniter-12", ("igniter",)),))
-    plans, notes = plans_and_notes(drawn, rows)
+    plans, notes = plans_and_notes(a_figure(Need("igniter-12", ("igniter",))), rows)
     assert {scheduler: row.seed for scheduler, row in plans.items()} == {"igniter": 1}
     assert notes == []
 
@@ -68,10 +72,10 @@ def test_gaps_are_gathered_by_scheduler_and_cause(make_row):
         "Without a result: ffd+ (wall limit) on igniter-mix-10-s0, igniter-mix-20-s0;"
         " cpsat (infeasible) on igniter-12.",
     ]
-    assert missing_notes("name", [*rows, make_row("ffd+")], rows, NEEDS) == said
-    assert missing_notes("name", rows, [], NEEDS[1:]) == []
+    assert missing_notes(a_figure(*NEEDS), [*rows, make_row("ffd+")], rows) == said
+    assert missing_notes(a_figure(NEEDS[1]), rows, []) == []
     with pytest.raises(NothingToDrawError, match=re.escape(f"name: no run has a result to draw. {' '.join(said)}")):
-        missing_notes("name", rows, rows, NEEDS)
+        missing_notes(a_figure(*NEEDS), rows, rows)
 
 
 def test_rows_that_were_tried_otherwise_do_not_count(make_row):
@@ -81,9 +85,9 @@ def test_rows_that_were_tried_otherwise_do_not_count(make_row):
         make_row("ffd+", "igniter-mix-10-s0", value=3.0, truth="hybrid", simulation={"arrivals": "poisson"}),
         make_row("ffd+", "igniter-mix-10-s0", value=4.0, simulation={"arrivals": "gamma:3"}),
     ]
-    assert [row.value for row in own_rows("name", rows, NEEDS)] == [1.0]
-    wide = (*NEEDS, Need("igniter-scaling", ("ffd+",), trial=Trial(1.1, arrivals=Arrivals())))
-    assert [row.value for row in own_rows("name", rows, wide)] == [1.0, 2.0]
+    assert [row.value for row in own_rows(a_figure(*NEEDS), rows)] == [1.0]
+    wide = a_figure(*NEEDS, Need("igniter-scaling", ("ffd+",), trial=Trial(1.1, arrivals=Arrivals())))
+    assert [row.value for row in own_rows(wide, rows)] == [1.0, 2.0]
 
 
 def test_variants_of_a_scheduler_are_kept_apart_by_label(make_row):
@@ -98,7 +102,7 @@ def test_variants_of_a_scheduler_are_kept_apart_by_label(make_row):
 
 def test_of_many_commands_the_first_are_told():
     many = tuple(Need("igniter-12", (f"s{number}",)) for number in range(6))
-    told = str(nothing_to_draw("name", many))
+    told = str(nothing_to_draw(a_figure(*many)))
     assert "`bench figures name`" in told
     assert told.endswith("--schedulers s3 --seeds 0` and 2 more like these")
-    assert "more like" not in str(nothing_to_draw("name", many[:4]))
+    assert "more like" not in str(nothing_to_draw(a_figure(*many[:4])))

@@ -60,7 +60,7 @@ def test_the_latest_row_of_each_variant_counts(set_row):
     whole, halves = figure("gpulet-fig5").needs
     needs = {"whole": whole, "halves": halves}
     rows = [set_row(whole, every(3, 19682), every(3, 19682)), set_row(whole, every(5, 19682), every(5, 19682))]
-    found = set_rows("x", [*rows, set_row(halves, [], [], instance_hash="another")], needs)
+    found = set_rows(figure("gpulet-fig5"), [*rows, set_row(halves, [], [], instance_hash="another")], needs)
     assert found == {"whole": rows[1]}
 
 
@@ -73,7 +73,8 @@ def test_a_sample_is_drawn_without_the_papers_counts_where_there_is_nothing_else
     assert widths(page.axes[0]) == [448, 448, 895, 895]
     assert not [line for line in page.axes[0].lines if line.get_marker() == "*"]
     assert "Only 1,790 of the 19,682 scenarios" in page.get_supxlabel()
-    assert set_rows("x", [*rows, set_row(halves, [], [])], {"whole": whole, "halves": halves}).keys() == {"halves"}
+    needs = {"whole": whole, "halves": halves}
+    assert set_rows(figure("gpulet-fig5"), [*rows, set_row(halves, [], [])], needs).keys() == {"halves"}
 
 
 def test_unfinished_sets_and_missing_runs_are_named(set_row, draw):
@@ -96,4 +97,4 @@ def test_what_is_missed_is_counted_scenario_by_scenario(set_row, draw):
 def test_without_runs_it_says_what_to_run():
     need = figure("gpulet-fig16").needs[1]
     with pytest.raises(NothingToDrawError, match=r"--param elastic-partitioning.variant=atc22 --param elastic"):
-        set_rows("gpulet-fig16", [SimpleNamespace(instance_hash="x", scheduler="y")], {"gpulet+int": need})
+        set_rows(figure("gpulet-fig16"), [SimpleNamespace(instance_hash="x", scheduler="y")], {"gpulet+int": need})

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from reports.runs import NotAtHandError, Runs
 
@@ -134,6 +134,18 @@ def below(paper: float) -> Callable[..., float]:
 Query = Callable[[Runs], str]
 """Function that returns an entry of a table from the runs."""
 
+_Asked = ParamSpec("_Asked")
+_Answer = TypeVar("_Answer")
+
+
+def query(answer: Callable[Concatenate[Runs, _Asked], _Answer]) -> Callable[_Asked, Callable[[Runs], _Answer]]:
+    """Decorate a function of runs and of further arguments: called with these arguments alone, it returns a query."""
+
+    def asked(*arguments: _Asked.args, **named: _Asked.kwargs) -> Callable[[Runs], _Answer]:
+        return lambda runs: answer(runs, *arguments, **named)
+
+    return asked
+
 
 @dataclass(frozen=True, slots=True)
 class QueryTable:
@@ -176,9 +188,9 @@ def fill(table: QueryTable, runs: Runs) -> str:
     return markdown(table.head, lines)
 
 
-def _answer(query: Query, runs: Runs) -> str:
+def _answer(cell: Query, runs: Runs) -> str:
     try:
-        return query(runs)
+        return cell(runs)
     except NotAtHandError as missing:
         return str(missing)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bench.max_rate import late_fraction
 from bench.simulation.result import VIOLATIONS_ALLOWED
-from reports.claim import Query, QueryTable, duration
+from reports.claim import QueryTable, duration, query
 from reports.need import Need
 from reports.papers.gpulet_rates import ARXIV_LARGEST, LARGEST
 from reports.papers.gpulet_schedulers import ARXIV_NAMES, ELASTIC, NAMES, Variant, elastic
@@ -35,21 +35,17 @@ def _on(scenarios: str, label: str) -> Need:
     return Need(scenarios, (scheduler,), parameters=parameters)
 
 
-def _counted(need: Need) -> Query:
-    def query(runs: Runs) -> str:
-        counts = runs.row(need).scenarios or {}
-        return f"{counts['accepted']:,} / {counts['served']:,}"
-
-    return query
+@query
+def _counted(runs: Runs, need: Need) -> str:
+    counts = runs.row(need).scenarios or {}
+    return f"{counts['accepted']:,} / {counts['served']:,}"
 
 
-def _taken(need: Need) -> Query:
-    def query(runs: Runs) -> str:
-        row = runs.row(need)
-        counts = row.scenarios or {}
-        return f"{duration(row.decision_s)} ({duration(counts['decision_median_s'])})"
-
-    return query
+@query
+def _taken(runs: Runs, need: Need) -> str:
+    row = runs.row(need)
+    counts = row.scenarios or {}
+    return f"{duration(row.decision_s)} ({duration(counts['decision_median_s'])})"
 
 
 COUNTS = QueryTable(
@@ -61,18 +57,15 @@ COUNTS = QueryTable(
 )
 
 
-def _rate(needs: Mapping[str, Need], label: str, instance: str) -> Query:
+@query
+def _rate(runs: Runs, needs: Mapping[str, Need], label: str, instance: str) -> str:
     """Query the largest rate served in time, and the largest rate with a plan, bold if its simulation is in time."""
-
-    def query(runs: Runs) -> str:
-        reached = runs.climbs(needs[label])[instance].throughput_rps
-        planned = next(row for row in runs.rows(needs[label]) if row.instance == instance)
-        most = (planned.value or 0.0) * sum(workload.rate_rps for workload in the_instance(instance).workloads)
-        late = late_fraction(planned)
-        kept = late is not None and late <= VIOLATIONS_ALLOWED
-        return f"{reached:,.0f} / {f'**{most:,.0f}**' if kept else f'{most:,.0f}'}"
-
-    return query
+    reached = runs.climbs(needs[label])[instance].throughput_rps
+    planned = next(row for row in runs.rows(needs[label]) if row.instance == instance)
+    most = (planned.value or 0.0) * sum(workload.rate_rps for workload in the_instance(instance).workloads)
+    late = late_fraction(planned)
+    kept = late is not None and late <= VIOLATIONS_ALLOWED
+    return f"{reached:,.0f} / {f'**{most:,.0f}**' if kept else f'{most:,.0f}'}"
 
 
 def _rates(needs: Mapping[str, Need], names: Mapping[str, str]) -> QueryTable:

@@ -3,7 +3,7 @@
 import math
 from statistics import fmean, median
 
-from reports.claim import Query, QueryTable, duration
+from reports.claim import Query, QueryTable, duration, query
 from reports.need import Need
 from reports.papers.inss_clusters import SMALL, Quantity, mean_of, rows_of
 from reports.quantities import not_in_time_pct
@@ -17,20 +17,19 @@ _BOUND = Need(
 )
 
 
+@query
+def _mean(runs: Runs, label: str, of: Quantity, form: str) -> str:
+    found = mean_of(rows_of(runs, SMALL, label), of)
+    return "–" if found is None else form.format(found)
+
+
 def _capacity(label: str) -> tuple[str | Query, ...]:
-    def mean(of: Quantity, form: str) -> Query:
-        def query(runs: Runs) -> str:
-            found = mean_of(rows_of(runs, SMALL, label), of)
-            return "–" if found is None else form.format(found)
-
-        return query
-
     return (
         label,
-        mean(lambda row: row.value, "{:,.0f} req/s"),
-        mean(lambda row: row.violations, "{:g}"),
-        mean(not_in_time_pct, "{:.1f} %"),
-        mean(lambda row: row.gpus_used, "{:g}"),
+        _mean(label, lambda row: row.value, "{:,.0f} req/s"),
+        _mean(label, lambda row: row.violations, "{:g}"),
+        _mean(label, not_in_time_pct, "{:.1f} %"),
+        _mean(label, lambda row: row.gpus_used, "{:g}"),
         lambda runs: duration(mean_of(rows_of(runs, SMALL, label), lambda row: row.decision_s)),
     )
 
@@ -57,16 +56,13 @@ _DRAWN = {
 }
 
 
-def _of_optimum(label: str, least: bool = False) -> Query:
+@query
+def _of_optimum(runs: Runs, label: str, least: bool = False) -> str:
     """Query the served percentage of the certified optimum: the mean over all draws, or the least."""
-
-    def query(runs: Runs) -> str:
-        rows, optima = runs.each([_DRAWN[label], _OPTIMA])
-        bound = {row.instance: row.bound for row in optima if row.bound_certified}
-        parts = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]
-        return f"{min(parts) if least else fmean(parts):.1f} %"
-
-    return query
+    rows, optima = runs.each([_DRAWN[label], _OPTIMA])
+    bound = {row.instance: row.bound for row in optima if row.bound_certified}
+    parts = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]
+    return f"{min(parts) if least else fmean(parts):.1f} %"
 
 
 def _drawn(label: str, of: Quantity, form: str) -> Query:
@@ -100,12 +96,10 @@ UNSEEN = QueryTable(
 )
 
 
-def _reached(instance: str, scheduler: str, work: int) -> Query:
-    def query(runs: Runs) -> str:
-        row = runs.row(Need(instance, (scheduler,), time_limit_s=_GENEROUS_S, work_limit=work))
-        return "no plan" if row.value is None else f"{row.value:,.0f} req/s"
-
-    return query
+@query
+def _reached(runs: Runs, instance: str, scheduler: str, work: int) -> str:
+    row = runs.row(Need(instance, (scheduler,), time_limit_s=_GENEROUS_S, work_limit=work))
+    return "no plan" if row.value is None else f"{row.value:,.0f} req/s"
 
 
 WARM = QueryTable(
@@ -122,14 +116,12 @@ WARM = QueryTable(
 )
 
 
-def _judged(instance: str, scheduler: str) -> Query:
-    def query(runs: Runs) -> str:
-        row = runs.row(Need(instance, (scheduler,), parameters=(f"{scheduler}.training=0",)))
-        if row.value is None:
-            return "no plan"
-        return f"{row.value:,.0f} req/s, {not_in_time_pct(row) or 0.0:.2f} % not in time, {duration(row.decision_s)}"
-
-    return query
+@query
+def _judged(runs: Runs, instance: str, scheduler: str) -> str:
+    row = runs.row(Need(instance, (scheduler,), parameters=(f"{scheduler}.training=0",)))
+    if row.value is None:
+        return "no plan"
+    return f"{row.value:,.0f} req/s, {not_in_time_pct(row) or 0.0:.2f} % not in time, {duration(row.decision_s)}"
 
 
 LAYERS = QueryTable(

@@ -13,7 +13,7 @@ from instances.measurements import Configuration, PairSample
 from instances.performance import interference_model_names
 from instances.performance.profile_fit import HELD_OUT, validate_held_out
 from instances.performance.validation import Errors, latencies_ms, validate
-from reports.claim import NOTHING_PUBLISHED, Claim, Query, QueryTable, Values
+from reports.claim import NOTHING_PUBLISHED, Claim, Query, QueryTable, Values, query
 from reports.measured import measured_pairs
 from reports.papers import igniter_model
 from reports.papers.gpulet_models import measured_overheads, predicted_overheads
@@ -126,20 +126,17 @@ _FIG12 = [
 ]
 
 
-def _beside(groups: Sequence[tuple[Configuration, ...]], model: str) -> Callable[[Runs], Values]:
+@query
+def _beside(_: Runs, groups: Sequence[tuple[Configuration, ...]], model: str) -> Values:
     """Query the least and the largest error of each of two models beside the other, in percent, where measured."""
-
-    def query(_: Runs) -> Values:
-        observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
-        found: list[float] = []
-        for one, other in ((0, 1), (1, 0)):
-            measured = [(g[one], g[other]) for g in groups if (g[one], g[other]) in observed]
-            predicted = latencies_ms(gpu_type("v100"), model, measured)
-            sizes = [100.0 * abs(p[0] / observed[at] - 1.0) for p, at in zip(predicted, measured, strict=True)]
-            found += [min(sizes), max(sizes)]
-        return tuple(found)
-
-    return query
+    observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
+    found: list[float] = []
+    for one, other in ((0, 1), (1, 0)):
+        measured = [(g[one], g[other]) for g in groups if (g[one], g[other]) in observed]
+        predicted = latencies_ms(gpu_type("v100"), model, measured)
+        sizes = [100.0 * abs(p[0] / observed[at] - 1.0) for p, at in zip(predicted, measured, strict=True)]
+        found += [min(sizes), max(sizes)]
+    return tuple(found)
 
 
 def _four(_: Runs) -> Values:

@@ -6,7 +6,7 @@ from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.gap import gaps
 from bench.ledger.row import Row
 from instances.costs import whole_gpus
-from reports.claim import Query, QueryTable, duration
+from reports.claim import Query, QueryTable, duration, query
 from reports.need import Need
 from reports.papers.gpulet_schedulers import elastic, ideal
 from reports.papers.igniter_plans import IGNITER
@@ -73,13 +73,11 @@ def _after(row: Row) -> str:
     return f" ({duration(row.decision_s)})"
 
 
-def _colgen(need: Need) -> Query:
-    def query(runs: Runs) -> str:
-        row = runs.row(need)
-        claim = f", {claim_in_words(row)}" if row.status == "optimal" else ""
-        return f"{value(row)}{_after(row)}{claim}"
-
-    return query
+@query
+def _colgen(runs: Runs, need: Need) -> str:
+    row = runs.row(need)
+    claim = f", {claim_in_words(row)}" if row.status == "optimal" else ""
+    return f"{value(row)}{_after(row)}{claim}"
 
 
 def _large_line(instance: str) -> tuple[str | Query, ...]:
@@ -131,16 +129,14 @@ def _sizes() -> list[int]:
     return sorted({len(instance.workloads) for instance in instances_of(SCALING_NEEDS).values()})
 
 
-def _solved(scheduler: str, size: int) -> Query:
-    def query(runs: Runs) -> str:
-        (asked,) = [need for need in SCALING_NEEDS if need.schedulers == (scheduler,)]
-        need = replace(asked, parameters=_SPATIAL if scheduler == "colgen" else ())
-        rows = [row for row in runs.rows(need) if size_of(row) == size]
-        proven = [row for row in rows if row.status == "optimal"]
-        longest = max((row.decision_s for row in proven if row.decision_s is not None), default=None)
-        return f"{len(proven)} of {len(rows)}{'' if longest is None else f' ({duration(longest)})'}"
-
-    return query
+@query
+def _solved(runs: Runs, scheduler: str, size: int) -> str:
+    (asked,) = [need for need in SCALING_NEEDS if need.schedulers == (scheduler,)]
+    need = replace(asked, parameters=_SPATIAL if scheduler == "colgen" else ())
+    rows = [row for row in runs.rows(need) if size_of(row) == size]
+    proven = [row for row in rows if row.status == "optimal"]
+    longest = max((row.decision_s for row in proven if row.decision_s is not None), default=None)
+    return f"{len(proven)} of {len(rows)}{'' if longest is None else f' ({duration(longest)})'}"
 
 
 SCALING = QueryTable(

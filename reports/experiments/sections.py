@@ -1,12 +1,12 @@
 """Sections of EXPERIMENTS.md: title, template, and the tables that the template shows."""
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.ledger.bound_scope import claim_in_words
-from reports.claim import Claim, QueryTable, Values, below
+from reports.claim import Claim, QueryTable, Values, below, query
 from reports.experiments import gpulet as gpulet_tables
 from reports.experiments import inss as inss_tables
 from reports.experiments import models, optimum, services, serving
@@ -54,12 +54,10 @@ MIXES_IN_PAPER = (2, 3, 5, 7, 13, 16)
 """Numbers of GPUs in the plans of ParvaGPU's authors, by mix."""
 
 
-def _proven(mix: int) -> Callable[[Runs], Values]:
-    def query(runs: Runs) -> Values:
-        row = runs.row(Need(f"parvagpu-{mix}", ("mig",)))
-        return row.gpus_used, claim_in_words(row)
-
-    return query
+@query
+def _proven(runs: Runs, mix: int) -> Values:
+    row = runs.row(Need(f"parvagpu-{mix}", ("mig",)))
+    return row.gpus_used, claim_in_words(row)
 
 
 _MIXES = tuple(

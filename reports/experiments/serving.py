@@ -14,7 +14,7 @@ from bench.simulation.arrivals import Arrivals
 from instances import Plan
 from instances.costs import whole_gpus
 from instances.files import plan_from_json
-from reports.claim import Query, QueryTable
+from reports.claim import Query, QueryTable, query
 from reports.need import Need
 from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, curve, tested
 from reports.papers.hold import HEADROOMS as STEPS
@@ -41,26 +41,20 @@ def _simulated(plan: Plan, settings: Settings) -> Simulated:
     return simulate(plan, the_instance("igniter-12"), settings)
 
 
-def _violating(settings: Settings, scheduler: str) -> Query:
+@query
+def _violating(runs: Runs, settings: Settings, scheduler: str) -> str:
     """Query the workloads with more than 1 % of their requests not in time, and the percentage of all requests."""
-
-    def query(runs: Runs) -> str:
-        found = _simulated(_plan(runs, scheduler), settings)
-        return f"{found.violating} ({100.0 * found.violation_rate:.1f} %)"
-
-    return query
+    found = _simulated(_plan(runs, scheduler), settings)
+    return f"{found.violating} ({100.0 * found.violation_rate:.1f} %)"
 
 
-def _loads(scheduler: str) -> Query:
+@query
+def _loads(runs: Runs, scheduler: str) -> str:
     """Query the least and largest load of a slot: its rate over its throughput."""
-
-    def query(runs: Runs) -> str:
-        plan = _plan(runs, scheduler)
-        able = [slot.throughput_rps for slot in judge(plan, the_instance("igniter-12")).slots]
-        loads = [100.0 * slot.rate_rps / rps for (_, _, slot), rps in zip(plan.slots(), able, strict=True)]
-        return f"{min(loads):.0f}–{max(loads):.0f} %"
-
-    return query
+    plan = _plan(runs, scheduler)
+    able = [slot.throughput_rps for slot in judge(plan, the_instance("igniter-12")).slots]
+    loads = [100.0 * slot.rate_rps / rps for (_, _, slot), rps in zip(plan.slots(), able, strict=True)]
+    return f"{min(loads):.0f}–{max(loads):.0f} %"
 
 
 def _judged(scheduler: str) -> Query:
@@ -95,28 +89,25 @@ TWELVE = QueryTable(
 )
 
 
-def _wrong(scheduler: str, headroom: float, of: Callable[[Row], float | None], arrivals: Arrivals, form: str) -> Query:
+@query
+def _wrong(
+    runs: Runs, scheduler: str, headroom: float, of: Callable[[Row], float | None], arrivals: Arrivals, form: str
+) -> str:
     """Query the means of a quantity over the seeds, one for each error of the GPUs' figures."""
-
-    def query(runs: Runs) -> str:
-        needs = [_robust(scheduler, Trial(headroom, error=error, arrivals=arrivals)) for error in ERRORS]
-        found = [[value for row in rows if (value := of(row)) is not None] for rows in runs.each(needs)]
-        return ", ".join(form.format(fmean(values)) if values else "–" for values in found)
-
-    return query
+    needs = [_robust(scheduler, Trial(headroom, error=error, arrivals=arrivals)) for error in ERRORS]
+    found = [[value for row in rows if (value := of(row)) is not None] for rows in runs.each(needs)]
+    return ", ".join(form.format(fmean(values)) if values else "–" for values in found)
 
 
 def _robust(scheduler: str, trial: Trial) -> Need:
     return Need("64gpu-cost", (scheduler,), SEEDS, trial=trial, time_limit_s=ROUNDS_LIMIT_S)
 
 
-def _gpus(scheduler: str, headroom: float) -> Query:
-    def query(runs: Runs) -> str:
-        rows = runs.rows(_robust(scheduler, Trial(headroom, arrivals=POISSON)))
-        used = sorted({row.gpus_used for row in rows if row.gpus_used is not None})
-        return "–".join(map(str, dict.fromkeys((used[0], used[-1])))) if used else "no plan"
-
-    return query
+@query
+def _gpus(runs: Runs, scheduler: str, headroom: float) -> str:
+    rows = runs.rows(_robust(scheduler, Trial(headroom, arrivals=POISSON)))
+    used = sorted({row.gpus_used for row in rows if row.gpus_used is not None})
+    return "–".join(map(str, dict.fromkeys((used[0], used[-1])))) if used else "no plan"
 
 
 WRONG = QueryTable(
@@ -136,16 +127,14 @@ WRONG = QueryTable(
 )
 
 
-def _tested(scheduler: str) -> Callable[[Runs], list[Row]]:
-    """Query a scheduler's tested plans in the order of headroom; see ``reports.papers.hold``."""
-    return lambda runs: curve(
-        [row for (row,) in runs.each(tested(scheduler, headroom) for headroom in STEPS)], scheduler
-    )
+def _tested(runs: Runs, scheduler: str) -> list[Row]:
+    """Return a scheduler's tested plans in the order of headroom; see ``reports.papers.hold``."""
+    return curve([row for (row,) in runs.each(tested(scheduler, headroom) for headroom in STEPS)], scheduler)
 
 
 def _without_headroom(scheduler: str) -> tuple[Query, Query]:
     def first(runs: Runs) -> Row | None:
-        return next((row for row in _tested(scheduler)(runs) if row.headroom == STEPS[0]), None)
+        return next((row for row in _tested(runs, scheduler) if row.headroom == STEPS[0]), None)
 
     return (
         lambda runs: f"{row.gpus_used}" if (row := first(runs)) else "no plan",
@@ -157,7 +146,7 @@ def _until_it_holds(scheduler: str) -> tuple[Query, Query, Query]:
     """Query the least headroom from which on all plans hold, the GPUs there, and the added cost."""
 
     def least(runs: Runs) -> Row | str:
-        rows = _tested(scheduler)(runs)
+        rows = _tested(runs, scheduler)
         holding = rows[len(rows) - next((n for n, row in enumerate(reversed(rows)) if not row.holds), len(rows)) :]
         if holding:
             return holding[0]
@@ -178,16 +167,13 @@ def _until_it_holds(scheduler: str) -> tuple[Query, Query, Query]:
     return headroom, gpus, more
 
 
-def _under_the_rule(scheduler: str) -> Query:
+@query
+def _under_the_rule(runs: Runs, scheduler: str) -> str:
     """Query the GPUs of a scheduler's own plan under ``attainment``, and its late workloads."""
-
-    def query(runs: Runs) -> str:
-        row = runs.row(replace(tested(scheduler, 1.0), instances=OPTIMUM.instances))
-        if row.gpus_used is None:
-            return "does not plan it"
-        return f"{row.gpus_used}{'' if row.holds else f', {row.late_workloads} late'}"
-
-    return query
+    row = runs.row(replace(tested(scheduler, 1.0), instances=OPTIMUM.instances))
+    if row.gpus_used is None:
+        return "does not plan it"
+    return f"{row.gpus_used}{'' if row.holds else f', {row.late_workloads} late'}"
 
 
 def _exact(need: Need, of: Callable[[Row], str]) -> Query:
@@ -222,16 +208,13 @@ HOLDING = QueryTable(
 )
 
 
-def _kept(need: Need, condition: str) -> Query:
+@query
+def _kept(runs: Runs, need: Need, condition: str) -> str:
     """Query the late workloads of a plan under a condition, and the percentage of all requests in time."""
-
-    def query(runs: Runs) -> str:
-        found = kept(runs.row(need), condition)
-        if found is None:
-            raise NotAtHandError("no trace")
-        return f"{len(found.late)} ({100.0 * found.attainment:.1f} %)"
-
-    return query
+    found = kept(runs.row(need), condition)
+    if found is None:
+        raise NotAtHandError("no trace")
+    return f"{len(found.late)} ({100.0 * found.attainment:.1f} %)"
 
 
 def _robust_line(condition: str) -> tuple[str | Query, ...]:

@@ -23,7 +23,7 @@ from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Page, page
 from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, PERFORMANCE_LOOKS, QUIET, STAR, LineStyle, shades
 from reports.charts.panels import Curve, Panel, draw_panels
 from reports.charts.predictions import cumulate
-from reports.claim import Claim, Values
+from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.measured import measured_pairs, missing_note, nothing_measured
 from reports.restated import restated_note, restated_overheads
@@ -135,7 +135,8 @@ def _draw_errors(figure: Figure, rows: Sequence[Row]) -> Page:
     return sheet
 
 
-def _fifth_of_the_gpu(batch: int, runs: Runs) -> Values:
+@query
+def _fifth_of_the_gpu(_: Runs, batch: int) -> Values:
     """Return the time of a batch on a fifth of the GPU over the time on all of it, by model."""
     return tuple(gain(model, batch) for model in MODELS)
 
@@ -155,7 +156,7 @@ FIG4 = Figure(
             what="ATC Fig. 4, arXiv Fig. 3: time on a fifth of a GPU over time on all of it, "
             f"batch {batch}: {', '.join(MODELS)}",
             paper=statement,
-            ours=partial(_fifth_of_the_gpu, batch),
+            ours=_fifth_of_the_gpu(batch),
             form="{:.1f}, {:.1f}, {:.1f}, {:.1f} times",
             holds=holds,
             criterion=criterion,

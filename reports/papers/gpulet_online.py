@@ -1,6 +1,6 @@
 """gpulet ATC'22, Fig. 15, and arXiv'21, Fig. 5 and 14: a changing load, and two models on one GPU as rates grow."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 
 from bench.plan_simulation import simulate
@@ -12,7 +12,7 @@ from instances.view import View
 from reports.charts.online import Setting, draw_online_runs, online_run
 from reports.charts.palette import SERIES
 from reports.charts.panels import Curve, Panel, draw_panels
-from reports.claim import Claim, Values
+from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.runs import Runs
 
@@ -110,16 +110,13 @@ def _panels() -> Sequence[Panel]:
 _LATER = "; {:.1f} % with the first plan kept; {} to {} GPUs"
 
 
-def _late_and_gpus(setting: Setting) -> Callable[[Runs], Values]:
+@query
+def _late_and_gpus(_: Runs, setting: Setting) -> Values:
     """Query the percentages not in time with changing plans and with the first plan, and the least and most GPUs."""
-
-    def query(_: Runs) -> Values:
-        following, kept = (online_run(setting, policy) for policy in ("reschedule", "static"))
-        gpus = [period.gpus_used for period in following.periods]
-        late = [100.0 * served.seen.violation_rate for served in (following, kept)]
-        return (*late, min(gpus), max(gpus))
-
-    return query
+    following, kept = (online_run(setting, policy) for policy in ("reschedule", "static"))
+    gpus = [period.gpus_used for period in following.periods]
+    late = [100.0 * served.seen.violation_rate for served in (following, kept)]
+    return (*late, min(gpus), max(gpus))
 
 
 FIG15 = Figure(

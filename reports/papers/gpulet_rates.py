@@ -1,6 +1,6 @@
 """gpulet ATC'22, Fig. 6, 13, 14 and 17, and arXiv'21, Fig. 12, 13 and 16: largest rates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -16,7 +16,7 @@ from reports.charts.rate_bars import (
     relative_scales,
     with_climbs,
 )
-from reports.claim import Claim, Values
+from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers.gpulet_schedulers import ARXIV_NAMES, NAMES, beside_the_ideal, elastic, ideal, two_passes
@@ -78,32 +78,26 @@ def _three_ways(runs: Runs) -> Values:
     return tuple(parts[label][MEAN] for label in PAIRS)
 
 
-def _of_the_ideal(needs: Mapping[str, Need], names: Mapping[str, str]) -> Callable[[Runs, bool], Values]:
+@query
+def _of_the_ideal(runs: Runs, needs: Mapping[str, Need], names: Mapping[str, str], second_pass: bool) -> Values:
     """Query gpulet+int's scale in percent of the ideal scheduler's: the mean, and the least with its instance."""
-
-    def query(runs: Runs, second_pass: bool) -> Values:
-        rows = runs.each(beside_the_ideal(needs, second_pass))
-        parts = dict(relative_scales(dict(zip(("gpulet+int", "ideal"), rows, strict=True)), "ideal")["gpulet+int"])
-        mean = parts.pop(MEAN)
-        least = min(parts, key=lambda name: parts[name])
-        return 100.0 * mean, names[least], 100.0 * parts[least]
-
-    return query
+    rows = runs.each(beside_the_ideal(needs, second_pass))
+    parts = dict(relative_scales(dict(zip(("gpulet+int", "ideal"), rows, strict=True)), "ideal")["gpulet+int"])
+    mean = parts.pop(MEAN)
+    least = min(parts, key=lambda name: parts[name])
+    return 100.0 * mean, names[least], 100.0 * parts[least]
 
 
-def _ahead(needs: Mapping[str, Need], others: Sequence[str]) -> Callable[[Runs], Values]:
+@query
+def _ahead(runs: Runs, needs: Mapping[str, Need], others: Sequence[str]) -> Values:
     """Query the mean lead of gpulet+int over each of ``others`` in percent of the planned scale."""
-
-    def query(runs: Runs) -> Values:
-        ours, *theirs = (
-            [row.value or 0.0 for row in rows] for rows in runs.each(needs[n] for n in ("gpulet+int", *others))
-        )
-        return tuple(
-            100.0 * (fmean(own / other for own, other in zip(ours, scales, strict=True) if other) - 1.0)
-            for scales in theirs
-        )
-
-    return query
+    ours, *theirs = (
+        [row.value or 0.0 for row in rows] for rows in runs.each(needs[n] for n in ("gpulet+int", *others))
+    )
+    return tuple(
+        100.0 * (fmean(own / other for own, other in zip(ours, scales, strict=True) if other) - 1.0)
+        for scales in theirs
+    )
 
 
 def _blind_and_late(runs: Runs) -> Values:
@@ -204,7 +198,7 @@ FIG17 = Figure(
     draws=partial(draw_relative_scales, needs=IDEAL, reference="ideal", names=NAMES, paper={"gpulet+int": 0.926}),
     claims=two_passes(
         ("ATC Fig. 17", "largest scale relative to `ideal`: mean, least"),
-        _of_the_ideal(IDEAL, NAMES),
+        partial(_of_the_ideal, IDEAL, NAMES),
         reason="our times are calibrated",
         paper="92.6 %",
         form="{:.1f} %; {} {:.1f} %",
@@ -265,7 +259,7 @@ ARXIV_FIG16 = Figure(
     ),
     claims=two_passes(
         ("arXiv Fig. 16", "largest scale relative to `ideal`: mean, least"),
-        _of_the_ideal(ARXIV_IDEAL, ARXIV_IDEAL_NAMES),
+        partial(_of_the_ideal, ARXIV_IDEAL, ARXIV_IDEAL_NAMES),
         reason="our times are calibrated",
         paper="92.3 %; traffic 87.7 %",
         form="{:.1f} %; {} {:.1f} %",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from reports.charts.scenario_bars import count_missed, draw_counts, missed
-from reports.claim import Claim, Values
+from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers.gpulet_schedulers import Variant, beside_the_ideal, elastic, ideal, two_passes
@@ -43,15 +43,12 @@ def _accepted(*needs: Need) -> Callable[[Runs], Values]:
     return lambda runs: tuple((row.scenarios or {})["accepted"] for (row,) in runs.each(needs))
 
 
-def _missed(needs: Mapping[str, Need]) -> Callable[[Runs, bool], Values]:
+@query
+def _missed(runs: Runs, needs: Mapping[str, Need], second_pass: bool) -> Values:
     """Query the scenarios that the ideal scheduler can plan but gpulet cannot, without or with a second pass."""
-
-    def query(runs: Runs, second_pass: bool) -> Values:
-        (ours,), (ideal,) = runs.each(beside_the_ideal(needs, second_pass))
-        missed = count_missed(ours, ideal)
-        return missed, 100.0 * missed / (ours.scenarios or {})["count"]
-
-    return query
+    (ours,), (ideal,) = runs.each(beside_the_ideal(needs, second_pass))
+    missed = count_missed(ours, ideal)
+    return missed, 100.0 * missed / (ours.scenarios or {})["count"]
 
 
 FIG5 = Figure(
@@ -92,7 +89,7 @@ FIG16 = Figure(
     draws=partial(draw_counts, needs=IDEAL, notes_on=lambda found: missed(found, "gpulet+int", "ideal", 520)),
     claims=two_passes(
         ("ATC Fig. 16", "scenarios of `ideal` that elastic partitioning misses"),
-        _missed(IDEAL),
+        partial(_missed, IDEAL),
         reason="our times are calibrated",
         paper=(520, 2.6),
         form="{} ({:.1f} %)",
@@ -138,7 +135,7 @@ ARXIV_FIG15 = Figure(
     draws=partial(draw_counts, needs=ARXIV_IDEAL, notes_on=lambda found: missed(found, "gpulet+int", "ideal", 18)),
     claims=two_passes(
         ("arXiv Fig. 15", "scenarios of `ideal` that elastic partitioning misses"),
-        _missed(ARXIV_IDEAL),
+        partial(_missed, ARXIV_IDEAL),
         reason="our times are longer; even `ideal` has no plan for a quarter of the scenarios",
         paper=(18, 1.8),
         form="{} ({:.1f} %)",

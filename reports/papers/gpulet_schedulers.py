@@ -51,7 +51,7 @@ def beside_the_ideal(needs: Mapping[str, Need], second_pass: bool) -> tuple[Need
 
 
 def two_passes(
-    what: tuple[str, str], ours: Callable[[Runs, bool], Values], reason: str, **about: Any
+    what: tuple[str, str], ours: Callable[[bool], Callable[[Runs], Values]], reason: str, **about: Any
 ) -> tuple[Claim, Claim]:
     """Return the claims on elastic partitioning as printed, and with a second pass.
 
@@ -60,7 +60,7 @@ def two_passes(
     what
         The figure, and its quantity.
     ours
-        Query; its second argument is whether there is a second pass.
+        Function that returns the query; its argument is whether there is a second pass.
     reason
         The reason of a difference that remains with a second pass.
     about
@@ -69,6 +69,6 @@ def two_passes(
     as_printed = "Algorithm 1 as printed has one pass; the next line adds a second pass"
     figure, quantity = what
     return (
-        Claim(what=f"{figure}: {quantity}", ours=lambda runs: ours(runs, False), reason=as_printed, **about),
-        Claim(what=f"– {figure} with a second pass", ours=lambda runs: ours(runs, True), reason=reason, **about),
+        Claim(what=f"{figure}: {quantity}", ours=ours(False), reason=as_printed, **about),
+        Claim(what=f"– {figure} with a second pass", ours=ours(True), reason=reason, **about),
     )

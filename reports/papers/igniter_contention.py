@@ -1,6 +1,6 @@
 """iGniter, Fig. 3 to 7: effects of co-location on a V100 (Sec. 2.2), by the performance models."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from instances.performance.model import Demand
 from instances.performance.validation import latencies_ms
 from reports.charts.palette import PERFORMANCE_LOOKS, SERIES
 from reports.charts.panels import MEASURED, Curve, Panel, draw_panels
-from reports.claim import Claim, Values
+from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.measured import light_profile, measured_pairs, measured_solo, missing_note
 from reports.runs import NotAtHandError, Runs
@@ -222,14 +222,11 @@ def _l2_measured(_: Runs) -> Values:
     return tuple(by_batch[batch] for by_batch in found for batch in (least, most))
 
 
-def _demands(quantity: int) -> Callable[[Runs], Values]:
+@query
+def _demands(_: Runs, quantity: int) -> Values:
     """Query the predicted L2 utilisation (0) or power (1) of each neighbour at its smallest and largest batch."""
-
-    def query(_: Runs) -> Values:
-        found = [neighbour_demands(name)[quantity] for name in NEIGHBOURS]
-        return tuple(float(values[end]) for values in found for end in (0, -1))
-
-    return query
+    found = [neighbour_demands(name)[quantity] for name in NEIGHBOURS]
+    return tuple(float(values[end]) for values in found for end in (0, -1))
 
 
 def _growth_of_copies(_: Runs) -> Values:

@@ -12,7 +12,7 @@ from instances.catalogue import gpu_type
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page
 from reports.charts.palette import ALARM, ALARM_EDGE
 from reports.charts.plan_bars import FREE_EDGE, draw_gpu_of, draw_plans, draw_shares
-from reports.claim import NOTHING_PUBLISHED, Claim, Values
+from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need, made_for
 from reports.placement import pieces
@@ -118,12 +118,10 @@ def _first_plan(runs: Runs) -> Values:
     return (" ".join(f"{piece.model[0].upper()}({piece.share_pct:g} %, {piece.batch})" for piece in found),)
 
 
-def _gpus(need: Need) -> Callable[[Runs], Values]:
-    def query(runs: Runs) -> Values:
-        row = runs.row(need)
-        return row.gpus_used, row.cost_per_hour
-
-    return query
+@query
+def _gpus(runs: Runs, need: Need) -> Values:
+    row = runs.row(need)
+    return row.gpus_used, row.cost_per_hour
 
 
 def _judged_late(runs: Runs) -> Values:
@@ -142,15 +140,12 @@ def _coefficients(_: Runs) -> Values:
     return hardware.alpha_f, hardware.alpha_sch, hardware.beta_sch
 
 
-def _place(scheduler: str) -> Callable[[Runs], Values]:
+@query
+def _place(runs: Runs, scheduler: str) -> Values:
     """Query the GPU and the share of the second workload."""
-
-    def query(runs: Runs) -> Values:
-        found = pieces(runs.row(twelve(scheduler)), the_instance("igniter-12"))
-        own = [piece for piece in found if piece.workload == SECOND]
-        return (f"GPU{own[0].gpu + 1}, {own[0].share_pct:g} %" if own else None,)
-
-    return query
+    found = pieces(runs.row(twelve(scheduler)), the_instance("igniter-12"))
+    own = [piece for piece in found if piece.workload == SECOND]
+    return (f"GPU{own[0].gpu + 1}, {own[0].share_pct:g} %" if own else None,)
 
 
 def _on_several(row: Row) -> str:
@@ -163,12 +158,10 @@ def _on_several(row: Row) -> str:
 _TABLE1 = tuple(TABLE1_IN_PAPER)
 
 
-def _table1(of: Callable[[Row], int | None]) -> Callable[[Runs], Values]:
-    def query(runs: Runs) -> Values:
-        rows = {row.scheduler: row for row in runs.rows(TABLE1.needs[0])}
-        return tuple(of(rows[scheduler]) for scheduler in _TABLE1)
-
-    return query
+@query
+def _table1(runs: Runs, of: Callable[[Row], int | None]) -> Values:
+    rows = {row.scheduler: row for row in runs.rows(TABLE1.needs[0])}
+    return tuple(of(rows[scheduler]) for scheduler in _TABLE1)
 
 
 TABLE1 = Figure(

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import median
 
 from bench.ledger.row import Row
 from reports.charts.page import COLUMN_IN, Artist, Axes, Page, mark_powers, page, stroke
 from reports.charts.palette import QUIET, STAR, scheduler_look
-from reports.claim import Claim, Values, below
+from reports.claim import Claim, Values, below, query
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers.igniter_plans import IGNITER, twelve
@@ -134,7 +133,8 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     return sheet
 
 
-def _decision_ms(need: Need, runs: Runs) -> Values:
+@query
+def _decision_ms(runs: Runs, need: Need) -> Values:
     return (decision_ms(runs.row(need)),)
 
 
@@ -154,7 +154,7 @@ FIG21 = Figure(
         Claim(
             what=f"Decision time, {workloads:,} workloads",
             paper=(PAPER_TIME_MS[workloads],),
-            ours=partial(_decision_ms, need),
+            ours=_decision_ms(need),
             form="{:,.4g} ms",
             within=0.2,
             better=below(PAPER_TIME_MS[workloads]),

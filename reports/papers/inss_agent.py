@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
@@ -23,7 +23,7 @@ from instances.suites import suite
 from reports.charts.online import PERIOD_S, REORGANISATION_S, serve
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
 from reports.charts.palette import QUIET, pale, scheduler_look
-from reports.claim import Claim, Values
+from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers.inss_clusters import ALL, BASELINES, rows_of
@@ -212,14 +212,11 @@ def _served_pct(label: str) -> tuple[float, float]:
     return 100.0 * served / came, min(parts)
 
 
-def _at_most_gpus(label: str) -> Callable[[Runs], Values]:
+@query
+def _at_most_gpus(runs: Runs, label: str) -> Values:
     """Query the GPUs of the largest cluster with a plan, and the decision time there in ms."""
-
-    def query(runs: Runs) -> Values:
-        found = points(rows_of(runs, TIMED, label))
-        return found[-1] if found else (None, None)
-
-    return query
+    found = points(rows_of(runs, TIMED, label))
+    return found[-1] if found else (None, None)
 
 
 FIG8 = Figure(

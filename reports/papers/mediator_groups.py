@@ -23,7 +23,7 @@ from instances.files import plan_from_json
 from instances.view import View
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
 from reports.charts.palette import ALARM, OBSERVED, QUIET, scheduler_look
-from reports.claim import NOTHING_PUBLISHED, Claim, Values
+from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
 from reports.runs import Runs
@@ -222,17 +222,14 @@ def _rows(scheduler: str, runs: Runs) -> list[Row]:
     return runs.rows(Need(_FORTY.instances, (scheduler,)))
 
 
-def _better(other: str, rates: Callable[[JobThroughputs], Rates]) -> Callable[[Runs], Values]:
+@query
+def _better(runs: Runs, other: str, rates: Callable[[JobThroughputs], Rates]) -> Values:
     """Query the improvement of the jobs in percent: the mean of the mixes' means, and the largest of any job."""
-
-    def query(runs: Runs) -> Values:
-        found = [
-            list(improvement_pct(rates(_job_throughputs(ours)), rates(_job_throughputs(theirs))).values())
-            for ours, theirs in zip(_rows(OURS, runs), _rows(other, runs), strict=True)
-        ]
-        return fmean(map(fmean, found)), max(map(max, found))
-
-    return query
+    found = [
+        list(improvement_pct(rates(_job_throughputs(ours)), rates(_job_throughputs(theirs))).values())
+        for ours, theirs in zip(_rows(OURS, runs), _rows(other, runs), strict=True)
+    ]
+    return fmean(map(fmean, found)), max(map(max, found))
 
 
 _KEPT: dict[str, JobThroughputs] = {}
@@ -245,11 +242,9 @@ def _job_throughputs(row: Row) -> JobThroughputs:
     return _KEPT[row.key]
 
 
-def _means(of: Callable[[Row], float | None]) -> Callable[[Runs], Values]:
-    def query(runs: Runs) -> Values:
-        return tuple(fmean(value for row in _rows(name, runs) if (value := of(row)) is not None) for name in ALL)
-
-    return query
+@query
+def _means(runs: Runs, of: Callable[[Row], float | None]) -> Values:
+    return tuple(fmean(value for row in _rows(name, runs) if (value := of(row)) is not None) for name in ALL)
 
 
 def _per_gpu(runs: Runs) -> Values:

@@ -14,7 +14,7 @@ from instances.suites.mediator import DNNS, STAND_INS
 from instances.view import View
 from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, SERIES, STAR
 from reports.charts.panels import Curve, Panel, draw_panels
-from reports.claim import Claim, Values
+from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.runs import Runs
 
@@ -162,7 +162,8 @@ def _fig6() -> Sequence[Panel]:
 _STAND_INS = "Models of the catalogue stand in for the DNNs, on an RTX 2080 Ti: `bench show mediator-40-s0`."
 
 
-def _growth(other: str, runs: Runs) -> Values:
+@query
+def _growth(_: Runs, other: str) -> Values:
     return growth_pct(other)
 
 
@@ -179,7 +180,7 @@ FIG1 = Figure(
         Claim(
             what=f"Fig. 1 (GPU): slowdown of Inception-V4 and of {other} side by side",
             paper=paper,
-            ours=partial(_growth, other),
+            ours=_growth(other),
             form="{:.3g} %, {:.3g} %",
             within=0.1,
             reason="in our contention model launches take turns, whichever DNN is the neighbour",

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from bench.ledger.row import Row
 from instances.instance import Instance
+from reports.charts.groups import name_groups, side_by_side
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, Rectangle, Text, page, swatch
 from reports.charts.palette import ALARM, ALARM_EDGE, ALARM_HATCH, lightness, model_colour, pale, scheduler_look
 from reports.figure import Figure
@@ -54,7 +55,6 @@ _LIGHT = 55.0
 _THICKNESS = 0.8
 _MARGINS_IN = 0.58
 _SHARES_HEIGHT_IN = 2.1
-_GROUP_WIDTH = 0.8
 
 
 def draw_plans(
@@ -171,8 +171,9 @@ def draw_shares(figure: Figure, rows: Sequence[Row]) -> Page:
     placed = {scheduler: pieces(row, instance) for scheduler, row in plans.items()}
     sheet = page(FULL_WIDTH_IN, _SHARES_HEIGHT_IN, notes)
     ax = sheet.subplots()
-    for position, (scheduler, found) in enumerate(placed.items()):
-        _draw_group(ax, instance, scheduler, found, position, len(placed))
+    width, offsets = side_by_side(len(placed))
+    for offset, (scheduler, found) in zip(offsets, placed.items(), strict=True):
+        _draw_group(ax, instance, scheduler, found, offset, width)
     _label_workloads(ax, instance)
     _legend(sheet, placed)
     return sheet
@@ -187,16 +188,15 @@ def shares_pct(found: Sequence[Piece]) -> dict[str, float]:
 
 
 def _draw_group(
-    ax: Axes, instance: Instance, scheduler: str, found: Sequence[Piece], position: int, schedulers: int
+    ax: Axes, instance: Instance, scheduler: str, found: Sequence[Piece], offset: float, width: float
 ) -> None:
     shares = shares_pct(found)
     broken = {piece.workload for piece in found if piece.violating}
     colour = scheduler_look(scheduler).colour
-    width = _GROUP_WIDTH / schedulers
     for x, workload in enumerate(instance.workloads):
         violating = workload.id in broken
         ax.bar(
-            x + (position - (schedulers - 1) / 2.0) * width,
+            x + offset,
             shares.get(workload.id, 0.0),
             width,
             facecolor=pale(colour) if violating else colour,  # a hatch is visible on a pale bar only
@@ -206,11 +206,8 @@ def _draw_group(
 
 
 def _label_workloads(ax: Axes, instance: Instance) -> None:
-    ax.set(ylabel="Share of a GPU (%)", xlim=(-0.6, len(instance.workloads) - 0.4))
-    ax.set_ylim(0.0, max(100.0, ax.get_ylim()[1]))
-    ax.set_xticks(range(len(instance.workloads)), [workload.id for workload in instance.workloads])
-    ax.tick_params(axis="x", length=0)
-    ax.grid(axis="y")
+    name_groups(ax, [workload.id for workload in instance.workloads])
+    ax.set(ylabel="Share of a GPU (%)", ylim=(0.0, max(100.0, ax.get_ylim()[1])))
     start = 0
     below = ax.secondary_xaxis(-0.1)
     below.spines["bottom"].set_visible(False)

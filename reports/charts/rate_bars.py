@@ -7,6 +7,7 @@ from statistics import fmean
 from bench.ledger.row import Row
 from bench.max_rate import Climb, late_fraction, retraced, with_all_served
 from bench.simulation.result import VIOLATIONS_ALLOWED
+from reports.charts.groups import name_groups, side_by_side
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
 from reports.charts.palette import ALARM, ALARM_EDGE, QUIET, STAR, pale, scheduler_look
 from reports.figure import Figure
@@ -19,7 +20,6 @@ _HEIGHT_IN, _SCALE_HEIGHT_IN, _LATE_HEIGHT_IN = 2.3, 2.2, 2.2
 _UNTURNED = 50
 """Number of letters of labels that fit side by side."""
 
-_GROUP_WIDTH = 0.8
 _LEAST_PCT, _MOST_PCT = 0.01, 100.0
 
 
@@ -84,11 +84,10 @@ def draw_relative_scales(
     places = [name for name in instances_of(figure.needs) if name in names and name in drawn] + [MEAN]
     sheet = page(COLUMN_IN, _SCALE_HEIGHT_IN, notes)
     ax = sheet.subplots()
-    width = _GROUP_WIDTH / len(needs)
+    width, offsets = side_by_side(len(needs))
     handles = []
-    for position, (label, need) in enumerate(needs.items()):
+    for offset, (label, need) in zip(offsets, needs.items(), strict=True):
         colour = scheduler_look(need.schedulers[0]).colour
-        offset = (position - (len(needs) - 1) / 2.0) * width
         mine = parts.get(label, {})
         at = [place for place, name in enumerate(places) if name in mine]
         ax.bar([place + offset for place in at], [mine[places[place]] for place in at], width, color=colour)
@@ -97,15 +96,9 @@ def draw_relative_scales(
             ax.plot(len(places) - 1 + offset, paper[label], **STAR)
     ax.axvline(len(places) - 1.5, color="black", linewidth=0.5, linestyle=":")
     labels = [{**names, MEAN: MEAN}[name] for name in places]
-    ax.set_xticks(
-        range(len(places)),
-        labels,
-        rotation=0 if sum(max(map(len, label.splitlines())) for label in labels) < _UNTURNED else 30,
-        fontsize=5.5,
-    )
-    ax.tick_params(axis="x", length=0)
-    ax.set(ylabel=f"Largest scale\n(that of {reference} = 1)", xlim=(-0.6, len(places) - 0.4))
-    ax.grid(axis="y")
+    turned = sum(max(map(len, label.splitlines())) for label in labels) >= _UNTURNED
+    name_groups(ax, labels, rotation=30 if turned else 0, fontsize=5.5)
+    ax.set_ylabel(f"Largest scale\n(that of {reference} = 1)")
     if paper:
         handles.append(stroke("the paper's mean", **STAR))
     sheet.legend(handles=handles, loc="outside upper center", ncols=4 if words is None else 2)
@@ -146,13 +139,12 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
     notes += _unended(climbs)
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     ax = sheet.subplots()
-    width = _GROUP_WIDTH / len(needs)
+    width, offsets = side_by_side(len(needs))
     handles = []
-    for position, (label, need) in enumerate(needs.items()):
+    for offset, (label, need) in zip(offsets, needs.items(), strict=True):
         colour = scheduler_look(need.schedulers[0]).colour
         hatch = "////" if _blind(need) else None
         handles.append(swatch(colour, label, hatch=hatch, edgecolor="white"))
-        offset = (position - (len(needs) - 1) / 2.0) * width
         for place, name in enumerate(places):
             if (label, name) in climbs:
                 height = climbs[label, name].throughput_rps
@@ -163,11 +155,9 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
                 most_rps = row.value * sum(workload.rate_rps for workload in known[name].workloads)
                 kept = late <= VIOLATIONS_ALLOWED
                 ax.plot(place + offset, most_rps, "D", color="black", markerfacecolor="black" if kept else "white")
-    ax.set_xticks(range(len(places)), [names[name] for name in places])
-    ax.tick_params(axis="x", length=0)
-    ax.set(ylabel="Requests per second, all models", xlim=(-0.6, len(places) - 0.4))
+    name_groups(ax, [names[name] for name in places])
+    ax.set_ylabel("Requests per second, all models")
     ax.yaxis.set_major_formatter("{x:,.0f}")
-    ax.grid(axis="y")
     mark = {"color": "black", "marker": "D", "linestyle": ""}
     handles.append(stroke("largest planned, served in time", **mark))
     handles.append(stroke("not in time", markerfacecolor="white", **mark))
@@ -209,23 +199,18 @@ def draw_late_at_largest_rates(
     sheet = page(COLUMN_IN, _LATE_HEIGHT_IN, notes)
     ax = sheet.subplots()
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
-    width = _GROUP_WIDTH / len(needs)
+    width, offsets = side_by_side(len(needs))
     handles = []
-    for position, (label, need) in enumerate(needs.items()):
+    for offset, (label, need) in zip(offsets, needs.items(), strict=True):
         colour = scheduler_look(need.schedulers[0]).colour
-        face = colour if position else pale(colour)
-        offset = (position - (len(needs) - 1) / 2.0) * width
+        face = pale(colour) if offset == offsets[0] else colour
         for place, name in enumerate(places):
             if (label, name) in found:
                 _draw_bar(ax, place + offset, width, found[label, name], largest[name], face)
         handles.append(swatch(face, label))
-    scales = [f"{names[name]}\n{largest[name]:.2f}x" for name in places]
-    ax.set_xticks(range(len(places)), scales)
-    ax.tick_params(axis="x", length=0)
+    name_groups(ax, [f"{names[name]}\n{largest[name]:.2f}x" for name in places])
     ax.set(yscale="log", ylim=(_LEAST_PCT, _MOST_PCT), ylabel="Not in time (%)")
-    ax.set_xlim(-0.6, len(places) - 0.4)
     ax.yaxis.set_major_formatter("{x:g}")
-    ax.grid(axis="y")
     sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return sheet
 

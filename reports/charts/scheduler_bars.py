@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bench.ledger.row import Row
+from reports.charts.groups import name_groups
 from reports.charts.page import COLUMN_IN, Axes, Page, page, swatch
 from reports.charts.palette import ALARM, pale, scheduler_look
 from reports.figure import Figure
@@ -78,12 +79,9 @@ def draw_bars(
                 ax.errorbar(place, bottom, half, color="black", linewidth=0.7, capsize=1.5)
         top = bottom + float(half_width([sum(part.value(row) or 0.0 for part in parts) for row in kept]))
         ax.annotate(_short(bottom), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=5.5)
-    ax.set_xticks(range(len(shown)), [label.replace("-", "-\n") for label in shown])
-    ax.set_xlim(-0.6, len(shown) - 0.4)
+    name_groups(ax, [label.replace("-", "-\n") for label in shown])
     for tick, label in zip(ax.get_xticklabels(), shown, strict=True):
         tick.set_color(ALARM if label in broken else "black")
-    ax.tick_params(axis="x", length=0)
-    ax.grid(axis="y")
     ax.margins(y=0.1)  # room for the numbers
     ax.set_ylim(bottom=0.0)
     label_axes(ax)

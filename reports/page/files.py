@@ -86,15 +86,15 @@ MARK = ".gpushare-bench-report"
 """File in the folder of a report with the list of all its files."""
 
 
-def write_folder(folder: Path, files: Mapping[str, str], option: str) -> None:
+def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     """Write ``files``, by path within it, as ``folder``; replace a former report there.
 
     Raises
     ------
     InputError
-        If ``folder`` holds anything else, or cannot be written; ``option`` is the option that the error names.
+        If ``folder`` holds anything else, or cannot be written.
     """
-    check_folder(folder, option)
+    check_folder(folder)
     target = folder.resolve()
     beside = target.with_name(f".{target.name}.{token_hex(8)}")
     former = beside.with_name(f"{beside.name}.former")
@@ -109,13 +109,13 @@ def write_folder(folder: Path, files: Mapping[str, str], option: str) -> None:
     except OSError as error:
         if former.exists() and not target.exists():
             former.rename(target)
-        raise InputError(f"{option} {folder}", f"cannot be written: {error.strerror}") from None
+        raise InputError(f"-o {folder}", f"cannot be written: {error.strerror}") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         shutil.rmtree(former, ignore_errors=True)
 
 
-def check_folder(folder: Path, option: str) -> None:
+def check_folder(folder: Path) -> None:
     """Check that ``folder`` does not exist, is empty, or holds a former report.
 
     Raises
@@ -123,7 +123,7 @@ def check_folder(folder: Path, option: str) -> None:
     InputError
         If it holds anything else.
     """
-    where = f"{option} {folder}"
+    where = f"-o {folder}"
     try:
         if not folder.exists():
             return

@@ -33,7 +33,7 @@ from reports.statistics.tables import stats_tables
 _NAME_LENGTH = 60
 
 
-def write_site(ledger: Ledger, folder: Path, option: str = "-o") -> Path:
+def write_site(ledger: Ledger, folder: Path) -> Path:
     """Write the report of a ledger into ``folder`` and return its first page.
 
     The same rows give the same files.
@@ -41,11 +41,10 @@ def write_site(ledger: Ledger, folder: Path, option: str = "-o") -> Path:
     Raises
     ------
     InputError
-        If ``folder`` holds anything but a former report, or cannot be written; ``option`` is the option that the error
-        names.
+        If ``folder`` holds anything but a former report, or cannot be written.
     """
-    check_folder(folder, option)
-    write_folder(folder, site_files(ledger), option)
+    check_folder(folder)
+    write_folder(folder, site_files(ledger))
     return folder / "index.html"
 
 

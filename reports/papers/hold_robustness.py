@@ -13,6 +13,7 @@ from bench.simulation.trace import Trace, read_trace
 from instances import Plan
 from instances.files import plan_from_json
 from instances.misspecification import slowed
+from reports.charts.groups import side_by_side
 from reports.charts.page import FULL_WIDTH_IN, Page, page, swatch
 from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, SKY_BLUE
 from reports.figure import Figure
@@ -95,15 +96,14 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
         f" {'; '.join(f'{label}: {row.gpus_used} GPUs' for label, row in planned.items())}."
     )
     shown = [condition for condition in CONDITIONS if condition not in absent]
-    width = 0.8 / len(PLANS)
+    width, offsets = side_by_side(len(PLANS))
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     late, missed = sheet.subplots(2, 1, sharex=True)
-    for n, (label, colour) in enumerate(zip(PLANS, _COLOURS, strict=True)):
+    for offset, label, colour in zip(offsets, PLANS, _COLOURS, strict=True):
         for place, condition in enumerate(shown):
             if (result := found.get((label, condition))) is not None:
-                at = place + (n - (len(PLANS) - 1) / 2) * width
-                late.bar(at, 100.0 * len(result.late) / len(result.workloads), width, color=colour)
-                missed.bar(at, 100.0 * (1.0 - result.attainment), width, color=colour)
+                late.bar(place + offset, 100.0 * len(result.late) / len(result.workloads), width, color=colour)
+                missed.bar(place + offset, 100.0 * (1.0 - result.attainment), width, color=colour)
     late.set(ylabel="Workloads late (%)", ylim=(0.0, 100.0))
     missed.set(ylabel="Requests not in time (%)")
     missed.set_xticks(range(len(shown)), shown)

@@ -21,6 +21,7 @@ from instances import PlacedGpu
 from instances.arrays import Floats
 from instances.files import plan_from_json
 from instances.view import View
+from reports.charts.groups import side_by_side
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
 from reports.charts.palette import ALARM, OBSERVED, QUIET, scheduler_look
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
@@ -34,7 +35,6 @@ DEVIATION_PCT = (20.0, 2.0, 20.0, 2.0)
 OURS, OTHERS = "mediator", ("horus", "bin-packing")
 ALL = (OURS, *OTHERS)
 _FORTY = Need("mediator-40", ALL, quick="mediator-40-s0")
-_GROUP_WIDTH = 0.8
 
 Rates = Mapping[str, float]
 """Requests per second by job."""
@@ -151,12 +151,18 @@ def improvement_pct(ours: Rates, theirs: Rates) -> dict[str, float]:
 def _draw_jobs(ax: Axes, plans: Plans, rates: Callable[[JobThroughputs], Rates]) -> None:
     others = [other for other in OTHERS if other in plans]
     jobs = sorted(plans[OURS].served, key=lambda job: int(job.removeprefix("j")))
-    for number, other in enumerate(others):
+    width, offsets = side_by_side(len(others))
+    for offset, other in zip(offsets, others, strict=True):
         better = improvement_pct(rates(plans[OURS]), rates(plans[other]))
-        width = _GROUP_WIDTH / len(others)
-        at = [x + (number - (len(others) - 1) / 2.0) * width for x in range(len(jobs))]
         heights = [better.get(job, 0.0) for job in jobs]
-        ax.bar(at, heights, width, color=scheduler_look(other).colour, edgecolor="black", linewidth=0.2)
+        ax.bar(
+            [x + offset for x in range(len(jobs))],
+            heights,
+            width,
+            color=scheduler_look(other).colour,
+            edgecolor="black",
+            linewidth=0.2,
+        )
     ax.axhline(0.0, color=QUIET, linewidth=0.6)
     ax.set_xlim(-0.7, len(jobs) - 0.3)
     ax.set_xticks(range(0, len(jobs), 3), [job.removeprefix("j") for job in jobs[::3]])
@@ -165,13 +171,13 @@ def _draw_jobs(ax: Axes, plans: Plans, rates: Callable[[JobThroughputs], Rates])
 
 def _draw_mixes(ax: Axes, compared: Mapping[str, Plans], rates: Callable[[JobThroughputs], Rates]) -> None:
     """Draw the mean over the jobs of each mix."""
-    width = _GROUP_WIDTH / len(OTHERS)
-    for number, other in enumerate(OTHERS):
+    width, offsets = side_by_side(len(OTHERS))
+    for offset, other in zip(offsets, OTHERS, strict=True):
         for x, plans in enumerate(compared.values()):
             if other in plans:
                 better = list(improvement_pct(rates(plans[OURS]), rates(plans[other])).values())
-                mean, at = sum(better) / max(1, len(better)), x + (number - 0.5) * width
-                ax.bar(at, mean, width, color=scheduler_look(other).colour, edgecolor="black", linewidth=0.2)
+                mean = sum(better) / max(1, len(better))
+                ax.bar(x + offset, mean, width, color=scheduler_look(other).colour, edgecolor="black", linewidth=0.2)
     ax.axhline(0.0, color=QUIET, linewidth=0.6)
     ax.set_xticks(range(len(compared)), [name.rpartition("-")[2] for name in compared])
     ax.grid(axis="y")

@@ -9,16 +9,17 @@ from scipy.special import stdtrit
 
 from instances.arrays import Floats
 
+_CONFIDENCE = 0.95
 _RESAMPLES = 2000
 _SEED = 0
 """Seed of the samples: the same values give the same interval, and so the same figure."""
 
 
-def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float] | None:
-    """Return the percentile bootstrap interval of the mean; ``None`` for fewer than two values.
+def mean_interval(values: ArrayLike) -> tuple[float, float] | None:
+    """Return the 95 % percentile bootstrap interval of the mean; ``None`` for fewer than two values.
 
     The method draws 2,000 samples of n values from the n ``values``, with replacement, and takes their means. The
-    interval contains the middle ``confidence`` of the means (B. Efron, "Bootstrap methods: another look at the
+    interval contains the middle 95 % of the means (B. Efron, "Bootstrap methods: another look at the
     jackknife", Annals of Statistics 7, 1979). The values must be independent: one per instance, not one per seed. The
     interval never exceeds the range of the values, and is too narrow for fewer than about ten.
 
@@ -26,8 +27,6 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
     ----------
     values
         One per instance; an unsolved instance has its penalty gap and is not left out.
-    confidence
-        Between 0 and 1.
     """
     # scipy.stats takes a second to import, here as below; most pages and figures do without it.
     from scipy.stats import bootstrap
@@ -40,7 +39,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
     interval = bootstrap(
         (found,),
         np.mean,
-        confidence_level=confidence,
+        confidence_level=_CONFIDENCE,
         n_resamples=_RESAMPLES,
         method="percentile",
         rng=np.random.default_rng(_SEED),
@@ -48,8 +47,8 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
     return float(interval.low), float(interval.high)
 
 
-def half_width(values: ArrayLike, confidence: float = 0.95) -> Floats:
-    """Return half the width of the confidence interval of the mean over the first axis.
+def half_width(values: ArrayLike) -> Floats:
+    """Return half the width of the 95 % confidence interval of the mean over the first axis.
 
     ``t s / sqrt(n)`` with the quantile of Student's distribution of n - 1 degrees of freedom ("The probable error of a
     mean", Biometrika 6, 1908). It holds for any number of independent values close to a normal distribution: one per
@@ -59,14 +58,12 @@ def half_width(values: ArrayLike, confidence: float = 0.95) -> Floats:
     ----------
     values
         Shape (n, ...).
-    confidence
-        Between 0 and 1.
     """
     found = np.asarray(values, dtype=float)
     n = len(found)
     if n < 2:
         return np.zeros(found.shape[1:])
-    t = float(stdtrit(n - 1, 0.5 + 0.5 * confidence))
+    t = float(stdtrit(n - 1, 0.5 + 0.5 * _CONFIDENCE))
     half: Floats = t * found.std(axis=0, ddof=1) / n**0.5
     return half
 
@@ -77,15 +74,12 @@ class SignedRanks:
 
     Attributes
     ----------
-    pairs
-        Number of pairs with a difference.
     plus, minus
         ``W+`` and ``W-``: sums of the ranks of positive and of negative differences.
     p
         Two-sided: the probability that the smaller sum is as small or smaller by chance. 1 if no pair differs.
     """
 
-    pairs: int
     plus: float
     minus: float
     p: float
@@ -118,7 +112,7 @@ def signed_ranks(differences: ArrayLike) -> SignedRanks:
         chance[:rank] /= 2.0
     smaller = min(plus, total - plus)
     p = min(1.0, 2.0 * float(chance[: smaller + 1].sum()))
-    return SignedRanks(len(found), plus / 2.0, (total - plus) / 2.0, p)
+    return SignedRanks(plus / 2.0, (total - plus) / 2.0, p)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

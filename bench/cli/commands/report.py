@@ -60,7 +60,7 @@ def report(
     if run:
         raise InputError("--run", "has an effect only with --experiments; add that option or omit this one")
     folder = output or Path("site")
-    check_folder(folder, "-o")
+    check_folder(folder)
     with no_collection(), Ledger(ledger_file) as ledger:
         emit(f"{write_site(ledger, folder)}\n", sys.stdout)
 

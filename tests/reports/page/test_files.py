@@ -16,37 +16,37 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_a_report_replaces_a_former_one(tmp_path):
     folder = tmp_path / "deep" / "site"
-    write_folder(folder, FORMER, "-o")
-    write_folder(folder, NEW, "-o")
+    write_folder(folder, FORMER)
+    write_folder(folder, NEW)
     assert contents(folder) == {"index.html": "new", MARK: "index.html\n"}
     assert list(folder.parent.iterdir()) == [folder]
 
 
 def test_an_empty_folder_will_do(tmp_path):
-    write_folder(tmp_path, NEW, "-o")
+    write_folder(tmp_path, NEW)
     assert contents(tmp_path)["index.html"] == "new"
 
 
 @pytest.mark.parametrize("stranger", ["notes.txt", "instances/b.html"])
 def test_what_no_report_wrote_is_left_alone(tmp_path, stranger):
-    write_folder(tmp_path / "site", FORMER, "-o")
+    write_folder(tmp_path / "site", FORMER)
     (tmp_path / "site" / stranger).write_text("mine")
     before = contents(tmp_path)
     with pytest.raises(InputError, match=stranger):
-        write_folder(tmp_path / "site", NEW, "-o")
+        write_folder(tmp_path / "site", NEW)
     assert contents(tmp_path) == before
 
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "site").write_text("mine")
     with pytest.raises(InputError, match="is a file"):
-        check_folder(tmp_path / "site", "-o")
+        check_folder(tmp_path / "site")
 
 
 def test_what_cannot_be_written_leaves_the_former_report(tmp_path):
     folder = tmp_path / "site"
-    write_folder(folder, FORMER, "-o")
+    write_folder(folder, FORMER)
     before = contents(tmp_path)
     with pytest.raises(InputError, match="cannot be written"):
-        write_folder(folder, {**NEW, "x" * 300: ""}, "-o")
+        write_folder(folder, {**NEW, "x" * 300: ""})
     assert contents(tmp_path) == before

@@ -18,7 +18,7 @@ DIFFERENCES = st.lists(st.sampled_from([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, np
 
 def test_darwins_maize():
     found = signed_ranks(DARWIN)
-    assert (found.pairs, found.plus, found.minus) == (15, 96.0, 24.0)
+    assert (found.plus, found.minus) == (96.0, 24.0)
     assert found.p == pytest.approx(0.0413, abs=5e-5)
 
 
@@ -31,7 +31,6 @@ def test_few_pairs_are_never_significant_and_six_agreeing_ones_are():
 @pytest.mark.parametrize("differences", [[], [0.0, 0.0]])
 def test_without_a_difference_nothing_is_significant(differences):
     assert signed_ranks(differences).p == 1.0
-    assert signed_ranks(differences).pairs == 0
 
 
 @given(st.sets(st.integers(1, 1000), min_size=1, max_size=40), st.data())

@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from bench.formatting import in_words
 from bench.ledger.row import Row
+from instances.grouping import grouped
 
 Facets = Mapping[str, str]
 """Parameters and conditions of a run, but not its seed, in words, by topic."""
@@ -36,9 +36,7 @@ def newest(rows: Sequence[Row], facets: Mapping[str, Facets]) -> set[str]:
 
     Runs of the same code are not repetitions, even with equal facets: two traces may have one name.
     """
-    groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row.scheduler, row.seed, *facets[row.key].items()].append(row)
+    groups = grouped(((row.scheduler, row.seed, *facets[row.key].items()), row) for row in rows)
     return {row.key for group in groups.values() for row in group if _code(row) == _code(group[-1])}
 
 
@@ -52,7 +50,7 @@ def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dic
     Default conditions, except limits, have no words. A run without a plan has no simulation; it gets the arrivals of
     the runs with a plan that equal it in all other facets.
     """
-    others = {row.key: _parameters(row) | _conditions(*_ways(row)) for row in rows}
+    others = {row.key: _parameters(row) | _conditions(row) for row in rows}
     words = {label: _arrivals(label) for label in {*arrivals.values(), None}}
     tried: dict[tuple[object, ...], set[str]] = defaultdict(set)
     without_plan = {row.key: (row.scheduler, *others[row.key].items()) for row in rows if row.plan_class is None}
@@ -76,28 +74,15 @@ def _parameters(row: Row) -> dict[str, str]:
     }
 
 
-def _ways(row: Row) -> tuple[str, float | None, str | None, float, int | None, float | None, int]:
-    return row.source, row.headroom, row.truth, row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
-
-
-@lru_cache(maxsize=1024)
-def _conditions(
-    source: str,
-    headroom: float | None,
-    truth: str | None,
-    time_limit_s: float,
-    work_limit: int | None,
-    memory_limit_mb: float | None,
-    threads: int,
-) -> dict[str, str]:
+def _conditions(row: Row) -> dict[str, str]:
     return {
-        "source": "" if source == "plan" else source,
-        "headroom": "" if headroom in (None, 1.0) else f"headroom {headroom:g}",
-        "truth": "" if truth is None else f"really {truth}",
-        "time limit": f"{time_limit_s:g} s",
-        "work limit": "" if work_limit is None else f"work limit {work_limit:,}",
-        "memory limit": "no memory limit" if memory_limit_mb is None else f"{memory_limit_mb / 1024:g} GB",
-        "threads": f"{threads} thread{'s' * (threads != 1)}",
+        "source": "" if row.source == "plan" else row.source,
+        "headroom": "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}",
+        "truth": "" if row.truth is None else f"really {row.truth}",
+        "time limit": f"{row.time_limit_s:g} s",
+        "work limit": "" if row.work_limit is None else f"work limit {row.work_limit:,}",
+        "memory limit": "no memory limit" if row.memory_limit_mb is None else f"{row.memory_limit_mb / 1024:g} GB",
+        "threads": f"{row.threads} thread{'s' * (row.threads != 1)}",
     }
 
 

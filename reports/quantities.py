@@ -3,8 +3,23 @@
 from collections.abc import Iterable
 
 from bench.ledger.row import Row
+from instances.costs import whole_gpus
 from reports.need import Need
+from reports.runs import the_instance
 from reports.selection import instances_of
+
+
+def certified_bound(row: Row) -> float | None:
+    """Return the certified bound of a run; ``None`` without one."""
+    return row.bound if row.bound_certified else None
+
+
+def proven_gpus(row: Row) -> int | None:
+    """Return the GPUs, all of one type, that a run's certified bound on cost proves to be needed."""
+    if (bound := certified_bound(row)) is None:
+        return None
+    (pool,) = the_instance(row.instance).gpus
+    return whole_gpus(bound, pool.type.price_per_hour)
 
 
 def spare_rps(row: Row) -> float | None:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import Row
+from instances.grouping import grouped
 from instances.instance import Instance
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, made_for, tried_like
@@ -113,10 +114,7 @@ def missing_notes(figure: Figure, rows: Sequence[Row], fruitless: Sequence[Row])
     missing = [scheduler for scheduler in _schedulers(figure) if all(row.scheduler != scheduler for row in rows)]
     if missing:
         lines.append(f"Not run: {', '.join(missing)}.")
-    where: dict[str, list[str]] = {}
-    for row in fruitless:
-        where.setdefault(f"{row.scheduler} ({_cause(row)})", []).append(row.instance)
-    if where:
+    if where := grouped((f"{row.scheduler} ({_cause(row)})", row.instance) for row in fruitless):
         named = (f"{who} on {', '.join(dict.fromkeys(names))}" for who, names in where.items())
         lines.append(f"Without a result: {'; '.join(named)}.")
     if len(fruitless) == len(rows):

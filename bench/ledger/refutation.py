@@ -12,6 +12,7 @@ from bench.ledger.bound_scope import Reach, claim_in_words, covers, scope_of
 from bench.ledger.row import JsonObject, Row
 from bench.ledger.sql import DETAILS
 from bench.ledger.store import Ledger
+from instances.grouping import grouped
 
 TOLERANCE = 1e-6
 """Relative difference up to which a value and a bound agree."""
@@ -35,10 +36,7 @@ class Refutation:
 
 def by_instance(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """Return the rows of each instance, by its hash."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row.instance_hash, []).append(row)
-    return found
+    return grouped((row.instance_hash, row) for row in rows)
 
 
 def refutations(rows: Iterable[Row], reaches: Mapping[str, Reach]) -> dict[str, Refutation]:

@@ -5,13 +5,13 @@ from dataclasses import replace
 from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.gap import gaps
 from bench.ledger.row import Row
-from instances.costs import whole_gpus
 from reports.claim import Query, QueryTable, duration, query
 from reports.need import Need
 from reports.papers.gpulet_schedulers import elastic, ideal
 from reports.papers.igniter_plans import IGNITER
 from reports.papers.optimum import SCALING as SCALING_NEEDS
 from reports.papers.optimum import size_of
+from reports.quantities import certified_bound, proven_gpus
 from reports.runs import Runs, the_instance
 from reports.selection import instances_of
 
@@ -51,12 +51,10 @@ def value(row: Row) -> str:
 
 def bound(row: Row) -> str:
     """Return a run's certified bound (whole GPUs under ``cost``), or "none"."""
-    if row.bound is None or not row.bound_certified:
+    certified = certified_bound(row)
+    if certified is None:
         return "none"
-    if row.objective != "cost":
-        return f"≤ {_worth(row, row.bound)}"
-    (pool,) = the_instance(row.instance).gpus
-    return f"≥ {whole_gpus(row.bound, pool.type.price_per_hour)} GPUs"
+    return f"≥ {proven_gpus(row)} GPUs" if row.objective == "cost" else f"≤ {_worth(row, certified)}"
 
 
 def gap(row: Row, bounding: Row) -> str:

@@ -12,7 +12,6 @@ from bench.ledger.row import Row
 from bench.plan_simulation import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Arrivals
 from instances import Plan
-from instances.costs import whole_gpus
 from instances.files import plan_from_json
 from reports.claim import Query, QueryTable, query
 from reports.need import Need
@@ -22,7 +21,7 @@ from reports.papers.hold import SCHEDULERS as WITH_HEADROOM
 from reports.papers.hold_robustness import CONDITIONS, PLANS, kept
 from reports.papers.igniter_plans import BASELINES, LATE_IN_PAPER, twelve
 from reports.papers.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, ROUNDS_LIMIT_S, SCHEDULERS, SEEDS
-from reports.quantities import not_in_time_pct
+from reports.quantities import not_in_time_pct, proven_gpus
 from reports.runs import NotAtHandError, Runs, the_instance
 
 _FOUR = ("igniter", *BASELINES)
@@ -184,10 +183,8 @@ def _proven(row: Row) -> str:
     """Return the GPUs of an exact plan, and the certified bound unless the plan is optimal."""
     if row.status == "optimal":
         return f"{row.gpus_used}, {claim_in_words(row)}"
-    if row.bound is None or not row.bound_certified:
-        return f"{row.gpus_used}"
-    (pool,) = the_instance(row.instance).gpus
-    return f"{row.gpus_used} (≥ {whole_gpus(row.bound, pool.type.price_per_hour)})"
+    least = proven_gpus(row)
+    return f"{row.gpus_used}" if least is None else f"{row.gpus_used} (≥ {least})"
 
 
 HOLDING = QueryTable(

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.ledger.gap import reachable
 from bench.ledger.row import Row
+from instances.grouping import grouped
 from reports.page.instance_results import InstanceResults
 
 Point = tuple[float, float]
@@ -77,10 +78,7 @@ def scaling(cases: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]
     and ``points`` with ``workloads``, ``runs`` and, for each of ``METRICS``, (lowest, median, highest) of the runs or
     ``None``.
     """
-    suites: dict[str, list[InstanceResults]] = defaultdict(list)
-    for case in cases:
-        if case.instance is not None:
-            suites[case.suite].append(case)
+    suites = grouped((case.suite, case) for case in cases if case.instance is not None)
     return {suite: _curves(own) for suite, own in suites.items() if len(set(map(_size, own))) >= _LEAST_SIZES}
 
 
@@ -89,20 +87,18 @@ def _size(case: InstanceResults) -> int:
 
 
 def _curves(cases: Sequence[InstanceResults]) -> list[dict[str, Any]]:
-    runs: dict[tuple[str, str], dict[int, list[tuple[InstanceResults, Row]]]] = defaultdict(lambda: defaultdict(list))
-    for case in cases:
-        for row in case.rows:
-            if row.decision_s is not None:
-                runs[case.entrants[row.key], row.scheduler][_size(case)].append((case, row))
+    timed = [(case, row) for case in cases for row in case.rows if row.decision_s is not None]
+    runs = grouped(((case.entrants[row.key], row.scheduler), (case, row)) for case, row in timed)
     return [
         {
             "name": name,
             "scheduler": scheduler,
             "points": [
-                {"workloads": size, "runs": len(found), **_metrics(found)} for size, found in sorted(sizes.items())
+                {"workloads": size, "runs": len(found), **_metrics(found)}
+                for size, found in sorted(grouped((_size(case), (case, row)) for case, row in own).items())
             ],
         }
-        for (name, scheduler), sizes in sorted(runs.items())
+        for (name, scheduler), own in sorted(runs.items())
     ]
 
 

@@ -10,7 +10,7 @@ from bench.formatting import objective_of, worth
 from bench.ledger.better_plans import BetterPlan, better_plans
 from bench.ledger.bound_scope import Reach
 from bench.ledger.gap import CertifiedBound, Gap, best_bound, certified_bounds, gap_to, relative_gap
-from bench.ledger.refutation import Refutation, refutations, upheld
+from bench.ledger.refutation import Refutation, by_instance, refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
@@ -182,11 +182,9 @@ def in_gpus(value: float | None, case: InstanceResults) -> str:
 
 def read_cases(ledger: Ledger) -> list[InstanceResults]:
     """Return the results of a ledger's instances, by suite and name."""
-    rows: dict[str, list[Row]] = {}
     claimed, reaches, arrivals = ledger.rows(without=HEAVY), ledger.reaches(), ledger.arrivals()
     refuted = refutations(claimed, reaches)
-    for row in upheld(claimed, refuted):
-        rows.setdefault(row.instance_hash, []).append(row)
+    rows = by_instance(upheld(claimed, refuted))
     suites = suites_of({fingerprint: found[0].instance for fingerprint, found in rows.items()})
     boards: dict[tuple[str, str], list[Row]] = {}
     for fingerprint, found in rows.items():

@@ -1,7 +1,7 @@
 """Leaderboards: one table per suite and objective."""
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -10,6 +10,7 @@ from typing import Any
 from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, held, holds, percent, result, seconds, worth
 from bench.ledger.row import Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
+from instances.grouping import grouped
 from reports.page.curves import mean
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
 from reports.page.overview import why_no_plan
@@ -79,10 +80,7 @@ class Board:
 
 def leaderboards(cases: Sequence[InstanceResults]) -> list[Board]:
     """Return a leaderboard for every suite and objective."""
-    groups: dict[tuple[str, str], list[InstanceResults]] = defaultdict(list)
-    for case in cases:
-        if case.rows:
-            groups[case.suite, case.objective].append(case)
+    groups = grouped(((case.suite, case.objective), case) for case in cases if case.rows)
     return [_board(suite, objective, own) for (suite, objective), own in groups.items()]
 
 
@@ -117,10 +115,7 @@ _SCENARIOS = (
 
 
 def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Board:
-    runs: dict[tuple[str, str], Runs] = defaultdict(list)
-    for case in cases:
-        for row in case.rows:
-            runs[case.entrants[row.key], row.scheduler].append((case, row))
+    runs = grouped(((case.entrants[row.key], row.scheduler), (case, row)) for case in cases for row in case.rows)
     if objective == "scenarios":
         heads, score = _SCENARIOS, _scenario_score
     else:
@@ -169,9 +164,7 @@ def _score(runs: Runs) -> Score | None:
 
 def _solved(runs: Runs) -> float:
     """Return the number of instances with a feasible plan, each counted as the fraction of its runs."""
-    by_instance: dict[str, list[bool]] = defaultdict(list)
-    for case, row in runs:
-        by_instance[case.fingerprint].append(bool(row.feasible))
+    by_instance = grouped((case.fingerprint, bool(row.feasible)) for case, row in runs)
     return round(sum(fmean(feasible) for feasible in by_instance.values()), 9)
 
 

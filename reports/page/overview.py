@@ -8,6 +8,7 @@ from statistics import fmean, median
 
 from bench.formatting import holding, objective_of, percent, seconds, worth
 from bench.ledger.row import Row
+from instances.grouping import grouped
 from reports.entrants import entrants, facets_of
 from reports.page.curves import mean
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
@@ -218,11 +219,12 @@ class Selection:
 
 def selections(cases: Sequence[InstanceResults]) -> list[Selection]:
     """Return the comparable results of all instances first, then of each suite, objective, and both together."""
-    own = comparable_cases(cases)
-    keys: dict[tuple[str, str], list[InstanceResults]] = {("", ""): []}
-    for case in own:
-        for key in dict.fromkeys((("", ""), (case.suite, ""), ("", case.objective), (case.suite, case.objective))):
-            keys.setdefault(key, []).append(case)
+    keys = grouped(
+        ((suite, objective), case)
+        for case in comparable_cases(cases)
+        for objective in ("", case.objective)
+        for suite in ("", case.suite)
+    )
     found = (_selection(suite, objective, chosen) for (suite, objective), chosen in keys.items())
     return [one for one in found if one.results]
 

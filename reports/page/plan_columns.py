@@ -8,6 +8,7 @@ from markupsafe import Markup, escape
 
 from bench.ledger.row import JsonObject, Row
 from instances import Instance
+from instances.grouping import grouped
 from reports.placement import Piece, gpus, pieces
 
 
@@ -22,9 +23,7 @@ class GpuColumn:
 
 def gpu_columns(row: Row, instance: Instance) -> list[GpuColumn]:
     """Return the GPUs of the row's plan for ``instance``; none without a plan."""
-    on: dict[int, list[Piece]] = {}
-    for piece in pieces(row, instance):
-        on.setdefault(piece.gpu, []).append(piece)
+    on = grouped((piece.gpu, piece) for piece in pieces(row, instance))
     columns = []
     for position, gpu in enumerate(gpus(row)):
         found = on.get(position, [])

@@ -8,11 +8,13 @@ from typing import Any
 from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals
+from instances.grouping import grouped
 from instances.instance import Instance
 from reports.charts.page import FULL_WIDTH_IN, Artist, Axes, Page, page, stroke
 from reports.charts.palette import GREEN, QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
+from reports.quantities import certified_bound
 from reports.selection import instances_of, missing_notes, own_rows
 
 HEADROOMS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
@@ -130,8 +132,8 @@ def _draw_exact(ax: Axes, rows: Sequence[Row], instance: Instance) -> None:
             ax.plot(*point, color=look.colour, marker=look.marker, zorder=4, **fill)
             continue
         ax.plot(*point, clip_on=False, zorder=5, **_STAR | fill)
-        if row.bound is not None and row.bound_certified:
-            ax.axhline(gpus_of(row.bound, instance), **_BOUND)
+        if (bound := certified_bound(row)) is not None:
+            ax.axhline(gpus_of(bound, instance), **_BOUND)
 
 
 def gpus_of(cost: float, instance: Instance) -> float:
@@ -147,17 +149,14 @@ def _words(instance: Instance, rows: Sequence[Row]) -> list[str]:
         f" {100.0 * instance.attainment:g} % of its requests in time (10 simulations of 300 s, Poisson arrivals)."
     ]
     under = [row for row in rows if row.scheduler == EXACT and row.instance != instance.name and _drawn(row)]
-    bounds = [row.bound for row in under if row.bound is not None and row.bound_certified]
+    bounds = [bound for row in under if (bound := certified_bound(row)) is not None]
     if under and bounds:
         proven = f"at least {ceil(gpus_of(bounds[-1], instance) - 1e-6)} are proven to be needed"
         found.append(f"The plan of {EXACT} under attainment takes {under[-1].gpus_used} GPUs; {proven}.")
     else:
         found.append(f"There is no {'certified bound' if under else 'plan'} of {EXACT} under attainment.")
-    without: dict[str, list[str]] = {}
-    for row in sorted(rows, key=_headroom):
-        if row.gpus_used is None:
-            without.setdefault(row.scheduler, []).append(f"{_headroom(row):g}")
-    if without:
+    unplanned = (row for row in sorted(rows, key=_headroom) if row.gpus_used is None)
+    if without := grouped((row.scheduler, f"{_headroom(row):g}") for row in unplanned):
         named = (f"{name} at {', '.join(without[name])}" for name in SCHEDULERS if name in without)
         found.append(f"No plan with headroom: {'; '.join(named)}.")
     return [*found, f"Not drawn: {'; '.join(NOT_COMPARED)}."]

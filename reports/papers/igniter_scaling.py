@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.ledger.row import Row
+from instances.grouping import grouped
 from reports.charts.page import COLUMN_IN, Artist, Axes, Page, mark_powers, page, stroke
 from reports.charts.palette import QUIET, STAR, scheduler_look
 from reports.claim import Claim, Values, below, query
@@ -49,15 +50,12 @@ class SizePoint:
 def points(rows: Sequence[Row], figure_of: Callable[[Row], float | None]) -> list[SizePoint]:
     """Return, by number of workloads, the median and range of a figure over ``rows``; rows without it are left out."""
     sizes = {name: len(instance.workloads) for name, instance in instances_of(_NEEDS).items()}
-    groups: dict[int, list[tuple[float, bool]]] = {}
-    for row in rows:
-        value = figure_of(row)
-        if value is not None:
-            groups.setdefault(sizes[row.instance], []).append((value, _stopped(row)))
+    known = [(row, value) for row in rows if (value := figure_of(row)) is not None]
+    groups = grouped((sizes[row.instance], (value, _stopped(row))) for row, value in known)
     found = []
     for size, taken in sorted(groups.items()):
-        values = [value for value, _ in taken]
-        found.append(SizePoint(size, min(values), median(values), max(values), any(stopped for _, stopped in taken)))
+        values, stopped = zip(*taken, strict=True)
+        found.append(SizePoint(size, min(values), median(values), max(values), any(stopped)))
     return found
 
 

@@ -19,6 +19,7 @@ from bench.simulation.arrivals import Arrivals, Process, Stream
 from bench.simulation.trace import Trace
 from instances import Instance
 from instances.arrays import Floats
+from instances.grouping import grouped
 from instances.suites import suite
 from reports.charts.online import PERIOD_S, REORGANISATION_S, serve
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
@@ -28,6 +29,7 @@ from reports.figure import Figure
 from reports.need import Need
 from reports.papers.inss_clusters import ALL, BASELINES, rows_of
 from reports.papers.inss_schedulers import TRAININGS, agent, baselines, needs_of
+from reports.quantities import decision_ms
 from reports.runs import Runs
 from reports.selection import instances_of, missing_notes, rows_by_label
 from reports.statistics.inference import half_width
@@ -192,10 +194,8 @@ def own_runs(rows: Sequence[Row], label: str) -> list[Row]:
 def points(rows: Sequence[Row]) -> list[tuple[int, float]]:
     """Return by number of GPUs the median milliseconds of the runs that gave a plan."""
     sizes = {name: instance.gpus[0].count or 0 for name, instance in instances_of(needs_of(TIMED)).items()}
-    groups: dict[int, list[float]] = {}
-    for row in rows:
-        if _counts(row) and row.decision_s is not None:
-            groups.setdefault(sizes[row.instance], []).append(1000.0 * row.decision_s)
+    times_ms = [(row, decision_ms(row)) for row in rows if row.gpus_used is not None]
+    groups = grouped((sizes[row.instance], time_ms) for row, time_ms in times_ms if time_ms is not None)
     return [(gpus, median(group)) for gpus, group in sorted(groups.items())]
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from bench.ledger.row import Row
-from instances.costs import whole_gpus
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke
 from reports.charts.palette import QUIET, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
-from reports.selection import instances_of, missing_notes, rows_by_label
+from reports.quantities import proven_gpus
+from reports.selection import missing_notes, rows_by_label
 
 _INSTANCES, _QUICK = "llm-4gpu,llm-16gpu,llm-mix", "llm-4gpu"
 _EIGHTHS = "-eighths"
@@ -59,10 +59,10 @@ def fewest(found: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> in
     total = 0
     for name in instances:
         row = found.get((OPTIMUM, name))
-        if row is None or row.bound is None or not row.bound_certified:
+        least = None if row is None else proven_gpus(row)
+        if least is None:
             return None
-        (pool,) = instances_of(tuple(METHODS.values()))[name].gpus
-        total += whole_gpus(row.bound, pool.type.price_per_hour)
+        total += least
     return total
 
 

@@ -6,11 +6,13 @@ from statistics import fmean, median
 from bench.ledger.gap import relative_gap
 from bench.ledger.row import Row
 from instances.costs import next_cost
+from instances.grouping import grouped
 from instances.instance import Instance
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, Page, page, stroke
 from reports.charts.palette import QUIET, SERIES, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
+from reports.quantities import certified_bound
 from reports.selection import instances_of, missing_notes, own_rows, rows_by_label
 
 _LARGE = Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12")
@@ -70,7 +72,7 @@ def _draw_gaps(figure: Figure, rows: Sequence[Row]) -> Page:
 
 def best_bound(rows: Sequence[Row], minimised: bool) -> float | None:
     """Return the best certified bound among ``rows`` (for cost, that of whole GPUs), or the best value without one."""
-    bounds = [whole(row, row.bound) for row in rows if row.bound is not None and row.bound_certified]
+    bounds = [whole(row, bound) for row in rows if (bound := certified_bound(row)) is not None]
     values = [row.value for row in rows if row.value is not None and row.feasible]
     known = bounds or values
     if not known:
@@ -203,9 +205,7 @@ def size_of(row: Row) -> int:
 
 def solved_pct(rows: Sequence[Row]) -> dict[int, float]:
     """Return by number of workloads the percentage of runs that ended with a proven optimum."""
-    solved: dict[int, list[bool]] = {}
-    for row in rows:
-        solved.setdefault(size_of(row), []).append(row.status == "optimal")
+    solved = grouped((size_of(row), row.status == "optimal") for row in rows)
     return {size: 100.0 * sum(each) / len(each) for size, each in sorted(solved.items())}
 
 
@@ -216,11 +216,12 @@ def median_gap_pct(rows: Sequence[Row]) -> dict[int, float]:
 
 def gaps_pct(rows: Sequence[Row]) -> dict[int, list[float]]:
     """Return by number of workloads the gaps to the runs' own certified bounds, whole GPUs counted, in percent."""
-    found: dict[int, list[float]] = {}
-    for row in rows:
-        if row.value is not None and row.feasible and row.bound is not None and row.bound_certified:
-            bound = next_cost(row.bound, instances_of(SCALING)[row.instance])
-            found.setdefault(size_of(row), []).append(100.0 * (row.value - bound) / row.value)
+    proven = [
+        (row, row.value, next_cost(bound, instances_of(SCALING)[row.instance]))
+        for row in rows
+        if row.value is not None and row.feasible and (bound := certified_bound(row)) is not None
+    ]
+    found = grouped((size_of(row), 100.0 * (value - bound) / value) for row, value, bound in proven)
     return dict(sorted(found.items()))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.ledger.gap import ledger_gaps
-from bench.ledger.refutation import ledger_refutations, upheld
+from bench.ledger.refutation import by_instance, ledger_refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.selection import find_problems, known_names, looks_like_file
@@ -42,11 +42,12 @@ def ledger_summary(
     rows = [row for row in ledger.rows(without=UNREAD) if row.source == "plan" and row.truth is None]
     rows = chosen_instances(upheld(rows, ledger_refutations(ledger)), instances, where)
     facets = facets_of(rows, ledger.arrivals())
-    last = {key for each in _by_instance(rows).values() for key in newest(each, facets)}
+    runs = by_instance(sorted(rows, key=lambda row: row.instance))
+    last = {key for each in runs.values() for key in newest(each, facets)}
     names = entrants([row for row in rows if row.key in last], facets)
     wanted = _wanted(schedulers, rows, names, where)
     own = [row for row in rows if names.get(row.key) in wanted] if schedulers else [r for r in rows if r.key in last]
-    table = complete_table(own, names, list(_by_instance(rows)), required=wanted if schedulers else (), known=rows)
+    table = complete_table(own, names, list(runs), required=wanted if schedulers else (), known=rows)
     if not own:
         raise InputError(where, "has no runs to compare (replays and --truth do not count); `bench run` adds some")
     if not table.best:
@@ -106,10 +107,3 @@ def _wanted(schedulers: Sequence[str], rows: Sequence[Row], names: dict[str, str
             raise unknown_name(where, "scheduler", name, [*dict.fromkeys([*scheduler_of, *scheduler_of.values()])])
         found += own
     return list(dict.fromkeys(found))
-
-
-def _by_instance(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row.instance):
-        found.setdefault(row.instance_hash, []).append(row)
-    return found

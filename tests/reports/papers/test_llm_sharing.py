@@ -10,14 +10,14 @@ from reports.selection import instances_of
 EIGHTHS = "colgen, eighths"
 
 
-def row(gpus_used, feasible=True, bound=None):
-    return SimpleNamespace(gpus_used=gpus_used, feasible=feasible, bound=bound, bound_certified=True)
+def row(gpus_used, feasible=True, bound=None, instance=""):
+    return SimpleNamespace(gpus_used=gpus_used, feasible=feasible, bound=bound, bound_certified=True, instance=instance)
 
 
 @pytest.fixture
 def found():
     """Rows of the optimum on every instance of the mixes, and of eighths on llm-4gpu."""
-    rows = {(OPTIMUM, name): row(6, bound=21.0) for name in PANELS["llm-mix"]}
+    rows = {(OPTIMUM, name): row(6, bound=21.0, instance=name) for name in PANELS["llm-mix"]}
     rows[EIGHTHS, "llm-4gpu-eighths"] = row(5)
     return rows
 

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure as Page
 
 from bench.ledger.row import Row, Termination, columns
 from instances.suites import suite
-from reports.need import Need
 from reports.papers import figure
 
 SUITES_OF_ROWS = (
@@ -18,21 +17,6 @@ SUITES_OF_ROWS = (
     *("hold", "mediator-40", "smoke", "gpulet-pairs", "gpulet-game", "gpulet-traffic", "gpulet-equal"),
     *("gpulet-scen1", "gpulet-scen2"),
 )
-
-
-@pytest.fixture(scope="session")
-def stated() -> Callable[[Need], dict[str, dict[str, object]]]:
-    """Return the parameters that a need states, as a row has them."""
-
-    def parameters(need: Need) -> dict[str, dict[str, object]]:
-        found: dict[str, dict[str, object]] = {}
-        for text in need.parameters:
-            name, _, value = text.partition("=")
-            scheduler, _, field = name.rpartition(".")
-            found.setdefault(scheduler, {})[field] = {"true": True, "false": False}.get(value, value)
-        return found
-
-    return parameters
 
 
 @pytest.fixture(scope="session")

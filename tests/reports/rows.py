@@ -1,6 +1,5 @@
 """Made-up rows of every run that a figure needs."""
 
-import json
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -12,6 +11,7 @@ from instances import Instance, ScenarioSet
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.figure import Figure
 from reports.need import Need
+from tests.reports.stated import stated
 
 INSTANCES = {instance.name: instance for suite in SUITES.values() for instance in suite.build()}
 
@@ -53,15 +53,6 @@ def simulation_of(instance: Instance, need: Need, late: float) -> dict[str, Any]
     served = {"requests": 3000, "dropped": 10, "unfinished": 0, "mean_ms": 5.0, "violation_rate": late}
     workloads = [{"id": workload.id, "slo_ms": workload.slo_ms, **served} for workload in instance.workloads]
     return {"arrivals": need.trial.arrivals.label, "workloads": workloads, "applications": []}
-
-
-def stated(need: Need) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for text in need.parameters:
-        name, _, value = text.partition("=")
-        scheduler, _, field = name.rpartition(".")
-        found.setdefault(scheduler, {})[field] = json.loads(value) if value in ("true", "false") else value
-    return found
 
 
 def instances_named(need: Need) -> Iterator[Instance]:

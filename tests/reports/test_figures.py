@@ -14,6 +14,7 @@ from reports.charts.page import STYLE
 from reports.need import Need, NothingToDrawError
 from reports.papers import figure, figure_names, figures_not_drawn
 from tests.reports.figure_names import OF_COURSES, OF_LIBRARY, OF_MEASUREMENTS, OF_MODELS, OF_TRAININGS, OURS
+from tests.reports.stated import stated
 
 NAMES = figure_names()
 WITHOUT_RUNS = (*OF_COURSES, *OF_LIBRARY, *OF_MEASUREMENTS, *OF_MODELS, *OF_TRAININGS)
@@ -143,7 +144,7 @@ def test_without_rows_it_says_what_to_run(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in FROM_RUNS if not figure(name).any_runs])
-def test_rows_of_other_instances_do_not_count(name, make_row, stated, tmp_path):
+def test_rows_of_other_instances_do_not_count(name, make_row, tmp_path):
     need = figure(name).needs[0]
     same_name = make_row(need.schedulers[0], "igniter-mix-10-s0", instance_hash="0" * 64, parameters=stated(need))
     with pytest.raises(NothingToDrawError, match="no run to draw"):

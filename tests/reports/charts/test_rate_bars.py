@@ -4,10 +4,11 @@ import pytest
 
 from reports.charts.rate_bars import MEAN, relative_scales
 from reports.papers import figure
+from tests.reports.stated import stated
 
 
 @pytest.fixture(scope="module")
-def scale_row(make_row, stated):
+def scale_row(make_row):
     def make(need, instance, value, **given):
         own = {"value": value, "feasible": True, "decision_s": 0.5, "parameters": stated(need)}
         return make_row(need.schedulers[0], instance, **(own | given))

@@ -11,10 +11,11 @@ from reports.charts.scenario_bars import missed, set_rows
 from reports.need import NothingToDrawError
 from reports.papers import figure
 from reports.papers.gpulet_scenarios import HALVES_IN_PAPER
+from tests.reports.stated import stated
 
 
 @pytest.fixture(scope="module")
-def set_row(make_row, stated):
+def set_row(make_row):
     """Make the row of a run on the scenario set of a need, from the scenarios that have a plan and that keep SLOs."""
 
     def make(need, accepted, served, **given):

@@ -18,6 +18,7 @@ from instances.files import plan_to_json
 from instances.suites import SCENARIO_SUITES
 from reports.need import Need
 from reports.runs import instances_named
+from tests.reports.stated import stated
 
 BLANK: dict[str, Any] = {column.name: None for column in columns()} | {
     "status": "optimal",
@@ -128,15 +129,6 @@ def rows_for() -> Callable[[Need], list[Row]]:
 def row(asked: dict[str, Any], fingerprint: str, name: str, **found: Any) -> Row:
     key = f"{fingerprint}{sorted(asked.items(), key=str)}"
     return Row(**asked | found | {"key": key, "instance_hash": fingerprint, "instance": name})
-
-
-def stated(need: Need) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = {}
-    for text in need.parameters:
-        name, _, value = text.partition("=")
-        scheduler, _, parameter = name.rpartition(".")
-        found.setdefault(scheduler, {})[parameter] = {"true": True, "false": False}.get(value, value)
-    return found
 
 
 def simulation(need: Need, instance: Instance) -> dict[str, Any] | None:

@@ -15,10 +15,11 @@ from reports.quantities import allocated_pct, fragments_pct
 from reports.statistics.inference import half_width
 from rl.ts import SHIPPED
 from tests.reports.figure_names import OF_TRAININGS
+from tests.reports.stated import stated
 
 
 @pytest.fixture(scope="module")
-def run_row(make_row, stated):
+def run_row(make_row):
     def make(name, label, training=0, **given):
         need = {"inss-fig18": LARGE, "inss-fig19": TIMED}.get(name, SMALL)[label][training]
         own = {"value": 1.0, "feasible": True, "decision_s": 0.25, "gpus_used": 3, "fragments_pct": 20.0}

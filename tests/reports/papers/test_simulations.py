@@ -16,10 +16,11 @@ from reports.papers import figure, inss_agent
 from reports.papers.gpulet_online import SETTING
 from reports.papers.igniter_plans import not_in_time_pct
 from reports.quantities import dropped_pct, late_pct, mean_latency_ms, spare_rps
+from tests.reports.stated import stated
 
 
 @pytest.fixture(scope="module")
-def need_row(make_row, stated):
+def need_row(make_row):
     """Make a row of a figure's need, tried like it."""
 
     def make(need, instance, **given):

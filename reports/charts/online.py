@@ -13,7 +13,7 @@ from bench.simulation.arrivals import Stream
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances import Instance
 from instances.suites import suite
-from reports.charts.page import COLUMN_IN, Axes, Page, page, stroke, swatch
+from reports.charts.page import COLUMN_IN, Axes, Page, page, stroke, swatch, with_legend
 from reports.charts.palette import GREEN, ORANGE, PURPLE, QUIET, SKY_BLUE, YELLOW
 from reports.figure import Figure
 
@@ -110,8 +110,7 @@ def draw_online_runs(figure: Figure, rows: Sequence[Row], *, setting: Setting) -
         ax.grid()
     handles = [swatch(colour, model) for model, colour in colours.items()]
     handles += [stroke("following the load", color="black"), stroke("first plan", color="black", linestyle=":")]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-    return sheet
+    return with_legend(sheet, handles, 3)
 
 
 def _draw_throughput(ax: Axes, found: OnlineRun, colours: Mapping[str, str]) -> None:

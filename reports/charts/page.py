@@ -84,6 +84,12 @@ def stroke(label: str, **line: Any) -> Artist:
     return Line2D([], [], label=label, **line)
 
 
+def with_legend(sheet: Page, handles: Sequence[Artist], columns: int | None = None) -> Page:
+    """Return a page with a legend above its panels, in one line unless ``columns`` are given."""
+    sheet.legend(handles=handles, loc="outside upper center", ncols=columns or len(handles))
+    return sheet
+
+
 def mark_powers(axis: Axis, steps: Sequence[int]) -> None:
     """Write plain numbers on a logarithmic axis, at these multiples of each power of ten."""
     from matplotlib.ticker import LogLocator

@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any
 
 from bench.ledger.row import Row
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, mark_powers, page, stroke
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, mark_powers, page, stroke, with_legend
 from reports.figure import Figure
 
 _ROW_IN = 1.75
@@ -91,8 +91,7 @@ def draw_panels(
     for ax in grid[len(drawn) :]:
         ax.remove()
     legend = [stroke(label, **style) for label, style in handles.items()]
-    sheet.legend(handles=legend, loc="outside upper center", ncols=ceil(len(handles) / lines))
-    return sheet
+    return with_legend(sheet, legend, ceil(len(handles) / lines))
 
 
 def _label_logarithms(ax: Axes, panel: Panel) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from bench.ledger.row import Row
 from instances.instance import Instance
 from reports.charts.groups import name_groups, side_by_side
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, Rectangle, Text, page, swatch
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, Rectangle, Text, page, swatch, with_legend
 from reports.charts.palette import ALARM, ALARM_EDGE, ALARM_HATCH, lightness, model_colour, pale, scheduler_look
 from reports.figure import Figure
 from reports.placement import Piece, gpus, pieces
@@ -161,7 +161,7 @@ def plan_legend(sheet: Page, instance: Instance, found: Sequence[Piece]) -> None
     if any(piece.violating for piece in found):
         handles.append(swatch("white", "violation", **VIOLATION))
     handles.append(swatch("none", "W3 b8: workload 3 in batches of 8", linewidth=0))
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    with_legend(sheet, handles)
 
 
 def draw_shares(figure: Figure, rows: Sequence[Row]) -> Page:
@@ -228,7 +228,7 @@ def _legend(sheet: Page, placed: Mapping[str, Sequence[Piece]]) -> None:
     handles = [swatch(scheduler_look(scheduler).colour, scheduler) for scheduler in placed]
     if any(piece.violating for found in placed.values() for piece in found):
         handles.append(swatch("white", "violation", **VIOLATION))
-    sheet.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 8))
+    with_legend(sheet, handles, min(len(handles), 8))
 
 
 def draw_gpu_of(figure: Figure, rows: Sequence[Row], *, workload: str, paper: Mapping[str, str]) -> Page:
@@ -247,8 +247,7 @@ def draw_gpu_of(figure: Figure, rows: Sequence[Row], *, workload: str, paper: Ma
         swatch(pale("#707070"), "its neighbours", edgecolor="white"),
         swatch("white", "violation", **VIOLATION),
     ]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-    return sheet
+    return with_legend(sheet, handles, 3)
 
 
 def beside(found: Sequence[Piece], workload: str) -> list[Piece]:

@@ -11,7 +11,7 @@ from instances.calibration.a100_inss import PublishedTime, relative_errors
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
 from instances.performance.validation import Errors, latencies_ms
-from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, save, stroke, styled, swatch
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, save, stroke, styled, swatch, with_legend
 from reports.charts.palette import DEEP_BLUE, OBSERVED, ORANGE, PERFORMANCE_LOOKS, QUIET, LineStyle
 from reports.figure import Figure
 from reports.measured import measured_pairs
@@ -55,8 +55,7 @@ def draw_both(
         ax.set(title=title, xlabel=xlabel, ylabel="Latency (ms)")
     handles = [swatch(OBSERVED, "measured")]
     handles += [stroke(name, **{**PERFORMANCE_LOOKS[name].marked, "linestyle": ""}) for name in DRAWN]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-    return sheet
+    return with_legend(sheet, handles)
 
 
 def draw_colocated(
@@ -127,8 +126,7 @@ def draw_points(
         stroke("predicted by InSS", color=ORANGE, marker="_", linestyle="", markersize=9),
         stroke("predicted here", color=DEEP_BLUE, marker="o", linestyle=""),
     ]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-    return sheet
+    return with_legend(sheet, handles, 3)
 
 
 def _draw_table_row(ax: Axes, points: Sequence[PublishedTime], errors: Mapping[PublishedTime, float]) -> None:

@@ -8,7 +8,7 @@ from bench.ledger.row import Row
 from bench.max_rate import Climb, late_fraction, retraced, with_all_served
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.charts.groups import name_groups, side_by_side
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch, with_legend
 from reports.charts.palette import ALARM, ALARM_EDGE, QUIET, STAR, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, made_for
@@ -101,8 +101,7 @@ def draw_relative_scales(
     ax.set_ylabel(f"Largest scale\n(that of {reference} = 1)")
     if paper:
         handles.append(stroke("the paper's mean", **STAR))
-    sheet.legend(handles=handles, loc="outside upper center", ncols=4 if words is None else 2)
-    return sheet
+    return with_legend(sheet, handles, 4 if words is None else 2)
 
 
 def with_climbs(needs: Mapping[str, Need]) -> tuple[Need, ...]:
@@ -161,8 +160,7 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
     mark = {"color": "black", "marker": "D", "linestyle": ""}
     handles.append(stroke("largest planned, served in time", **mark))
     handles.append(stroke("not in time", markerfacecolor="white", **mark))
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-    return sheet
+    return with_legend(sheet, handles)
 
 
 def _blind(need: Need) -> bool:
@@ -211,8 +209,7 @@ def draw_late_at_largest_rates(
     name_groups(ax, [f"{names[name]}\n{largest[name]:.2f}x" for name in places])
     ax.set(yscale="log", ylim=(_LEAST_PCT, _MOST_PCT), ylabel="Not in time (%)")
     ax.yaxis.set_major_formatter("{x:g}")
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-    return sheet
+    return with_legend(sheet, handles)
 
 
 def _draw_bar(ax: Axes, place: float, width: float, row: Row, largest: float, face: str) -> None:

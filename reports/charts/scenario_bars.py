@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bench.ledger.row import Row
 from bench.scenarios import unpack
 from instances.suites import SCENARIO_SUITES
-from reports.charts.page import COLUMN_IN, Page, page, stroke, swatch
+from reports.charts.page import COLUMN_IN, Page, page, stroke, swatch, with_legend
 from reports.charts.palette import STAR, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, made_for
@@ -109,8 +109,7 @@ def draw_counts(
     handles = [swatch(pale("#000000"), "has a plan", edgecolor="black"), swatch("black", "confirmed by the judge")]
     if paper:
         handles.append(stroke("the paper", **STAR))
-    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-    return sheet
+    return with_legend(sheet, handles, 3)
 
 
 def _notes(found: Mapping[str, Row], needs: Mapping[str, Need]) -> list[str]:

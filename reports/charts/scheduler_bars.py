@@ -6,7 +6,7 @@ from statistics import fmean
 
 from bench.ledger.row import Row
 from reports.charts.groups import name_groups
-from reports.charts.page import COLUMN_IN, Axes, Page, page, swatch
+from reports.charts.page import COLUMN_IN, Axes, Page, page, swatch, with_legend
 from reports.charts.palette import ALARM, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
@@ -85,11 +85,12 @@ def draw_bars(
     ax.margins(y=0.1)  # room for the numbers
     ax.set_ylim(bottom=0.0)
     label_axes(ax)
-    if len(parts) > 1:
-        faces = [pale("#000000") if part.faint else "black" for part in parts]
-        handles = [swatch(face, part.label, edgecolor="black") for face, part in zip(faces, parts, strict=True)]
-        sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-    return sheet
+    if len(parts) == 1:
+        return sheet
+    faces = [pale("#000000") if part.faint else "black" for part in parts]
+    return with_legend(
+        sheet, [swatch(face, part.label, edgecolor="black") for face, part in zip(faces, parts, strict=True)]
+    )
 
 
 def _short(value: float) -> str:

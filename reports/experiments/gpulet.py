@@ -59,7 +59,7 @@ COUNTS = QueryTable(
 
 @query
 def _rate(runs: Runs, needs: Mapping[str, Need], label: str, instance: str) -> str:
-    """Query the largest rate served in time, and the largest rate with a plan, bold if its simulation is in time."""
+    """Return the largest rate served in time, and the largest rate with a plan, bold if its simulation is in time."""
     reached = runs.climbs(needs[label])[instance].throughput_rps
     planned = next(row for row in runs.rows(needs[label]) if row.instance == instance)
     most = (planned.value or 0.0) * sum(workload.rate_rps for workload in the_instance(instance).workloads)

@@ -58,7 +58,7 @@ _DRAWN = {
 
 @query
 def _of_optimum(runs: Runs, label: str, least: bool = False) -> str:
-    """Query the served percentage of the certified optimum: the mean over all draws, or the least."""
+    """Return the served percentage of the certified optimum: the mean over all draws, or the least."""
     rows, optima = runs.each([_DRAWN[label], _OPTIMA])
     bound = {row.instance: row.bound for row in optima if row.bound_certified}
     parts = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]

@@ -128,7 +128,7 @@ _FIG12 = [
 
 @query
 def _beside(_: Runs, groups: Sequence[tuple[Configuration, ...]], model: str) -> Values:
-    """Query the least and the largest error of each of two models beside the other, in percent, where measured."""
+    """Return the least and the largest error of each of two models beside the other, in percent, where measured."""
     observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
     found: list[float] = []
     for one, other in ((0, 1), (1, 0)):

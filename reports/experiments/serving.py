@@ -42,14 +42,14 @@ def _simulated(plan: Plan, settings: Settings) -> Simulated:
 
 @query
 def _violating(runs: Runs, settings: Settings, scheduler: str) -> str:
-    """Query the workloads with more than 1 % of their requests not in time, and the percentage of all requests."""
+    """Return the workloads with more than 1 % of their requests not in time, and the percentage of all requests."""
     found = _simulated(_plan(runs, scheduler), settings)
     return f"{found.violating} ({100.0 * found.violation_rate:.1f} %)"
 
 
 @query
 def _loads(runs: Runs, scheduler: str) -> str:
-    """Query the least and largest load of a slot: its rate over its throughput."""
+    """Return the least and largest load of a slot: its rate over its throughput."""
     plan = _plan(runs, scheduler)
     able = [slot.throughput_rps for slot in judge(plan, the_instance("igniter-12")).slots]
     loads = [100.0 * slot.rate_rps / rps for (_, _, slot), rps in zip(plan.slots(), able, strict=True)]
@@ -92,7 +92,7 @@ TWELVE = QueryTable(
 def _wrong(
     runs: Runs, scheduler: str, headroom: float, of: Callable[[Row], float | None], arrivals: Arrivals, form: str
 ) -> str:
-    """Query the means of a quantity over the seeds, one for each error of the GPUs' figures."""
+    """Return the means of a quantity over the seeds, one for each error of the GPUs' figures."""
     needs = [_robust(scheduler, Trial(headroom, error=error, arrivals=arrivals)) for error in ERRORS]
     found = [[value for row in rows if (value := of(row)) is not None] for rows in runs.each(needs)]
     return ", ".join(form.format(fmean(values)) if values else "–" for values in found)
@@ -168,7 +168,7 @@ def _until_it_holds(scheduler: str) -> tuple[Query, Query, Query]:
 
 @query
 def _under_the_rule(runs: Runs, scheduler: str) -> str:
-    """Query the GPUs of a scheduler's own plan under ``attainment``, and its late workloads."""
+    """Return the GPUs of a scheduler's own plan under ``attainment``, and its late workloads."""
     row = runs.row(replace(tested(scheduler, 1.0), instances=OPTIMUM.instances))
     if row.gpus_used is None:
         return "does not plan it"
@@ -207,7 +207,7 @@ HOLDING = QueryTable(
 
 @query
 def _kept(runs: Runs, need: Need, condition: str) -> str:
-    """Query the late workloads of a plan under a condition, and the percentage of all requests in time."""
+    """Return the late workloads of a plan under a condition, and the percentage of all requests in time."""
     found = kept(runs.row(need), condition)
     if found is None:
         raise NotAtHandError("no trace")

@@ -112,7 +112,7 @@ _LATER = "; {:.1f} % with the first plan kept; {} to {} GPUs"
 
 @query
 def _late_and_gpus(_: Runs, setting: Setting) -> Values:
-    """Query the percentages not in time with changing plans and with the first plan, and the least and most GPUs."""
+    """Return the percentages not in time with changing plans and with the first plan, and the least and most GPUs."""
     following, kept = (online_run(setting, policy) for policy in ("reschedule", "static"))
     gpus = [period.gpus_used for period in following.periods]
     late = [100.0 * served.seen.violation_rate for served in (following, kept)]

@@ -80,7 +80,7 @@ def _three_ways(runs: Runs) -> Values:
 
 @query
 def _of_the_ideal(runs: Runs, needs: Mapping[str, Need], names: Mapping[str, str], second_pass: bool) -> Values:
-    """Query gpulet+int's scale in percent of the ideal scheduler's: the mean, and the least with its instance."""
+    """Return gpulet+int's scale in percent of the ideal scheduler's: the mean, and the least with its instance."""
     rows = runs.each(beside_the_ideal(needs, second_pass))
     parts = dict(relative_scales(dict(zip(("gpulet+int", "ideal"), rows, strict=True)), "ideal")["gpulet+int"])
     mean = parts.pop(MEAN)
@@ -90,7 +90,7 @@ def _of_the_ideal(runs: Runs, needs: Mapping[str, Need], names: Mapping[str, str
 
 @query
 def _ahead(runs: Runs, needs: Mapping[str, Need], others: Sequence[str]) -> Values:
-    """Query the mean lead of gpulet+int over each of ``others`` in percent of the planned scale."""
+    """Return the mean lead of gpulet+int over each of ``others`` in percent of the planned scale."""
     ours, *theirs = (
         [row.value or 0.0 for row in rows] for rows in runs.each(needs[n] for n in ("gpulet+int", *others))
     )

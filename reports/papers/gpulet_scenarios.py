@@ -45,7 +45,7 @@ def _accepted(*needs: Need) -> Callable[[Runs], Values]:
 
 @query
 def _missed(runs: Runs, needs: Mapping[str, Need], second_pass: bool) -> Values:
-    """Query the scenarios that the ideal scheduler can plan but gpulet cannot, without or with a second pass."""
+    """Return the scenarios that the ideal scheduler can plan but gpulet cannot, without or with a second pass."""
     (ours,), (ideal,) = runs.each(beside_the_ideal(needs, second_pass))
     missed = count_missed(ours, ideal)
     return missed, 100.0 * missed / (ours.scenarios or {})["count"]

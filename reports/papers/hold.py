@@ -10,7 +10,7 @@ from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals
 from instances.grouping import grouped
 from instances.instance import Instance
-from reports.charts.page import FULL_WIDTH_IN, Artist, Axes, Page, page, stroke
+from reports.charts.page import FULL_WIDTH_IN, Artist, Axes, Page, page, stroke, with_legend
 from reports.charts.palette import GREEN, QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
@@ -79,8 +79,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
         ax.legend(loc="lower right")  # every plan takes more GPUs
     panels[0].set_ylabel(f"GPUs for the {len(instance.workloads)} workloads of {instance.name}")
     panels[0].set(xlim=(-4.0, 104.0), ylim=(0.0, None))
-    sheet.legend(handles=_legend(), loc="outside upper center", ncols=5)
-    return sheet
+    return with_legend(sheet, _legend(), 5)
 
 
 def _legend() -> list[Artist]:

@@ -14,7 +14,7 @@ from instances import Plan
 from instances.files import plan_from_json
 from instances.misspecification import slowed
 from reports.charts.groups import side_by_side
-from reports.charts.page import FULL_WIDTH_IN, Page, page, swatch
+from reports.charts.page import FULL_WIDTH_IN, Page, page, swatch, with_legend
 from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, SKY_BLUE
 from reports.figure import Figure
 from reports.measured import twitter_trace_file
@@ -110,8 +110,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     for ax in (late, missed):
         ax.grid(axis="y")
     handles = [swatch(colour, label) for label, colour in zip(PLANS, _COLOURS, strict=True) if label in planned]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(PLANS))
-    return sheet
+    return with_legend(sheet, handles, len(PLANS))
 
 
 HOLD_ROBUSTNESS = Figure(

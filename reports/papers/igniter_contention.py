@@ -221,7 +221,7 @@ def _l2_measured(_: Runs) -> Values:
 
 @query
 def _demands(_: Runs, quantity: int) -> Values:
-    """Query the predicted L2 utilisation (0) or power (1) of each neighbour at its smallest and largest batch."""
+    """Return the predicted L2 utilisation (0) or power (1) of each neighbour at its smallest and largest batch."""
     found = [neighbour_demands(name)[quantity] for name in NEIGHBOURS]
     return tuple(float(values[end]) for values in found for end in (0, -1))
 

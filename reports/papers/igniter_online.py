@@ -12,7 +12,7 @@ from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances.misspecification import misspecified
 from instances.suites import suite
 from reports.charts.online import serve
-from reports.charts.page import COLUMN_IN, Axes, Page, page, stroke
+from reports.charts.page import COLUMN_IN, Axes, Page, page, stroke, with_legend
 from reports.charts.palette import DEEP_BLUE, QUIET, VERMILLION, scheduler_look
 from reports.claim import Claim, Values
 from reports.figure import Figure
@@ -80,8 +80,7 @@ def _draw_two_panels(
     for ax in panels:
         ax.grid()
     lower.set(xlabel="Time (s)", xlim=(0.0, _SECONDS))
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-    return sheet
+    return with_legend(sheet, handles)
 
 
 RATE_RPS, SLO_MS = 150.0, 25.0
@@ -140,8 +139,7 @@ def _draw_shadows(figure: Figure, rows: Sequence[Row]) -> Page:
     ax.set(ylabel="Not in time (%)", xlabel="Time (s)", xlim=(0.0, _SHADOW_S))
     ax.set_ylim(bottom=0.0)
     ax.grid()
-    sheet.legend(handles=handles, loc="outside upper center", ncols=2)
-    return sheet
+    return with_legend(sheet, handles, 2)
 
 
 @cache

@@ -142,7 +142,7 @@ def _coefficients(_: Runs) -> Values:
 
 @query
 def _place(runs: Runs, scheduler: str) -> Values:
-    """Query the GPU and the share of the second workload."""
+    """Return the GPU and the share of the second workload."""
     found = pieces(runs.row(twelve(scheduler)), the_instance("igniter-12"))
     own = [piece for piece in found if piece.workload == SECOND]
     return (f"GPU{own[0].gpu + 1}, {own[0].share_pct:g} %" if own else None,)

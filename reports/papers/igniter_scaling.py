@@ -6,7 +6,7 @@ from statistics import median
 
 from bench.ledger.row import Row
 from instances.grouping import grouped
-from reports.charts.page import COLUMN_IN, Artist, Axes, Page, mark_powers, page, stroke
+from reports.charts.page import COLUMN_IN, Artist, Axes, Page, mark_powers, page, stroke, with_legend
 from reports.charts.palette import QUIET, STAR, scheduler_look
 from reports.claim import Claim, Values, below, query
 from reports.figure import Figure
@@ -127,8 +127,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     _draw_lines(memory, timed, lambda row: row.peak_memory_mb)
     _draw_paper(time, memory)
     _round_limits(time, memory)
-    sheet.legend(handles=_legend(timed), loc="outside upper center", ncols=3)
-    return sheet
+    return with_legend(sheet, _legend(timed), 3)
 
 
 @query

@@ -22,7 +22,7 @@ from instances.arrays import Floats
 from instances.grouping import grouped
 from instances.suites import suite
 from reports.charts.online import PERIOD_S, REORGANISATION_S, serve
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch, with_legend
 from reports.charts.palette import QUIET, pale, scheduler_look
 from reports.claim import Claim, Values, query
 from reports.figure import Figure
@@ -148,8 +148,7 @@ def _draw_load(figure: Figure, rows: Sequence[Row]) -> Page:
     ax.set_ylim(bottom=0.0)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     ax.grid()
-    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-    return sheet
+    return with_legend(sheet, handles, 3)
 
 
 def served_rps(found: OnlineRun) -> list[float]:
@@ -214,7 +213,7 @@ def _served_pct(label: str) -> tuple[float, float]:
 
 @query
 def _at_most_gpus(runs: Runs, label: str) -> Values:
-    """Query the GPUs of the largest cluster with a plan, and the decision time there in ms."""
+    """Return the GPUs of the largest cluster with a plan, and the decision time there in ms."""
     found = points(rows_of(runs, TIMED, label))
     return found[-1] if found else (None, None)
 

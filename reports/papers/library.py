@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.ledger.row import Row
 from instances.library import LIBRARY, LibraryLine
-from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, with_legend
 from reports.charts.palette import DEEP_BLUE, QUIET, SERIES
 from reports.figure import Figure
 
@@ -26,8 +26,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
         stroke(objective, color=look.colour, marker=look.marker, linestyle="")
         for objective, look in zip(_OBJECTIVES, SERIES, strict=False)
     ]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=4)
-    return sheet
+    return with_legend(sheet, handles, 4)
 
 
 def sentence(lines: Sequence[LibraryLine]) -> str:

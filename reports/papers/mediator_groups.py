@@ -22,7 +22,7 @@ from instances.arrays import Floats
 from instances.files import plan_from_json
 from instances.view import View
 from reports.charts.groups import side_by_side
-from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, swatch
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, swatch, with_legend
 from reports.charts.palette import ALARM, OBSERVED, QUIET, scheduler_look
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
@@ -73,8 +73,7 @@ def _draw_portfolios(figure: Figure, rows: Sequence[Row]) -> Page:
     panels[0].set_ylabel("Utilisation (%)")
     handles = [swatch(scheduler_look(scheduler).colour, f"mean utilisation, {scheduler}") for scheduler in grouped]
     handles.append(swatch(OBSERVED, "standard deviation of the portfolio"))
-    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-    return sheet
+    return with_legend(sheet, handles, 3)
 
 
 def colocations() -> dict[str, list[list[int]]]:
@@ -128,8 +127,7 @@ def _draw_improvements(figure: Figure, rows: Sequence[Row]) -> Page:
     panels[-1, 0].set_xlabel("Job")
     panels[-1, 1].set_xlabel("Mix")
     handles = [swatch(scheduler_look(other).colour, f"{OURS} over {other}", edgecolor="black") for other in OTHERS]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-    return sheet
+    return with_legend(sheet, handles)
 
 
 def job_throughputs(row: Row) -> JobThroughputs:
@@ -196,8 +194,7 @@ def _draw_demand(figure: Figure, rows: Sequence[Row]) -> Page:
     axes[-1].set_xlabel("Time (s)")
     handles = [stroke(f"all jobs, {scheduler}", color=scheduler_look(scheduler).colour) for scheduler in plans]
     handles += [stroke("each job", color=QUIET, linewidth=0.5), stroke("capacity", color=ALARM, linestyle="--")]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-    return sheet
+    return with_legend(sheet, handles)
 
 
 def busiest_group(row: Row) -> tuple[int, PlacedGpu, Floats]:
@@ -230,7 +227,7 @@ def _rows(scheduler: str, runs: Runs) -> list[Row]:
 
 @query
 def _better(runs: Runs, other: str, rates: Callable[[JobThroughputs], Rates]) -> Values:
-    """Query the improvement of the jobs in percent: the mean of the mixes' means, and the largest of any job."""
+    """Return the improvement of the jobs in percent: the mean of the mixes' means, and the largest of any job."""
     found = [
         list(improvement_pct(rates(_job_throughputs(ours)), rates(_job_throughputs(theirs))).values())
         for ours, theirs in zip(_rows(OURS, runs), _rows(other, runs), strict=True)

@@ -8,7 +8,7 @@ from bench.ledger.row import Row
 from instances.costs import next_cost
 from instances.grouping import grouped
 from instances.instance import Instance
-from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, Page, page, stroke
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, Page, page, stroke, with_legend
 from reports.charts.palette import QUIET, SERIES, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
@@ -66,8 +66,7 @@ def _draw_gaps(figure: Figure, rows: Sequence[Row]) -> Page:
         panel.set_xlabel("Decision time (s)")
     for panel in panels[::columns]:
         panel.set_ylabel("Worse than the best bound (%)")
-    sheet.legend(handles=_gap_legend(useful), loc="outside upper center", ncols=6)
-    return sheet
+    return with_legend(sheet, _gap_legend(useful), 6)
 
 
 def best_bound(rows: Sequence[Row], minimised: bool) -> float | None:
@@ -194,8 +193,7 @@ def _draw_scaling(figure: Figure, rows: Sequence[Row]) -> Page:
     gap.minorticks_off()
     for axes in (solved, gap):
         axes.grid()
-    sheet.legend(handles=handles, loc="outside upper center", ncols=3)
-    return sheet
+    return with_legend(sheet, handles, 3)
 
 
 def size_of(row: Row) -> int:
@@ -244,8 +242,7 @@ def _draw_pieces(figure: Figure, rows: Sequence[Row]) -> Page:
         gap.plot(list(points), list(points.values()), **look.marked)
         handles.append(stroke("to the certified bound" if certified else "to the model's bound", **look.marked))
     _label_pieces(error, gap)
-    sheet.legend(handles=handles, loc="outside upper center", ncols=2)
-    return sheet
+    return with_legend(sheet, handles, 2)
 
 
 def rows_by_pieces(rows: Sequence[Row]) -> dict[tuple[int, bool], list[Row]]:

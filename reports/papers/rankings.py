@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bench.formatting import labels
 from bench.ledger.row import Row
-from reports.charts.page import FULL_WIDTH_IN, Axes, Page, mark_powers, page, stroke
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, mark_powers, page, stroke, with_legend
 from reports.charts.palette import QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, tried_like
@@ -154,8 +154,7 @@ def _draw_quality_and_speed(figure: Figure, rows: Sequence[Row]) -> Page:
     for ax in (quality, speed):
         ax.grid()
     handles = [stroke(name, **scheduler_look(name).marked) for name in names]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=min(7, len(handles)))
-    return sheet
+    return with_legend(sheet, handles, min(7, len(handles)))
 
 
 def _draw_profiles(ax: Axes, names: Sequence[str], ratios: NDArray[np.float64]) -> None:

@@ -7,7 +7,7 @@ from statistics import fmean
 from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
-from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, with_legend
 from reports.charts.palette import scheduler_look
 from reports.figure import Figure
 from reports.need import Need, tried_like
@@ -70,8 +70,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
         ax.grid()
     schedulers = dict.fromkeys(row.scheduler for row in own)
     handles = [stroke(scheduler, **scheduler_look(scheduler).marked) for scheduler in schedulers]
-    sheet.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-    return sheet
+    return with_legend(sheet, handles)
 
 
 def broken_per_100(row: Row, workloads: int) -> float | None:

@@ -10,11 +10,8 @@ from statistics import fmean
 from bench.formatting import labels
 from bench.ledger.gap import Gap
 from bench.ledger.row import Row
-from reports.statistics.gaps import UNSOLVED, achieved
+from reports.statistics.gaps import TOLERANCE, UNSOLVED, achieved
 from reports.statistics.inference import holm, mean_interval, signed_ranks
-
-TOLERANCE = 1e-6
-"""Relative differences of values, and differences of gaps, up to this are rounding errors."""
 
 TIME_TOLERANCE, TIME_TOLERANCE_S = 0.1, 0.01
 """Decision times count as equal if they differ by less than either of these, the noise of a busy machine."""

@@ -1,4 +1,8 @@
-"""Bars of the largest rates: relative to a scheduler's, served in time, and planned; and the late requests there."""
+"""Bars of the largest rates: relative to a scheduler's, served in time, and planned; and the late requests there.
+
+The drawing functions take ``needs`` by label, each of which names the instances, of objective ``scale``, and one
+scheduler with its parameters; and ``names``, the label of each instance on the axis, in order.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -60,12 +64,8 @@ def draw_relative_scales(
 
     Parameters
     ----------
-    needs
-        Needs by label; each names the instances and one scheduler with its parameters.
     reference
         Label whose scale is 1.
-    names
-        Label of each instance on the axis, in order.
     paper
         The paper's means by label, if it states them.
     words
@@ -114,13 +114,6 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
 
     A mark is filled if the simulation of that plan has at most one request in a hundred not in time. The needs of the
     figure are ``with_climbs(needs)``; see ``Figure.draw``.
-
-    Parameters
-    ----------
-    needs
-        Needs by label; each names the instances, of objective ``scale``, and one scheduler with its parameters.
-    names
-        Label of each instance on the axis, in order.
     """
     known = instances_of(figure.needs)
     planned = rows_by_label(rows, needs)
@@ -179,13 +172,6 @@ def draw_late_at_largest_rates(
     """Draw the requests not in time at each instance's largest rate with a plan by any of ``needs``.
 
     Schedulers without a plan for that rate are marked N, not schedulable. See ``Figure.draw``.
-
-    Parameters
-    ----------
-    needs
-        Needs by label; each names the instances, of objective ``scale``, and one scheduler with its parameters.
-    names
-        Label of each instance on the axis, in order.
     """
     found = rows_by_label(rows, needs)
     largest: dict[str, float] = {}

@@ -13,14 +13,8 @@ from reports.entrants import entrants, facets_of
 from reports.page.curves import mean
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
 from reports.statistics.complete_table import CompleteTable, complete_table
-from reports.statistics.gaps import UNSOLVED, achieved, gap_to_best
+from reports.statistics.gaps import TOLERANCE, UNSOLVED, achieved, gap_to_best, stopped
 from reports.statistics.summary import undiscriminating
-
-_EQUAL = 1e-6
-"""Gaps that differ by at most this are equal."""
-
-_AT_LIMIT = 0.95
-"""Part of the time limit from which a run counts as stopped by it."""
 
 _LIMITS = {10.0: "10 s", 1.0: "1 s", 0.1: "0.1 s", 0.01: "10 ms"}
 """Decision times in seconds, and in words, within which the sentences look for the best scheduler."""
@@ -160,7 +154,7 @@ class Selection:
     @cached_property
     def _leaders(self) -> list[Result]:
         best = self.solvers[0].gap
-        return [one for one in self.solvers if one.gap - best <= _EQUAL]
+        return [one for one in self.solvers if one.gap - best <= TOLERANCE]
 
     def _short(self, one: Result) -> str:
         """Return the name without parameters, where no other result is of the same scheduler."""
@@ -173,7 +167,7 @@ class Selection:
         for limit_s, limit in _LIMITS.items():
             quick = [one for one in self.solvers if one.decision_s is not None and one.decision_s <= limit_s]
             if leader not in quick and quick:
-                best = [one for one in quick if one.gap - quick[0].gap <= _EQUAL]
+                best = [one for one in quick if one.gap - quick[0].gap <= TOLERANCE]
                 away = f"{_names(best)}, {percent(best[0].gap)} away from {'the bound' if self.bounded else 'it'}"
                 return f"{text}. Within {limit}, the best {'is' if len(best) == 1 else 'are'} {away}."
         return f"{text}."
@@ -251,26 +245,25 @@ def _selection(suite: str, objective: str, cases: Sequence[InstanceResults]) -> 
     bounded = bool(chosen) and all(gaps[row.key] is not None for row in chosen if achieved(row) is not None)
     results = [_result(name, table, by_print, gaps if bounded else None) for name in table.runs]
     results.sort(key=lambda one: (not one.solved, round(one.gap, 9), one.decision_s or 0.0, one.name))
-    stopped = {
+    at_limit = {
         row.scheduler: row.time_limit_s
         for row in chosen
-        if row.bound is not None
-        and row.status != "optimal"
-        and row.decision_s is not None
-        and row.decision_s >= _AT_LIMIT * row.time_limit_s
+        if row.bound is not None and row.status != "optimal" and stopped(row)
     }
     proven = sum(_proven(case, table.best[at]) for at, case in by_print.items())
     names = [case.name for case in by_print.values()]
     undecided = undiscriminating(rows, table.best)
-    return Selection(suite, objective, results, names, len(cases), bounded, proven, table.left_out, undecided, stopped)
+    return Selection(suite, objective, results, names, len(cases), bounded, proven, table.left_out, undecided, at_limit)
 
 
 def _proven(case: InstanceResults, best: float | None) -> bool:
     """Return whether a plan with the best known value meets its certified bound."""
     found = (
-        case.gaps[row.key].gap for row in case.rows if best is not None and gap_to_best(achieved(row), best) <= _EQUAL
+        case.gaps[row.key].gap
+        for row in case.rows
+        if best is not None and gap_to_best(achieved(row), best) <= TOLERANCE
     )
-    return any(gap is not None and gap <= _EQUAL for gap in found)
+    return any(gap is not None and gap <= TOLERANCE for gap in found)
 
 
 def _result(
@@ -294,7 +287,7 @@ def _result(
         solved,
         len(rows),
         sum(
-            any(gap_to_best(achieved(row), best) <= _EQUAL for row in runs[at])
+            any(gap_to_best(achieved(row), best) <= TOLERANCE for row in runs[at])
             for at, best in table.best.items()
             if best is not None
         ),

@@ -15,6 +15,7 @@ from reports.papers.igniter_plans import IGNITER, twelve
 from reports.quantities import decision_ms
 from reports.runs import Runs
 from reports.selection import instances_of, missing_notes, own_rows
+from reports.statistics.gaps import stopped
 
 _QUICK = "igniter-mix-10-s0,igniter-mix-20-s0,igniter-mix-50-s0"
 
@@ -32,7 +33,6 @@ PAPER_MEMORY_BELOW_MB = (1000, 55.0)
 """Sec. 5.4: for 1,000 workloads "less than 55 MB"."""
 
 _HEIGHT_IN = 3.4
-_NEAR_LIMIT = 0.95
 THOUSAND = Need("igniter-mix-1000-s0", ("igniter",), parameters=IGNITER)
 
 
@@ -51,17 +51,12 @@ def points(rows: Sequence[Row], figure_of: Callable[[Row], float | None]) -> lis
     """Return, by number of workloads, the median and range of a figure over ``rows``; rows without it are left out."""
     sizes = {name: len(instance.workloads) for name, instance in instances_of(_NEEDS).items()}
     known = [(row, value) for row in rows if (value := figure_of(row)) is not None]
-    groups = grouped((sizes[row.instance], (value, _stopped(row))) for row, value in known)
+    groups = grouped((sizes[row.instance], (value, stopped(row))) for row, value in known)
     found = []
     for size, taken in sorted(groups.items()):
-        values, stopped = zip(*taken, strict=True)
-        found.append(SizePoint(size, min(values), median(values), max(values), any(stopped)))
+        values, at_limit = zip(*taken, strict=True)
+        found.append(SizePoint(size, min(values), median(values), max(values), any(at_limit)))
     return found
-
-
-def _stopped(row: Row) -> bool:
-    """Return whether the run used up its time limit; solvers that check the clock return shortly before it."""
-    return row.decision_s is not None and row.decision_s >= _NEAR_LIMIT * row.time_limit_s
 
 
 def _draw_lines(ax: Axes, rows: Sequence[Row], figure_of: Callable[[Row], float | None]) -> None:
@@ -110,7 +105,7 @@ def _label(time: Axes, memory: Axes) -> None:
 def _legend(timed: Sequence[Row]) -> list[Artist]:
     schedulers = dict.fromkeys(row.scheduler for row in timed)
     handles = [stroke(scheduler, **scheduler_look(scheduler).marked) for scheduler in schedulers]
-    if any(_stopped(row) for row in timed):
+    if any(stopped(row) for row in timed):
         handles.append(stroke("used up its time limit", color=QUIET, marker="o", markerfacecolor="white", linestyle=""))
     handles.append(stroke("the paper, another machine", **STAR))
     return handles

@@ -16,7 +16,7 @@ from reports.need import Need, NothingToDrawError, tried_like
 from reports.selection import instances_of, nothing_to_draw
 from reports.statistics.complete_table import CompleteTable, complete_table
 from reports.statistics.gaps import gap_at, gap_over_time, primal_integral
-from reports.statistics.inference import Ranking, mean_interval, rank_schedulers
+from reports.statistics.inference import ALPHA, Ranking, mean_interval, rank_schedulers
 from reports.statistics.profiles import performance_profile, performance_ratios
 
 _ENDING = Need(
@@ -76,8 +76,6 @@ def place(contestant: str) -> int:
     return schedulers.index(name) if name in schedulers else len(schedulers)
 
 
-ALPHA = 0.05
-
 _MOST_NAMED = 20
 _LINE_IN = 0.17
 _MARGINS_IN = 0.75
@@ -98,7 +96,7 @@ def _draw_ranking(figure: Figure, rows: Sequence[Row]) -> Page:
     if len(names) < 2 or len(found.best) < 2:
         few = f"{len(names)} schedulers on {len(found.best)} instances"
         raise NothingToDrawError(figure.name, f"{few}; at least two of each are needed: `{NEEDS[0].command}`")
-    ranking = rank_schedulers(found.gaps(), ALPHA)
+    ranking = rank_schedulers(found.gaps())
     notes = [
         *notes_on(found),
         f"Friedman's test that all are equal: p = {ranking.p:.2g} (Iman and Davenport's F). Nemenyi's critical "

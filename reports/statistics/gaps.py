@@ -10,6 +10,17 @@ from bench.ledger.row import Row
 UNSOLVED = 1.0
 """Gap of a run without a feasible plan, for any reason; the gap of an infinite cost."""
 
+TOLERANCE = 1e-6
+"""Differences of gaps, and relative differences of values, up to this are rounding errors."""
+
+_AT_LIMIT = 0.95
+"""Part of the time limit from which a run counts as stopped by it; solvers that check the clock return before it."""
+
+
+def stopped(row: Row) -> bool:
+    """Return whether a run used up its time limit."""
+    return row.decision_s is not None and row.decision_s >= _AT_LIMIT * row.time_limit_s
+
 
 def achieved(row: Row) -> float | None:
     """Return the value of a run's plan if it is feasible by the judge, otherwise ``None``.

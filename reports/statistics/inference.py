@@ -9,6 +9,9 @@ from scipy.special import stdtrit
 
 from instances.arrays import Floats
 
+ALPHA = 0.05
+"""Level of significance."""
+
 _CONFIDENCE = 0.95
 _RESAMPLES = 2000
 _SEED = 0
@@ -161,7 +164,7 @@ class Ranking:
     groups: tuple[tuple[int, ...], ...]
 
 
-def rank_schedulers(results: ArrayLike, alpha: float = 0.05) -> Ranking:
+def rank_schedulers(results: ArrayLike, alpha: float = ALPHA) -> Ranking:
     """Rank schedulers over instances and test the differences.
 
     The tests are those of Friedman and Nemenyi (J. Demšar, "Statistical comparisons of classifiers over multiple data

@@ -11,15 +11,12 @@ from bench.ledger.gap import Gap
 from bench.ledger.row import Row
 from instances.arrays import Floats
 from reports.statistics.complete_table import CompleteTable
-from reports.statistics.gaps import UNSOLVED, achieved, gap_to_best, mean_gap
+from reports.statistics.gaps import TOLERANCE, UNSOLVED, achieved, gap_to_best, mean_gap
 from reports.statistics.inference import Ranking, half_width, holm, mean_interval, rank_schedulers, signed_ranks
 from reports.statistics.profiles import performance_ratios
 
 FACTORS = (1.0, 1.1, 1.5, 2.0)
 """Factors to the best known value at which a table states the performance profile."""
-
-_TOLERANCE = 1e-6
-"""Differences of gaps up to this are ties."""
 
 Interval = tuple[float, float]
 
@@ -203,7 +200,7 @@ def undiscriminating(rows: Sequence[Row], best: Mapping[str, float | None]) -> l
         for row in rows
         if row.scheduler == "random"
         and (known := best.get(row.instance_hash)) is not None
-        and gap_to_best(achieved(row), known) <= _TOLERANCE
+        and gap_to_best(achieved(row), known) <= TOLERANCE
     }
     return list(reached)
 
@@ -230,7 +227,7 @@ def _standings(
             seed_half_width=float(half_width(over_seeds)) if len(over_seeds) > 1 else None,
             bound_gap=fmean(_bound_gap(row, gaps) for one in bounded for row in runs[one]) if bounded else None,
             rank=None if ranking is None else float(ranking.ranks[at]),
-            profile={factor: float((ratios[:, at] <= factor * (1.0 + _TOLERANCE)).mean()) for factor in FACTORS},
+            profile={factor: float((ratios[:, at] <= factor * (1.0 + TOLERANCE)).mean()) for factor in FACTORS},
             integral_s=float(integrals[:, at].mean()),
             integral_interval=mean_interval(integrals[:, at]),
             decision_s=median(times) if times else None,
@@ -264,7 +261,7 @@ def _bound_gap(row: Row, gaps: Mapping[str, Gap]) -> float:
 def _duels(reference: str, names: Sequence[str], gaps: Mapping[str, Floats]) -> list[Duel]:
     differences = {name: gaps[name] - gaps[reference] for name in names if name != reference}
     for one in differences.values():
-        one[np.abs(one) <= _TOLERANCE] = 0.0
+        one[np.abs(one) <= TOLERANCE] = 0.0
     p_values = [signed_ranks(one).p for one in differences.values()]
     return [
         Duel(
@@ -291,7 +288,7 @@ def _losses(table: CompleteTable, name: str, rows: Sequence[Row]) -> list[Loss]:
             for row in rows
             if row.instance_hash == at and best is not None and gap_to_best(achieved(row), best) == 0
         ]
-        if gap > _TOLERANCE and leaders:
+        if gap > TOLERANCE and leaders:
             worst = max(own, key=lambda row: gap_to_best(achieved(row), best))
             # A scheduler's plan says more than a random one of the same value.
             leader = min(leaders, key=lambda row: (row.scheduler == "random", row.decision_s or 0.0))

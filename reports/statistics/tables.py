@@ -5,9 +5,8 @@ from dataclasses import asdict, dataclass
 
 from bench.formatting import objective_of, pct, percent, seconds, worth
 from reports.statistics.gaps import achieved
+from reports.statistics.inference import ALPHA
 from reports.statistics.summary import FACTORS, Interval, Loss, Summary
-
-ALPHA = 0.05
 
 _LATEX = str.maketrans(
     {

@@ -258,11 +258,7 @@ def _selection(suite: str, objective: str, cases: Sequence[InstanceResults]) -> 
 
 def _proven(case: InstanceResults, best: float | None) -> bool:
     """Return whether a plan with the best known value meets its certified bound."""
-    found = (
-        case.gaps[row.key].gap
-        for row in case.rows
-        if best is not None and gap_to_best(achieved(row), best) <= TOLERANCE
-    )
+    found = (case.gaps[row.key].gap for row in case.rows if gap_to_best(achieved(row), best) <= TOLERANCE)
     return any(gap is not None and gap <= TOLERANCE for gap in found)
 
 
@@ -286,11 +282,7 @@ def _result(
         rows[0].scheduler,
         solved,
         len(rows),
-        sum(
-            any(gap_to_best(achieved(row), best) <= TOLERANCE for row in runs[at])
-            for at, best in table.best.items()
-            if best is not None
-        ),
+        sum(any(gap_to_best(achieved(row), best) <= TOLERANCE for row in runs[at]) for at, best in table.best.items()),
         worth(mean(values), next(iter(objectives))) if len(objectives) == 1 and len(values) == len(runs) else "",
         [fmean(distance(row, best) for row in runs[at]) for at, best in table.best.items()],
         [min(max(row.decision_s, 1e-6), 1e9) for row in rows if row.decision_s is not None],

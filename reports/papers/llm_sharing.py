@@ -56,14 +56,9 @@ def gpus(found: Mapping[tuple[str, str], Row], label: str, instances: Sequence[s
 
 def fewest(found: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> int | None:
     """Return the certified bound on the GPUs of some instances together; ``None`` if one is missing."""
-    total = 0
-    for name in instances:
-        row = found.get((OPTIMUM, name))
-        least = None if row is None else proven_gpus(row)
-        if least is None:
-            return None
-        total += least
-    return total
+    rows = [found.get((OPTIMUM, name)) for name in instances]
+    proven = [None if row is None else proven_gpus(row) for row in rows]
+    return None if None in proven else sum(each or 0 for each in proven)
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:

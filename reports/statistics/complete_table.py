@@ -6,6 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
+from bench.ledger.refutation import by_instance
 from bench.ledger.row import Row
 from instances.arrays import Floats
 from reports.statistics.gaps import UNSOLVED, achieved, best_known, gap_over_time, mean_gap, primal_integral
@@ -125,8 +126,9 @@ def complete_table(
     ]
     chosen, common = max(tables, key=lambda table: len(table[0]) * len(table[1]), default=([], set()))
     shown = [instance for instance in instances if instance in common]
+    rows_on = by_instance(own if known is None else known)
     return CompleteTable(
         {name: {at: runs[name][at] for at in shown} for name in sorted(chosen, key=lambda name: (place(name), name))},
-        {at: best_known(row for row in (own if known is None else known) if row.instance_hash == at) for at in shown},
+        {at: best_known(rows_on.get(at, ())) for at in shown},
         [name for name in order if name not in chosen],
     )

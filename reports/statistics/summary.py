@@ -8,6 +8,7 @@ import numpy as np
 
 from bench.formatting import holding
 from bench.ledger.gap import Gap
+from bench.ledger.refutation import by_instance
 from bench.ledger.row import Row
 from instances.arrays import Floats
 from reports.statistics.complete_table import CompleteTable
@@ -198,9 +199,7 @@ def undiscriminating(rows: Sequence[Row], best: Mapping[str, float | None]) -> l
     reached = {
         row.instance: None
         for row in rows
-        if row.scheduler == "random"
-        and (known := best.get(row.instance_hash)) is not None
-        and gap_to_best(achieved(row), known) <= TOLERANCE
+        if row.scheduler == "random" and gap_to_best(achieved(row), best.get(row.instance_hash)) <= TOLERANCE
     }
     return list(reached)
 
@@ -279,15 +278,11 @@ def _duels(reference: str, names: Sequence[str], gaps: Mapping[str, Floats]) -> 
 
 
 def _losses(table: CompleteTable, name: str, rows: Sequence[Row]) -> list[Loss]:
-    found = []
+    found, rows_on = [], by_instance(rows)
     for at, best in table.best.items():
         own = table.runs[name][at]
         gap = mean_gap(own, best)
-        leaders = [
-            row
-            for row in rows
-            if row.instance_hash == at and best is not None and gap_to_best(achieved(row), best) == 0
-        ]
+        leaders = [row for row in rows_on.get(at, ()) if gap_to_best(achieved(row), best) == 0]
         if gap > TOLERANCE and leaders:
             worst = max(own, key=lambda row: gap_to_best(achieved(row), best))
             # A scheduler's plan says more than a random one of the same value.

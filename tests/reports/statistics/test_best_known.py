@@ -1,9 +1,12 @@
 """Gaps to the best known value: both directions, failures, seeds."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reports.statistics.complete_table import complete_table
 from reports.statistics.gaps import achieved, best_known, gap_to_best, mean_gap
 
 POSITIVE = st.floats(0.01, 1e6)
@@ -48,3 +51,23 @@ def test_seeds_are_averaged_and_a_failed_one_counts_as_1(make_row):
     seeds = [make_row(value=8.0, **cost), make_row(value=None, termination="crashed", objective="cost")]
     assert mean_gap(seeds, 6.0) == (0.25 + 1.0) / 2
     assert mean_gap(seeds[:1], 8.0) == 0.0
+
+
+class CountedRow(SimpleNamespace):
+    """Row that counts how often its instance is read."""
+
+    reads = 0
+
+    @property
+    def instance_hash(self):
+        CountedRow.reads += 1
+        return self.instance
+
+
+def test_a_table_of_many_instances_reads_each_row_a_few_times():
+    blank = {"seed": 0, "termination": "finished", "feasible": True, "scenarios": None, "objective": "cost"}
+    names = [f"i{number}" for number in range(100)]
+    rows = [CountedRow(key=name, instance=name, value=1.0, **blank) for name in names]
+    table = complete_table(rows, dict.fromkeys(names, "igniter"), names)
+    assert len(table.best) == len(rows)
+    assert CountedRow.reads < 10 * len(rows)

@@ -50,18 +50,13 @@ def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dic
     Default conditions, except limits, have no words. A run without a plan has no simulation; it gets the arrivals of
     the runs with a plan that equal it in all other facets.
     """
-    others = {row.key: _parameters(row) | _conditions(row) for row in rows}
-    words = {label: _arrivals(label) for label in {*arrivals.values(), None}}
-    tried: dict[tuple[object, ...], set[str]] = defaultdict(set)
-    without_plan = {row.key: (row.scheduler, *others[row.key].items()) for row in rows if row.plan_class is None}
-    if without_plan:
-        for row in rows:
-            if row.plan_class is not None:
-                tried[row.scheduler, *others[row.key].items()].add(words[arrivals.get(row.key)])
-    for key, facets in others.items():
-        place = without_plan.get(key)
-        facets["arrivals"] = words[arrivals.get(key)] if place is None else min(tried[place], default="")
-    return others
+    facets = {row.key: _parameters(row) | _conditions(row) for row in rows}
+    alike = {row.key: (row.scheduler, *facets[row.key].items()) for row in rows}
+    tried = grouped((alike[row.key], _arrivals(arrivals.get(row.key))) for row in rows if row.plan_class is not None)
+    for row in rows:
+        own = _arrivals(arrivals.get(row.key))
+        facets[row.key]["arrivals"] = min(tried.get(alike[row.key], [""])) if row.plan_class is None else own
+    return facets
 
 
 def _parameters(row: Row) -> dict[str, str]:

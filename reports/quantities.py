@@ -1,12 +1,8 @@
 """Quantities of a run that its row does not hold in this form."""
 
-from collections.abc import Iterable
-
 from bench.ledger.row import Row
 from instances.costs import whole_gpus
-from reports.need import Need
 from reports.runs import the_instance
-from reports.selection import instances_of
 
 
 def certified_bound(row: Row) -> float | None:
@@ -41,11 +37,11 @@ def dropped_pct(row: Row) -> float | None:
     return None if row.sim_drop_rate is None else 100.0 * row.sim_drop_rate
 
 
-def mean_latency_ms(row: Row, model: str, needs: Iterable[Need]) -> float | None:
-    """Return the mean latency of a model's served requests; ``needs`` name the row's instance."""
+def mean_latency_ms(row: Row, model: str) -> float | None:
+    """Return the mean latency of a model's served requests."""
     if row.simulation is None:
         return None
-    models = instances_of(tuple(needs))[row.instance].model_of
+    models = the_instance(row.instance).model_of
     found = [
         (one["requests"] - one["dropped"] - one["unfinished"], one["mean_ms"])
         for one in row.simulation["workloads"]

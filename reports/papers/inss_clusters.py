@@ -73,10 +73,6 @@ def _label_usage(ax: Axes, gpus: int) -> None:
     ax.yaxis.set_major_formatter("{x:,.0f}")
 
 
-def _latency_ms(model: str) -> Quantity:
-    return lambda row: mean_latency_ms(row, model, needs_of(SMALL))
-
-
 def _bars(
     needs: Compared, parts: Sequence[BarPart], label_axes: Callable[[Axes], None]
 ) -> Callable[[Figure, Sequence[Row]], Page]:
@@ -119,7 +115,7 @@ def _lowest_latency(figure: str, name: str, model: str) -> Claim:
     return Claim(
         what=f"{figure}: mean latency of {name}, ms",
         paper="InSS lowest",
-        ours=_means(SMALL, ALL, _latency_ms(model)),
+        ours=_means(SMALL, ALL, partial(mean_latency_ms, model=model)),
         form=_MS,
         holds=lambda ours, *others: ours < min(others),
         criterion="below every baseline",
@@ -239,7 +235,7 @@ FIG13 = _small_figure(
     shows="InSS has the lowest mean latency of the four.",
     look_for="As in the paper, `ts` is lowest: it distributes all shares, so its slots are faster than needed. gpulet "
     "is next, because its shares come from a coarse grid; the others use up their latency budgets.",
-    draws=_bars(SMALL, (BarPart("mean latency", _latency_ms("resnet50")),), _label_latency),
+    draws=_bars(SMALL, (BarPart("mean latency", partial(mean_latency_ms, model="resnet50")),), _label_latency),
     claims=(_lowest_latency("Fig. 13", "ResNet-50", "resnet50"),),
 )
 
@@ -249,7 +245,7 @@ FIG14 = _small_figure(
     paper="InSS, Fig. 14",
     shows="InSS has the lowest mean latency of the four.",
     look_for="As in inss-fig13; the trainings of `ts` differ more.",
-    draws=_bars(SMALL, (BarPart("mean latency", _latency_ms("vgg16")),), _label_latency),
+    draws=_bars(SMALL, (BarPart("mean latency", partial(mean_latency_ms, model="vgg16")),), _label_latency),
     claims=(_lowest_latency("Fig. 14", "VGG-16", "vgg16"),),
 )
 

@@ -146,7 +146,6 @@ def test_what_became_of_requests(make_row):
 
 
 def test_mean_latency_weighs_workloads_by_the_requests_they_served(make_row):
-    needs = figure("inss-fig13").needs
     counts = {"dropped": 10, "unfinished": 0}
     found = [
         served("W2", 0.0, requests=110, mean_ms=10.0, **counts),
@@ -154,10 +153,10 @@ def test_mean_latency_weighs_workloads_by_the_requests_they_served(make_row):
         served("W3", 0.0, requests=310, mean_ms=99.0, **counts),
     ]
     row = make_row(instance="4gpu", simulation={"arrivals": "poisson", "workloads": found})
-    assert mean_latency_ms(row, "resnet50", needs) == pytest.approx(17.5)
-    assert mean_latency_ms(row, "vgg16", needs) == pytest.approx(99.0)
-    assert mean_latency_ms(row, "alexnet", needs) is None
-    assert mean_latency_ms(make_row(instance="4gpu"), "resnet50", needs) is None
+    assert mean_latency_ms(row, "resnet50") == pytest.approx(17.5)
+    assert mean_latency_ms(row, "vgg16") == pytest.approx(99.0)
+    assert mean_latency_ms(row, "alexnet") is None
+    assert mean_latency_ms(make_row(instance="4gpu"), "resnet50") is None
 
 
 def test_gpus_follow_the_load_and_the_first_plan_does_not():

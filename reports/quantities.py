@@ -18,6 +18,11 @@ def proven_gpus(row: Row) -> int | None:
     return whole_gpus(bound, pool.type.price_per_hour)
 
 
+def size_of(row: Row) -> int:
+    """Return the number of workloads of a row's instance."""
+    return len(the_instance(row.instance).workloads)
+
+
 def spare_rps(row: Row) -> float | None:
     """Return the throughput of a plan beyond the requests served in time, per second."""
     if row.throughput_rps is None or row.sim_goodput_rps is None:

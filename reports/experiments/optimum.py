@@ -10,8 +10,7 @@ from reports.need import Need
 from reports.papers.gpulet_schedulers import elastic, ideal
 from reports.papers.igniter_plans import IGNITER
 from reports.papers.optimum import SCALING as SCALING_NEEDS
-from reports.papers.optimum import size_of
-from reports.quantities import certified_bound, proven_gpus
+from reports.quantities import certified_bound, proven_gpus, size_of
 from reports.runs import Runs, the_instance
 from reports.selection import instances_of
 

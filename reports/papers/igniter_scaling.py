@@ -12,9 +12,9 @@ from reports.claim import Claim, Values, below, query
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers.igniter_plans import IGNITER, twelve
-from reports.quantities import decision_ms
+from reports.quantities import decision_ms, size_of
 from reports.runs import Runs
-from reports.selection import instances_of, missing_notes, own_rows
+from reports.selection import missing_notes, own_rows
 from reports.statistics.gaps import stopped
 
 _QUICK = "igniter-mix-10-s0,igniter-mix-20-s0,igniter-mix-50-s0"
@@ -49,9 +49,8 @@ class SizePoint:
 
 def points(rows: Sequence[Row], figure_of: Callable[[Row], float | None]) -> list[SizePoint]:
     """Return, by number of workloads, the median and range of a figure over ``rows``; rows without it are left out."""
-    sizes = {name: len(instance.workloads) for name, instance in instances_of(_NEEDS).items()}
     known = [(row, value) for row in rows if (value := figure_of(row)) is not None]
-    groups = grouped((sizes[row.instance], (value, stopped(row))) for row, value in known)
+    groups = grouped((size_of(row), (value, stopped(row))) for row, value in known)
     found = []
     for size, taken in sorted(groups.items()):
         values, at_limit = zip(*taken, strict=True)

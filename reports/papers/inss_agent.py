@@ -30,8 +30,8 @@ from reports.need import Need
 from reports.papers.inss_clusters import ALL, BASELINES, rows_of
 from reports.papers.inss_schedulers import TRAININGS, agent, baselines, needs_of
 from reports.quantities import decision_ms
-from reports.runs import Runs
-from reports.selection import instances_of, missing_notes, rows_by_label
+from reports.runs import Runs, the_instance
+from reports.selection import missing_notes, rows_by_label
 from reports.statistics.inference import half_width
 
 _CURVE_IN = 1.5
@@ -192,9 +192,9 @@ def own_runs(rows: Sequence[Row], label: str) -> list[Row]:
 
 def points(rows: Sequence[Row]) -> list[tuple[int, float]]:
     """Return by number of GPUs the median milliseconds of the runs that gave a plan."""
-    sizes = {name: instance.gpus[0].count or 0 for name, instance in instances_of(needs_of(TIMED)).items()}
-    times_ms = [(row, decision_ms(row)) for row in rows if row.gpus_used is not None]
-    groups = grouped((sizes[row.instance], time_ms) for row, time_ms in times_ms if time_ms is not None)
+    groups = grouped(
+        (the_instance(row.instance).gpus[0].count or 0, decision_ms(row) or 0.0) for row in rows if _counts(row)
+    )
     return [(gpus, median(group)) for gpus, group in sorted(groups.items())]
 
 

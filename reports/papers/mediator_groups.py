@@ -27,8 +27,8 @@ from reports.charts.palette import ALARM, OBSERVED, QUIET, scheduler_look
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
-from reports.runs import Runs
-from reports.selection import instances_of, missing_notes, own_rows, plans_and_notes
+from reports.runs import Runs, the_instance
+from reports.selection import missing_notes, own_rows, plans_and_notes
 
 MEAN_PCT = (30.0, 30.0, 30.0, 30.0)
 DEVIATION_PCT = (20.0, 2.0, 20.0, 2.0)
@@ -133,7 +133,7 @@ def _draw_improvements(figure: Figure, rows: Sequence[Row]) -> Page:
 def job_throughputs(row: Row) -> JobThroughputs:
     """Return the throughput of the jobs under the plan of a row, by the judge."""
     plan = plan_from_json(row.plan)
-    slots = judge(plan, instances_of((_FORTY,))[row.instance]).slots
+    slots = judge(plan, the_instance(row.instance)).slots
     batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}
     return JobThroughputs(
         {slot.workload: 1000.0 * batch[slot.workload] / slot.t_inf_ms for slot in slots},
@@ -202,7 +202,7 @@ def busiest_group(row: Row) -> tuple[int, PlacedGpu, Floats]:
 
     The demand is that of ``bench.judging.colocation.demand_over_time``.
     """
-    instance = instances_of((_FORTY,))[row.instance]
+    instance = the_instance(row.instance)
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
     groups = [
         (position, gpu, demand_over_time(gpu, views[gpu.type]))

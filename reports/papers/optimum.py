@@ -12,7 +12,8 @@ from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Artist, Axes, Page, pa
 from reports.charts.palette import QUIET, SERIES, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
-from reports.quantities import certified_bound
+from reports.quantities import certified_bound, size_of
+from reports.runs import the_instance
 from reports.selection import instances_of, missing_notes, own_rows, rows_by_label
 
 _LARGE = Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12")
@@ -81,7 +82,7 @@ def best_bound(rows: Sequence[Row], minimised: bool) -> float | None:
 
 def whole(row: Row, bound: float) -> float:
     """Return a bound on cost, raised to the next cost of whole GPUs; return any other bound unchanged."""
-    return next_cost(bound, instances_of((_LARGE,))[row.instance]) if row.objective == "cost" else bound
+    return next_cost(bound, the_instance(row.instance)) if row.objective == "cost" else bound
 
 
 def curves(row: Row, reference: float | None) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
@@ -196,11 +197,6 @@ def _draw_scaling(figure: Figure, rows: Sequence[Row]) -> Page:
     return with_legend(sheet, handles, 3)
 
 
-def size_of(row: Row) -> int:
-    """Return the number of workloads of a row's instance."""
-    return len(instances_of(SCALING)[row.instance].workloads)
-
-
 def solved_pct(rows: Sequence[Row]) -> dict[int, float]:
     """Return by number of workloads the percentage of runs that ended with a proven optimum."""
     solved = grouped((size_of(row), row.status == "optimal") for row in rows)
@@ -215,7 +211,7 @@ def median_gap_pct(rows: Sequence[Row]) -> dict[int, float]:
 def gaps_pct(rows: Sequence[Row]) -> dict[int, list[float]]:
     """Return by number of workloads the gaps to the runs' own certified bounds, whole GPUs counted, in percent."""
     proven = [
-        (row, row.value, next_cost(bound, instances_of(SCALING)[row.instance]))
+        (row, row.value, whole(row, bound))
         for row in rows
         if row.value is not None and row.feasible and (bound := certified_bound(row)) is not None
     ]
@@ -279,9 +275,7 @@ def own_gap_pct(row: Row) -> float | None:
     """Return the gap between the plan of a run and the run's own bound, in percent."""
     if not row.feasible or row.value is None or row.bound is None:
         return None
-    instance = instances_of(_PWL_NEEDS)[row.instance]
-    bound = next_cost(row.bound, instance) if instance.objective.minimised else row.bound
-    return 100.0 * relative_gap(row.value, bound)
+    return 100.0 * relative_gap(row.value, whole(row, row.bound))
 
 
 def _label_pieces(error: Axes, gap: Axes) -> None:

@@ -11,8 +11,8 @@ from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, with_le
 from reports.charts.palette import scheduler_look
 from reports.figure import Figure
 from reports.need import Need, tried_like
-from reports.quantities import not_in_time_pct
-from reports.selection import instances_of, missing_notes, own_rows
+from reports.quantities import not_in_time_pct, size_of
+from reports.selection import missing_notes, own_rows
 
 HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)
@@ -48,9 +48,8 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     own = [row for row in own if row.instance == name and row.scheduler in misled]
     notes = missing_notes(figure, own, [row for row in own if row.violations is None])
     notes.append("GPUs are in the order of the legend.")
-    workloads = len(instances_of(figure.needs)[name].workloads)
     kinds: tuple[tuple[str, Callable[[Row], float | None], Arrivals], ...] = (
-        ("Constraints broken,\nper 100 workloads", lambda row: broken_per_100(row, workloads), POISSON),
+        ("Constraints broken,\nper 100 workloads", broken_per_100, POISSON),
         ("Not in time (%),\nconstant arrivals", not_in_time_pct, CONSTANT),
         ("Not in time (%),\nPoisson arrivals", not_in_time_pct, POISSON),
     )
@@ -73,9 +72,9 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     return with_legend(sheet, handles)
 
 
-def broken_per_100(row: Row, workloads: int) -> float | None:
+def broken_per_100(row: Row) -> float | None:
     """Return the number of violations by the judge, per 100 workloads."""
-    return None if row.violations is None else 100.0 * row.violations / workloads
+    return None if row.violations is None else 100.0 * row.violations / size_of(row)
 
 
 def _gpus(rows: Sequence[Row], headroom: float) -> str:

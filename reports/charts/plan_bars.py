@@ -175,8 +175,10 @@ def draw_shares(figure: Figure, rows: Sequence[Row]) -> Page:
     for offset, (scheduler, found) in zip(offsets, placed.items(), strict=True):
         _draw_group(ax, instance, scheduler, found, offset, width)
     _label_workloads(ax, instance)
-    _legend(sheet, placed)
-    return sheet
+    handles = [swatch(scheduler_look(scheduler).colour, scheduler) for scheduler in placed]
+    if any(piece.violating for found in placed.values() for piece in found):
+        handles.append(swatch("white", "violation", **VIOLATION))
+    return with_legend(sheet, handles, min(len(handles), 8))
 
 
 def shares_pct(found: Sequence[Piece]) -> dict[str, float]:
@@ -222,13 +224,6 @@ def _label_workloads(ax: Axes, instance: Instance) -> None:
         start = end
     below.set_xticks(middles, models)
     below.set_xlabel("Workload and its DNN model")
-
-
-def _legend(sheet: Page, placed: Mapping[str, Sequence[Piece]]) -> None:
-    handles = [swatch(scheduler_look(scheduler).colour, scheduler) for scheduler in placed]
-    if any(piece.violating for found in placed.values() for piece in found):
-        handles.append(swatch("white", "violation", **VIOLATION))
-    with_legend(sheet, handles, min(len(handles), 8))
 
 
 def draw_gpu_of(figure: Figure, rows: Sequence[Row], *, workload: str, paper: Mapping[str, str]) -> Page:

@@ -82,7 +82,6 @@ def bench(
     catalogue: Annotated[
         str | None,
         typer.Option(
-            "--catalogue",
             metavar="DIR|FILE",
             callback=_catalogue,
             is_eager=True,

@@ -36,9 +36,7 @@ def check_plugin(
     ],
     instances: Annotated[list[str] | None, instances_option("Instances to use instead of the built-in ones.")] = None,
     parameters: ParametersOption = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="S", help="Seconds for each run on a small instance.")
-    ] = 10.0,
+    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds for each run on a small instance.")] = 10.0,
     memory_limit: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,
     jobs: JobsOption = None,

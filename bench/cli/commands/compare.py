@@ -47,15 +47,13 @@ def compare(
     fail_on: Annotated[
         str,
         typer.Option(
-            "--fail-on",
-            metavar="WHAT[,...]",
-            help="Measures that count as regressions: feasible, value, gap, decision; or nothing.",
+            metavar="WHAT[,...]", help="Measures that count as regressions: feasible, value, gap, decision; or nothing."
         ),
     ] = "feasible,value,gap",
     strict: Annotated[
         bool, typer.Option("--strict", help="Count a regression on one instance even if it is not significant.")
     ] = False,
-    alpha: Annotated[float, typer.Option("--alpha", metavar="P", min=0.0, max=1.0, help="Significance level.")] = 0.05,
+    alpha: Annotated[float, typer.Option(metavar="P", min=0.0, max=1.0, help="Significance level.")] = 0.05,
     each_seed: Annotated[bool, typer.Option("--each-seed", help="Show a line per seed instead of the spread.")] = False,
     form: FormatOption = "table",
 ) -> None:

@@ -27,7 +27,7 @@ def deploy(
     instance_name: Annotated[
         str | None, typer.Option("--instance", metavar="NAME", help="Name or file. Default: that in the plan file.")
     ] = None,
-    time_limit: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds to solve again.")] = 30.0,
+    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds to solve again.")] = 30.0,
 ) -> None:
     """Write the files that deploy a plan: shares, memory limits, batches and timeouts.
 

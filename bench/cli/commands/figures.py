@@ -51,7 +51,7 @@ def draw_figures(
         typer.Argument(metavar="NAME", autocompletion=complete_figure, help="Figures to draw. Default: all."),
     ] = None,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Output folder.")] = Path("results/figures"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path("results/figures"),
     no_run: Annotated[bool, typer.Option("--no-run", help="Exit with code 2 if the ledger lacks runs.")] = False,
     source: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="Draw from the runs in this ledger and execute none.")

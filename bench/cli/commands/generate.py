@@ -38,16 +38,13 @@ def generate_instance(
     family: Annotated[
         str | None, typer.Argument(metavar="FAMILY", help="Distribution of workloads; see --list.")
     ] = None,
-    size: Annotated[int | None, typer.Option("--size", metavar="N", min=1, help="Workloads.")] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="S", min=0, help="Random seed.")] = 0,
-    objective: Annotated[str, typer.Option("--objective", help=f"One of {', '.join(_OBJECTIVES)}.")] = "cost",
-    gpus: Annotated[
-        int | None, typer.Option("--gpus", metavar="K", min=1, help="GPUs in the pool. Default: unlimited.")
-    ] = None,
+    size: Annotated[int | None, typer.Option(metavar="N", min=1, help="Workloads.")] = None,
+    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Random seed.")] = 0,
+    objective: Annotated[str, typer.Option(help=f"One of {', '.join(_OBJECTIVES)}.")] = "cost",
+    gpus: Annotated[int | None, typer.Option(metavar="K", min=1, help="GPUs in the pool. Default: unlimited.")] = None,
     pool: Annotated[
         str | None,
         typer.Option(
-            "--pool",
             metavar="TYPE[:COUNT],...",
             autocompletion=complete_gpu,
             help="GPU types of pool-mix, each with its number or unlimited. The first type sets SLOs and rates. "
@@ -55,44 +52,34 @@ def generate_instance(
         ),
     ] = None,
     slo: Annotated[
-        str | None, typer.Option("--slo", help=f"SLOs of pool-mix, one of {', '.join(SloLaw)}. Default: mixed.")
+        str | None, typer.Option(help=f"SLOs of pool-mix, one of {', '.join(SloLaw)}. Default: mixed.")
     ] = None,
     rates: Annotated[
-        str | None, typer.Option("--rates", help=f"Rates of pool-mix, one of {', '.join(RateLaw)}. Default: even.")
+        str | None, typer.Option(help=f"Rates of pool-mix, one of {', '.join(RateLaw)}. Default: even.")
     ] = None,
     models: Annotated[
-        str | None,
-        typer.Option(
-            "--models", metavar="A,B,...", help="Models of pool-mix. Default: those of all types of the pool."
-        ),
+        str | None, typer.Option(metavar="A,B,...", help="Models of pool-mix. Default: those of all types of the pool.")
     ] = None,
     performance_model: Annotated[
         str | None,
         typer.Option(
-            "--performance-model",
-            help=f"Performance model of pool-mix, one of {', '.join(performance_model_names())}. Default: igniter.",
+            help=f"Performance model of pool-mix, one of {', '.join(performance_model_names())}. Default: igniter."
         ),
     ] = None,
     slo_rule: Annotated[
-        str, typer.Option("--slo-rule", help=f"Rule of the latency budgets, one of {', '.join(SloRule)}.")
+        str, typer.Option(help=f"Rule of the latency budgets, one of {', '.join(SloRule)}.")
     ] = SloRule.HALF_SLO,
     attainment: Annotated[
         float | None,
-        typer.Option(
-            "--attainment",
-            metavar="F",
-            help="Fraction to serve within the SLO, under --slo-rule attainment. Default: 0.99.",
-        ),
+        typer.Option(metavar="F", help="Fraction to serve within the SLO, under --slo-rule attainment. Default: 0.99."),
     ] = None,
     arrivals: Annotated[
         str | None,
         typer.Option(
-            "--arrivals",
-            metavar="PROCESS",
-            help="Arrivals under --slo-rule attainment: poisson or gamma:CV. Default: poisson.",
+            metavar="PROCESS", help="Arrivals under --slo-rule attainment: poisson or gamma:CV. Default: poisson."
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Instance name. Default: family, size and seed.")] = None,
+    name: Annotated[str | None, typer.Option(help="Instance name. Default: family, size and seed.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output.")
     ] = None,

@@ -17,9 +17,7 @@ def gpu(
         "results/gpu"
     ),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command and its minutes, and stop.")] = False,
-    budget: Annotated[
-        float, typer.Option("--budget", metavar="MIN", min=1.0, help="Minutes for all steps.")
-    ] = BUDGET_MIN,
+    budget: Annotated[float, typer.Option(metavar="MIN", min=1.0, help="Minutes for all steps.")] = BUDGET_MIN,
 ) -> None:
     """Profile the GPU of this host, plan for it, replay the plans, and report predicted beside measured latencies.
 

@@ -48,12 +48,10 @@ def max_rate(
     instances: Annotated[list[str], instances_option("Instances with a GPU pool of fixed size.")],
     schedulers: Annotated[str, schedulers_option("Schedulers to compare.")],
     parameters: ParametersOption = None,
-    step: Annotated[
-        float, typer.Option("--step", metavar="F", help="Relative growth of the rates per fine step.")
-    ] = 0.05,
+    step: Annotated[float, typer.Option(metavar="F", help="Relative growth of the rates per fine step.")] = 0.05,
     arrivals: ArrivalsOption = "poisson",
     headroom: HeadroomOption = 1.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of schedulers and arrivals.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of schedulers and arrivals.")] = 0,
     time_limit: TimeLimitOption = 10.0,
     memory_limit: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,

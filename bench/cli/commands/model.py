@@ -32,8 +32,7 @@ def write_model(
         Path, typer.Option("-o", "--output", metavar="FILE", help="File: .mps, .lp or .nl; .json for a plan.")
     ],
     solution: Annotated[
-        Path | None,
-        typer.Option("--solution", metavar="FILE", help="Write the plan of this solution of the linear model instead."),
+        Path | None, typer.Option(metavar="FILE", help="Write the plan of this solution of the linear model instead.")
     ] = None,
 ) -> None:
     """Write the optimisation model of an instance for a solver of your own, or the plan of a solution that it found.

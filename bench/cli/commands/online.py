@@ -51,18 +51,10 @@ def online(
     ],
     scheduler: Annotated[
         str,
-        typer.Option(
-            "--scheduler",
-            metavar="NAME",
-            autocompletion=complete_scheduler,
-            help="Scheduler, or C@START as in bench run.",
-        ),
+        typer.Option(metavar="NAME", autocompletion=complete_scheduler, help="Scheduler, or C@START as in bench run."),
     ],
     policy: Annotated[
-        str,
-        typer.Option(
-            "--policy", metavar="static|reschedule|shadow|reactive", help="Rule that changes the plan; see above."
-        ),
+        str, typer.Option(metavar="static|reschedule|shadow|reactive", help="Rule that changes the plan; see above.")
     ] = "reschedule",
     traces: Annotated[
         list[str] | None,
@@ -72,32 +64,27 @@ def online(
             help="Load trace with a rate for every second, scaled to the mean rate; repeatable. Default: two waves.",
         ),
     ] = None,
-    rates: Annotated[float, typer.Option("--rates", metavar="F", help="Factor on the instance's rates.")] = 1.0,
+    rates: Annotated[float, typer.Option(metavar="F", help="Factor on the instance's rates.")] = 1.0,
     period: Annotated[
-        float | None,
-        typer.Option("--period", metavar="S", help="Seconds between decisions. Default: 20; 1 for shadow."),
+        float | None, typer.Option(metavar="S", help="Seconds between decisions. Default: 20; 1 for shadow.")
     ] = None,
     reorganisation: Annotated[
-        float,
-        typer.Option("--reorganisation", metavar="S", help="Seconds from a decision until new processes are ready."),
+        float, typer.Option(metavar="S", help="Seconds from a decision until new processes are ready.")
     ] = REORGANISATION_S,
     weight: Annotated[
-        float, typer.Option("--weight", metavar="W", help="Weight of the last period in the rate estimate.")
+        float, typer.Option(metavar="W", help="Weight of the last period in the rate estimate.")
     ] = WEIGHT,
     headroom: Annotated[
         float,
         typer.Option(
-            "--headroom",
-            metavar="F",
-            help="Plan with every predicted latency multiplied by F, or by 1 if no plan is found with F.",
+            metavar="F", help="Plan with every predicted latency multiplied by F, or by 1 if no plan is found with F."
         ),
     ] = 1.0,
     seconds: Annotated[
-        float | None,
-        typer.Option("--seconds", metavar="N", help="Simulated seconds. Default: length of the longest trace."),
+        float | None, typer.Option(metavar="N", help="Simulated seconds. Default: length of the longest trace.")
     ] = None,
     parameters: ParametersOption = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of scheduler, arrivals and --error.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of scheduler, arrivals and --error.")] = 0,
     truth: TruthOption = None,
     error: ErrorOption = 0.0,
     time_limit: TimeLimitOption = 10.0,

@@ -58,20 +58,19 @@ def plan(
         Path | None, typer.Argument(metavar="SERVICES", help="Table: service, model, rate_rps, slo_ms (docs/plan.md).")
     ] = None,
     profile: Annotated[
-        Path | None,
-        typer.Option("--profile", metavar="FILE", help="Table: gpu, model, batch, share_pct, latency_ms, memory_mib."),
+        Path | None, typer.Option(metavar="FILE", help="Table: gpu, model, batch, share_pct, latency_ms, memory_mib.")
     ] = None,
     gpus: Annotated[
-        Path | None, typer.Option("--gpus", metavar="FILE", help="Table: gpu, count, price_per_hour, memory_mib, sms.")
+        Path | None, typer.Option(metavar="FILE", help="Table: gpu, count, price_per_hour, memory_mib, sms.")
     ] = None,
     pairs: Annotated[
-        Path | None, typer.Option("--pairs", metavar="FILE", help="Table of latencies of two models on one GPU.")
+        Path | None, typer.Option(metavar="FILE", help="Table of latencies of two models on one GPU.")
     ] = None,
     attainment: Annotated[
-        float | None, typer.Option("--attainment", metavar="A", help="Fraction of requests in time. Default: 0.99.")
+        float | None, typer.Option(metavar="A", help="Fraction of requests in time. Default: 0.99.")
     ] = None,
     arrivals: Annotated[
-        str | None, typer.Option("--arrivals", metavar="PROCESS", help="poisson or gamma:CV. Default: the table's.")
+        str | None, typer.Option(metavar="PROCESS", help="poisson or gamma:CV. Default: the table's.")
     ] = None,
     slowdown: Annotated[
         float | None,
@@ -83,7 +82,7 @@ def plan(
     ] = None,
     model: Annotated[str, typer.Option("--performance-model", metavar="NAME", help="Performance model.")] = "hybrid",
     time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves; with --trace, per window.")
+        float, typer.Option(metavar="S", help="Seconds for all solves; with --trace, per window.")
     ] = 60.0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Plan file, with its instance.")
@@ -92,19 +91,17 @@ def plan(
         Path | None, typer.Option("--from", metavar="PLAN", help="Plan in use: keep services on their GPUs.")
     ] = None,
     max_moves: Annotated[
-        int, typer.Option("--max-moves", metavar="N", min=0, help="With --from: most services that change their GPU.")
+        int, typer.Option(metavar="N", min=0, help="With --from: most services that change their GPU.")
     ] = 3,
     survive: Annotated[
         int, typer.Option("--survive-gpus", metavar="N", min=0, max=1, help="GPUs that may fail: 0 or 1.")
     ] = 0,
     trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="Plan a day of traffic: rates or timestamps.")
+        Path | None, typer.Option(metavar="FILE", help="Plan a day of traffic: rates or timestamps.")
     ] = None,
     window_h: Annotated[float, typer.Option("--window", metavar="H", help="Hours of a window of the trace.")] = 1.0,
-    page: Annotated[Path | None, typer.Option("--page", metavar="DIR", help="Write a web page of all runs.")] = None,
-    example: Annotated[
-        Path | None, typer.Option("--example", metavar="DIR", help="Write example tables to DIR and stop.")
-    ] = None,
+    page: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a web page of all runs.")] = None,
+    example: Annotated[Path | None, typer.Option(metavar="DIR", help="Write example tables to DIR and stop.")] = None,
 ) -> None:
     """Find the cheapest GPUs that serve all services in time, and answer in five lines.
 

@@ -42,28 +42,25 @@ def replay_plan(
     backend: Annotated[
         str,
         typer.Option(
-            "--backend",
             metavar="cpu|mps|green|stream|sim",
             help="mps, green or stream: how GPUs are shared; cpu: tiny models on CPU cores; sim: simulation only.",
         ),
     ] = "mps",
-    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="Measured seconds.")] = 30.0,
-    warmup: Annotated[float, typer.Option("--warmup", metavar="N", help="Seconds before the measurement.")] = 5.0,
+    seconds: Annotated[float, typer.Option(metavar="N", help="Measured seconds.")] = 30.0,
+    warmup: Annotated[float, typer.Option(metavar="N", help="Seconds before the measurement.")] = 5.0,
     arrivals: ArrivalsOption = "poisson",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the arrivals.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the arrivals.")] = 0,
     drop: DropOption = True,
     half: Annotated[bool, typer.Option("--half", help="Run models in half precision.")] = False,
     graphs: Annotated[bool, typer.Option("--graphs", help="Run batches as CUDA graphs.")] = False,
     then: Annotated[
-        Path | None,
-        typer.Option("--then", metavar="PLAN", help="Second plan, which replaces the first during the replay."),
+        Path | None, typer.Option(metavar="PLAN", help="Second plan, which replaces the first during the replay.")
     ] = None,
     switch_at: Annotated[
-        float | None,
-        typer.Option("--switch-at", metavar="S", help="Measured seconds until the switch to --then begins."),
+        float | None, typer.Option(metavar="S", help="Measured seconds until the switch to --then begins.")
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", metavar="FILE", help="Ledger that stores the measurement as a run.")
+        Path | None, typer.Option(metavar="FILE", help="Ledger that stores the measurement as a run.")
     ] = None,
     form: FormatOption = "table",
 ) -> None:

@@ -88,11 +88,10 @@ def run(
     work_limit: WorkLimitOption = None,
     memory_limit: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,
-    seeds: Annotated[str, typer.Option("--seeds", metavar="0,1,...", help="Seeds; one run each.")] = "0",
+    seeds: Annotated[str, typer.Option(metavar="0,1,...", help="Seeds; one run each.")] = "0",
     jobs: JobsOption = None,
     simulate: Annotated[
-        Literal["on", "off"],
-        typer.Option("--simulate", help="Simulate every plan under random arrivals with the run's seed."),
+        Literal["on", "off"], typer.Option(help="Simulate every plan under random arrivals with the run's seed.")
     ] = "on",
     arrivals: OwnArrivalsOption = None,
     check_holds: Annotated[
@@ -107,11 +106,11 @@ def run(
     error: ErrorOption = 0.0,
     ledger_file: LedgerOption = DEFAULT_LEDGER,
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Run on the Dask cluster at this address.")
+        str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster at this address.")
     ] = None,
     retry: RetryOption = False,
     plans: Annotated[
-        Path | None, typer.Option("--plans", metavar="DIR", help="Write every plan, with its instance, to this folder.")
+        Path | None, typer.Option(metavar="DIR", help="Write every plan, with its instance, to this folder.")
     ] = None,
     each_seed: Annotated[
         bool, typer.Option("--each-seed", help="Show a line per seed instead of the spread over the seeds.")

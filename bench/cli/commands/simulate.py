@@ -43,30 +43,23 @@ def simulate_plan(
     plan_file: PlanFile,
     instance_name: PlanInstance = None,
     arrivals: OwnArrivalsOption = None,
-    seconds: Annotated[
-        float, typer.Option("--seconds", metavar="N", help="Simulated seconds that are measured.")
-    ] = 30.0,
-    warmup: Annotated[
-        float, typer.Option("--warmup", metavar="N", help="Simulated seconds before the measurement.")
-    ] = 5.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of arrivals, --noise and --error.")] = 0,
+    seconds: Annotated[float, typer.Option(metavar="N", help="Simulated seconds that are measured.")] = 30.0,
+    warmup: Annotated[float, typer.Option(metavar="N", help="Simulated seconds before the measurement.")] = 5.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of arrivals, --noise and --error.")] = 0,
     interference: Annotated[
         str,
         typer.Option(
-            "--interference",
             metavar="dynamic|static",
             help="Slowdown by overlapping batches only, or by all gpulets of the GPU at all times.",
         ),
     ] = "dynamic",
     drop: DropOption = True,
     noise: Annotated[
-        float, typer.Option("--noise", metavar="S", help="Standard deviation of a random factor on batch times.")
+        float, typer.Option(metavar="S", help="Standard deviation of a random factor on batch times.")
     ] = 0.0,
     truth: TruthOption = None,
     error: ErrorOption = 0.0,
-    series: Annotated[
-        Path | None, typer.Option("--series", metavar="FILE", help="CSV file with counts for every second.")
-    ] = None,
+    series: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV file with counts for every second.")] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help=f"Test in {SEEDS} x {SECONDS:g} s whether every workload keeps its attainment."),

@@ -43,7 +43,6 @@ def stats(
     reference: Annotated[
         str | None,
         typer.Option(
-            "--reference",
             metavar="NAME",
             autocompletion=complete_scheduler,
             help="Scheduler compared with all others. Default: the best.",
@@ -51,9 +50,7 @@ def stats(
     ] = None,
     losses: Annotated[
         int,
-        typer.Option(
-            "--losses", metavar="N", min=0, help="Number of instances to list, those on which the reference loses most."
-        ),
+        typer.Option(metavar="N", min=0, help="Number of instances to list, those on which the reference loses most."),
     ] = 3,
     form: Annotated[
         Literal["table", "latex", "markdown", "json"], typer.Option("--format", help="Output format.")

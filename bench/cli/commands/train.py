@@ -42,19 +42,17 @@ class Trainer(Protocol):
 
 def train(
     name: Annotated[str, typer.Argument(metavar="SCHEDULER", help="Scheduler to train, such as ts.")],
-    suite: Annotated[str, typer.Option("--suite", metavar="NAME|FILE", help="Instance to train on.")],
+    suite: Annotated[str, typer.Option(metavar="NAME|FILE", help="Instance to train on.")],
     output: Annotated[
         Path,
         typer.Option(
             "-o", "--output", metavar="DIR", help="Folder for policy, checkpoint, scalars and learning curve."
         ),
     ],
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     preset: Annotated[
         str | None,
-        typer.Option(
-            "--preset", metavar="NAME", help="Named settings; for ts: paper (Table 2 of InSS, 1,600 episodes)."
-        ),
+        typer.Option(metavar="NAME", help="Named settings; for ts: paper (Table 2 of InSS, 1,600 episodes)."),
     ] = None,
     parameters: Annotated[
         list[str] | None,

@@ -29,7 +29,7 @@ app = typer.Typer(cls=lazy_group(COMMANDS), rich_markup_mode=None)
 def library(
     context: typer.Context,
     only_open: Annotated[bool, typer.Option("--open", help="Only entries whose plan is not proven best.")] = False,
-    instance: Annotated[str | None, typer.Option("--instance", metavar="NAME", help="Show one entry in full.")] = None,
+    instance: Annotated[str | None, typer.Option(metavar="NAME", help="Show one entry in full.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the instance of --instance to a file.")
     ] = None,

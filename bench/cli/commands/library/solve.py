@@ -22,14 +22,12 @@ def solve(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Entries, such as 'cost-*'.")] = "*",
     time_limit: TimeLimitOption = 10.0,
     check_limit: Annotated[
-        float, typer.Option("--check-limit", metavar="S", help="Seconds of computing for the check of a certificate.")
+        float, typer.Option(metavar="S", help="Seconds of computing for the check of a certificate.")
     ] = 120.0,
     schedulers: Annotated[
         str, schedulers_option("Schedulers, in this order.", metavar="A,B,...")
     ] = "local-search,colgen",
-    largest: Annotated[
-        int | None, typer.Option("--largest", metavar="N", help="Skip entries with more workloads.")
-    ] = None,
+    largest: Annotated[int | None, typer.Option(metavar="N", help="Skip entries with more workloads.")] = None,
     untried: Annotated[bool, typer.Option("--untried", help="Only entries without a plan.")] = False,
     folder: LibraryOption = None,
 ) -> None:

@@ -22,7 +22,7 @@ EXAMPLES = (
 
 def submit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Plan, or certificate that `bench prove` wrote.")],
-    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Name that the entry credits.")],
+    by: Annotated[str, typer.Option(metavar="NAME", help="Name that the entry credits.")],
     folder: LibraryOption = None,
     form: FormatOption = "table",
 ) -> None:

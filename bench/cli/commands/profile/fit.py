@@ -40,22 +40,22 @@ def fit(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output.")
     ] = None,
     price_per_hour: Annotated[
-        float | None, typer.Option("--price-per-hour", metavar="P", help="Price in dollars. Default: the catalogue's.")
+        float | None, typer.Option(metavar="P", help="Price in dollars. Default: the catalogue's.")
     ] = None,
     memory_mib: Annotated[
-        float | None, typer.Option("--memory-mib", metavar="M", help="Device memory. Default: the catalogue's.")
+        float | None, typer.Option(metavar="M", help="Device memory. Default: the catalogue's.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--source", metavar="TEXT", help="Source of the measurements. Default: the file name.")
+        str | None, typer.Option(metavar="TEXT", help="Source of the measurements. Default: the file name.")
     ] = None,
     gpu_name: Annotated[
         str | None, typer.Option("--gpu", metavar="NAME", help="For a folder: name of the GPU type.")
     ] = None,
     share_units: Annotated[
-        int | None, typer.Option("--share-units", metavar="N", min=1, help="For a folder: share units of a whole GPU.")
+        int | None, typer.Option(metavar="N", min=1, help="For a folder: share units of a whole GPU.")
     ] = None,
     pcie_bytes_per_ms: Annotated[
-        float | None, typer.Option("--pcie-bytes-per-ms", metavar="B", help="For a folder: bandwidth to the host.")
+        float | None, typer.Option(metavar="B", help="For a folder: bandwidth to the host.")
     ] = None,
 ) -> None:
     """Fit performance models to measurements and write a catalogue file with the residuals of the fit.

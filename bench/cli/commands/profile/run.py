@@ -19,30 +19,29 @@ EXAMPLES = (
 
 
 def run(
-    gpu: Annotated[int, typer.Option("--gpu", metavar="N", min=0, help="Index of the GPU on this host.")] = 0,
+    gpu: Annotated[int, typer.Option(metavar="N", min=0, help="Index of the GPU on this host.")] = 0,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Output folder; measurements in it are kept.")
     ] = Path(MEASURED_HERE),
     models: Annotated[
-        str, typer.Option("--models", metavar="A,B", help="Models to measure; the first also in up to five copies.")
+        str, typer.Option(metavar="A,B", help="Models to measure; the first also in up to five copies.")
     ] = ",".join(MODELS),
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure only the eleven configurations per model of iGniter's profile.")
     ] = False,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="Minimum measured seconds per point.")] = 1.0,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Minimum measured seconds per point.")] = 1.0,
     device: Annotated[
-        Literal["cuda", "cpu"],
-        typer.Option("--device", help="cpu only tests the command; its figures do not describe a GPU."),
+        Literal["cuda", "cpu"], typer.Option(help="cpu only tests the command; its figures do not describe a GPU.")
     ] = "cuda",
     partition: Annotated[
         Literal["auto", "mps", "green"],
-        typer.Option("--partition", help="Mechanism that partitions the GPU; auto: MPS, else green contexts."),
+        typer.Option(help="Mechanism that partitions the GPU; auto: MPS, else green contexts."),
     ] = "auto",
     half: Annotated[bool, typer.Option("--half", help="Run models in half precision.")] = False,
     graphs: Annotated[bool, typer.Option("--graphs", help="Run batches as CUDA graphs.")] = False,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the catalogue entry.")] = MEASURED_HERE,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the catalogue entry.")] = MEASURED_HERE,
     price_per_hour: Annotated[
-        float, typer.Option("--price-per-hour", metavar="P", help="Price in dollars; keep 1 for an owned GPU.")
+        float, typer.Option(metavar="P", help="Price in dollars; keep 1 for an owned GPU.")
     ] = 1.0,
 ) -> int:
     """Measure models on a GPU of this host, alone and co-located, for `bench profile fit`.

@@ -36,17 +36,13 @@ def validate(
     hold_out: Annotated[
         str | None,
         typer.Option(
-            "--hold-out",
             metavar="WHAT",
             help="Cross-validate: leave out one part at a time; parts are rows, pair, batch or neighbour-batch.",
         ),
     ] = None,
-    worst: Annotated[
-        int, typer.Option("--worst", metavar="N", min=0, help="Number of rows with the largest errors to list.")
-    ] = 5,
+    worst: Annotated[int, typer.Option(metavar="N", min=0, help="Number of rows with the largest errors to list.")] = 5,
     plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="NAME", help="Draw predicted against observed: NAME.pdf, NAME.svg, NAME.png."),
+        Path | None, typer.Option(metavar="NAME", help="Draw predicted against observed: NAME.pdf, NAME.svg, NAME.png.")
     ] = None,
     form: FormatOption = "table",
 ) -> None:

@@ -14,22 +14,11 @@ from instances.files import write_bytes
 _NAME_LENGTH = 60
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` atomically, and create the folder if needed.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
-    write_bytes(path, text.encode())
-
-
 def write_csv(path: Path, lines: Iterable[Sequence[object]]) -> None:
-    """Write a table as CSV; see ``write_text``."""
+    """Write a table as CSV; see ``instances.files.write_bytes``."""
     sheet = StringIO()
     csv.writer(sheet, lineterminator="\n").writerows(lines)
-    write_text(path, sheet.getvalue())
+    write_bytes(path, sheet.getvalue().encode())
 
 
 def refuse_input(output: Path | None, inputs: Iterable[str | Path | None], option: str) -> None:

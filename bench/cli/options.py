@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -75,6 +75,11 @@ TruthOption = Annotated[
 ErrorOption = Annotated[
     float, typer.Option("--error", metavar="E", help="The true GPU figures differ from the planner's by up to E.")
 ]
+
+
+def output_option(help_text: str, metavar: str = "FILE") -> Any:
+    """Return the option ``--output``."""
+    return typer.Option("-o", "--output", metavar=metavar, help=help_text)
 
 
 def examples(lines: Sequence[str]) -> str:

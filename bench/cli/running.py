@@ -56,7 +56,7 @@ def run_with_progress(
         progress = LiveTable(tasks, jobs) if sys.stderr.isatty() else Progress(tasks, jobs)
         interrupted = False
         try:
-            with progress:
+            with progress.live:
                 if cluster is None:
                     run_tasks(tasks, ledger, jobs, progress, retry=retry)
                 else:

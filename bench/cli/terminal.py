@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 from bench.judging.verdict import finite
@@ -53,6 +54,16 @@ def _silence(stream: TextIO) -> None:
 def say(text: str) -> None:
     """Print a message for people as one line on standard error."""
     emit(f"{one_line(text)}\n", sys.stderr)
+
+
+@contextmanager
+def told_on_interrupt(message: str) -> Iterator[None]:
+    """Print ``message`` after Ctrl-C, by which typer ends the command with exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(message)
+        raise
 
 
 def print_json(value: object) -> None:

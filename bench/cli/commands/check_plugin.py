@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from bench.cli.completion import complete_scheduler, instances_option
-from bench.cli.options import INTERRUPTED, FormatOption, JobsOption, MemoryLimitOption, ParametersOption, ThreadsOption
-from bench.cli.terminal import print_json, say
+from bench.cli.options import FormatOption, JobsOption, MemoryLimitOption, ParametersOption, ThreadsOption
+from bench.cli.terminal import print_json, say, told_on_interrupt
 from bench.cli.views.tables import mark, show, table
 from bench.conformance import HURRIED_S, CheckResult, CheckSettings, check
 from bench.doctor.solvers import refuse_wrong_answers
@@ -68,14 +68,11 @@ def check_plugin(
     )
     info = inspect_schedulers([entry], overrides)[name]
     found: list[CheckResult] = []
-    try:
+    with told_on_interrupt("interrupted"):
         for finding in check(info, terms, own):
             found.append(finding)
             if sys.stderr.isatty():  # all checks together may take a minute
                 say(f"{mark(finding.passed)} {finding.check}")
-    except KeyboardInterrupt:
-        say("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
     if form == "json":
         print_json([asdict(finding) for finding in found])
     else:

@@ -5,14 +5,15 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.files import make_folder, write_text
-from bench.cli.options import PlanFile
+from bench.cli.files import make_folder
+from bench.cli.options import PlanFile, output_option
 from bench.cli.terminal import say
 from bench.cli.views.tables import show
 from bench.deploy.targets import Target, deployed, placeholders
 from bench.judging.judge import judge
 from bench.selection import find_plan
 from instances import InputError
+from instances.files import write_bytes
 
 EXAMPLES = (
     "bench deploy plan.json --to compose -o out",
@@ -23,7 +24,7 @@ EXAMPLES = (
 def deploy(
     plan_file: PlanFile,
     target: Annotated[Target, typer.Option("--to", help="Format of the files.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the files.")],
+    output: Annotated[Path, output_option("Folder for the files.", "DIR")],
     instance_name: Annotated[
         str | None, typer.Option("--instance", metavar="NAME", help="Name or file. Default: that in the plan file.")
     ] = None,
@@ -41,7 +42,7 @@ def deploy(
     make_folder(output, "-o")
     found = deployed(plan, instance, target, time_limit)
     for path, text in found.files.items():
-        write_text(output / path, text)
+        write_bytes(output / path, text.encode())
     for note in found.notes:
         say(f"note: {note}")
     files = sorted(found.files)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bench.cli.options import DEFAULT_LEDGER
+from bench.cli.options import DEFAULT_LEDGER, output_option
 from bench.cli.terminal import emit, say
 from bench.ledger.export_table import documentation, like_formulas, table, to_csv, to_parquet
 from bench.ledger.store import Ledger
@@ -26,10 +26,7 @@ def export(
         Literal["csv", "parquet"],
         typer.Option("--format", help="parquet requires pip install 'gpushare-bench[parquet]'."),
     ] = "csv",
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Output file. Default for CSV: standard output."),
-    ] = None,
+    output: Annotated[Path | None, output_option("Output file. Default for CSV: standard output.")] = None,
     spreadsheet: Annotated[
         bool, typer.Option("--spreadsheet", help="CSV: write an apostrophe before texts that look like formulas.")
     ] = False,

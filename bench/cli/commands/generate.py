@@ -9,7 +9,7 @@ import typer
 
 from bench.api import Run
 from bench.cli.completion import complete_gpu
-from bench.cli.options import Format, FormatOption
+from bench.cli.options import Format, FormatOption, output_option
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
 from bench.schedulers.parameters import instantiate
@@ -80,9 +80,7 @@ def generate_instance(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Instance name. Default: family, size and seed.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output.")
-    ] = None,
+    output: Annotated[Path | None, output_option("Output file. Default: standard output.")] = None,
     show_families: Annotated[bool, typer.Option("--list", help="List the families and exit.")] = False,
     form: FormatOption = "table",
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.options import output_option
 from bench.cli.terminal import say
 from bench.cli.views.tables import show, table
 from bench.replay.loop import BUDGET_MIN, NETWORKS, missing, run_loop, steps
@@ -13,9 +14,7 @@ EXAMPLES = ("bench gpu --dry-run     # every command and its minutes", "bench gp
 
 
 def gpu(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the loop.")] = Path(
-        "results/gpu"
-    ),
+    output: Annotated[Path, output_option("Folder of the loop.", "DIR")] = Path("results/gpu"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command and its minutes, and stop.")] = False,
     budget: Annotated[float, typer.Option(metavar="MIN", min=1.0, help="Minutes for all steps.")] = BUDGET_MIN,
 ) -> None:

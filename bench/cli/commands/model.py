@@ -8,6 +8,7 @@ import typer
 from bench.api import refusal
 from bench.cli.completion import complete_instance
 from bench.cli.files import refuse_input
+from bench.cli.options import output_option
 from bench.cli.terminal import say
 from bench.judging.judge import judge
 from bench.schedulers.registry import entries, load
@@ -28,9 +29,7 @@ def write_model(
     name: Annotated[
         str, typer.Argument(metavar="INSTANCE", autocompletion=complete_instance, help="Name or file of an instance.")
     ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="File: .mps, .lp or .nl; .json for a plan.")
-    ],
+    output: Annotated[Path, output_option("File: .mps, .lp or .nl; .json for a plan.")],
     solution: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the plan of this solution of the linear model instead.")
     ] = None,

@@ -9,7 +9,15 @@ import typer
 
 from bench.cli.completion import complete_scheduler, instances_option
 from bench.cli.files import refuse_input, write_csv
-from bench.cli.options import INTERRUPTED, ErrorOption, FormatOption, ParametersOption, TimeLimitOption, TruthOption
+from bench.cli.options import (
+    INTERRUPTED,
+    ErrorOption,
+    FormatOption,
+    ParametersOption,
+    TimeLimitOption,
+    TruthOption,
+    output_option,
+)
 from bench.cli.terminal import listed, one_line, print_json, say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import mark, show, table
@@ -89,9 +97,7 @@ def online(
     error: ErrorOption = 0.0,
     time_limit: TimeLimitOption = 10.0,
     form: FormatOption = "table",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file with one line per period.")
-    ] = None,
+    output: Annotated[Path | None, output_option("CSV file with one line per period.")] = None,
 ) -> None:
     """Simulate every request of a changing load while a policy changes the plan.
 

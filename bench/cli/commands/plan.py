@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from bench.cli.files import refuse_input
-from bench.cli.options import INTERRUPTED
-from bench.cli.terminal import emit, say
+from bench.cli.options import output_option
+from bench.cli.terminal import emit, say, told_on_interrupt
 from bench.cli.views.day import day_view
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import show
@@ -84,9 +84,7 @@ def plan(
     time_limit: Annotated[
         float, typer.Option(metavar="S", help="Seconds for all solves; with --trace, per window.")
     ] = 60.0,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Plan file, with its instance.")
-    ] = None,
+    output: Annotated[Path | None, output_option("Plan file, with its instance.")] = None,
     old: Annotated[
         Path | None, typer.Option("--from", metavar="PLAN", help="Plan in use: keep services on their GPUs.")
     ] = None,
@@ -127,12 +125,9 @@ def plan(
     if trace is not None:
         _day(asked.instance, trace, window_h, time_limit, output)
         return
-    try:
+    with told_on_interrupt("interrupted: no plan was written"):
         in_use = None if old is None else read_plan(old)[0]
         holds = _answer(asked.instance, time_limit, in_use, max_moves, survive > 0, output, page)
-    except KeyboardInterrupt:
-        say("interrupted: no plan was written")
-        raise typer.Exit(INTERRUPTED) from None
     if not holds:
         raise typer.Exit(1)
 

@@ -13,7 +13,7 @@ from bench.certificate.checking import check
 from bench.certificate.proving import as_strong, certificate
 from bench.certificate.statement import NotProvenError
 from bench.cli.completion import complete_instance
-from bench.cli.options import DEFAULT_LEDGER, LedgerOption
+from bench.cli.options import DEFAULT_LEDGER, LedgerOption, output_option
 from bench.cli.terminal import say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show
@@ -38,7 +38,7 @@ def prove(
             help="Start of a run's key, or an instance: the run with the best bound on it.",
         ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File for the certificate.")],
+    output: Annotated[Path, output_option("File for the certificate.")],
     ledger_file: LedgerOption = DEFAULT_LEDGER,
 ) -> None:
     """Write the certificate of a run's bound: the instance, the plan, the claim, and duals that prove it.

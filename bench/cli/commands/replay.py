@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bench.cli.completion import PlanInstance
-from bench.cli.options import INTERRUPTED, ArrivalsOption, DropOption, FormatOption, PlanFile
+from bench.cli.options import ArrivalsOption, DropOption, FormatOption, PlanFile
 from bench.cli.running import tell_loss
-from bench.cli.terminal import one_line, print_json, say
+from bench.cli.terminal import one_line, print_json, say, told_on_interrupt
 from bench.cli.views.tables import show, table
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -76,13 +76,11 @@ def replay_plan(
     # The ledger is opened first: a wrong file name then fails before the measurement, not after it.
     with nullcontext() if ledger is None else Ledger(ledger, create=True) as file:
         try:
-            values = simulated(order) if backend == "sim" else measured(order, say)
+            with told_on_interrupt("interrupted: the measurement is incomplete and discarded"):
+                values = simulated(order) if backend == "sim" else measured(order, say)
         except ReplayFailedError as error:
             say(f"failed: {error}")
             raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            say("interrupted: the measurement is incomplete and discarded")
-            raise typer.Exit(INTERRUPTED) from None
         if file is not None:
             _store(row_of_replay(order, values), order.plans[0][1], file)
     if form == "json":

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.files import refuse_input, write_text
-from bench.cli.options import DEFAULT_LEDGER, JobsOption
+from bench.cli.files import refuse_input
+from bench.cli.options import DEFAULT_LEDGER, JobsOption, output_option
 from bench.cli.running import make_runs, missing_of, tasks_of, tell_cost, tell_failures
 from bench.cli.terminal import emit, listed, say
 from bench.doctor.solvers import refuse_wrong_answers
@@ -15,6 +15,7 @@ from bench.ledger.row import Row
 from bench.ledger.store import Ledger, no_collection
 from bench.planning import Limits, default_jobs
 from instances import InputError
+from instances.files import write_bytes
 from reports.experiments import render
 from reports.experiments.blocks import refreshed
 from reports.need import Need
@@ -33,11 +34,8 @@ def report(
     ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger to report.")] = DEFAULT_LEDGER,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR|FILE",
-            help="New folder, or folder of an earlier report. Default: site. With --experiments: EXPERIMENTS.md.",
+        output_option(
+            "New folder, or folder of an earlier report. Default: site. With --experiments: EXPERIMENTS.md.", "DIR|FILE"
         ),
     ] = None,
     experiments: Annotated[
@@ -83,9 +81,9 @@ def _write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None
     readme = out.parent / "README.md"
     before = readme.read_text(encoding="utf-8") if readme.is_file() else ""
     after = refreshed(before, document.tables, str(readme))
-    write_text(out, document.text)
+    write_bytes(out, document.text.encode())
     if after != before:
-        write_text(readme, after)
+        write_bytes(readme, after.encode())
     if document.missing:
         advice = "" if run else "; --run executes them first"
         say(f"{out} lacks the runs of {listed([f'`{need.command}`' for need in document.missing])}{advice}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.completion import complete_instance
-from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
+from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption, output_option
 from bench.cli.terminal import one_line, print_json, say
 from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run import show_run
@@ -52,9 +52,7 @@ def show_things(
     plan: Annotated[
         bool, typer.Option("--plan", help="Write only the run's plan, with its instance, as JSON.")
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File for the plan (--plan) or the instance.")
-    ] = None,
+    output: Annotated[Path | None, output_option("File for the plan (--plan) or the instance.")] = None,
     best: Annotated[
         bool,
         typer.Option(

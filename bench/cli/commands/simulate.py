@@ -9,7 +9,6 @@ import typer
 from bench.cli.completion import PlanInstance
 from bench.cli.files import refuse_input, write_csv
 from bench.cli.options import (
-    INTERRUPTED,
     DropOption,
     ErrorOption,
     Format,
@@ -18,7 +17,7 @@ from bench.cli.options import (
     PlanFile,
     TruthOption,
 )
-from bench.cli.terminal import listed, one_line, print_json, say
+from bench.cli.terminal import listed, one_line, print_json, told_on_interrupt
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import coloured, mark, show, table
 from bench.formatting import holds_in_words, percent
@@ -145,12 +144,11 @@ def _show_check(instance: Instance, arrivals: Arrivals, found: Holding) -> None:
 
 def _finished(steps: Generator[float, None, Result], what: str) -> Result:
     """Run simulations to their end, with a progress bar on a terminal; Ctrl-C ends the command."""
-    try:
-        with progress_bar("simulating") as update:
-            return finished(steps, lambda part: update(completed=part))
-    except KeyboardInterrupt:
-        say(f"interrupted: the {what} is incomplete and discarded")
-        raise typer.Exit(INTERRUPTED) from None
+    with (
+        told_on_interrupt(f"interrupted: the {what} is incomplete and discarded"),
+        progress_bar("simulating") as update,
+    ):
+        return finished(steps, lambda part: update(completed=part))
 
 
 def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) -> None:

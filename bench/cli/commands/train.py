@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol, cast
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from bench.cli.options import INTERRUPTED
+from bench.cli.options import INTERRUPTED, output_option
 from bench.cli.terminal import say
 from bench.cli.views.tables import console_on
 from bench.schedulers.parameters import instantiate
@@ -43,12 +43,7 @@ class Trainer(Protocol):
 def train(
     name: Annotated[str, typer.Argument(metavar="SCHEDULER", help="Scheduler to train, such as ts.")],
     suite: Annotated[str, typer.Option(metavar="NAME|FILE", help="Instance to train on.")],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", metavar="DIR", help="Folder for policy, checkpoint, scalars and learning curve."
-        ),
-    ],
+    output: Annotated[Path, output_option("Folder for policy, checkpoint, scalars and learning curve.", "DIR")],
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     preset: Annotated[
         str | None,

@@ -4,10 +4,10 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
-from typing import Self
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -57,7 +57,11 @@ class Progress(Listener):
         Rows of the finished runs and of those that the ledger had, by key.
     reused
         Number of rows that the ledger had.
+    live
+        Context in which the runs are executed.
     """
+
+    live: AbstractContextManager[object] = nullcontext()
 
     def __init__(self, tasks: Sequence[Task], jobs: int) -> None:
         self.rows: dict[str, Row] = {}
@@ -68,12 +72,6 @@ class Progress(Listener):
         self._jobs = jobs
         self._wall_s: dict[str, list[float]] = defaultdict(list)
         self._sets: dict[str, _SetUnderWay] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave without a cleanup."""
 
     def advanced(self, task: Task, decided: int) -> None:
         """Note the progress of a scenario set, and print it every ``_TELL_EVERY_S`` seconds."""
@@ -186,7 +184,7 @@ class LiveTable(Progress):
         super().__init__(tasks, jobs)
         self._begin = time.monotonic()
         self._running: dict[str, _Running] = {}
-        self._live = Live(
+        self.live: Live = Live(
             console=console_on(sys.stderr),
             get_renderable=self._picture,
             refresh_per_second=_REFRESHES_PER_S,
@@ -194,14 +192,6 @@ class LiveTable(Progress):
             redirect_stdout=False,
             redirect_stderr=False,
         )
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the table."""
-        self._live.stop()
 
     def started(self, task: Task) -> None:
         """Add a line for the run."""
@@ -219,8 +209,8 @@ class LiveTable(Progress):
 
     def tell(self, line: str) -> None:
         """Show a line above the table."""
-        self._live.console.print(line, soft_wrap=True)
-        self._live.refresh()
+        self.live.console.print(line, soft_wrap=True)
+        self.live.refresh()
 
     def _picture(self) -> RenderableType:
         done, total = len(self.rows) - self.reused, self._total - self.reused

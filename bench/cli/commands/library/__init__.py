@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.lazy import Subcommand, lazy_group
-from bench.cli.options import FormatOption, LibraryOption, examples
+from bench.cli.options import FormatOption, LibraryOption, examples, output_option
 from bench.cli.terminal import print_json, say
 
 COMMANDS = {
@@ -30,9 +30,7 @@ def library(
     context: typer.Context,
     only_open: Annotated[bool, typer.Option("--open", help="Only entries whose plan is not proven best.")] = False,
     instance: Annotated[str | None, typer.Option(metavar="NAME", help="Show one entry in full.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the instance of --instance to a file.")
-    ] = None,
+    output: Annotated[Path | None, output_option("Write the instance of --instance to a file.")] = None,
     folder: LibraryOption = None,
     form: FormatOption = "table",
 ) -> None:

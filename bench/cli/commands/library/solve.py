@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.completion import schedulers_option
-from bench.cli.options import INTERRUPTED, LibraryOption, TimeLimitOption
+from bench.cli.options import LibraryOption, TimeLimitOption
 from bench.cli.terminal import say
 from bench.cli.views.library import opened
 from bench.cli.views.tables import show
@@ -48,11 +48,8 @@ def solve(
         and (largest is None or line.workloads <= largest)
         and not (untried and line.value is not None)
     ]
-    try:
-        for position, line in enumerate(left, start=1):
-            for name, scheduler in made:
-                if not library.entry(line.name).closed:
-                    solved(library, line.name, scheduler, name, time_limit, check_limit, lambda f: show(f.sentence))
-            say(f"{position} of {len(left)}: {line.name}")
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+    for position, line in enumerate(left, start=1):
+        for name, scheduler in made:
+            if not library.entry(line.name).closed:
+                solved(library, line.name, scheduler, name, time_limit, check_limit, lambda f: show(f.sentence))
+        say(f"{position} of {len(left)}: {line.name}")

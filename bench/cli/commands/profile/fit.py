@@ -11,12 +11,13 @@ import typer
 from rich.table import Table
 
 from bench.cli.commands.profile import fitting
-from bench.cli.files import refuse_input, write_text
+from bench.cli.files import refuse_input
+from bench.cli.options import output_option
 from bench.cli.terminal import emit
 from bench.cli.views.tables import show
 from instances import GpuType, InputError
 from instances.catalogue import gpu_type_to_toml, known_gpu_type
-from instances.files import read_json
+from instances.files import read_json, write_bytes
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.profile_fit import GpuFacts
 
@@ -36,9 +37,7 @@ def fit(
             help="Light profile (JSON), or folder with solo.csv and optional pairs.csv, profile.json, gpu.json.",
         ),
     ],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output.")
-    ] = None,
+    output: Annotated[Path | None, output_option("Output file. Default: standard output.")] = None,
     price_per_hour: Annotated[
         float | None, typer.Option(metavar="P", help="Price in dollars. Default: the catalogue's.")
     ] = None,
@@ -98,7 +97,7 @@ def _write(gpu: GpuType, output: Path | None, residuals: list[Table | str]) -> N
         emit(text, sys.stdout)
         show(*residuals, stream=sys.stderr)
     else:
-        write_text(output, text)
+        write_bytes(output, text.encode())
         show(f"{gpu.name}: {len(gpu.models)} models, written to {output}", *residuals)
 
 

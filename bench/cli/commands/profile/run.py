@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from bench.cli.options import output_option
 from bench.cli.terminal import say
 from bench.replay.light_profile.machine import RigSettings
 from bench.replay.light_profile.points import MEASURED_HERE, MODELS, Grid
@@ -20,9 +21,7 @@ EXAMPLES = (
 
 def run(
     gpu: Annotated[int, typer.Option(metavar="N", min=0, help="Index of the GPU on this host.")] = 0,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Output folder; measurements in it are kept.")
-    ] = Path(MEASURED_HERE),
+    output: Annotated[Path, output_option("Output folder; measurements in it are kept.", "DIR")] = Path(MEASURED_HERE),
     models: Annotated[
         str, typer.Option(metavar="A,B", help="Models to measure; the first also in up to five copies.")
     ] = ",".join(MODELS),

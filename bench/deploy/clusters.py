@@ -7,8 +7,7 @@ from typing import Any
 import yaml
 
 from bench.deploy.hosts import CUDA_IMAGE, IMAGE
-from bench.deploy.servers import PIPES, Server, plan_of_environments
-from instances import Plan
+from bench.deploy.servers import PIPES, SHARE, Server
 
 _PIPES_VOLUME = {"name": "mps", "hostPath": {"path": PIPES, "type": "DirectoryOrCreate"}}
 _PIPES_MOUNT = {"name": "mps", "mountPath": PIPES}
@@ -53,9 +52,14 @@ def _mps_pod(server: Server) -> dict[str, Any]:
     return _pod(server.name, spec | {"volumes": [_PIPES_VOLUME]})
 
 
-def read_kubernetes(files: Mapping[str, str], name: str) -> Plan:
-    """Return the plan of the pods' environments."""
-    return plan_of_environments(name, _environments(files))
+def read_kubernetes(files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the environments of the containers in all pods."""
+    return [
+        _environment(container)
+        for document in yaml.safe_load_all(files[_FILE])
+        if document["kind"] == "Pod"
+        for container in document["spec"]["containers"]
+    ]
 
 
 def write_dra(servers: Sequence[Server]) -> dict[str, str]:
@@ -90,7 +94,7 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
             }
         )
         containers = [
-            _container(server, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(server.percent), **server.facts})
+            _container(server, {SHARE: str(server.percent), **server.facts})
             | {"resources": {"claims": [{"name": "gpu"}]}}
             for server in residents
         ]
@@ -100,18 +104,19 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
     return {_FILE: _documents(documents)}
 
 
-def read_dra(files: Mapping[str, str], name: str) -> Plan:
-    """Return the plan of the containers' environments; none may exceed its claim's default."""
-    plan = plan_of_environments(name, _environments(files))
-    defaults = [
-        document["spec"]["spec"]["devices"]["config"][0]["opaque"]["parameters"]["sharing"]["mpsConfig"]
+def read_dra(files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the environments of the containers; none may exceed its claim's default."""
+    found = read_kubernetes(files)
+    claims = {
+        document["metadata"]["name"]: document["spec"]["spec"]["devices"]["config"][0]["opaque"]["parameters"]
         for document in yaml.safe_load_all(files[_FILE])
         if document["kind"] == "ResourceClaimTemplate"
-    ]
-    for gpu, default in zip(plan.gpus, defaults, strict=True):
-        if max(gpulet.share_units for gpulet in gpu.gpulets) > default["defaultActiveThreadPercentage"]:
+    }
+    for each in found:
+        default = claims[f"gpu-{each['GPUSHARE_GPU']}"]["sharing"]["mpsConfig"]["defaultActiveThreadPercentage"]
+        if int(each[SHARE]) > default:
             raise ValueError("a container asks for more than the default of its claim")
-    return plan
+    return found
 
 
 def write_device_plugin(servers: Sequence[Server], replicas: int) -> dict[str, str]:
@@ -126,11 +131,11 @@ def write_device_plugin(servers: Sequence[Server], replicas: int) -> dict[str, s
     return {"device-plugin.yaml": yaml.safe_dump(config, sort_keys=False), _FILE: _documents(pods)}
 
 
-def read_device_plugin(files: Mapping[str, str], name: str) -> Plan:
-    """Return the plan of the pods, each with one of the equal shares."""
+def read_device_plugin(files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the environments of the pods, each with one of the equal shares."""
     config = yaml.safe_load(files["device-plugin.yaml"])
     (resource,) = config["sharing"]["mps"]["resources"]
-    return plan_of_environments(name, _environments(files), percent=100 // int(resource["replicas"]))
+    return [each | {SHARE: str(100 // int(resource["replicas"]))} for each in read_kubernetes(files)]
 
 
 def write_hami(servers: Sequence[Server]) -> dict[str, str]:
@@ -145,14 +150,14 @@ def write_hami(servers: Sequence[Server]) -> dict[str, str]:
     return {_FILE: _documents(pods)}
 
 
-def read_hami(files: Mapping[str, str], name: str) -> Plan:
-    """Return the plan of the pods' limits on cores."""
+def read_hami(files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the environments of the pods, with their limits on cores as the shares."""
     found = []
     for document in yaml.safe_load_all(files[_FILE]):
         (container,) = document["spec"]["containers"]
         cores = container["resources"]["limits"]["nvidia.com/gpucores"]
-        found.append(_environment(container) | {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(cores)})
-    return plan_of_environments(name, found)
+        found.append(_environment(container) | {SHARE: str(cores)})
+    return found
 
 
 def _pod(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,16 +183,6 @@ def _env(environment: Mapping[str, str]) -> list[dict[str, str]]:
 
 def _environment(container: Mapping[str, Any]) -> dict[str, str]:
     return {each["name"]: each["value"] for each in container["env"]}
-
-
-def _environments(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environments of the containers that serve a workload."""
-    return [
-        _environment(container)
-        for document in yaml.safe_load_all(files[_FILE])
-        if document["kind"] == "Pod"
-        for container in document["spec"]["containers"]
-    ]
 
 
 def _documents(documents: Sequence[object]) -> str:

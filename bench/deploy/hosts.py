@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from bench.deploy.servers import PIPES, Server, plan_of_environments
-from instances import Plan
+from bench.deploy.servers import PIPES, Server
 
 IMAGE, CUDA_IMAGE = "REGISTRY/SERVER:TAG", "REGISTRY/CUDA:TAG"
 COMMAND = "SERVER_COMMAND"
@@ -45,14 +44,13 @@ def write_shell(servers: Sequence[Server]) -> dict[str, str]:
     return {"start.sh": "".join([_START, *lines]), "stop.sh": _STOP}
 
 
-def read_shell(files: Mapping[str, str], name: str) -> Plan:
-    """Return the plan that ``start.sh`` starts."""
-    environments = [
+def read_shell(files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the environments of the processes that ``start.sh`` starts."""
+    return [
         dict(word.split("=", 1) for word in shlex.split(line)[1:] if re.match(r"[A-Z_]+=", word))
         for line in files["start.sh"].splitlines()
         if line.startswith("env ")
     ]
-    return plan_of_environments(name, environments)
 
 
 def write_compose(servers: Sequence[Server]) -> dict[str, str]:
@@ -83,11 +81,10 @@ def write_compose(servers: Sequence[Server]) -> dict[str, str]:
     return {"compose.yaml": yaml.safe_dump({"services": services}, sort_keys=False, default_flow_style=False)}
 
 
-def read_compose(files: Mapping[str, str], name: str) -> Plan:
-    """Return the plan of the services in ``compose.yaml``."""
+def read_compose(files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the environments of the services in ``compose.yaml``."""
     services = yaml.safe_load(files["compose.yaml"])["services"]
-    found = [each["environment"] for key, each in services.items() if key != "mps-daemon"]
-    return plan_of_environments(name, found)
+    return [each["environment"] for key, each in services.items() if key != "mps-daemon"]
 
 
 def write_triton(servers: Sequence[Server]) -> dict[str, str]:
@@ -103,18 +100,18 @@ def write_triton(servers: Sequence[Server]) -> dict[str, str]:
     return {**files, "start.sh": "".join(lines), "stop.sh": _STOP}
 
 
-def read_triton(files: Mapping[str, str], name: str) -> Plan:
-    """Return the plan of the servers, with the batches of their configurations."""
-    plan = read_shell(files, name)
+def read_triton(files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the environments of the servers, which have the batches of their configurations."""
+    environments = read_shell(files)
     batches = [
         int(found[1])
         for path, text in files.items()
         if path.endswith("config.pbtxt") and (found := re.search(r"^max_batch_size: (\d+)$", text, re.MULTILINE))
     ]
-    stated = [slot.batch for _, _, slot in plan.slots()]
+    stated = [int(each["GPUSHARE_BATCH"]) for each in environments]
     if sorted(batches) != sorted(stated):
         raise ValueError(f"the configurations have batches {batches}, the servers {stated}")
-    return plan
+    return environments
 
 
 def _pbtxt(server: Server) -> str:

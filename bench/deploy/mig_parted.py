@@ -1,13 +1,14 @@
 """Files for GPUs cut into MIG instances: mig-parted's configuration, and a start script for their processes."""
 
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 import yaml
 
-from bench.deploy.hosts import COMMAND, in_shell
-from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan, Slot
+from bench.deploy.hosts import COMMAND, in_shell, read_shell
+from bench.deploy.servers import slot_of
+from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
 
 _NAME = "gpushare"
 
@@ -63,19 +64,14 @@ def read_mig_parted(files: Mapping[str, str], instance: Instance) -> Plan:
     gpulets: dict[int, dict[int, Gpulet]] = defaultdict(dict)
     types: dict[int, str] = {}
     cut: dict[int, list[str]] = defaultdict(list)
-    for line in files["start.sh"].splitlines():
-        if not line.startswith("env "):
-            continue
-        facts = dict(word.split("=", 1) for word in shlex.split(line)[1:-2])
+    for facts in read_shell(files):
         gpu, start = int(facts["GPUSHARE_GPU"]), int(facts["GPUSHARE_START"])
         types[gpu] = facts["GPUSHARE_GPU_TYPE"]
         units = {name: units for units, name in _profiles(instance, types[gpu]).items()}[facts["GPUSHARE_MIG"]]
-        slot = Slot(facts["GPUSHARE_WORKLOAD"], int(facts["GPUSHARE_BATCH"]), float(facts["GPUSHARE_RATE_RPS"]))
         if start in gpulets[gpu]:
-            processes = gpulets[gpu][start].processes + 1
-            gpulets[gpu][start] = Gpulet(units, (slot,), start=start, processes=processes)
+            gpulets[gpu][start] = replace(gpulets[gpu][start], processes=gpulets[gpu][start].processes + 1)
         else:
-            gpulets[gpu][start] = Gpulet(units, (slot,), start=start)
+            gpulets[gpu][start] = Gpulet(units, (slot_of(facts),), start=start)
             cut[gpu].append(facts["GPUSHARE_MIG"])
     for device in yaml.safe_load(files["config.yaml"])["mig-configs"][_NAME]:
         if Counter(device["mig-devices"]) != Counter(cut[device["devices"][0]]):

@@ -11,6 +11,9 @@ from bench.simulation.serving_rules import dispatch_timeout_ms
 from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
 
 PIPES = "/tmp/nvidia-mps"  # noqa: S108 - the daemon's own default
+SHARE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+"""Variable by which MPS limits the share of a process."""
+
 PERCENTS = 100
 """Share units of a GPU whose shares are whole percents."""
 
@@ -62,7 +65,7 @@ class Server:
         """Environment by which MPS limits the process; device 0 is the only visible one."""
         return {
             "CUDA_MPS_PIPE_DIRECTORY": PIPES,
-            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(self.percent),
+            SHARE: str(self.percent),
             "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={self.memory_mib}M",
         }
 
@@ -72,9 +75,9 @@ class Server:
         return {"CUDA_VISIBLE_DEVICES": str(self.gpu), **self.limits, **self.facts}
 
 
-def in_percents(instance: Instance) -> Instance:
-    """Return the instance with shares in whole percents."""
-    types = (replace(pool.type, share_units=PERCENTS, allowed_shares=None) for pool in instance.gpus)
+def in_percents(instance: Instance, allowed: tuple[int, ...] | None = None) -> Instance:
+    """Return the instance with shares in whole percents: all, or only the ``allowed`` ones."""
+    types = (replace(pool.type, share_units=PERCENTS, allowed_shares=allowed) for pool in instance.gpus)
     pools = tuple(replace(pool, type=gpu) for pool, gpu in zip(instance.gpus, types, strict=True))
     return replace(instance, gpus=pools)
 
@@ -82,17 +85,12 @@ def in_percents(instance: Instance) -> Instance:
 def rounded_up(plan: Plan, instance: Instance) -> Plan | None:
     """Return the plan with shares in whole percents, rounded up; ``None`` if it then breaks a constraint."""
     units = {pool.type.name: pool.type.share_units for pool in instance.gpus}
-    gpus = tuple(
-        replace(
-            gpu,
-            gpulets=tuple(
-                replace(one, share_units=math.ceil(one.share_units * PERCENTS / units[gpu.type] - 1e-9))
-                for one in gpu.gpulets
-            ),
-        )
-        for gpu in plan.gpus
-    )
-    found = replace(plan, gpus=gpus)
+    gpus = []
+    for gpu in plan.gpus:
+        percents = [math.ceil(one.share_units * PERCENTS / units[gpu.type] - 1e-9) for one in gpu.gpulets]
+        gpulets = [replace(one, share_units=share) for one, share in zip(gpu.gpulets, percents, strict=True)]
+        gpus.append(replace(gpu, gpulets=tuple(gpulets)))
+    found = replace(plan, gpus=tuple(gpus))
     return found if judge(found, in_percents(instance)).feasible else None
 
 
@@ -143,19 +141,20 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
     return found
 
 
-def plan_of_environments(name: str, environments: Iterable[Mapping[str, str]], percent: int | None = None) -> Plan:
-    """Return the plan of the instance ``name``, in whole percents, that the environments of its processes describe.
+def slot_of(environment: Mapping[str, str]) -> Slot:
+    """Return the slot that the environment of a process describes."""
+    batch, rate_rps = int(environment["GPUSHARE_BATCH"]), float(environment["GPUSHARE_RATE_RPS"])
+    return Slot(environment["GPUSHARE_WORKLOAD"], batch, rate_rps)
 
-    ``percent`` is the share of every process, if the environments do not have it.
-    """
+
+def plan_of_environments(name: str, environments: Iterable[Mapping[str, str]]) -> Plan:
+    """Return the plan of the instance ``name``, in whole percents, that the environments of its processes describe."""
     types: dict[int, str] = {}
     gpulets: dict[int, list[Gpulet]] = defaultdict(list)
     for each in environments:
         gpu = int(each["GPUSHARE_GPU"])
         types[gpu] = each["GPUSHARE_GPU_TYPE"]
-        slot = Slot(each["GPUSHARE_WORKLOAD"], int(each["GPUSHARE_BATCH"]), float(each["GPUSHARE_RATE_RPS"]))
-        share = int(each["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]) if percent is None else percent
-        gpulets[gpu].append(Gpulet(share, (slot,)))
+        gpulets[gpu].append(Gpulet(int(each[SHARE]), (slot_of(each),)))
     return Plan(name, tuple(PlacedGpu(types[gpu], tuple(gpulets[gpu])) for gpu in sorted(types)))
 
 

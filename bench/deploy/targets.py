@@ -1,11 +1,11 @@
 """Targets of a deployment: what each can express of a plan, and the cost of a plan within these limits."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from bench.deploy import clusters, hosts, mig_parted
-from bench.deploy.servers import Server, in_percents, rounded_up, servers
+from bench.deploy.servers import Server, in_percents, plan_of_environments, rounded_up, servers
 from bench.fleet.solving import solved_here
 from bench.judging.judge import judge
 from instances import InputError, Instance, Partition, Plan
@@ -48,7 +48,7 @@ class Deployment:
 
 
 _Writer = Callable[[list[Server]], dict[str, str]]
-_Reader = Callable[[Mapping[str, str], str], Plan]
+_Reader = Callable[[Mapping[str, str]], list[dict[str, str]]]
 
 _BY_PERCENT: dict[Target, tuple[_Writer, _Reader]] = {
     Target.SHELL: (hosts.write_shell, hosts.read_shell),
@@ -88,7 +88,8 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
         replicas, equal, terms = _equal(plan, instance, time_limit_s)
         notes.insert(0, _price(plan, instance, equal, terms, f"{replicas} equal shares"))
         files = clusters.write_device_plugin(servers(equal, terms), replicas)
-        return _checked(files, equal, clusters.read_device_plugin(files, instance.name), terms, notes)
+        back = plan_of_environments(instance.name, clusters.read_device_plugin(files))
+        return _checked(files, equal, back, terms, notes)
     terms = in_percents(instance)
     found = rounded_up(plan, instance)
     if found is None:
@@ -98,7 +99,7 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
         notes.insert(0, "shares are rounded up to whole percents; the plan stays feasible at the same cost")
     write, read = _BY_PERCENT[target]
     files = write(servers(found, terms))
-    return _checked(files, found, read(files, instance.name), terms, notes)
+    return _checked(files, found, plan_of_environments(instance.name, read(files)), terms, notes)
 
 
 def placeholders(files: Mapping[str, str]) -> list[str]:
@@ -112,16 +113,14 @@ def placeholders(files: Mapping[str, str]) -> list[str]:
 def _equal(plan: Plan, instance: Instance, time_limit_s: float) -> tuple[int, Plan, Instance]:
     """Return the cheapest number of equal shares, the plan, and the instance with only these shares."""
     best: tuple[float, int, Plan, Instance] | None = None
+    memory_mib = {pool.type.name: pool.type.memory_mib for pool in instance.gpus}
     for replicas in range(1, MOST_REPLICAS + 1):
-        share = 100 // replicas
-        terms = in_percents(instance)
-        types = (replace(pool.type, allowed_shares=(share,)) for pool in terms.gpus)
-        terms = replace(terms, gpus=tuple(replace(pool, type=gpu) for pool, gpu in zip(terms.gpus, types, strict=True)))
+        terms = in_percents(instance, (100 // replicas,))
         try:
             found = _solved(terms, time_limit_s / MOST_REPLICAS, "--to device-plugin")
         except InputError:
             continue
-        if any(server.memory_mib * replicas > _memory_mib(terms, server) for server in servers(found, terms)):
+        if any(server.memory_mib * replicas > memory_mib[server.gpu_type] for server in servers(found, terms)):
             continue  # the plugin also divides the memory into equal parts
         cost = judge(found, terms).cost_per_hour
         if best is None or cost < best[0]:
@@ -129,10 +128,6 @@ def _equal(plan: Plan, instance: Instance, time_limit_s: float) -> tuple[int, Pl
     if best is None:
         raise InputError("--to device-plugin", "no plan of equal shares serves all services; choose another target")
     return best[1:]
-
-
-def _memory_mib(instance: Instance, server: Server) -> float:
-    return next(pool.type.memory_mib for pool in instance.gpus if pool.type.name == server.gpu_type)
 
 
 def _solved(instance: Instance, time_limit_s: float, where: str) -> Plan:

@@ -7,10 +7,9 @@ from itertools import pairwise
 
 from bench.fleet.solving import Solve, plan_of, solved
 from bench.judging.judge import judge
-from bench.online.plan_switch import aligned
+from bench.online.plan_switch import aligned, without
 from bench.runner.listener import Listener
-from bench.simulation.exchange import identity
-from instances import InputError, Instance, Plan
+from instances import Gpulet, InputError, Instance, Plan
 from instances.costs import next_cost
 
 ENOUGH, LONGER = 0.05, 2.0
@@ -169,20 +168,12 @@ def _at_rates_of(plan: Plan, instance: Instance) -> Plan:
     for _, _, slot in plan.slots():
         planned[slot.workload] = planned.get(slot.workload, 0.0) + slot.rate_rps
     factor = {w.id: w.rate_rps / planned[w.id] for w in instance.workloads if w.id in planned}
-    gpus = tuple(
-        replace(
-            gpu,
-            gpulets=tuple(
-                replace(
-                    one,
-                    slots=tuple(replace(slot, rate_rps=slot.rate_rps * factor[slot.workload]) for slot in one.slots),
-                )
-                for one in gpu.gpulets
-            ),
-        )
-        for gpu in plan.gpus
-    )
-    return Plan(instance.name, gpus)
+
+    def adapted(gpulet: Gpulet) -> Gpulet:
+        slots = (replace(slot, rate_rps=slot.rate_rps * factor[slot.workload]) for slot in gpulet.slots)
+        return replace(gpulet, slots=tuple(slots))
+
+    return Plan(instance.name, tuple(replace(gpu, gpulets=tuple(map(adapted, gpu.gpulets))) for gpu in plan.gpus))
 
 
 def _cheapest_path(usable: Sequence[dict[int, Plan]], instance: Instance, hours: float) -> list[int]:
@@ -217,12 +208,8 @@ def _switch(before: Plan, after: Plan, instance: Instance) -> tuple[int, float]:
     types = {pool.type.name: pool.type for pool in instance.gpus}
     started, dollars = 0, 0.0
     for position, gpu in enumerate(aligned(after, before).gpus):
-        there = [identity(one) for one in before.gpus[position].gpulets] if position < len(before.gpus) else []
-        for one in gpu.gpulets:
-            if identity(one) in there:
-                there.remove(identity(one))
-                continue
+        kind, there = types[gpu.type], before.gpus[position].gpulets if position < len(before.gpus) else ()
+        for one in without(gpu.gpulets, there):
             started += 1
-            kind = types[gpu.type]
             dollars += kind.price_per_hour * one.share_units / kind.share_units * START_S / 3600.0
     return started, dollars

@@ -33,7 +33,7 @@ def aligned(plan: Plan, current: Plan) -> Plan:
 
 def _common_units(one: PlacedGpu, other: PlacedGpu) -> int:
     """Return the total share of the processes that both GPUs have."""
-    return one.share_units - sum(gpulet.share_units for gpulet in _without(one.gpulets, other.gpulets))
+    return one.share_units - sum(gpulet.share_units for gpulet in without(one.gpulets, other.gpulets))
 
 
 def resident(plans: Sequence[Plan]) -> dict[int, PlacedGpu]:
@@ -42,7 +42,7 @@ def resident(plans: Sequence[Plan]) -> dict[int, PlacedGpu]:
     for plan in plans:
         for position, gpu in enumerate(plan.gpus):
             there = found.get(position, PlacedGpu(gpu.type, ()))
-            extra = _without(gpu.gpulets, there.gpulets)
+            extra = without(gpu.gpulets, there.gpulets)
             if there.gpulets or extra:
                 found[position] = PlacedGpu(gpu.type, (*there.gpulets, *extra))
     return found
@@ -52,10 +52,10 @@ def is_ready(plan: Plan, plans: Sequence[Plan]) -> bool:
     """Return whether every process of ``plan`` is a process of ``plans``."""
     there = resident(plans)
     nothing = PlacedGpu("", ())
-    return not any(_without(gpu.gpulets, there.get(g, nothing).gpulets) for g, gpu in enumerate(plan.gpus))
+    return not any(without(gpu.gpulets, there.get(g, nothing).gpulets) for g, gpu in enumerate(plan.gpus))
 
 
-def _without(gpulets: Sequence[Gpulet], others: Sequence[Gpulet]) -> list[Gpulet]:
+def without(gpulets: Sequence[Gpulet], others: Sequence[Gpulet]) -> list[Gpulet]:
     """Return the gpulets without a matching process among ``others``."""
     left = Counter(map(identity, others))
     missing = []

@@ -12,7 +12,7 @@ import yaml
 
 from bench.api import Run
 from bench.deploy import clusters, hosts
-from bench.deploy.servers import in_percents, rounded_up, servers
+from bench.deploy.servers import in_percents, plan_of_environments, rounded_up, servers
 from bench.deploy.targets import Deployment, Target, deployed, placeholders
 from bench.judging.judge import judge
 from heuristics.baselines.local_search import LocalSearch
@@ -192,12 +192,12 @@ def test_a_changed_file_says_another_plan(deployments: Mapping[Target, Deploymen
     found = deployments[Target.SHELL]
     share = found.plan.gpus[0].gpulets[0].share_units
     changed = found.files["start.sh"].replace(f"PERCENTAGE={share} ", f"PERCENTAGE={share - 1} ", 1)
-    assert hosts.read_shell({"start.sh": changed}, mix.name) != found.plan
+    assert plan_of_environments(mix.name, hosts.read_shell({"start.sh": changed})) != found.plan
     claims = deployments[Target.DRA].files["plan.yaml"]
     most = max(gpulet.share_units for gpulet in found.plan.gpus[0].gpulets)
     lowered = claims.replace(f"defaultActiveThreadPercentage: {most}\n", "defaultActiveThreadPercentage: 1\n")
     with pytest.raises(ValueError, match="more than the default of its claim"):
-        clusters.read_dra({"plan.yaml": lowered}, mix.name)
+        clusters.read_dra({"plan.yaml": lowered})
 
 
 def test_placeholders_are_listed(deployments: Mapping[Target, Deployment]) -> None:

@@ -21,6 +21,8 @@ OWN_PACKAGES = ("bench", "instances")
 SOLVERS = ("highspy", "numba", "numpy", "ortools", "pyomo", "pyscipopt", "scipy", "torch")
 """Distributions whose version can affect a plan."""
 
+MEMORY = Path("/proc/meminfo")
+
 
 @cache
 def solver_versions() -> Mapping[str, str | None]:
@@ -84,6 +86,15 @@ def load_average() -> float | None:
         return os.getloadavg()[0]
     except OSError:
         return None
+
+
+def memory_mib() -> dict[str, float]:
+    """Return the host's memory in MiB by the names of ``/proc/meminfo``, such as ``MemAvailable``; empty elsewhere."""
+    try:
+        lines = MEMORY.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    return {name: int(size.split()[0]) / 1024.0 for name, _, size in (line.partition(":") for line in lines)}
 
 
 def usable_cores() -> int:

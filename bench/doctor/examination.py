@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.doctor import Finding, Level, rated
 from bench.doctor.machine import control_groups, frequency, gpus, mps, swap
 from bench.doctor.solvers import installed_known_bad, nonlinear_answers
-from bench.provenance import distribution_version, load_average, solver_versions, usable_cores
+from bench.provenance import distribution_version, load_average, memory_mib, solver_versions, usable_cores
 
 LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy", "pyscipopt": "pyscipopt"}
 """Distributions whose native libraries may clash in one process, and the modules that load them."""
@@ -95,25 +95,17 @@ def load() -> list[Finding]:
 
 def memory() -> list[Finding]:
     """Check the available memory against the default number of concurrent runs."""
-    available = available_memory_gb()
-    if available is None:
+    available_mib = memory_mib().get("MemAvailable")
+    if available_mib is None:
         return []
-    found, jobs = f"{available:.1f} GB available", usable_cores()
+    available, jobs = available_mib / 1024.0, usable_cores()
+    found = f"{available:.1f} GB available"
     if available >= MEMORY_PER_RUN_GB * jobs:
         return [Finding("memory", Level.OK, found)]
     fewer = int(available / MEMORY_PER_RUN_GB)
     if fewer == 0:
         return [Finding("memory", Level.ERROR, found, f"free {MEMORY_PER_RUN_GB:g} GB, which a run's imports need")]
     return [Finding("memory", Level.WARNING, f"{found} for {jobs} runs at a time", f"use --jobs {fewer}")]
-
-
-def available_memory_gb() -> float | None:
-    """Return the available memory in GB of 2**30 bytes, or ``None`` if the system does not report it."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) / 2**20 for line in lines if line.startswith("MemAvailable:")), None)
 
 
 def disk() -> list[Finding]:

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from bench.doctor import Finding, Level, rated
-from bench.provenance import usable_cores
+from bench.provenance import memory_mib, usable_cores
 from bench.replay.gpus import host_gpus
 from bench.replay.mps import CONTROL
 
@@ -94,13 +94,12 @@ def frequency() -> list[Finding]:
 
 def swap() -> list[Finding]:
     """Check the use of swap space, which shows that memory was short."""
-    sizes = dict(line.split(":") for line in _text(PROCESSES / "meminfo").splitlines() if line.startswith("Swap"))
-    kib = {name: int(size.split()[0]) for name, size in sizes.items()}
-    total = kib.get("SwapTotal", 0)
-    if total == 0:
+    memory = memory_mib()
+    total = memory.get("SwapTotal", 0.0)
+    if total == 0.0:
         return []
-    used = total - kib.get("SwapFree", total)
-    found = f"{used / 2**20:.1f} of {total / 2**20:.1f} GB in use"
+    used = total - memory.get("SwapFree", total)
+    found = f"{used / 1024.0:.1f} of {total / 1024.0:.1f} GB in use"
     return [rated("swap", found, used <= SWAP_PART * total, "stop other programs; runs with swapped memory are slow")]
 
 

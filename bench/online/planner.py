@@ -41,8 +41,6 @@ class Planner:
 
     Attributes
     ----------
-    calls_s
-        Duration of each call.
     without_headroom
         Whether the last plan was made without the headroom.
     """
@@ -73,7 +71,6 @@ class Planner:
         ]
         self._instance, self._trials = prepared(instance), [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
         self._time_limit_s, self._seed = time_limit_s, seed
-        self.calls_s: list[float] = []
         self.without_headroom = False
         for scheduler in self._schedulers:
             if (warm := getattr(scheduler, "warm", None)) is not None:
@@ -120,16 +117,13 @@ class Planner:
         return None
 
     def _asked(self, instance: Instance, start: Plan | None) -> Plan | None:
-        begin = time.monotonic()
-        plan = start
+        deadline, plan = time.monotonic() + self._time_limit_s, start
         try:
             for scheduler in self._schedulers:
-                outcome = scheduler.schedule(instance, Run(begin + self._time_limit_s, self._seed, start=plan))
+                outcome = scheduler.schedule(instance, Run(deadline, self._seed, start=plan))
                 plan = outcome.plan if outcome.status is not Status.INFEASIBLE else None
         except Exception as error:  # a scheduler may raise anything
             raise SchedulerError(f"{self.name}: {type(error).__name__}: {error}") from error
-        finally:
-            self.calls_s.append(time.monotonic() - begin)
         return plan
 
     def _fits(self, plan: Plan, asked: Instance) -> bool:

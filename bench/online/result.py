@@ -95,10 +95,6 @@ class OnlineRun:
         """Observation of the whole run."""
         return sum((period.seen for period in self.periods), Seen.nothing(len(self.ids)))
 
-    def part(self, first: int, end: int) -> "OnlineRun":
-        """Return the run of the periods from ``first`` up to, but not including, ``end``."""
-        return OnlineRun(self.ids, self.periods[first:end])
-
     @property
     def gpus_held(self) -> float:
         """Mean number of held GPUs."""

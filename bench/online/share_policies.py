@@ -23,27 +23,18 @@ class Shares:
         self._units = {name: each.share_units for name, each in tables.items()}
         self._permitted = {name: [int(units) for units in each.permitted] for name, each in tables.items()}
 
-    def whole(self, gpu_type: str) -> int:
-        """Return the units of a whole GPU."""
-        return self._units[gpu_type]
+    def grown(self, gpulet: Gpulet, gpu: PlacedGpu, percent: float) -> Gpulet:
+        """Return the gpulet with up to ``percent`` of its GPU more, limited by the free share."""
+        free = max(0, self._units[gpu.type] - gpu.share_units)
+        most = gpulet.share_units + min(round(percent / 100.0 * self._units[gpu.type]), free)
+        largest = max((units for units in self._permitted[gpu.type] if units <= most), default=0)
+        return replace(gpulet, share_units=max(gpulet.share_units, largest))
 
-    def free(self, gpu: PlacedGpu) -> int:
-        """Return the unallocated units."""
-        return max(0, self._units[gpu.type] - gpu.share_units)
-
-    def grown(self, gpulet: Gpulet, gpu: PlacedGpu, extra_units: int) -> Gpulet:
-        """Return the gpulet with up to ``extra_units`` more units of its GPU, limited by the free units."""
-        most = gpulet.share_units + min(extra_units, self.free(gpu))
-        return self._with(gpulet, [units for units in self._permitted[gpu.type] if gpulet.share_units <= units <= most])
-
-    def shrunk(self, gpulet: Gpulet, gpu: PlacedGpu, fewer_units: int) -> Gpulet:
-        """Return the gpulet with up to ``fewer_units`` fewer units of its GPU."""
-        least = gpulet.share_units - fewer_units
-        choices = [units for units in self._permitted[gpu.type] if least <= units <= gpulet.share_units]
-        return self._with(gpulet, choices[:1])
-
-    def _with(self, gpulet: Gpulet, choices: list[int]) -> Gpulet:
-        return replace(gpulet, share_units=choices[-1]) if choices else gpulet
+    def shrunk(self, gpulet: Gpulet, gpu: PlacedGpu, percent: float) -> Gpulet:
+        """Return the gpulet with up to ``percent`` of its GPU less."""
+        least = gpulet.share_units - round(percent / 100.0 * self._units[gpu.type])
+        smallest = min((units for units in self._permitted[gpu.type] if units >= least), default=gpulet.share_units)
+        return replace(gpulet, share_units=min(gpulet.share_units, smallest))
 
 
 def with_gpulet(plan: Plan, position: int, number: int, gpulet: Gpulet) -> Plan:
@@ -78,7 +69,7 @@ class Shadow(OnlinePolicy):
             for number, gpulet in enumerate(gpu.gpulets):
                 ids = {slot.workload for slot in gpulet.slots}
                 if any(seen.violating[self._index[name]] for name in ids - self._moved):
-                    larger = self._shares.grown(gpulet, gpu, self._extra_units(gpu))
+                    larger = self._shares.grown(gpulet, gpu, EXTRA_PCT)
                     if larger != gpulet:
                         changed = with_gpulet(changed, position, number, larger)
                         self._moved |= ids
@@ -91,11 +82,8 @@ class Shadow(OnlinePolicy):
 
     def _shadows(self, gpu: PlacedGpu) -> PlacedGpu:
         waiting = [gpulet for gpulet in gpu.gpulets if not self._moved.issuperset(s.workload for s in gpulet.slots)]
-        larger = (self._shares.grown(gpulet, gpu, self._extra_units(gpu)) for gpulet in waiting)
+        larger = (self._shares.grown(gpulet, gpu, EXTRA_PCT) for gpulet in waiting)
         return replace(gpu, gpulets=tuple(larger))
-
-    def _extra_units(self, gpu: PlacedGpu) -> int:
-        return round(EXTRA_PCT / 100.0 * self._shares.whole(gpu.type))
 
 
 BAND = 0.1
@@ -142,9 +130,8 @@ class Reactive(OnlinePolicy):
         if not 0.0 <= slack <= BAND:
             most = min(2 * batch, int(view.tables.max_batch[view.model[w]]))
             batch = min(max(math.floor(batch * target_ms / batch_ms), math.ceil(batch / 2)), most)
-        step = round(STEP_PCT / 100.0 * self._shares.whole(gpu.type))
         if slack < 0.0 or seen.violating[w]:
-            gpulet = self._shares.grown(gpulet, gpu, step)
+            gpulet = self._shares.grown(gpulet, gpu, STEP_PCT)
         elif slack > BAND:
-            gpulet = self._shares.shrunk(gpulet, gpu, step)
+            gpulet = self._shares.shrunk(gpulet, gpu, STEP_PCT)
         return replace(gpulet, slots=(replace(slot, batch=batch),))

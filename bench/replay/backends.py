@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from shutil import which
 from typing import ClassVar
 
+from bench.provenance import memory_mib
 from bench.replay import mps
 from bench.replay.gpus import HostGpu, required_gpus
 from bench.replay.green import has_green_contexts
@@ -17,8 +17,6 @@ from instances.errors import unknown_name
 
 CPU_WORKER_MIB = 400.0
 """Host memory of a worker with a tiny model."""
-
-_MEMORY = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,8 @@ class Cpu(Backend):
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check that the host's memory holds all workers."""
-        free_mib, needed_mib = free_memory_mib(), CPU_WORKER_MIB * sum(len(plan.executors) for plan in plans)
+        free_mib = memory_mib().get("MemAvailable")
+        needed_mib = CPU_WORKER_MIB * sum(len(plan.executors) for plan in plans)
         if free_mib is not None and needed_mib > free_mib:
             raise _does_not_fit(self.name, "the host", needed_mib, free_mib)
 
@@ -175,15 +174,6 @@ def backend(name: str) -> Backend:
     if name not in BACKENDS:
         raise unknown_name("--backend", "backend", name, [*BACKENDS, "sim"])
     return BACKENDS[name]()
-
-
-def free_memory_mib() -> float | None:
-    """Return the host's free memory, or ``None`` if the system does not report it."""
-    try:
-        lines = _MEMORY.read_text(encoding="ascii").splitlines()
-        return next(float(line.split()[1]) / 1024.0 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return None
 
 
 def _does_not_fit(name: str, where: str, needed_mib: float, free_mib: float) -> InputError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,14 @@ from instances.tables import configuration_tables
 
 OUTLYING = 5.0
 """Least distance of an outlier's error from the median error, in multiples of 1.4826 times the median distance."""
+
+
+def summary(relative: Floats) -> dict[str, float]:
+    """Return the number of relative errors, and the mean, P50, P90, P95 and maximum of their sizes."""
+    size = np.abs(relative)
+    p50, p90, p95 = np.quantile(size, (0.5, 0.9, 0.95))
+    found = {"mean": size.mean(), "p50": p50, "p90": p90, "p95": p95, "max": size.max()}
+    return {"rows": len(size), **{name: float(value) for name, value in found.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +40,10 @@ class Errors:
 
     @property
     def summary(self) -> dict[str, float]:
-        """Number of rows, and mean, P50, P90, P95 and largest absolute relative error."""
-        size = np.abs(self.relative)
-        p50, p90, p95 = np.quantile(size, (0.5, 0.9, 0.95))
-        found = {"mean": size.mean(), "p50": p50, "p90": p90, "p95": p95, "max": size.max()}
-        return {"rows": len(size), **{name: float(value) for name, value in found.items()}}
+        """See ``summary``."""
+        return summary(self.relative)
 
-    def by(self, key: Callable[[PairSample], Hashable]) -> dict[Hashable, dict[str, float]]:
+    def by(self, key: Callable[[PairSample], Hashable]) -> dict[Any, dict[str, float]]:
         """Return a summary for each value of ``key``, in the order of first occurrence."""
         keys = [key(sample) for sample in self.samples]
         return {value: self.only(np.array([k == value for k in keys])).summary for value in dict.fromkeys(keys)}

@@ -7,16 +7,9 @@ from typing import Annotated
 
 import typer
 
+from bench.cli import options
 from bench.cli.completion import complete_figure, instances_option, schedulers_option
 from bench.cli.files import make_folder
-from bench.cli.options import (
-    DEFAULT_LEDGER,
-    JobsOption,
-    LedgerOption,
-    MemoryLimitOption,
-    ThreadsOption,
-    TimeLimitOption,
-)
 from bench.cli.running import each_once, make_runs, missing_of, tasks_of, tell_cost, tell_failures, told_jobs
 from bench.cli.terminal import emit, listed, say
 from bench.doctor.solvers import refuse_wrong_answers
@@ -50,7 +43,7 @@ def draw_figures(
         list[str] | None,
         typer.Argument(metavar="NAME", autocompletion=complete_figure, help="Figures to draw. Default: all."),
     ] = None,
-    ledger_file: LedgerOption = DEFAULT_LEDGER,
+    ledger_file: options.LedgerOption = options.DEFAULT_LEDGER,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path("results/figures"),
     no_run: Annotated[bool, typer.Option("--no-run", help="Exit with code 2 if the ledger lacks runs.")] = False,
     source: Annotated[
@@ -63,10 +56,10 @@ def draw_figures(
         str | None, schedulers_option("With --from: draw only runs of these.", metavar="A,B,...")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use a figure's smaller instances, if it has any.")] = False,
-    time_limit: TimeLimitOption = 10.0,
-    memory_limit: MemoryLimitOption = 8.0,
-    threads: ThreadsOption = 1,
-    jobs: JobsOption = None,
+    time_limit: options.TimeLimitOption = 10.0,
+    memory_limit: options.MemoryLimitOption = 8.0,
+    threads: options.ThreadsOption = 1,
+    jobs: options.JobsOption = None,
 ) -> None:
     """Draw the papers' figures from the runs in the ledger.
 

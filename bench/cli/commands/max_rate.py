@@ -6,20 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from bench.cli import options
 from bench.cli.completion import instances_option, schedulers_option
-from bench.cli.options import (
-    DEFAULT_LEDGER,
-    ArrivalsOption,
-    FormatOption,
-    HeadroomOption,
-    JobsOption,
-    LedgerOption,
-    MemoryLimitOption,
-    ParametersOption,
-    RetryOption,
-    ThreadsOption,
-    TimeLimitOption,
-)
 from bench.cli.running import end_interrupted, run_with_progress, tell_failures, told_jobs
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
@@ -47,18 +35,18 @@ LEAST_STEP = 0.001
 def max_rate(
     instances: Annotated[list[str], instances_option("Instances with a GPU pool of fixed size.")],
     schedulers: Annotated[str, schedulers_option("Schedulers to compare.")],
-    parameters: ParametersOption = None,
+    parameters: options.ParametersOption = None,
     step: Annotated[float, typer.Option(metavar="F", help="Relative growth of the rates per fine step.")] = 0.05,
-    arrivals: ArrivalsOption = "poisson",
-    headroom: HeadroomOption = 1.0,
+    arrivals: options.ArrivalsOption = "poisson",
+    headroom: options.HeadroomOption = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of schedulers and arrivals.")] = 0,
-    time_limit: TimeLimitOption = 10.0,
-    memory_limit: MemoryLimitOption = 8.0,
-    threads: ThreadsOption = 1,
-    jobs: JobsOption = None,
-    retry: RetryOption = False,
-    ledger_file: LedgerOption = DEFAULT_LEDGER,
-    form: FormatOption = "table",
+    time_limit: options.TimeLimitOption = 10.0,
+    memory_limit: options.MemoryLimitOption = 8.0,
+    threads: options.ThreadsOption = 1,
+    jobs: options.JobsOption = None,
+    retry: options.RetryOption = False,
+    ledger_file: options.LedgerOption = options.DEFAULT_LEDGER,
+    form: options.FormatOption = "table",
 ) -> None:
     """Find the largest rates at which at most 1 % of the requests are late.
 

@@ -164,7 +164,8 @@ def _follow(run: Online, pace: Pace) -> bool:
 
 def _show(found: OnlineRun, head: str) -> None:
     many = math.ceil(len(found.periods) / _ROWS)
-    groups = [found.part(first, first + many) for first in range(0, len(found.periods), many)]
+    starts = range(0, len(found.periods), many)
+    groups = [OnlineRun(found.ids, found.periods[start : start + many]) for start in starts]
     shown = found.ids if len(found.ids) <= _COLUMNS else ()
     columns = [">from", ">requests/s", *(f">{name}" for name in shown), ">GPUs", ">share", ">violations", ">drops"]
     total = found.to_json()

@@ -5,24 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from bench.cli import options
 from bench.cli.completion import complete_instance, instances_option, schedulers_option
 from bench.cli.experiment import names_experiments, take_experiment
 from bench.cli.files import make_folder, plan_file_name
-from bench.cli.options import (
-    DEFAULT_LEDGER,
-    ErrorOption,
-    FormatOption,
-    HeadroomOption,
-    JobsOption,
-    LedgerOption,
-    MemoryLimitOption,
-    OwnArrivalsOption,
-    RetryOption,
-    ThreadsOption,
-    TimeLimitOption,
-    TruthOption,
-    WorkLimitOption,
-)
 from bench.cli.running import end_interrupted, run_with_progress, tell_failures, told_jobs
 from bench.cli.terminal import print_json, say
 from bench.cli.views.answers import answers, better_plan_notes
@@ -84,16 +70,16 @@ def run(
             help="Scheduler parameter; repeatable. With several values, every combination is a run.",
         ),
     ] = None,
-    time_limit: TimeLimitOption = 10.0,
-    work_limit: WorkLimitOption = None,
-    memory_limit: MemoryLimitOption = 8.0,
-    threads: ThreadsOption = 1,
+    time_limit: options.TimeLimitOption = 10.0,
+    work_limit: options.WorkLimitOption = None,
+    memory_limit: options.MemoryLimitOption = 8.0,
+    threads: options.ThreadsOption = 1,
     seeds: Annotated[str, typer.Option(metavar="0,1,...", help="Seeds; one run each.")] = "0",
-    jobs: JobsOption = None,
+    jobs: options.JobsOption = None,
     simulate: Annotated[
         Literal["on", "off"], typer.Option(help="Simulate every plan under random arrivals with the run's seed.")
     ] = "on",
-    arrivals: OwnArrivalsOption = None,
+    arrivals: options.OwnArrivalsOption = None,
     check_holds: Annotated[
         bool,
         typer.Option(
@@ -101,21 +87,21 @@ def run(
             help="Test in 10 simulations of 300 s whether every plan holds: no workload misses its attainment.",
         ),
     ] = False,
-    headroom: HeadroomOption = 1.0,
-    truth: TruthOption = None,
-    error: ErrorOption = 0.0,
-    ledger_file: LedgerOption = DEFAULT_LEDGER,
+    headroom: options.HeadroomOption = 1.0,
+    truth: options.TruthOption = None,
+    error: options.ErrorOption = 0.0,
+    ledger_file: options.LedgerOption = options.DEFAULT_LEDGER,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster at this address.")
     ] = None,
-    retry: RetryOption = False,
+    retry: options.RetryOption = False,
     plans: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write every plan, with its instance, to this folder.")
     ] = None,
     each_seed: Annotated[
         bool, typer.Option("--each-seed", help="Show a line per seed instead of the spread over the seeds.")
     ] = False,
-    form: FormatOption = "table",
+    form: options.FormatOption = "table",
 ) -> None:
     """Run schedulers on instances and store the results in the ledger.
 

@@ -6,17 +6,9 @@ from typing import Annotated
 
 import typer
 
+from bench.cli import options
 from bench.cli.completion import PlanInstance
 from bench.cli.files import refuse_input, write_csv
-from bench.cli.options import (
-    DropOption,
-    ErrorOption,
-    Format,
-    FormatOption,
-    OwnArrivalsOption,
-    PlanFile,
-    TruthOption,
-)
 from bench.cli.terminal import listed, one_line, print_json, told_on_interrupt
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import coloured, mark, show, table
@@ -39,9 +31,9 @@ EXAMPLES = (
 
 
 def simulate_plan(
-    plan_file: PlanFile,
+    plan_file: options.PlanFile,
     instance_name: PlanInstance = None,
-    arrivals: OwnArrivalsOption = None,
+    arrivals: options.OwnArrivalsOption = None,
     seconds: Annotated[float, typer.Option(metavar="N", help="Simulated seconds that are measured.")] = 30.0,
     warmup: Annotated[float, typer.Option(metavar="N", help="Simulated seconds before the measurement.")] = 5.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of arrivals, --noise and --error.")] = 0,
@@ -52,12 +44,12 @@ def simulate_plan(
             help="Slowdown by overlapping batches only, or by all gpulets of the GPU at all times.",
         ),
     ] = "dynamic",
-    drop: DropOption = True,
+    drop: options.DropOption = True,
     noise: Annotated[
         float, typer.Option(metavar="S", help="Standard deviation of a random factor on batch times.")
     ] = 0.0,
-    truth: TruthOption = None,
-    error: ErrorOption = 0.0,
+    truth: options.TruthOption = None,
+    error: options.ErrorOption = 0.0,
     series: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV file with counts for every second.")] = None,
     check: Annotated[
         bool,
@@ -66,7 +58,7 @@ def simulate_plan(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 if a workload is late in this simulation.")
     ] = False,
-    form: FormatOption = "table",
+    form: options.FormatOption = "table",
 ) -> None:
     """Simulate every request of a plan and show latencies, goodput and SLO violations per workload.
 
@@ -100,7 +92,7 @@ def simulate_plan(
         raise typer.Exit(1)
 
 
-def _check(plan: Plan, instance: Instance, arrivals: Arrivals, reality: Instance, form: Format) -> None:
+def _check(plan: Plan, instance: Instance, arrivals: Arrivals, reality: Instance, form: options.Format) -> None:
     """Test whether the plan holds, and exit with code 1 if it does not."""
     found = _finished(holding(plan, instance, arrivals, reality), "test")
     if form == "json":

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import provenance
 from bench.doctor import Finding, Level, machine
 from bench.replay.gpus import HostGpu
 
@@ -18,6 +19,7 @@ def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pretend:
     """Put files below a made-up root with ``/sys`` and ``/proc``."""
     monkeypatch.setattr(machine, "SYSTEM", tmp_path / "sys")
     monkeypatch.setattr(machine, "PROCESSES", tmp_path / "proc")
+    monkeypatch.setattr(provenance, "MEMORY", tmp_path / "proc" / "meminfo")
     monkeypatch.setattr(machine, "usable_cores", lambda: 4)
 
     def put(files: dict[str, str]) -> None:

@@ -31,7 +31,6 @@ def test_plans_are_for_the_rates_of_the_moment(instance: Instance) -> None:
     fast = replace(instance, workloads=tuple(replace(w, rate_rps=500.0) for w in instance.workloads))
     assert judge(many, fast).feasible
     assert not judge(few, fast).feasible
-    assert len(planner.calls_s) == 2
 
 
 def test_headroom_is_for_latencies_and_left_out_where_the_pool_is_too_small(instance: Instance) -> None:

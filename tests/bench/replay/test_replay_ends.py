@@ -189,7 +189,7 @@ def test_a_switch_needs_the_same_workloads_and_a_time(serving_plan: Make) -> Non
 
 
 def test_a_plan_that_does_not_fit_the_memory_is_refused(serving_plan: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.replay.backends.free_memory_mib", lambda: 1000.0)
+    monkeypatch.setattr("bench.replay.backends.memory_mib", lambda: {"MemAvailable": 1000.0})
 
     with pytest.raises(InputError, match="the host has 1,000 MiB of free memory; the plan needs 1,200 MiB"):
         replay([serving_plan()], Cpu(), Settings(seconds=1.0))

@@ -22,12 +22,10 @@ def rows_of(errors: Errors) -> list[dict[str, Any]]:
 
 def parts_of(errors: Errors) -> dict[str, dict[Any, dict[str, float]]]:
     """Return summaries by model, by batch and by share, under these names; batches and shares ascend."""
-    by_batch: dict[Any, dict[str, float]] = errors.by(lambda sample: sample.own.batch)
-    by_share: dict[Any, dict[str, float]] = errors.by(lambda sample: sample.own.share_pct)
     return {
         "model": errors.by(lambda sample: sample.own.model),
-        "batch": {batch: by_batch[batch] for batch in sorted(by_batch)},
-        "share": {share: by_share[share] for share in sorted(by_share)},
+        "batch": dict(sorted(errors.by(lambda sample: sample.own.batch).items())),
+        "share": dict(sorted(errors.by(lambda sample: sample.own.share_pct).items())),
     }
 
 

@@ -18,6 +18,7 @@ from instances.files.problems import input_error
 from instances.measurements import read_pairs, read_solo
 from instances.performance.igniter_fit import fit_profile
 from instances.performance.profile_fit import GpuFacts, ProfileFit, fit_measurements
+from instances.performance.validation import summary
 
 SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = FILES = "solo.csv", "pairs.csv", "profile.json", "gpu.json"
 
@@ -95,20 +96,8 @@ def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
     groups: dict[Any, list[float]] = {}
     for name, samples in fit.samples.items():
         for sample, error in zip(samples, fit.solo[name], strict=True):
-            groups.setdefault(getattr(sample.configuration, key), []).append(abs(float(error)))
-    order = groups if key == "model" else sorted(groups)
-    found = {}
-    for value in order:
-        p50, p90, p95 = np.quantile(groups[value], (0.5, 0.9, 0.95))
-        found[value] = {
-            "rows": len(groups[value]),
-            "mean": float(np.mean(groups[value])),
-            "p50": float(p50),
-            "p90": float(p90),
-            "p95": float(p95),
-            "max": max(groups[value]),
-        }
-    return found
+            groups.setdefault(getattr(sample.configuration, key), []).append(float(error))
+    return {value: summary(np.array(groups[value])) for value in (groups if key == "model" else sorted(groups))}
 
 
 def catalogued(profile: Any, file: Path) -> GpuType | None:

@@ -37,14 +37,8 @@ WRITTEN = ("ledger", "plans")
 def read_experiment(path: Path, options: Collection[str], repeatable: Collection[str]) -> dict[str, str | list[str]]:
     """Return the values of an experiment file by option, in the form of the command line.
 
-    The command checks whether a value is valid for its option.
-
-    Parameters
-    ----------
-    path
-        Path of the file; output paths are relative to its folder.
-    options, repeatable
-        Known keys, and those that may occur several times: their values are lists.
+    ``options`` are the known keys; the values of the ``repeatable`` ones are lists. Output paths are relative to the
+    folder of the file. The command checks whether a value is valid for its option.
 
     Raises
     ------

@@ -174,7 +174,6 @@ def _column(rows: Sequence[Sequence[str]], column: int, title: str, name: str, f
 
 
 def _times(rows: Sequence[Sequence[str]], header: Sequence[str], column: str, name: str) -> Floats:
-    """Return the arrival times in seconds."""
     if column == "TIMESTAMP":
         found = []
         for line, text in enumerate(_cells(rows, header.index(column)), 2):

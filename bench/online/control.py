@@ -144,7 +144,6 @@ class Online:
         return memory_pct(self._plans(), self._instance)
 
     def _since_last(self, now_s: float) -> Seen:
-        """Return the counts since the last call."""
         self._simulation.tally()
         counts = self._simulation.measured.counts
         total = Seen(
@@ -159,7 +158,6 @@ class Online:
         return seen
 
     def _answer(self, seen: Seen, now_s: float) -> PeriodEnd:
-        """Ask the policy for a decision and carry it out."""
         if self._next is not None:
             return PeriodEnd.UNDER_WAY
         if now_s == self._pace.seconds:

@@ -181,7 +181,6 @@ def _of_needs(figure: Figure, rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _tell_cost(figures: Sequence[Figure], missing: Sequence[Task], climbs: int, jobs: int) -> None:
-    """Report the expected cost of the missing runs before they start."""
     if not missing and not climbs:
         if any(figure.needs for figure in figures):
             say("all runs are in the ledger")

@@ -18,7 +18,7 @@ from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, climb, with_all_served
 from bench.planning import Limits, RunOrder, plan_tasks
-from bench.selection import find_plain_instances
+from bench.selection import find_plain_instances, names_in
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError
@@ -67,23 +67,20 @@ def max_rate(
     trial = Trial(headroom, arrivals=parse_arrivals(arrivals, "--arrivals"))
     limits = Limits(time_limit, memory_limit, threads)
     problems = [with_all_served(one) for one in find_plain_instances(instances, "--instances")]
-    chosen = list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
+    chosen = names_in(schedulers)
     with Ledger(ledger_file, create=True) as ledger:
         at_a_time = told_jobs(jobs, threads)
 
         def run(tasks: list[Task]) -> list[Row]:
             rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time, retry=retry)
             if interrupted:
-                raise KeyboardInterrupt
+                end_interrupted(ledger, "the finished runs")
             return rows
 
         tasks, notes = plan_tasks(RunOrder(problems, chosen, parameters or [], [seed], limits, trial))
         for note in notes:
             say(note)
-        try:
-            climbs = climb(tasks, run, step)
-        except KeyboardInterrupt:
-            end_interrupted(ledger, "the finished runs")
+        climbs = climb(tasks, run, step)
     if form == "json":
         print_json([_json(task, one) for task, one in zip(tasks, climbs, strict=True)])
     else:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -133,7 +134,11 @@ def online(
         requests = streams(load, instance, pace.seconds, seed)
         first, reality = planner.first(), misspecified(instance, truth, error, seed)
         run = Online(first, instance, chosen, requests, pace, seed, reality, planner.without_headroom)
-        interrupted = _follow(run, pace)
+        interrupted = True
+        with suppress(KeyboardInterrupt), progress_bar("serving", pace.seconds) as update:
+            for each in run.run():
+                update(completed=each.begin_s + each.seen.seconds)
+            interrupted = False
     except SchedulerError as failure:
         say(f"failed: {failure}")
         raise typer.Exit(1) from None
@@ -149,17 +154,6 @@ def online(
     if interrupted:
         say(f"interrupted after {len(run.periods)} periods")
         raise typer.Exit(INTERRUPTED)
-
-
-def _follow(run: Online, pace: Pace) -> bool:
-    """Run all periods, on a terminal with a progress bar; return whether Ctrl-C interrupted the run."""
-    with progress_bar("serving", pace.seconds) as update:
-        try:
-            for period in run.run():
-                update(completed=period.begin_s + period.seen.seconds)
-        except KeyboardInterrupt:
-            return True
-    return False
 
 
 def _show(found: OnlineRun, head: str) -> None:

@@ -45,10 +45,7 @@ MOST_WINDOWS = 1_000
 
 
 class _SolveProgress(Listener):
-    """Progress on standard error."""
-
     def finished(self, task: Task, row: Row) -> None:
-        """Print the cost that a run found."""
         cost = "no plan" if row.cost_per_hour is None else f"{row.gpus_used} GPUs, ${row.cost_per_hour:,.2f}/h"
         say(f"{task.scheduler}: {cost}")
 
@@ -185,7 +182,6 @@ def _answer(
 
 
 def _day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:
-    """Plan every window of a trace and print the day."""
     if not 1.0 / 60.0 <= window_h <= 24.0:
         raise InputError("--window", f"{window_h:g}; expected hours from a minute to a day")
     read = read_trace(trace, instance, 3600.0 * window_h)

@@ -19,7 +19,7 @@ from bench.evaluation import Trial
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.store import Ledger
 from bench.planning import Limits, RunOrder, parse_seeds, plan_tasks
-from bench.selection import find_problems
+from bench.selection import find_problems, names_in
 from bench.simulation.arrivals import parse_arrivals
 from instances.files import plan_from_json, plan_to_json, write_json
 
@@ -119,7 +119,7 @@ def run(
     trial = Trial(headroom, truth, error, under, check_holds=check_holds)
     limits = Limits(time_limit, memory_limit, threads, work_limit)
     chosen_seeds = parse_seeds(seeds)
-    chosen = None if schedulers is None else list(dict.fromkeys(part.strip() for part in schedulers.split(",")))
+    chosen = None if schedulers is None else names_in(schedulers)
     found = find_problems([*(instances or ()), *(experiment or ())], "--instances")
     own = simulate == "on" and arrivals is None
     tasks, notes = plan_tasks(RunOrder(found, chosen, parameters or [], chosen_seeds, limits, trial, own))

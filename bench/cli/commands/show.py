@@ -81,7 +81,6 @@ def show_things(
 
 
 def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> None:
-    """Write a run's plan or an instance to a file or standard output."""
     if plan:
         with Ledger(ledger_file) as ledger:
             row = ledger.row(name)
@@ -150,7 +149,6 @@ def _problems(name: str, ledger_file: Path) -> list[Instance | ScenarioSet]:
 
 
 def _show_best(names: Sequence[str], ledger_file: Path, every_line: bool) -> None:
-    """Show the best runs on the instances called ``names``, or on all."""
     with Ledger(ledger_file) as ledger:
         rows = leaders([row for row in ledger.rows(without=DETAILS) if not names or row.instance in names])
         if missing := [name for name in names if name not in {row.instance for row in rows}]:
@@ -195,7 +193,6 @@ def leaders(rows: Sequence[Row]) -> list[Row]:
 
 
 def _show_instance(instance: Instance, every_line: bool) -> None:
-    """Show an instance with its workloads or jobs."""
     show(
         one_line(f"{instance.name}: {instance.objective} on {pool_in_words(instance)}"),
         *([one_line(f"  {instance.provenance}")] if instance.provenance else []),

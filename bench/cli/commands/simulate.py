@@ -93,7 +93,6 @@ def simulate_plan(
 
 
 def _check(plan: Plan, instance: Instance, arrivals: Arrivals, reality: Instance, form: options.Format) -> None:
-    """Test whether the plan holds, and exit with code 1 if it does not."""
     found = _finished(holding(plan, instance, arrivals, reality), "test")
     if form == "json":
         print_json({"instance": instance.name, "arrivals": arrivals.label} | found.to_json())
@@ -192,7 +191,6 @@ def _cells(one: Served) -> list[object]:
 
 
 def _lines(series: Series) -> Iterator[Sequence[object]]:
-    """Yield the lines of the CSV file."""
     yield ["second", "workload", "arrived", "in_time", "late", "dropped"]
     counts = (series.arrived, series.in_time, series.late, series.dropped)
     for second in range(len(series.arrived)):

@@ -1,11 +1,9 @@
 """``bench train``: training of learning schedulers."""
 
 import shlex
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Protocol, cast
@@ -16,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.cli.options import INTERRUPTED, output_option
 from bench.cli.terminal import say
 from bench.cli.views.tables import console_on
+from bench.runner.interruption import Interruption, signals_noted
 from bench.schedulers.parameters import instantiate
 from bench.selection import find_instance
 from instances import InputError, Instance
@@ -78,7 +77,7 @@ def train(
     trainer = cast(Trainer, instantiate(kind, overrides, name))
     interrupted = False
     progress = _TrainingProgress(getattr(trainer, "episodes", None))
-    with progress.bar, _stopped_softly(progress):
+    with progress.bar, signals_noted() as progress.interrupted:
         try:
             trainer.train(instance, seed, output, progress.episode)
         except KeyboardInterrupt:
@@ -89,32 +88,11 @@ def train(
         command = ["bench", "train", name, "--suite", suite, "--seed", str(seed), "-o", str(output)]
         command += [] if preset is None else ["--preset", preset]
         command += [part for text in parameters or () for part in ("--param", text)]
-        where = "there" if progress.stopping and not progress.broken_off else "the last checkpoint"
+        where = "there" if progress.stopped else "the last checkpoint"
         say(f"interrupted after episode {progress.last}; this command continues from {where}: {shlex.join(command)}")
         raise typer.Exit(INTERRUPTED)
 
     say(f"wrote {output}, learning curve {draw_learning_curve(output)}")
-
-
-@contextmanager
-def _stopped_softly(progress: "_TrainingProgress") -> Iterator[None]:
-    """Stop training after the current episode on the first Ctrl-C, and at once on the second."""
-
-    def handle(signum: int, frame: object) -> None:
-        if progress.stopping:
-            progress.broken_off = True
-            raise KeyboardInterrupt
-        progress.stopping = True
-
-    try:
-        before = signal.signal(signal.SIGINT, handle)
-    except ValueError:  # only the main thread may handle signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 class _TrainingProgress:
@@ -122,8 +100,8 @@ class _TrainingProgress:
 
     def __init__(self, episodes: int | None) -> None:
         self.last = 0  # number of the last episode that ended
-        self.stopping = False  # whether training stops after the current episode
-        self.broken_off = False  # whether it stopped within an episode, which no checkpoint then has
+        self.stopped = False  # whether training stopped after that episode, not within the next one
+        self.interrupted: Interruption | bool = False
         self._began_s = time.monotonic()
         self._here = 0
         self._episodes = episodes
@@ -142,7 +120,8 @@ class _TrainingProgress:
         self.bar.update(self._task, completed=number, scalars=text)
         if self.bar.disable:
             say(f"[{number}{'' if self._episodes is None else f'/{self._episodes}'}] {text}{self._left(number)}")
-        if self.stopping:
+        if self.interrupted:
+            self.stopped = True
             raise KeyboardInterrupt
 
     def _left(self, number: int) -> str:

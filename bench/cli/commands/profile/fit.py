@@ -91,7 +91,6 @@ def fit(
 
 
 def _write(gpu: GpuType, output: Path | None, residuals: list[Table | str]) -> None:
-    """Write a catalogue file and show the residuals."""
     text = gpu_type_to_toml(gpu)
     if output is None:
         emit(text, sys.stdout)
@@ -121,15 +120,15 @@ def _facts(name: str | None, options: Mapping[str, float | None], stated: Mappin
 
 def _values(options: Mapping[str, float | None], stated: Mapping[str, Any], known: GpuType | None) -> dict[str, float]:
     """Return the values of options; those not given come from ``gpu.json``, otherwise from the catalogue."""
-    catalogue: dict[str, float] = {}
+    defaults = dict(stated)
     if known is not None:
-        catalogue = {
+        defaults = {
             "share_units": known.share_units,
             "memory_mib": known.memory_mib,
             "price_per_hour": known.price_per_hour,
             "pcie_bytes_per_ms": known.hardware.pcie_bytes_per_ms,
+            **stated,
         }
-    defaults = {**catalogue, **stated}
     names = {key: f"--{key.replace('_', '-')}" for key in options}
     values = {key: defaults.get(key) if value is None else value for key, value in options.items()}
     if missing := [names[key] for key, value in values.items() if value is None]:

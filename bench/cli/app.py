@@ -141,15 +141,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _catalogue_first(arguments: Sequence[str]) -> list[str]:
     """Return ``arguments`` with ``--catalogue``, which every command takes, before the command."""
-    rest, first = list(arguments), list[str]()
     for position, argument in enumerate(arguments):
         if argument == "--":
             break
         if argument == "--catalogue" or argument.startswith("--catalogue="):
-            first = rest[position : position + (1 if "=" in argument else 2)]
-            del rest[position : position + len(first)]
-            break
-    return first + rest
+            end = position + (1 if "=" in argument else 2)
+            return [*arguments[position:end], *arguments[:position], *arguments[end:]]
+    return list(arguments)
 
 
 def _usage_problem(error: Any) -> str:

@@ -111,14 +111,8 @@ def _cluster(address: str) -> "DaskCluster":
 def tasks_of(needs: Iterable[Need], where: str, limits: Limits, quick: bool = False) -> dict[Need, list[Task]]:
     """Return the runs of every need; for a need with a climb, the runs at the first rates.
 
-    Parameters
-    ----------
-    needs, where
-        The needs, and the command or option that errors name.
-    limits
-        Limits of the runs of needs without limits of their own.
-    quick
-        Whether to use the smaller instances of needs that have some.
+    ``where`` is the command or option that errors name. The ``limits`` are those of needs without limits of their own.
+    With ``quick``, needs that have smaller instances get these.
     """
     orders = {}
     for need in needs:

@@ -25,10 +25,8 @@ class Window:
 
     Attributes
     ----------
-    best
-        Its cheapest known plan.
     cost_per_hour, bound_per_hour
-        Cost of this plan, and certified least cost, in dollars.
+        Cost of its cheapest known plan, and certified least cost, in dollars.
     chosen
         Plan of the sequence, at the positions of the GPUs of the plan before.
     started
@@ -36,7 +34,6 @@ class Window:
     """
 
     instance: Instance
-    best: Plan
     cost_per_hour: float
     bound_per_hour: float
     chosen: Plan
@@ -90,7 +87,7 @@ def planned_day(
         chosen = usable[w][choice]
         started, dollars = (0, 0.0) if before is None else _switch(before, chosen, instances[w])
         chosen = chosen if before is None else aligned(chosen, before)
-        windows.append(Window(instances[w], plans[w], costs[w], bounds[w], chosen, started))
+        windows.append(Window(instances[w], costs[w], bounds[w], chosen, started))
         switching, before = switching + dollars, chosen
     serving = math.fsum(judge(each.chosen, each.instance).cost_per_hour for each in windows) * hours
     return PlannedDay(

@@ -21,15 +21,14 @@ class Replanned:
     ----------
     plan
         The plan. GPUs of the old plan keep their positions; closed ones have no gpulets.
-    moved, new
-        Services that were on another GPU before, and services that the old plan does not have.
+    moved
+        Services that were on another GPU before.
     complete
         Whether every choice of moves was tried before time was up.
     """
 
     plan: Plan
     moved: tuple[str, ...]
-    new: tuple[str, ...]
     complete: bool
 
 
@@ -72,7 +71,7 @@ def replan(instance: Instance, old: Plan, most_moves: int, seconds: float) -> Re
     plan = Plan(instance.name, search.best)
     at = {slot.workload: position for position, _, slot in plan.slots()}
     moved = tuple(name for name in names if name in home and at[name] != home[name])
-    return Replanned(plan, moved, new, search.complete)
+    return Replanned(plan, moved, search.complete)
 
 
 @dataclass

@@ -51,8 +51,7 @@ def resident(plans: Sequence[Plan]) -> dict[int, PlacedGpu]:
 def is_ready(plan: Plan, plans: Sequence[Plan]) -> bool:
     """Return whether every process of ``plan`` is a process of ``plans``."""
     there = resident(plans)
-    nothing = PlacedGpu("", ())
-    return not any(without(gpu.gpulets, there.get(g, nothing).gpulets) for g, gpu in enumerate(plan.gpus))
+    return not any(without(gpu.gpulets, there[g].gpulets if g in there else ()) for g, gpu in enumerate(plan.gpus))
 
 
 def without(gpulets: Sequence[Gpulet], others: Sequence[Gpulet]) -> list[Gpulet]:

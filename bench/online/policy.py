@@ -32,7 +32,7 @@ class PeriodDecision:
 class OnlinePolicy(Protocol):
     """Policy that decides once per period; ``period_s`` is the default length of a period."""
 
-    period_s: ClassVar[float]
+    period_s: ClassVar[float] = 20.0
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
         """Return the decision after the period of ``seen``; GPUs keep their positions in the active ``plan``."""
@@ -45,8 +45,6 @@ class OnlinePolicy(Protocol):
 
 class Static(OnlinePolicy):
     """Policy that keeps the first plan."""
-
-    period_s: ClassVar[float] = 20.0
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
         """Keep the plan."""
@@ -66,8 +64,6 @@ class Reschedule(OnlinePolicy):
     weight
         Weight of the last period in the estimate, above 0, at most 1.
     """
-
-    period_s: ClassVar[float] = 20.0
 
     def __init__(self, planner: Planner, instance: Instance, weight: float) -> None:
         if not 0.0 < weight <= 1.0:

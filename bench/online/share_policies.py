@@ -102,8 +102,6 @@ class Reactive(OnlinePolicy):
     with several slots or without served requests does not change. The number of GPUs does not change.
     """
 
-    period_s: ClassVar[float] = 20.0
-
     def __init__(self, instance: Instance) -> None:
         self._instance, self._shares = instance, Shares(instance, "reactive")
         self._views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}

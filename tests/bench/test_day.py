@@ -128,4 +128,4 @@ def test_an_open_gap_is_closed_by_a_search_on_fewer_gpus(mix: Instance, monkeypa
     (window,) = planned_day([light], 3600.0, 60.0).windows
     assert asked == [BEST, "cpsat"]
     assert (window.cost_per_hour, window.bound_per_hour) == pytest.approx((3.06, 3.06))
-    assert judge(window.best, light).feasible
+    assert judge(window.chosen, light).feasible

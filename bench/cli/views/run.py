@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from json import dumps
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -34,8 +33,7 @@ from instances import InputError, Instance, Objective, PlacedGpu, Plan
 from instances.files import plan_from_json
 from instances.performance import performance_in_words
 
-_COLUMNS = ("GPU", "share", "", "workload", "model", "batch", "rate", "cycle")
-_RIGHT = ("", "batch", "rate")
+_COLUMNS = ("=GPU", "=share", ">", "=workload", "=model", ">batch", ">rate", "=cycle")
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 _WIDEST, _NARROWEST = 56, 10
 _GPUS_SHOWN = 100
@@ -50,21 +48,15 @@ def plan_picture(plan: Plan, instance: Instance) -> Table:
     ``_GPUS_SHOWN`` GPUs, with the number of the others.
     """
     gpus = [list(_gpulets(position, gpu, instance)) for position, gpu in enumerate(plan.gpus[:_GPUS_SHOWN])]
-    widths = [max((len(cells[column]) for lines in gpus for _, cells in lines), default=0) for column in range(8)]
-    picture = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name, width in zip(_COLUMNS, widths, strict=True):
-        picture.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=True, min_width=width)
-    for lines in gpus:
-        for colour, (gpu_name, bar, *cells) in lines:
-            picture.add_row(gpu_name, Text(bar, style=colour), *cells)
-        picture.add_section()
+    groups = [position for position, lines in enumerate(gpus) for _ in lines]
+    picture = table(_COLUMNS, [line for lines in gpus for line in lines], groups)
     if len(plan.gpus) > _GPUS_SHOWN:
         picture.caption = f"and {len(plan.gpus) - _GPUS_SHOWN:,} more GPUs"
     return picture
 
 
-def _gpulets(position: int, gpu: PlacedGpu, instance: Instance) -> Iterator[tuple[str, list[str]]]:
-    """Yield the colour and the cells of every slot and of the free share."""
+def _gpulets(position: int, gpu: PlacedGpu, instance: Instance) -> Iterator[list[object]]:
+    """Yield the cells of every slot and of the free share."""
     pool = instance.pool(gpu.type)
     units = pool.type.share_units if pool is not None else max(1, gpu.share_units)
     full, free = ("█", "░") if draws_unicode() else ("#", ".")
@@ -72,17 +64,18 @@ def _gpulets(position: int, gpu: PlacedGpu, instance: Instance) -> Iterator[tupl
     shared = instance.objective is Objective.COLOCATION
     for number, gpulet in enumerate(gpu.gpulets):
         bar = _bar(0 if shared else start, gpulet.share_units, units, full)
-        share = _percent(gpulet.share_units, units)
+        share = pct(100.0 * gpulet.share_units / units)
         cycle = "" if gpulet.duty_cycle_ms is None else f"{gpulet.duty_cycle_ms:g} ms"
         start += gpulet.share_units
         for slot in gpulet.slots:
             model = one_line(instance.model_of.get(slot.workload, "-"))
             served = [one_line(slot.workload), model, str(slot.batch), f"{slot.rate_rps:,.5g} req/s", cycle]
-            yield _COLOURS[number % len(_COLOURS)], [name, bar, share, *served]
+            yield [name, Text(bar, style=_COLOURS[number % len(_COLOURS)]), share, *served]
             name = bar = share = cycle = ""  # shown once for all slots of a gpulet
     if start < units:
         left = units - start
-        yield "dim", [name, _bar(start, left, units, free), _percent(left, units), "free", "", "", "", ""]
+        rest = Text(_bar(start, left, units, free), style="dim")
+        yield [name, rest, pct(100.0 * left / units), "free", "", "", "", ""]
 
 
 def _bar(start: int, width: int, units: int, block: str) -> str:
@@ -96,10 +89,6 @@ def _bar_width() -> int:
     if not sys.stdout.isatty():
         return _WIDEST
     return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns - _BESIDE_THE_BAR))
-
-
-def _percent(part: int, units: int) -> str:
-    return f"{100.0 * part / units:.1f} %"
 
 
 _POINTS_SHOWN = 20

@@ -40,16 +40,8 @@ def run_tables(
 ) -> list[Fitted | str]:
     """Return a table of runs on instances and a table of runs on scenario sets, each only if it has rows.
 
-    Parameters
-    ----------
-    rows
-        Rows, one for each line; with ``others``, the best run of the seeds.
-    gaps
-        Gaps by key, also of ``others``.
-    seeds
-        Whether to show a column with the seed.
-    others
-        Runs of all seeds by the key of a row, whose line shows their spread.
+    Every row has a line. With ``others``, the runs of all seeds by the key of the best one, it shows their spread.
+    ``gaps`` has the gaps of all these runs by key. ``seeds`` adds a column with the seed.
     """
     singles = [row for row in rows if row.scenarios is None]
     sets = [row for row in rows if row.scenarios is not None]
@@ -172,14 +164,8 @@ def _held(group: Sequence[Row]) -> Text:
 def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mapping[str, str]) -> list[Fitted | str]:
     """Return the best run and the best heuristic's run on each instance, and an explanation of the columns.
 
-    A heuristic is a scheduler that proves a bound in none of the runs.
-
-    Parameters
-    ----------
-    leaders
-        Runs on instances, sorted by instance and then best first.
-    gaps, arrivals
-        Gaps, and arrivals of the simulations, by key.
+    A heuristic is a scheduler that proves a bound in none of the runs. The ``leaders`` are sorted by instance and then
+    best first; the gaps and the arrivals of the simulations are by key.
     """
     proving = {row.scheduler for row in leaders if row.bound is not None}
     chosen = []
@@ -252,10 +238,16 @@ def _set_table(rows: Sequence[Row], seeds: bool) -> Fitted:
             _parameters(row),
             *([row.seed] if seeds else []),
             str(row.termination),
-            *_counts(row, row.scenarios or {}),
+            f"{found['decided']:,}" + (f" of {found['count']:,}" if found["decided"] < found["count"] else ""),
+            f"{found['accepted']:,}",
+            f"{found['served']:,} {mark(row.feasible)}",
+            seconds(row.decision_s),
+            seconds(found["decision_median_s"]),
+            seconds(found["decision_max_s"]),
             short(row),
         ]
         for row in rows
+        if (found := row.scenarios) is not None
     ]
     return Fitted(columns, cells, [row.instance_hash for row in rows], ("longest", "ended", "decisions", "parameters"))
 
@@ -270,19 +262,6 @@ def _parameters(row: Row) -> str:
     """Return the parameters of all schedulers of a run: ``variant=atc22, interference=false``."""
     values = {name: value for each in row.parameters.values() for name, value in each.items()}
     return ", ".join(f"{name}={in_words(value)}" for name, value in values.items())
-
-
-def _counts(row: Row, found: JsonObject) -> list[str]:
-    """Return the numbers of decided, schedulable and feasible scenarios, and the decision times, as cells."""
-    decided, count = found["decided"], found["count"]
-    return [
-        f"{decided:,}" if decided == count else f"{decided:,} of {count:,}",
-        f"{found['accepted']:,}",
-        f"{found['served']:,} {mark(row.feasible)}",
-        seconds(row.decision_s),
-        seconds(found["decision_median_s"]),
-        seconds(found["decision_max_s"]),
-    ]
 
 
 def bound_cell(row: Row, gap: Gap) -> str:

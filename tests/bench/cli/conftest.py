@@ -14,6 +14,22 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 PLUGIN = Path(__file__).with_name("command_line_plugin.py")
 
+PLAN = {
+    "version": 1,
+    "instance": "igniter-3",
+    "gpus": [
+        {
+            "type": "v100",
+            "gpulets": [
+                {"share_units": 4, "slots": [{"workload": "W1", "batch": 4, "rate_rps": 500}]},
+                {"share_units": 12, "slots": [{"workload": "W2", "batch": 8, "rate_rps": 400}]},
+                {"share_units": 15, "slots": [{"workload": "W3", "batch": 6, "rate_rps": 200}]},
+            ],
+        }
+    ],
+}
+"""iGniter's own plan, Table 1."""
+
 ENTRY_POINTS = """
 [bench.schedulers]
 bounds = command_line_plugin:Bounds

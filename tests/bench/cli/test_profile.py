@@ -1,4 +1,4 @@
-"""``bench profile`` on folders of measurements and measured pairs."""
+"""``bench profile`` on light profiles, folders of measurements and measured pairs."""
 
 import json
 import re
@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import Call
 
-from instances.catalogue import gpu_type_from_toml
+from instances.catalogue import gpu_type, gpu_type_from_toml
+from instances.files import write_json
+from tests.instances.light_profile import light_profile
 
 PAIR_HEAD = "model_a,batch_a,share_a_pct,model_b,batch_b,share_b_pct,latency_a_ms,latency_b_ms"
 
@@ -116,3 +118,27 @@ def test_wrong_input_is_one_line_and_exit_code_2(call: Call, folder: Path, line:
     assert done.err.startswith("error: ")
     assert done.err.count("\n") == 1
     assert expected in done.err
+
+
+def test_profile_fit_writes_a_catalogue_file_with_its_source(call: Call, tmp_path: Path) -> None:
+    write_json(tmp_path / "toy.json", light_profile())
+    options = ["--price-per-hour", "1.5", "--memory-mib", "8000", "--source", "our toy"]
+    done = call("profile", "fit", "toy.json", "-o", "new/toy.toml", *options)
+    assert done.code == 0
+    assert "alexnet" in done.out
+    gpu = gpu_type_from_toml(tomllib.loads((tmp_path / "new/toy.toml").read_text()), "toy.toml")
+    assert (gpu.name, gpu.share_units, gpu.price_per_hour, gpu.memory_mib) == ("toy", 4, 1.5, 8000.0)
+    assert gpu.provenance.source == "our toy"
+    assert gpu.models["alexnet"].k == pytest.approx((0.0, 2.0, 10.0, 5.0, 0.5), abs=1e-3)
+    printed = call("profile", "fit", "toy.json", *options)
+    assert printed.out == (tmp_path / "new/toy.toml").read_text()
+    assert "alexnet" in printed.err
+
+
+def test_profile_fit_takes_price_and_memory_from_the_catalogue_where_it_knows_the_gpu(
+    call: Call, tmp_path: Path
+) -> None:
+    write_json(tmp_path / "v100.json", light_profile(name="V100"))
+    assert call("profile", "fit", "v100.json", "-o", "v100.toml").code == 0
+    gpu = gpu_type_from_toml(tomllib.loads((tmp_path / "v100.toml").read_text()), "v100.toml")
+    assert (gpu.price_per_hour, gpu.memory_mib) == (gpu_type("v100").price_per_hour, gpu_type("v100").memory_mib)

@@ -13,7 +13,7 @@ from bench.cli.commands.show import leaders
 from bench.cli.views.run import plan_picture
 from bench.ledger.row import Row
 from instances import Plan, spatial_gpu
-from instances.files import read_plan
+from instances.files import read_instance, read_plan
 from instances.suites import SUITES, suite
 
 pytestmark = pytest.mark.usefixtures("plugin")
@@ -88,3 +88,16 @@ def test_lists_of_schedulers_tell_of_broken_ones(call: Call) -> None:
     shown = call("list schedulers").out
     assert "Fails [bold]at once[/bold]." in shown
     assert "broken cannot be used: ModuleNotFoundError" in shown
+
+
+def test_show_writes_an_instance_as_a_file(call: Call, tmp_path: Path) -> None:
+    assert call("show", "64gpu-pool", "-o", "pool.json").code == 0
+    instance = read_instance(tmp_path / "pool.json")
+    assert instance.fingerprint == SUITES["64gpu"].build()[1].fingerprint
+    assert json.loads(call("show", "pool.json", "--format", "json").out)["name"] == "64gpu-pool"
+
+
+def test_show_takes_text_from_files_literally(call: Call, tmp_path: Path) -> None:
+    call("generate", "igniter-mix", "--size", "1", "--name", "[red]mix[/red] :smile: é", "-o", "mix.json")
+    shown = call("show", "mix.json").out
+    assert shown.startswith("[red]mix[/red] :smile: é: cost on any v100\n")

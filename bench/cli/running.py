@@ -42,13 +42,8 @@ def run_with_progress(
 ) -> tuple[list[Row], int, bool]:
     """Run ``tasks``, ``jobs`` at a time or on a Dask cluster, and report progress on standard error.
 
-    Runs in the ledger are reused. With ``retry``, failed ones are repeated.
-
-    Returns
-    -------
-    rows, reused, interrupted
-        The rows in the order of ``tasks``; the number of rows that the ledger had; whether Ctrl-C interrupted the
-        execution. After an interruption, rows of unfinished runs are missing.
+    Runs in the ledger are reused. With ``retry``, failed ones are repeated. Return the rows in the order of ``tasks``,
+    the number of rows that the ledger had, and whether Ctrl-C interrupted the runs; unfinished ones then have no row.
     """
     with ExitStack() as stack:
         cluster = None if cluster_address is None else stack.enter_context(_cluster(cluster_address))
@@ -175,10 +170,7 @@ def tell_cost(missing: Sequence[Task], climbs: int, jobs: int) -> None:
 def make_runs(planned: Mapping[Need, Sequence[Task]], ledger: Ledger, jobs: int) -> dict[str, list[Row]]:
     """Execute the runs and climbs of ``tasks_of`` that the ledger lacks; return all rows by the key of their task.
 
-    Raises
-    ------
-    typer.Exit
-        After Ctrl-C, with a message that says how many runs are done.
+    Ctrl-C ends the command with the number of finished runs.
     """
 
     def run(tasks: list[Task]) -> list[Row]:

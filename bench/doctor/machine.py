@@ -57,7 +57,6 @@ def memory_limit_mib() -> float | None:
 
 
 def _throttled() -> int:
-    """Return the number of periods in which the control group was throttled."""
     lines = [line.split() for text in _group_files("cpu.stat") for line in text.splitlines()]
     return sum(int(line[1]) for line in lines if line[:1] == ["nr_throttled"])
 

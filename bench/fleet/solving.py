@@ -75,12 +75,8 @@ def scheduler(name: str, **parameters: str) -> Scheduler:
 def solved_here(instance: Instance, seconds: float, start: Plan | None = None, below: float | None = None) -> Outcome:
     """Return the result of the best schedulers in this process, which saves the start of a worker.
 
-    Parameters
-    ----------
-    start
-        A known plan; the local search is then left out.
-    below
-        Cost per hour; column generation is left out if the local search finds a cheaper plan.
+    With a known plan ``start``, the local search is left out. Column generation is left out if the local search finds
+    a plan that costs less than ``below`` per hour.
     """
     deadline = time.monotonic() + seconds
     stages: dict[str, dict[str, str]] = {} if start is not None else {"local-search": {"rounds": "200"}}

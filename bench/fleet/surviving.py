@@ -27,8 +27,8 @@ def surviving(plan: Plan, instance: Instance, bound_per_hour: float, seconds: fl
     After any failure, the GPUs left cost at least the bound, so all GPUs cost at least the bound plus the cheapest
     GPU. With one GPU type, an optimal plan with one spare GPU is therefore optimal, too.
 
-    ``plan`` is feasible, and ``bound_per_hour`` a certified bound on the cost of a plan. All
-    solves together take at most ``seconds``.
+    ``plan`` is feasible, and ``bound_per_hour`` a certified bound on the cost of a plan. All solves together take at
+    most ``seconds``.
     """
     used = Counter(gpu.type for gpu in plan.gpus if gpu.gpulets)
     pools = [pool for pool in instance.gpus if pool.count is None or pool.count > used[pool.type.name]]

@@ -32,17 +32,9 @@ def solve(
 ) -> None:
     """Run a scheduler on an entry, starting from its plan; write and tell each improvement.
 
-    The newest plan that improves the entry is written when the run ends, also by Ctrl-C. The bound is written after
-    the check of its certificate.
-
-    Parameters
-    ----------
-    name, by
-        Name of the entry, and the name that it credits.
-    time_limit_s, check_limit_s
-        Limits of the scheduler's run, and of making and checking a certificate, in seconds of computing.
-    tell
-        Function that receives each improvement.
+    The newest plan that improves the entry ``name`` is written when the run ends, also by Ctrl-C. The bound is written
+    after the check of its certificate. The entry credits ``by``. ``check_limit_s`` limits the making and the check of
+    the certificate, in seconds of computing.
     """
     entry = library.entry(name)
     if refusal(scheduler, entry.instance) is not None:

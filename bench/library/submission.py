@@ -36,14 +36,8 @@ class Submission:
 def submit(library: Library, data: object, where: str, by: str, progress: Progress = ignore) -> Submission:
     """Judge a plan or check a certificate, and write the entry that it improves.
 
-    Parameters
-    ----------
-    data, where
-        Content of the file, as parsed from JSON, and the place that errors name.
-    by
-        Name that the entry credits.
-    progress
-        See ``bench.certificate.checking.check``.
+    ``data`` is the content of a file, as parsed from JSON, and ``where`` the place that errors name. The entry credits
+    ``by``. For ``progress``, see ``bench.certificate.checking.check``.
 
     Raises
     ------

@@ -60,15 +60,13 @@ class Planner:
         known = entries()
         stages = parse_spec(spec, known, "--scheduler")
         overrides = parse_overrides(parameters, [*known, *(stage.name for stage in stages)])
-        classes = [load(stage.target, stage.version) for stage in stages]
-        for stage, found in zip(stages, classes, strict=True):
+        self.name = spec
+        self._schedulers = []
+        for stage in stages:
+            found = load(stage.target, stage.version)
             if (refused := refusal(found, instance)) is not None:
                 raise InputError("--scheduler", f"{stage.name} {refused}")
-        self.name = spec
-        self._schedulers = [
-            instantiate(found, overrides.get(stage.name, {}), stage.name)
-            for stage, found in zip(stages, classes, strict=True)
-        ]
+            self._schedulers.append(instantiate(found, overrides.get(stage.name, {}), stage.name))
         self._instance, self._trials = prepared(instance), [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
         self._time_limit_s, self._seed = time_limit_s, seed
         self.without_headroom = False

@@ -134,7 +134,6 @@ def _of_scheduler(name: str, rows: Sequence[Row], ledger_file: Path) -> list[Row
 
 
 def _regressions(pairs: Sequence[Pair], found: Sequence[Comparison], watched: Sequence[str], strict: bool) -> list[str]:
-    """Return messages about the regressions of B in the ``watched`` measures."""
     lines = []
     if _FEASIBLE in watched:
         lines = [

@@ -32,6 +32,7 @@ EXAMPLES = (
 )
 
 _OBJECTIVES = ["cost", "capacity", "goodput", "scale"]
+_NAMES = [*FAMILIES, POOL_MIX]
 
 
 def generate_instance(
@@ -102,7 +103,7 @@ def generate_instance(
         return
 
     if family is None:
-        raise InputError("FAMILY", f"is missing; expected one of {', '.join(_names())}")
+        raise InputError("FAMILY", f"is missing; expected one of {', '.join(_NAMES)}")
     if size is None:
         raise InputError("--size", "is missing; expected a number of workloads")
     if size > MOST_WORKLOADS:
@@ -143,7 +144,7 @@ def _drawn(
         rest["models"] = [part.strip() for part in mix.get("models", "").split(",") if part.strip()]
         return pool_mix(size, seed, **rest)
     if family not in FAMILIES:
-        raise unknown_name("FAMILY", "instance family", family, _names())
+        raise unknown_name("FAMILY", "instance family", family, _NAMES)
     if mix:
         raise InputError(f"--{next(iter(mix)).replace('_', '-')}", f"is an option of {POOL_MIX}, not of {family}")
     if gpus is None and objective != Objective.COST:
@@ -160,10 +161,6 @@ def _check_pool(instance: Instance) -> None:
     found = greedy.schedule(replace(instance, objective=Objective.COST), Run())
     if found.plan is None:
         raise InputError("--pool", f"is too small for a greedy plan: {found.reason}; expected more GPUs")
-
-
-def _names() -> list[str]:
-    return [*FAMILIES, POOL_MIX]
 
 
 def _list(form: Format) -> None:

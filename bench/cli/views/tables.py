@@ -29,15 +29,7 @@ _MOST_LINES = 56
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Table that omits columns where a terminal is too narrow for all of them.
-
-    Attributes
-    ----------
-    columns, rows, groups
-        As of ``table``.
-    spare
-        Columns to omit, the least important first.
-    """
+    """Table, as ``table`` returns it, that omits the ``spare`` columns, the first ones first, on a narrow terminal."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -85,19 +77,10 @@ def table(
     groups: Sequence[object] | None = None,
     least_width: int = _LEAST_WIDTH,
 ) -> Table:
-    """Return a table.
+    """Return a table; a blank line separates rows of different ``groups``.
 
-    Parameters
-    ----------
-    columns
-        Column names. A name that starts with ``>`` makes a right-aligned column that is never folded, one that starts
-        with ``=`` a left-aligned one.
-    rows
-        Values of the cells.
-    groups
-        Group of each row; a blank line separates groups.
-    least_width
-        Least width to which a text column may be folded.
+    A column whose name starts with ``>`` is right-aligned, one whose name starts with ``=`` left-aligned. Neither is
+    folded; the other columns may be folded to ``least_width``.
     """
     cells = [[cell(value) for value in row] for row in rows]
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))

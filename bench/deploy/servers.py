@@ -103,7 +103,7 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
         If slots take turns.
     """
     verdict = iter(judge(plan, instance).slots)
-    names = Counter[str]()
+    copies, used = Counter[str](), set[str]()
     found = []
     for position, gpu in enumerate(plan.gpus):
         for gpulet in gpu.gpulets:
@@ -122,11 +122,14 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
                 next(verdict).t_inf_ms,
                 instance.immediate_dispatch,
             )
-            label = _label(slot.workload)
-            names[label] += 1
+            name = label = _label(slot.workload)
+            while name in used:
+                copies[label] += 1
+                name = f"{label}-{copies[label] + 1}"
+            used.add(name)
             found.append(
                 Server(
-                    label if names[label] == 1 else f"{label}-{names[label]}",
+                    name,
                     position,
                     gpu.type,
                     round(100.0 * gpulet.share_units / pool.type.share_units),

@@ -8,7 +8,7 @@ from itertools import permutations
 from pathlib import Path
 
 from bench.doctor import Finding, Level, rated
-from bench.doctor.machine import control_groups, frequency, gpus, mps, swap
+from bench.doctor.machine import control_groups, frequency, gpus, swap
 from bench.doctor.solvers import installed_known_bad, nonlinear_answers
 from bench.provenance import distribution_version, load_average, memory_mib, solver_versions, usable_cores
 
@@ -128,7 +128,6 @@ CHECKS: tuple[Callable[[], list[Finding]], ...] = (
     swap,
     disk,
     gpus,
-    mps,
 )
 """Checks in the order of their findings."""
 

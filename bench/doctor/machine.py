@@ -103,7 +103,7 @@ def swap() -> list[Finding]:
 
 
 def gpus() -> list[Finding]:
-    """Check the GPUs; only replays and profiling need one."""
+    """Check the GPUs and MPS; only replays and profiling need them."""
     try:
         found = host_gpus()
     except ModuleNotFoundError:
@@ -117,22 +117,18 @@ def gpus() -> list[Finding]:
         about = f"{gpu.product}, driver {gpu.driver}, compute mode {gpu.compute_mode}, {gpu.temperature_c:.0f} °C"
         permitted = gpu.compute_mode != "prohibited"
         findings.append(rated("GPU", about, permitted, "permit programs on it: nvidia-smi -c DEFAULT"))
-    return findings
+    return [*findings, mps()]
 
 
-def mps() -> list[Finding]:
+def mps() -> Finding:
     """Check MPS, the service that lets processes share a GPU."""
-    try:
-        if not host_gpus():
-            return []
-    except (ModuleNotFoundError, OSError):
-        return []
     if shutil.which(CONTROL) is None:
-        advice = "install NVIDIA's MPS, or replay with --backend stream"
-        return [Finding("MPS", Level.WARNING, "is not installed", advice)]
+        return Finding(
+            "MPS", Level.WARNING, "is not installed", "install NVIDIA's MPS, or replay with --backend stream"
+        )
     pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 - default folder of the daemon
     running = Path(pipes, "control").exists()
-    return [Finding("MPS", Level.OK, "its daemon runs" if running else "installed; `bench replay` starts its daemon")]
+    return Finding("MPS", Level.OK, "its daemon runs" if running else "installed; `bench replay` starts its daemon")
 
 
 def _text(file: Path) -> str:

@@ -2,18 +2,20 @@
 
 import csv
 import gzip
-import io
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
+from bench.simulation.trace import MOST_SECONDS
 from instances import InputError, Instance, ScenarioSet
-from instances.arrays import Floats
+from instances.arrays import Floats, Ints
 from instances.errors import printable
 from instances.files.records import csv_text
+from instances.special_files import refuse_special
 
 PART_S = 60.0
 """Length of the parts of a window; the busiest part gives the window's rate."""
@@ -73,7 +75,10 @@ def read_trace(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
 def _read(path: Path, services: Sequence[str], mean: Floats, window_s: float) -> tuple[Floats, str]:
     """Return the rates of services of ``mean`` rates, and how they were read."""
     name = printable(str(path))
-    rows = list(csv.reader(_text(path).splitlines()))
+    try:
+        rows = list(csv.reader(_text(path).splitlines()))
+    except csv.Error as error:
+        raise InputError(name, f"is not valid CSV: {error}") from None
     header, first_line = [cell.strip() for cell in rows[0]] if rows else [], 2
     if any(_is_number(cell) for cell in header):
         header, first_line = [], 1
@@ -110,9 +115,8 @@ def _counted(
     times: Floats, weights: Floats, of: Sequence[str], services: Sequence[str], mean: Floats, window_s: float
 ) -> tuple[Floats, str]:
     """Return rates of counted requests: by service if the names are known, otherwise as one shape."""
-    start = float(times.min())
-    parts = int((times.max() - start) // PART_S) + 1
-    part = ((times - start) // PART_S).astype(np.int64)
+    part = _parts(times)
+    parts = int(part.max()) + 1
     at = np.arange(parts, dtype=np.float64) * PART_S
     if set(services) <= set(of):
         index = {service: position for position, service in enumerate(services)}
@@ -132,7 +136,7 @@ def _shaped(times: Floats, counts: Floats, mean: Floats, window_s: float) -> tup
 
 def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
     """Return the rates in the busiest part of each window, at least a thousandth of the largest."""
-    part = ((times - times.min()) // PART_S).astype(np.int64)
+    part = _parts(times)
     count = np.bincount(part).astype(float)
     means = np.stack([np.bincount(part, weights=column) / np.maximum(count, 1.0) for column in rates.T], axis=1)
     at = (np.arange(len(means)) * PART_S // window_s).astype(np.int64)
@@ -141,13 +145,21 @@ def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
     return np.maximum(busiest, busiest.max(axis=0) / 1000.0)
 
 
+def _parts(times: Floats) -> Ints:
+    """Return the part of ``PART_S`` seconds in which each time lies, from the first time on."""
+    lasts_s = float(times.max() - times.min())
+    if lasts_s > MOST_SECONDS:
+        raise InputError("--trace", f"lasts {lasts_s:.0f} s; expected at most {MOST_SECONDS:,} s")
+    return ((times - times.min()) // PART_S).astype(np.int64)
+
+
 def _text(path: Path) -> str:
     if path.suffix != ".gz":
         return csv_text(path)
+    refuse_special(path)
     try:
-        with gzip.open(path) as file:
-            return io.TextIOWrapper(file, "utf-8").read()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        return gzip.decompress(path.read_bytes()).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise InputError(printable(str(path)), f"cannot be read: {printable(str(error))}") from None
 
 
@@ -178,10 +190,11 @@ def _times(rows: Sequence[Sequence[str]], header: Sequence[str], column: str, na
         found = []
         for line, text in enumerate(_cells(rows, header.index(column)), 2):
             try:
-                found.append(datetime.fromisoformat(text.strip()[:26]).timestamp())
+                moment = datetime.fromisoformat(text.strip()[:26])
             except ValueError:
                 where = f"{name}: line {line}, column {column}"
                 raise InputError(where, f'is "{printable(text[:60])}"; expected a date and time') from None
+            found.append(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())  # the host's clock may change
         return np.array(found)
     times = _column(rows, header.index(column), column, name)
     if column == "timestamp" and "hash_ids" in header:

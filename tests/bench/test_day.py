@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +95,30 @@ def test_a_wrong_trace_names_line_and_column(tmp_path: Path, mix: Instance) -> N
     ):
         with pytest.raises(InputError, match=problem):
             read_trace(write(tmp_path / "t.csv", text), mix, 60.0)
+
+
+def test_a_damaged_or_endless_trace_is_refused(tmp_path: Path, mix: Instance) -> None:
+    damaged = bytearray(gzip.compress(b"rps\n" + b"1\n" * 5000))
+    damaged[12:20] = b"\xff" * 8
+    (tmp_path / "t.csv.gz").write_bytes(damaged)
+    with pytest.raises(InputError, match=r"t.csv.gz: cannot be read"):
+        read_trace(tmp_path / "t.csv.gz", mix, 60.0)
+    with pytest.raises(InputError, match=r"t.csv: is not valid CSV: field larger"):
+        read_trace(write(tmp_path / "t.csv", "rps\n" + "1" * 200_000), mix, 60.0)
+    with pytest.raises(InputError, match="--trace: lasts 100000000000 s; expected at most 10,000,000 s"):
+        read_trace(write(tmp_path / "t.csv", "time_s,service,requests\n0,a,1\n100000000000,a,1\n"), mix, 60.0)
+
+
+def test_dates_do_not_depend_on_the_clock_of_the_host(
+    tmp_path: Path, mix: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = write(tmp_path / "t.csv", "TIMESTAMP\n2023-10-29 02:30:00\n2023-10-29 03:30:00\n")
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")  # its summer time ends between them
+        time.tzset()
+        found = read_trace(trace, mix, 3600.0)
+    time.tzset()
+    assert len(found.rates_rps) == 2
 
 
 def test_the_day_costs_no_less_than_its_bound_and_no_more_than_its_peak(mix: Instance) -> None:

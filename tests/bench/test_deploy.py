@@ -228,6 +228,15 @@ def test_a_spare_gpu_is_noted(mix: Instance, plan: Plan) -> None:
     assert any("1 GPUs of the plan stand by" in note for note in found.notes)
 
 
+def test_names_of_processes_are_unique(mix: Instance) -> None:
+    ids = ("A", "a", "a-2", "b")
+    workloads = tuple(replace(w, id=name) for w, name in zip(mix.workloads, ids, strict=False))
+    gpulets = tuple(Gpulet(25, (Slot(name, 1, 1.0),)) for name in (*ids, "b"))
+    plan = Plan(mix.name, (PlacedGpu("v100", gpulets),))
+    found = [server.name for server in servers(plan, in_percents(replace(mix, workloads=workloads)))]
+    assert found == ["a", "a-2", "a-2-2", "b", "b-2"]
+
+
 def test_slots_that_take_turns_are_refused(mix: Instance) -> None:
     slots = tuple(Slot(w.id, 1, 1.0) for w in mix.workloads[:2])
     turns = Plan(mix.name, (PlacedGpu("v100", (Gpulet(100, slots, 50.0),)),))

@@ -122,12 +122,12 @@ V100 = HostGpu("GPU-1", "V100", "550.1", 16000.0, temperature_c=40.0)
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "host_gpus", list)
     assert levels(machine.gpus()) == [Level.OK]
-    assert machine.mps() == []
 
 
 def test_gpus_and_their_modes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "host_gpus", lambda: [V100, replace(V100, compute_mode="prohibited")])
-    fine, prohibited = machine.gpus()
+    fine, prohibited, mps = machine.gpus()
+    assert mps == machine.mps()
     assert (fine.level, fine.found) == (Level.OK, "V100, driver 550.1, compute mode default, 40 °C")
     assert (prohibited.level, prohibited.advice) == (Level.WARNING, "permit programs on it: nvidia-smi -c DEFAULT")
 
@@ -146,14 +146,12 @@ def test_driver_that_fails(error: Exception, level: Level, found: str, monkeypat
     monkeypatch.setattr(machine, "host_gpus", fail)
     (finding,) = machine.gpus()
     assert (finding.level, finding.found) == (level, found)
-    assert machine.mps() == []
 
 
 def test_mps(program: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr(machine, "host_gpus", lambda: [V100])
-    assert levels(machine.mps()) == [Level.WARNING]
+    assert machine.mps().level is Level.WARNING
     program("nvidia-cuda-mps-control", "")
-    assert machine.mps()[0].found.startswith("installed")
+    assert machine.mps().found.startswith("installed")
     (tmp_path / "control").touch()
-    assert machine.mps()[0].found == "its daemon runs"
+    assert machine.mps().found == "its daemon runs"

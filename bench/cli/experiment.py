@@ -30,6 +30,9 @@ SUFFIX = ".toml"
 PARAMETERS = "param"
 """Key that may be a table of schedulers with their parameters."""
 
+FILES = ("instances", "arrivals")
+"""Keys whose values may be input files."""
+
 WRITTEN = ("ledger", "plans")
 """Keys of output paths. These must lie in the folder of the experiment file, which may come from somebody else."""
 
@@ -37,8 +40,8 @@ WRITTEN = ("ledger", "plans")
 def read_experiment(path: Path, options: Collection[str], repeatable: Collection[str]) -> dict[str, str | list[str]]:
     """Return the values of an experiment file by option, in the form of the command line.
 
-    ``options`` are the known keys; the values of the ``repeatable`` ones are lists. Output paths are relative to the
-    folder of the file. The command checks whether a value is valid for its option.
+    ``options`` are the known keys; the values of the ``repeatable`` ones are lists. Paths are relative to the folder of
+    the file. The command checks whether a value is valid for its option.
 
     Raises
     ------
@@ -55,6 +58,8 @@ def read_experiment(path: Path, options: Collection[str], repeatable: Collection
         texts = _parameters(value, at) if key == PARAMETERS and isinstance(value, Mapping) else _texts(value, at)
         if key in WRITTEN:
             texts = [_contained(text, path.parent, at) for text in texts]
+        elif key in FILES:
+            texts = [anchored(text, path.parent) for text in texts]
         found[key] = texts if key in repeatable else ",".join(texts)
     return found
 
@@ -95,9 +100,6 @@ def _contained(text: str, folder: Path, where: str) -> str:
     return str(path)
 
 
-FILES = ("instances", "arrivals")
-"""Keys whose values may be input files; relative paths start at the folder of the experiment file."""
-
 _FILE = "bench.cli.experiment"
 """Key of the experiment file in the metadata of a typer context."""
 
@@ -121,9 +123,6 @@ def take_experiment(context: typer.Context, things: list[str] | None) -> list[st
     repeatable = [name for name, option in options.items() if getattr(option, "multiple", False)]
     values: dict[str, Any] = {}
     for key, value in read_experiment(Path(file), list(options), repeatable).items():
-        folder = Path(file).parent
-        if key in FILES:
-            value = anchored(value, folder) if isinstance(value, str) else [anchored(text, folder) for text in value]
         option = options[key]
         try:
             option.process_value(context, value)

@@ -189,11 +189,11 @@ def _cheapest_path(usable: Sequence[dict[int, Plan]], instance: Instance, hours:
                 earlier: totals[-1][earlier] + (0.0 if earlier == choice else _switch(there, plan, instance)[1])
                 for earlier, there in before.items()
             }
-            origin[choice] = min(found, key=lambda earlier, found=found: found[earlier])  # type: ignore[misc]
+            origin[choice] = min(found, key=found.__getitem__)
             total[choice] = found[origin[choice]] + serving(plan)
         totals.append(total)
         came.append(origin)
-    last = min(totals[-1], key=lambda choice: totals[-1][choice])
+    last = min(totals[-1], key=totals[-1].__getitem__)
     path = [last]
     for origin in reversed(came[1:]):
         path.append(origin[path[-1]])

@@ -36,7 +36,6 @@ class OnlinePolicy(Protocol):
 
     def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
         """Return the decision after the period of ``seen``; GPUs keep their positions in the active ``plan``."""
-        ...
 
     def standby(self, plan: Plan) -> Plan | None:
         """Return the plan whose processes stay ready in addition to those of ``plan``; ``None`` by default."""

@@ -111,8 +111,7 @@ def catalogued(profile: Any, file: Path) -> GpuType | None:
     gpu = profile.get("gpu") if isinstance(profile, dict) else None
     if not isinstance(gpu, dict) or not isinstance(gpu.get("name"), str):
         raise InputError(f"{file}: gpu.name", "is missing; expected the name of the profiled GPU")
-    name = gpu["name"].lower()
-    return known_gpu_type(name)
+    return known_gpu_type(gpu["name"].lower())
 
 
 def fit_light_profile(profile: Any, file: Path, source: str, memory_mib: float, price_per_hour: float) -> GpuType:

@@ -18,7 +18,6 @@ from bench.plan_simulation import Interference, Result, Series, Served, Settings
 from bench.selection import find_plan
 from bench.simulation.arrivals import Arrivals, parse_arrivals
 from instances import InputError, Instance, Plan
-from instances.errors import unknown_name
 from instances.misspecification import misspecified
 
 EXAMPLES = (
@@ -38,12 +37,12 @@ def simulate_plan(
     warmup: Annotated[float, typer.Option(metavar="N", help="Simulated seconds before the measurement.")] = 5.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of arrivals, --noise and --error.")] = 0,
     interference: Annotated[
-        str,
+        Interference,
         typer.Option(
             metavar="dynamic|static",
             help="Slowdown by overlapping batches only, or by all gpulets of the GPU at all times.",
         ),
-    ] = "dynamic",
+    ] = Interference.DYNAMIC,
     drop: options.DropOption = True,
     noise: Annotated[
         float, typer.Option(metavar="S", help="Standard deviation of a random factor on batch times.")
@@ -67,19 +66,16 @@ def simulate_plan(
     """
     refuse_input(series, [plan_file, instance_name, arrivals], "--series")
     given = (seconds, warmup, seed, interference, drop, noise, series)
-    if check and given != (30.0, 5.0, 0, "dynamic", True, 0.0, None):
+    if check and given != (30.0, 5.0, 0, Interference.DYNAMIC, True, 0.0, None):
         problem = "has its own durations, seeds and settings; omit the other options of the simulation"
         raise InputError("--check", problem)
     plan, instance = find_plan(plan_file, instance_name)
-    if interference not in list(Interference):
-        raise unknown_name("--interference", "kind of interference", interference, [str(kind) for kind in Interference])
     process = parse_arrivals(instance.arrivals if arrivals is None else arrivals, "--arrivals")
     reality = misspecified(instance, truth, error, seed)
     if check:
         _check(plan, instance, process, reality, form)
         return
-    kind, by_second = Interference(interference), series is not None
-    settings = Settings(process, seconds, warmup, seed, kind, drop, noise, by_second=by_second)
+    settings = Settings(process, seconds, warmup, seed, interference, drop, noise, by_second=series is not None)
     found = _finished(simulation(plan, instance, settings, reality), "simulation")
     if series is not None and found.series is not None:
         write_csv(series, _lines(found.series))

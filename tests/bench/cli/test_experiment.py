@@ -78,11 +78,12 @@ def test_every_option_is_a_key(call: Call, tmp_path: Path) -> None:
 def test_every_option_that_is_a_path_is_kept_in_the_folder() -> None:
     hints = get_type_hints(run_command.__wrapped__, include_extras=True)  # type: ignore[attr-defined]
     paths = set()
-    for hint in hints.values():
+    for parameter, hint in hints.items():
         if get_origin(hint) is Annotated:
             value, option = get_args(hint)
             if value is Path or Path in get_args(value):
-                paths |= {name[2:] for name in (option.default, *option.param_decls) if isinstance(name, str)}
+                names = {name[2:] for name in (option.default, *option.param_decls) if isinstance(name, str)}
+                paths |= names or {parameter}
     assert paths == set(WRITTEN)
     assert set(FILES) <= set(OPTIONS)
 

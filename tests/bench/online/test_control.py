@@ -77,7 +77,7 @@ def test_gpus_follow_the_load_and_the_static_plan_does_not_keep_up() -> None:
         (fixed.periods[0].gpus_used, fixed.periods[0].share_units)
     }
     # the step comes as a surprise to both; a period and a reorganisation later only one of them suffers from it
-    assert following.part(5, 6).seen.violation_rate < 0.01 < 0.1 < fixed.part(5, 6).seen.violation_rate
+    assert following.periods[5].seen.violation_rate < 0.01 < 0.1 < fixed.periods[5].seen.violation_rate
 
 
 def test_periods_whose_plan_has_no_headroom_are_marked_until_one_has_it_again() -> None:

@@ -89,7 +89,7 @@ def load_average() -> float | None:
 
 
 def memory_mib() -> dict[str, float]:
-    """Return the host's memory in MiB by the names of ``/proc/meminfo``, such as ``MemAvailable``; empty elsewhere."""
+    """Return the host's memory in MiB by the names of ``/proc/meminfo``, such as ``MemAvailable``, if it exists."""
     try:
         lines = MEMORY.read_text(encoding="ascii").splitlines()
     except OSError:

@@ -58,7 +58,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def told_on_interrupt(message: str) -> Iterator[None]:
-    """Print ``message`` after Ctrl-C, by which typer ends the command with exit code 130."""
+    """Print ``message`` after Ctrl-C; typer then ends the command with exit code 130."""
     try:
         yield
     except KeyboardInterrupt:

@@ -31,7 +31,7 @@ _TELL_EVERY_S = 10.0
 
 @dataclass
 class _SetUnderWay:
-    """Progress of a scenario set: its scenarios; those decided at its first message, and now; times of messages."""
+    """Progress of a scenario set: scenarios in all, decided at the first message and now; times of messages."""
 
     count: int
     first: int

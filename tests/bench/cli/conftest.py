@@ -59,7 +59,8 @@ def start(tmp_path: Path, plugin: Path) -> Start:
 
     def begin(line: str, **options: Any) -> "subprocess.Popen[str]":
         command = Path(sys.executable).parent / "bench"
-        environment = os.environ | {"PYTHONPATH": str(plugin)}
+        path = [str(plugin), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
         return subprocess.Popen([command, *line.split()], cwd=tmp_path, env=environment, text=True, **options)
 

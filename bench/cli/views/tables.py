@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
 from itertools import groupby
 from textwrap import fill
 from typing import TextIO
@@ -139,11 +140,11 @@ def show(*things: RenderableType | Fitted, stream: TextIO | None = None, every_l
 
 
 def _rendered(thing: RenderableType | Fitted, stream: TextIO) -> str:
-    console = console_on(stream)
+    sheet = _Sheet(stream)
+    console = console_on(sheet)
     if isinstance(thing, str):
-        with console.capture() as captured:
-            console.print(thing, soft_wrap=not stream.isatty())
-        return captured.get()
+        console.print(thing, soft_wrap=not stream.isatty())
+        return sheet.getvalue()
     note = ""
     if isinstance(thing, Fitted):
         thing, omitted = thing.within(console)
@@ -152,9 +153,8 @@ def _rendered(thing: RenderableType | Fitted, stream: TextIO) -> str:
             note = fill(hint, max(_NARROW, console.width)) + "\n"
     # If the terminal is too narrow even for folded cells, let lines wrap instead of cutting them off.
     console.width = max(console.width, _least_width(thing))
-    with console.capture() as captured:
-        console.print(thing)
-    return "\n".join(line.rstrip() for line in captured.get().split("\n")) + note
+    console.print(thing)
+    return "\n".join(line.rstrip() for line in sheet.getvalue().split("\n")) + note
 
 
 def _least_width(made: RenderableType) -> int:
@@ -169,6 +169,23 @@ def _beginning(text: str, most: int | None) -> str:
     if most is None or len(lines) <= most:
         return text
     return "".join(lines[:most]) + f"... and {len(lines) - most:,} more lines; `| less -S` shows all\n"
+
+
+class _Sheet(StringIO):
+    """Buffer with the properties of ``stream``; rich's own capture would write to the stream, which may be full."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Encoding of the stream."""
+        return self._stream.encoding
+
+    def isatty(self) -> bool:
+        """Whether the stream is a terminal."""
+        return self._stream.isatty()
 
 
 def console_on(stream: TextIO) -> Console:

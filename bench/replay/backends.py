@@ -55,8 +55,7 @@ class Backend:
 class Cpu(Backend):
     """One process per executor on the host's cores; it serves a tiny model, whose times say nothing about a GPU."""
 
-    name: ClassVar[str] = "cpu"
-    device: ClassVar[str] = "cpu"
+    name, device = "cpu", "cpu"
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check that the host's memory holds all workers."""
@@ -102,8 +101,7 @@ class _GpuBackend(Backend):
 class Mps(_GpuBackend):
     """One process per executor; MPS limits it to its share of the multiprocessors."""
 
-    name: ClassVar[str] = "mps"
-    device: ClassVar[str] = "cuda"
+    name, device = "mps", "cuda"
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check the GPUs and that the MPS control daemon is installed."""
@@ -140,8 +138,7 @@ class _OneProcess(_GpuBackend):
 class Green(_OneProcess):
     """One thread per executor with a CUDA green context, which reserves its share of the multiprocessors."""
 
-    name: ClassVar[str] = "green"
-    device: ClassVar[str] = "green"
+    name, device = "green", "green"
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check the GPUs and that the driver has green contexts."""
@@ -156,8 +153,7 @@ class Green(_OneProcess):
 class StreamBackend(_OneProcess):
     """One thread per executor with a CUDA stream of its own; nothing enforces the shares."""
 
-    name: ClassVar[str] = "stream"
-    device: ClassVar[str] = "cuda"
+    name, device = "stream", "cuda"
 
 
 BACKENDS: dict[str, type[Backend]] = {kind.name: kind for kind in (Cpu, Mps, Green, StreamBackend)}

@@ -13,9 +13,6 @@ from torch import Tensor
 from bench.replay.green import multiprocessors
 from bench.replay.nets.building import build, example_input, settled
 
-TINY = "tiny-cnn"
-"""Net that a CPU serves instead of every model: a replay there tests the serving, not the models."""
-
 _FEWEST, _LEAST_S = 5, 0.3
 """Smallest number of timed batches, and shortest time for which batches are timed, in seconds."""
 
@@ -36,7 +33,7 @@ class Net(Protocol):
 class CpuNet:
     """A model on the CPU, with as many threads as the process has."""
 
-    def __init__(self, model: str, batch: int, half: bool = False) -> None:
+    def __init__(self, model: str, batch: int, half: bool) -> None:
         self._net = build(model, half)
         self._host = example_input(model, batch, half)
         self._input = torch.empty_like(self._host)
@@ -136,7 +133,7 @@ def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[
     """
     with torch.inference_mode():
         if device == "cpu":
-            yield lambda _, batch: CpuNet(TINY, batch)
+            yield lambda model, batch: CpuNet(model, batch, half)
             return
         own: AbstractContextManager[torch.cuda.Stream] = (
             _green_stream(share_pct) if device == "green" else nullcontext(torch.cuda.Stream())  # type: ignore[no-untyped-call]

@@ -6,38 +6,39 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+import numpy as np
+
 from bench.replay.process import Channel, Clock, Message, end_with, go_first, run_child, stay_on
-from bench.replay.recording import DROPPED, NO_SLOT, SharedRequests
+from bench.replay.recording import DROPPED, NO_SLOT, Records, SharedRequests
+from bench.simulation.routing import routing_of, spread
 
 SENT = struct.Struct("<II")
 """Message to a worker about a request: its number, and the position of its slot in the executor."""
 
 
-class Route:
-    """Routing of one workload's requests to its slots in proportion to their planned rates.
+def routes(slots: Sequence[tuple[int, int, float]], requests: Records) -> list[Iterator[int]]:
+    """Return the slots of each workload's requests, by the routing of a simulation.
 
-    It is the smooth weighted round robin of ``bench.simulation.routing``. A slot is a number and a planned rate.
+    Parameters
+    ----------
+    slots
+        Number, workload and planned rate of each slot of a serving plan.
+    requests
+        All requests, as records of ``REQUEST``.
     """
-
-    def __init__(self, slots: Sequence[tuple[int, float]]) -> None:
-        total = sum(rate for _, rate in slots)
-        self._slots = [slot for slot, _ in slots]
-        self._parts = [rate / total for _, rate in slots]
-        self._credit = [0.0] * len(slots)
-
-    def next(self) -> int:
-        """Return the slot of the next request, or ``NO_SLOT`` if the workload has no slot."""
-        if not self._slots:
-            return NO_SLOT
-        self._credit = [credit + part for credit, part in zip(self._credit, self._parts, strict=True)]
-        best = self._credit.index(max(self._credit))
-        self._credit[best] -= 1.0
-        return self._slots[best]
+    counts = np.bincount(requests["workload"], minlength=1 + max(workload for _, workload, _ in slots))
+    number, workload, rate_rps = map(np.array, zip(*slots, strict=True))
+    routing, found = routing_of(len(counts), workload, rate_rps), []
+    for w, count in enumerate(counts):
+        at = np.empty(count, dtype=np.int64)
+        spread(routing, w, at)
+        found.append(iter(np.where(at < 0, NO_SLOT, number[at]).tolist()))
+    return found
 
 
 def send(
     shared: SharedRequests,
-    routes: Sequence[Sequence[Route]],
+    routes: Sequence[Sequence[Iterator[int]]],
     deliver: Callable[[int, int], None],
     leave: Callable[[int], None],
     clock: Callable[[], float],
@@ -50,7 +51,7 @@ def send(
     shared
         The requests, and the number of the active serving plan.
     routes
-        Routing of the requests, by serving plan and workload.
+        Slots of the requests, by serving plan and workload.
     deliver
         Function that sends a request to a slot.
     leave
@@ -70,7 +71,7 @@ def send(
         if shared.plan != plan:
             leave(plan)
             plan = shared.plan
-        slot = routes[plan][workload].next()
+        slot = next(routes[plan][workload])
         if slot == NO_SLOT:
             outcomes[request] = DROPPED
         else:
@@ -100,12 +101,12 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
         for fd in inboxes[plan].values():
             os.close(fd)
 
-    routes = [[Route(slots) for slots in plan] for plan in order["routes"]]
+    of_plans = [routes(slots, shared.requests) for slots in order["slots"]]
     channel.say(ready=True)
     clock = Clock(next(messages)["zero_ns"])
     end_with(messages)
     go_first()
-    send(shared, routes, deliver, leave, clock, lambda wait_ms: time.sleep(wait_ms / 1000.0))
+    send(shared, of_plans, deliver, leave, clock, lambda wait_ms: time.sleep(wait_ms / 1000.0))
 
 
 if __name__ == "__main__":

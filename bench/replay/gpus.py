@@ -140,25 +140,19 @@ class GpuSensor:
         If ``pynvml`` is not installed.
     """
 
-    def __init__(self, index: int = 0) -> None:
+    def __init__(self, index: int) -> None:
         with ExitStack() as library:
             self._nvml = library.enter_context(_nvml())
             self._gpu = self._nvml.nvmlDeviceGetHandleByIndex(index)
             self._library = library.pop_all()
 
     @classmethod
-    def open(cls, index: int = 0) -> Self | None:
+    def open(cls, index: int) -> Self | None:
         """Return the sensors of the GPU at ``index``, or ``None`` if there is no ``pynvml``, driver or such GPU."""
         try:
             return cls(index)
         except (OSError, ModuleNotFoundError):
             return None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Release the library."""

@@ -6,7 +6,7 @@ multiprocessors. This module calls the driver directly and splits only the multi
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -32,16 +32,15 @@ _COUNT_AT = 96
 """Byte offset of the number of multiprocessors in a ``CUdevResource``."""
 
 
-class Resource:
-    """A ``CUdevResource``: some multiprocessors."""
+Resource = ctypes.c_byte * _RESOURCE_BYTES
+"""Type of a ``CUdevResource``: some multiprocessors."""
 
-    def __init__(self) -> None:
-        self.memory = (ctypes.c_byte * _RESOURCE_BYTES)()
+_Resource = ctypes.Array[ctypes.c_byte]
 
-    @property
-    def count(self) -> int:
-        """Number of multiprocessors."""
-        return ctypes.c_uint.from_buffer(self.memory, _COUNT_AT).value
+
+def _count(resource: _Resource) -> int:
+    """Return the number of multiprocessors."""
+    return ctypes.c_uint.from_buffer(resource, _COUNT_AT).value
 
 
 class Multiprocessors:
@@ -64,8 +63,8 @@ class Multiprocessors:
         self._device = ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(self._device), ctypes.c_int(0))
         self._left = Resource()
-        self._call("cuDeviceGetDevResource", self._device, self._left.memory, ctypes.c_int(MULTIPROCESSORS))
-        self._all = self._left.count
+        self._call("cuDeviceGetDevResource", self._device, self._left, ctypes.c_int(MULTIPROCESSORS))
+        self._all = _count(self._left)
         self._returned: dict[int, list[int]] = {}
 
     @contextmanager
@@ -91,36 +90,36 @@ class Multiprocessors:
             with self._lock:
                 returned.append(handle)
 
-    def _take(self, wanted: int) -> Resource:
+    def _take(self, wanted: int) -> _Resource:
         """Split ``wanted`` multiprocessors off the remaining ones."""
-        if wanted >= self._left.count - 1:  # a single multiprocessor cannot remain
-            if wanted > self._left.count:
-                raise OSError(f"{wanted} multiprocessors are needed, {self._left.count} of {self._all} are left")
+        if wanted >= _count(self._left) - 1:  # a single multiprocessor cannot remain
+            if wanted > _count(self._left):
+                raise OSError(f"{wanted} multiprocessors are needed, {_count(self._left)} of {self._all} are left")
             part, self._left = self._left, Resource()
             return part
         part, rest, groups = Resource(), Resource(), ctypes.c_uint(1)
         self._call(
             "cuDevSmResourceSplitByCount",
-            part.memory,
+            part,
             ctypes.byref(groups),
-            self._left.memory,
-            rest.memory,
+            self._left,
+            rest,
             ctypes.c_uint(IN_PAIRS),
             ctypes.c_uint(wanted),
         )
         # The rest of a split can only be split again as the resource of a context.
-        self._call("cuGreenCtxGetDevResource", self._context(rest), rest.memory, ctypes.c_int(MULTIPROCESSORS))
+        self._call("cuGreenCtxGetDevResource", self._context(rest), rest, ctypes.c_int(MULTIPROCESSORS))
         self._left = rest
         return part
 
-    def _stream(self, part: Resource) -> int:
+    def _stream(self, part: _Resource) -> int:
         stream, flags = ctypes.c_void_p(), ctypes.c_uint(NON_BLOCKING)
         self._call("cuGreenCtxStreamCreate", ctypes.byref(stream), self._context(part), flags, ctypes.c_int(0))
         return int(stream.value or 0)
 
-    def _context(self, part: Resource) -> ctypes.c_void_p:
+    def _context(self, part: _Resource) -> ctypes.c_void_p:
         description, context = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuDevResourceGenerateDesc", ctypes.byref(description), part.memory, ctypes.c_uint(1))
+        self._call("cuDevResourceGenerateDesc", ctypes.byref(description), part, ctypes.c_uint(1))
         flags = ctypes.c_uint(WITH_DEFAULT_STREAM)
         self._call("cuGreenCtxCreate", ctypes.byref(context), description, self._device, flags)
         return context
@@ -140,7 +139,7 @@ def has_green_contexts() -> bool:
 
 
 @cache
-def multiprocessors(load: Callable[[str], Any] = ctypes.CDLL) -> Multiprocessors:
+def multiprocessors() -> Multiprocessors:
     """Return the multiprocessors of the first GPU that this process sees; every call returns the same object.
 
     Raises
@@ -149,6 +148,6 @@ def multiprocessors(load: Callable[[str], Any] = ctypes.CDLL) -> Multiprocessors
         If there is no driver or the driver has no green contexts.
     """
     try:
-        return Multiprocessors(load(CUDA_DRIVER))
+        return Multiprocessors(ctypes.CDLL(CUDA_DRIVER))
     except AttributeError as error:
         raise OSError(f"{CUDA_DRIVER} has no green contexts: {error}") from None

@@ -61,14 +61,14 @@ def steps() -> list[Step]:
     return [*found, Step("write the report", 0.3, ("report", _LEDGER, "-o", "report"))]
 
 
-def missing(find: Callable[[str], str | None] = which) -> list[str]:
+def missing() -> list[str]:
     """Return what the host lacks for the loop, each with the way to get it."""
     remedies = {
         "nvidia-smi": "the NVIDIA driver: install it, or run the container with --gpus all",
         "nvidia-cuda-mps-control": "the MPS daemon: it comes with the driver (on Debian: nvidia-cuda-mps); a container"
         " needs --ipc=host and the driver capability utility",
     }
-    return [remedy for tool, remedy in remedies.items() if find(tool) is None]
+    return [remedy for tool, remedy in remedies.items() if which(tool) is None]
 
 
 def write_instances(folder: Path) -> None:

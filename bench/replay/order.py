@@ -97,17 +97,15 @@ def _predict(values: Values, plan: Plan, instance: Instance, settings: Settings)
 
 def _gpu_ms(plan: Plan, instance: Instance) -> dict[tuple[int, int, str], float]:
     """Return the GPU time of a full batch with all neighbours active, by GPU, gpulet and workload."""
-    found = {}
-    groups = iter(sites(plan, instance, instance))
-    for pool in instance.gpus:
-        gpus = [(g, gpu) for g, gpu in enumerate(plan.gpus) if gpu.type == pool.type.name and gpu.gpulets]
-        if not gpus:
-            continue
-        site = next(groups)
-        slots = [(g, k, slot) for g, gpu in gpus for k, gpulet in enumerate(gpu.gpulets) for slot in gpulet.slots]
-        for row, (g, k, slot) in enumerate(slots):
-            found[g, k, slot.workload] = float(site.times[row, slot.batch]["gpu_ms"])
-    return found
+    types = [pool.type.name for pool in instance.gpus]  # the order of the sites
+    slots = [
+        (g, k, slot)
+        for g, gpu in sorted(enumerate(plan.gpus), key=lambda at: types.index(at[1].type))
+        for k, gpulet in enumerate(gpu.gpulets)
+        for slot in gpulet.slots
+    ]
+    times = (row for site in sites(plan, instance, instance) for row in site.times)
+    return {(g, k, s.workload): float(row[s.batch]["gpu_ms"]) for (g, k, s), row in zip(slots, times, strict=True)}
 
 
 def row_of_replay(order: ReplayOrder, values: Values) -> Row:

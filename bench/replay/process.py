@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 from bench.runner.watchdog import kill_tree
 
@@ -139,7 +139,7 @@ class Child:
 
 
 class Supervisor:
-    """Child processes of one run; leaving the context ends all of them.
+    """Child processes of one run.
 
     Attributes
     ----------
@@ -149,12 +149,6 @@ class Supervisor:
 
     def __init__(self) -> None:
         self.children: list[Child] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end(self.children)
 
     def start(self, module: str, order: Message, descriptors: Collection[int], environment: Mapping[str, str]) -> Child:
         """Start a child; see ``Child`` for the parameters."""

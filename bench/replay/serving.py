@@ -129,6 +129,7 @@ class _ReplayProcesses:
         self._supervisor = Supervisor()
         self._workers: dict[Child, dict[int, Message]] = {}  # messages of each executor so far, merged
         self._generator: Child | None = None
+        self._generator_ready = False
         self._inboxes: dict[int, int] = {}
         self._outboxes: dict[int, int] = {}
         cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
@@ -153,6 +154,7 @@ class _ReplayProcesses:
         if not self._prepare(0):
             failure = recording.failures[0]
             raise ReplayFailedError(f"{_named(recording.plans[0], failure.executor)}: {failure.reason}")
+        self._wait_until(lambda: self._generator_ready)
         self._say(f"serving {settings.warmup_s + settings.seconds:g} s")
         self._clock = Clock(time.monotonic_ns() + int(_HEAD_START_S * 1e9))
         self._serve(0)
@@ -195,9 +197,7 @@ class _ReplayProcesses:
         recording.drained_ms = self._clock()
 
     def _start_generator(self) -> None:
-        routes: list[list[list[tuple[int, float]]]] = [[[] for _ in plan.workloads] for plan in self.recording.plans]
-        for number, place in enumerate(self.recording.places):
-            routes[place.plan][place.slot.workload].append((number, place.slot.rate_rps))
+        places = list(enumerate(self.recording.places))
         order = {
             "requests": self._shared.descriptor,
             "cores": self._generator_cores,
@@ -206,7 +206,10 @@ class _ReplayProcesses:
                 for p in range(len(self.recording.plans))
             ],
             "places": [(n, at) for n, (_, executor) in enumerate(self._executors) for at in range(len(executor.slots))],
-            "routes": routes,
+            "slots": [
+                [(n, place.slot.workload, place.slot.rate_rps) for n, place in places if place.plan == p]
+                for p in range(len(self.recording.plans))
+            ],
         }
         descriptors = (self._shared.descriptor, *self._outboxes.values())
         self._generator = self._supervisor.start("bench.replay.generator", order, descriptors, {})
@@ -308,7 +311,7 @@ class _ReplayProcesses:
         return True
 
     def _handle(self, child: Child, message: Message | None) -> None:
-        """Note a message of a worker, or the end of a process."""
+        """Note a message or the end of a process."""
         if message is None:
             code, printed = self._supervisor.collect(child)
             if child is self._generator:
@@ -318,6 +321,8 @@ class _ReplayProcesses:
             else:
                 self._fail(child, f"its worker {end_in_words(code)}{': ' if printed else ''}{printed}")
                 del self._workers[child]
+        elif child is self._generator:
+            self._generator_ready = True
         elif child in self._workers:
             number = message["executor"]
             self._workers[child][number].update(message)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
+from bench.judging.judge import check_belongs
 from bench.simulation.serving_rules import dispatch_timeout_ms, offered_rps
 from instances import GpuType, InputError, Instance, Objective, Partition, Plan, SloRule, Slot
 
@@ -110,6 +111,7 @@ class ServingPlan:
             raise InputError("plan", "cannot be replayed: a replay has no language models")
         if instance.partition is Partition.MIG:
             raise InputError("plan", "cannot be replayed: a replay does not create MIG instances")
+        check_belongs(plan, instance)
         offered = offered_rps(plan, instance)
         executors = tuple(_executors(plan, instance))
         if not executors:
@@ -129,8 +131,7 @@ class ServingPlan:
 def _executors(plan: Plan, instance: Instance) -> Iterator[Executor]:
     for g, gpu in enumerate(plan.gpus):
         pool = instance.pool(gpu.type)
-        if pool is None:
-            raise InputError(f"plan: gpus[{g}].type", f'the instance has no GPU of type "{gpu.type}"')
+        assert pool is not None
         for position, gpulet in enumerate(gpu.gpulets):
             share_pct = min(100.0, 100.0 * gpulet.share_units / pool.type.share_units)
             slots = tuple(_slot(slot, gpulet.duty_cycle_ms, pool.type, instance) for slot in gpulet.slots)
@@ -138,8 +139,6 @@ def _executors(plan: Plan, instance: Instance) -> Iterator[Executor]:
 
 
 def _slot(slot: Slot, cycle_ms: float | None, gpu: GpuType, instance: Instance) -> ServedSlot:
-    if slot.workload not in instance.workload_index:
-        raise InputError("plan", f'the instance has no workload "{slot.workload}"')
     w = instance.workload_index[slot.workload]
     workload = instance.workloads[w]
     return ServedSlot(

@@ -11,6 +11,7 @@ from typing import Any
 from bench.replay.batching import ExecutorQueues, SlotQueue
 from bench.replay.device import batch_ms, loader, use_one_thread
 from bench.replay.generator import SENT
+from bench.replay.nets import TINY
 from bench.replay.process import Channel, Clock, Message, run_child, stay_on
 from bench.replay.recording import DROPPED, SERVED, SharedRequests
 from bench.replay.serving_plan import ServedSlot
@@ -49,7 +50,8 @@ class ExecutorThread(threading.Thread):
     def _run(self) -> None:
         use_one_thread()
         with loader(self._order["device"], self._order["half"], self._order["graphs"], self._share_pct) as load:
-            nets = [load(slot.model, slot.batch) for slot in self._slots]
+            on_cpu = self._order["device"] == "cpu"
+            nets = [load(TINY if on_cpu else slot.model, slot.batch) for slot in self._slots]
             for net, slot in zip(nets, self._slots, strict=True):
                 net.run(slot.batch)
             self._say(ready=True)

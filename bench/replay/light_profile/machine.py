@@ -108,7 +108,7 @@ class HostRig:
             raise InputError(where, "is in MIG mode; profiling needs a whole GPU; disable MIG")
         self._sensor = GpuSensor.open(self._settings.gpu)
         if self._sensor is not None:
-            self._exit.enter_context(self._sensor)
+            self._exit.callback(self._sensor.close)
         self._partition = self._divided()
 
     def _divided(self) -> str:

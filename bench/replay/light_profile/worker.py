@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from statistics import fmean, pstdev
@@ -14,7 +13,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bench.replay.device import CpuNet, Loader, batch_ms, loader
+from bench.replay.device import batch_ms, loader
 from bench.replay.gpus import GpuSensor
 from bench.replay.light_profile.points import Tenant
 from bench.replay.nets.building import example_input, settled
@@ -39,7 +38,7 @@ class TenantThread(threading.Thread):
         """Report the time of a batch, run the measurement, and report the times of its batches."""
         order, tenant = self._order, self._tenant
         try:
-            with self._loader() as load:
+            with loader(order["device"], order["half"], order["graphs"], tenant.share_pct) as load:
                 net = load(tenant.model, tenant.batch)
                 self.messages.put({"batch_ms": batch_ms(net, tenant.batch)})
                 turn = self.turn.get()
@@ -49,12 +48,6 @@ class TenantThread(threading.Thread):
                         torch.cuda.synchronize()
         except Exception as error:  # noqa: BLE001 - every error is reported to the driver
             self.messages.put({"failed": f"{type(error).__name__}: {error}".splitlines()[0]})
-
-    def _loader(self) -> AbstractContextManager[Loader]:
-        order = self._order
-        if order["device"] == "cpu":
-            return nullcontext(lambda model, batch: CpuNet(model, batch, order["half"]))
-        return loader(order["device"], order["half"], order["graphs"], self._tenant.share_pct)
 
     def _batches(self, net: Any, begin_s: float, end_s: float, leave_s: float) -> Message:
         """Run batches until ``leave_s``; return the times of those that begin from ``begin_s`` to ``end_s``.

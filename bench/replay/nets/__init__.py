@@ -16,6 +16,9 @@ from instances.errors import InputError, unknown_name
 
 PICTURE = (3, 224, 224)
 
+TINY = "tiny-cnn"
+"""Net that a CPU serves instead of every model: a replay there tests the serving, not the models."""
+
 OWN = ":"
 """Separator in the name of a net of one's own, ``module:callable``."""
 
@@ -52,7 +55,7 @@ NETS = {
     "resnet152": Architecture("convolutional:bottleneck_resnet", (3, 8, 36, 3)),
     "ssd": Architecture("detection:ssd_vgg16", input_shape=(3, 300, 300)),
     "ssd-mobilenet": Architecture("detection:ssd_mobilenet", input_shape=(3, 300, 300)),
-    "tiny-cnn": Architecture("convolutional:tiny_cnn", input_shape=(3, 32, 32)),
+    TINY: Architecture("convolutional:tiny_cnn", input_shape=(3, 32, 32)),
     "tiny-kernels": Architecture("convolutional:TinyKernels", input_shape=(1,)),
     "vgg16": Architecture("convolutional:vgg", (2, 2, 3, 3, 3)),
     "vgg19": Architecture("convolutional:vgg", (2, 2, 4, 4, 4)),

@@ -1,11 +1,12 @@
 """The load generator: an absolute schedule, its own lateness, and where requests go."""
 
 from collections.abc import Callable
+from itertools import repeat
 
 import numpy as np
 import pytest
 
-from bench.replay.generator import Route, send
+from bench.replay.generator import routes, send
 from bench.replay.recording import DROPPED, NO_SLOT, REQUEST, SharedRequests
 from bench.replay.result import invalid, lateness
 from bench.simulation.routing import next_slot, routing_of
@@ -28,11 +29,11 @@ class Clock:
 def sent() -> Callable[..., SharedRequests]:
     """Send 200 requests at distances of 10 ms, of one workload unless told otherwise."""
 
-    def call(clock: Clock, routes: list[list[Route]] | None = None) -> SharedRequests:
+    def call(clock: Clock, slot: int = 0) -> SharedRequests:
         requests = np.zeros(200, dtype=REQUEST)
         requests["due_ms"], requests["slot"] = 10.0 * np.arange(1, 201), NO_SLOT
         shared = SharedRequests.holding(requests)
-        send(shared, routes or [[Route([(0, 1.0)])]], lambda *_: None, lambda _: None, clock, clock.sleep)
+        send(shared, [[repeat(slot)]], lambda *_: None, lambda _: None, clock, clock.sleep)
         return shared
 
     return call
@@ -67,13 +68,21 @@ def test_lateness_is_that_of_the_hundredth_request_that_was_latest() -> None:
 def test_requests_are_divided_as_in_the_simulator() -> None:
     rates = [30.0, 10.0, 60.0]
     routing = routing_of(1, np.zeros(3, dtype=np.int64), np.array(rates))
-    route = Route(list(enumerate(rates)))
 
-    assert [route.next() for _ in range(200)] == [next_slot(routing, 0) for _ in range(200)]
+    (found,) = routes([(number, 0, rate) for number, rate in enumerate(rates)], np.zeros(200, dtype=REQUEST))
+
+    assert list(found) == [next_slot(routing, 0) for _ in range(200)]
+
+
+def test_a_workload_without_a_slot_has_none_for_its_requests() -> None:
+    requests = np.zeros(5, dtype=REQUEST)
+    requests["workload"] = [0, 1, 0, 2, 1]
+
+    assert [list(slots) for slots in routes([(7, 1, 30.0)], requests)] == [[NO_SLOT] * 2, [7, 7], [NO_SLOT]]
 
 
 def test_requests_that_nobody_serves_are_dropped(sent: Callable[..., SharedRequests]) -> None:
-    requests = sent(Clock(0.0), [[Route([])]]).requests
+    requests = sent(Clock(0.0), NO_SLOT).requests
 
     assert set(requests["outcome"]) == {DROPPED}
     assert set(requests["slot"]) == {NO_SLOT}
@@ -91,7 +100,7 @@ def test_after_a_switch_requests_go_to_the_second_plan() -> None:
             shared.plan = 1
 
     clock = Clock(0.0)
-    send(shared, [[Route([(0, 1.0)])], [Route([(1, 1.0)])]], deliver, left.append, clock, clock.sleep)
+    send(shared, [[repeat(0)], [repeat(1)]], deliver, left.append, clock, clock.sleep)
 
     assert delivered == [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 1)]
     assert left == [0]

@@ -4,6 +4,7 @@ import math
 import re
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pynvml
@@ -42,7 +43,7 @@ def test_a_host_without_gpus_is_one_line(nvml: Path) -> None:
 
 
 def test_everything_is_read_in_its_unit(nvml: Path) -> None:
-    with GpuSensor() as gpu:
+    with closing(GpuSensor(0)) as gpu:
         assert gpu.free_mib() == 10000.0
         assert gpu.power_limit_w() == 700.0
         before_s = time.monotonic()
@@ -53,14 +54,14 @@ def test_everything_is_read_in_its_unit(nvml: Path) -> None:
 
 def test_power_falls_back_to_the_mean_of_a_second(nvml: Path) -> None:
     fake_pynvml.broken.add("nvmlDeviceGetFieldValues")
-    with GpuSensor() as gpu:
+    with closing(GpuSensor(0)) as gpu:
         assert gpu.state().power_w == 240.0
 
 
 def test_figures_that_a_gpu_does_not_support_are_nan(nvml: Path) -> None:
     parts = ("FieldValues", "PowerUsage", "ClockInfo", "UtilizationRates")
     fake_pynvml.broken |= {f"nvmlDeviceGet{part}" for part in parts}
-    with GpuSensor() as gpu:
+    with closing(GpuSensor(0)) as gpu:
         state = gpu.state()
     assert all(map(math.isnan, (state.power_w, state.frequency_mhz, state.utilisation_pct)))
 
@@ -68,13 +69,13 @@ def test_figures_that_a_gpu_does_not_support_are_nan(nvml: Path) -> None:
 def test_no_library_and_no_such_gpu_are_none(nvml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert GpuSensor.open(9) is None
     nvml.unlink()
-    assert GpuSensor.open() is None
+    assert GpuSensor.open(0) is None
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert GpuSensor.open() is None
+    assert GpuSensor.open(0) is None
 
 
 def test_the_sampler_asks_from_entering_to_leaving(nvml: Path) -> None:
-    with GpuSensor() as gpu:
+    with closing(GpuSensor(0)) as gpu:
         with Sampler(gpu, period_s=0.001) as sampler:
             while len(sampler.states) < 3:
                 time.sleep(0.001)

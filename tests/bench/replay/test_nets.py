@@ -149,7 +149,7 @@ def test_a_net_of_ones_own_is_built_by_its_module_and_callable(own_nets: None) -
 
 
 def test_a_net_of_ones_own_may_give_several_tensors(own_nets: None) -> None:
-    upload_ms, compute_ms = CpuNet("nets_of_mine:TwoHeads", 4).run(3)
+    upload_ms, compute_ms = CpuNet("nets_of_mine:TwoHeads", 4, half=False).run(3)
     assert upload_ms > 0.0
     assert compute_ms > 0.0
 

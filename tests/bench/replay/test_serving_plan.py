@@ -15,7 +15,7 @@ from bench.simulation.arrivals import Stream
 from bench.simulation.layout import sites
 from bench.simulation.settings import Settings
 from instances import InputError
-from instances.files import read_plan
+from instances.files import instance_from_json, plan_from_json, read_plan
 from tests.bench.replay.serving_plans import gpulet_data, plan_data, serving_plan_of, write_plan
 
 SPLIT = plan_data(
@@ -69,6 +69,13 @@ def test_slots_go_to_workers_and_come_back_the_same(serving_plan: Callable[..., 
 def test_a_plan_that_serves_nothing_is_refused(serving_plan: Callable[..., ServingPlan]) -> None:
     with pytest.raises(InputError, match="it has no slots"):
         serving_plan(plan_data(gpulets=[]))
+
+
+def test_a_plan_of_unknown_workloads_is_refused() -> None:
+    plan, instance = plan_from_json(SPLIT), instance_from_json(SPLIT["instance"])
+    other = replace(instance, workloads=instance.workloads[:1])
+    with pytest.raises(InputError, match='unknown workload "w2"'):
+        ServingPlan.of(plan, other)
 
 
 def test_requests_are_those_of_a_simulation(serving_plan: Callable[..., ServingPlan]) -> None:

@@ -7,13 +7,13 @@ from math import ceil, floor, gcd, inf, lcm
 import numpy as np
 from pydantic import ValidationError
 
-from bench.certificate.certificate import NONE, CertificateFile, DualProof, Leaf, TreeProof
-from bench.certificate.conditions import Conditions, tree_bound
-from bench.certificate.contents import Progress, ignore
+from bench.certificate.boxes import TooHardError
+from bench.certificate.certificate import NONE, CertificateFile, ExhaustiveProof, Leaf, TreeProof
+from bench.certificate.conditions import bound_of_proof
 from bench.certificate.dual import proven_bound
 from bench.certificate.exhaustive import exhaustive_bound
+from bench.certificate.patterns import Progress, ignore
 from bench.certificate.plans import value_of
-from bench.certificate.search import TooHardError
 from bench.certificate.statement import NotProvenError, Statement
 from instances import PART_STEPS, InputError, Instance, Objective, Plan
 from instances.errors import printable
@@ -90,20 +90,12 @@ def _proven(file: CertificateFile, instance: Instance, progress: Progress) -> Fr
     def each(part: float) -> None:
         progress(part / (leaves * len(statement.views)))
 
-    bound: Fraction | float
-    match file.proof:
-        case DualProof():
-            branch = Conditions.root(statement)
-            bound = proven_bound(statement, file.proof, file.proof.unit, branch, "the duals", each)
-        case TreeProof():
-            unit = file.proof.unit
-            bound = tree_bound(
-                statement,
-                file.proof,
-                lambda leaf, branch, where: proven_bound(statement, leaf, unit, branch, where, each),
-            )
-        case _:
-            bound = exhaustive_bound(statement, each)
+    if isinstance(file.proof, ExhaustiveProof):
+        return attainable(statement, exhaustive_bound(statement, each))
+    unit = file.proof.unit
+    bound = bound_of_proof(
+        statement, file.proof, lambda leaf, branch, where: proven_bound(statement, leaf, unit, branch, where, each)
+    )
     return attainable(statement, bound)
 
 
@@ -161,21 +153,43 @@ def _compared(
     file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, proven: Fraction | float
 ) -> ProofVerdict:
     """Compare the claim with what was proven and with the plan, and word the result."""
-    minimised = instance.objective is Objective.COST
+    minimised, claimed = instance.objective is Objective.COST, file.claim.bound
     plans = _plans_in_words(file, instance)
-    if file.claim.bound == NONE:  # under scale, the statement has refused this claim
+    if claimed == NONE:  # under scale, the statement has refused this claim
         if not (proven == inf if minimised else proven < 0):
             raise NotProvenError("the proof does not exclude every plan")
         if plan is not None:
             raise NotProvenError("the claim says that no plan exists, and the file has one")
         return ProofVerdict(True, f"proven: no {plans} exists", True)
-    claimed = Fraction(file.claim.bound)
+    bound = Fraction(claimed)
     if instance.objective is Objective.SCALE:
         if proven != inf:
             raise NotProvenError("the pool may serve the claimed multiple of the rates")
-    elif (claimed > proven) if minimised else (claimed < proven):
-        raise NotProvenError(f"the proof yields {float(proven):.10g}, the claim says {file.claim.bound}")
-    return _worded(file, instance, plan, value, plans)
+    elif (bound > proven) if minimised else (bound < proven):
+        raise NotProvenError(f"the proof yields {float(proven):.10g}, the claim says {claimed}")
+    optimal = False
+    if value is not None:
+        wins = value < bound if minimised else value > bound * (1 + AGREEMENT)
+        if wins or (instance.objective is Objective.SCALE and value >= bound):
+            raise NotProvenError("the plan contradicts the claim; one of them is wrong")
+        optimal = value == bound if minimised else value >= bound * (1 - AGREEMENT)
+    only = instance.gpus[0].type.price_per_hour if minimised and len(instance.gpus) == 1 else 0.0
+    match instance.objective:
+        case Objective.COST:
+            unit, attained, worse = "$ per hour", f"${claimed} per hour", "costs less"
+            better = f"costs less than ${claimed} per hour"
+        case Objective.SCALE:
+            unit, attained, worse = "times the rates", f"{claimed} times the rates", "serves more"
+            better = f"serves {claimed} times the rates"
+        case _:
+            unit, attained, worse = "req/s", f"{claimed} req/s", "serves more"
+            better = f"serves more than {claimed} req/s"
+    if only > 0.0:
+        attained, worse = f"{0 if plan is None else plan.gpus_used} GPUs", "has fewer"
+        better = f"has fewer than {ceil(bound / Fraction(repr(float(only))))} GPUs"
+    found = "" if value is None else f"; the plan in the file: {float(value):.10g} {unit}"
+    sentence = f"{attained}, no {plans} {worse}" if optimal else f"no {plans} {better}{found}"
+    return ProofVerdict(True, f"proven: {sentence}", optimal, value)
 
 
 def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
@@ -186,39 +200,3 @@ def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
     if performance_model(instance.performance_model).pairwise:
         plans += " with at most two gpulets on a GPU"
     return plans
-
-
-def _worded(
-    file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, plans: str
-) -> ProofVerdict:
-    bound, claimed = Fraction(file.claim.bound), file.claim.bound
-    least = instance.objective is Objective.COST
-    optimal = False
-    if value is not None:
-        wins = value < bound if least else value > bound * (1 + AGREEMENT)
-        if wins or (instance.objective is Objective.SCALE and value >= bound):
-            raise NotProvenError("the plan contradicts the claim; one of them is wrong")
-        optimal = value == bound if least else value >= bound * (1 - AGREEMENT)
-    only = instance.gpus[0].type.price_per_hour if least and len(instance.gpus) == 1 else 0.0
-    match instance.objective:
-        case Objective.COST if only > 0.0:
-            better = f"has fewer than {ceil(bound / Fraction(repr(float(only))))} GPUs"
-        case Objective.COST:
-            better = f"costs less than ${claimed} per hour"
-        case Objective.SCALE:
-            better = f"serves {claimed} times the rates"
-        case _:
-            better = f"serves more than {claimed} req/s"
-    if optimal and only > 0.0 and plan is not None:
-        return ProofVerdict(True, f"proven: {plan.gpus_used} GPUs, no {plans} has fewer", True, value)
-    if optimal:
-        attained = f"${claimed} per hour" if least else f"{claimed} req/s"
-        return ProofVerdict(
-            True, f"proven: {attained}, no {plans} {'costs less' if least else 'serves more'}", True, value
-        )
-    if value is None:
-        return ProofVerdict(True, f"proven: no {plans} {better}")
-    unit = {Objective.COST: "$ per hour", Objective.SCALE: "times the rates"}.get(instance.objective, "req/s")
-    return ProofVerdict(
-        True, f"proven: no {plans} {better}; the plan in the file: {float(value):.10g} {unit}", False, value
-    )

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from bench.certificate.certificate import Fork, Leaf, TreeProof
+from bench.certificate.certificate import DualProof, Fork, Leaf, TreeProof
 from bench.certificate.statement import NotProvenError, Statement
 from instances.arrays import Flags, Ints
 
@@ -111,17 +111,19 @@ LeafBound = Callable[[Leaf, Conditions, str], Fraction | float]
 """Function of a leaf, the conditions of its branch and its name in errors; it returns the bound of the leaf's duals."""
 
 
-def tree_bound(statement: Statement, proof: TreeProof, leaf_bound: LeafBound) -> Fraction | float:
-    """Return the bound that a tree proves: the least bound of its leaves, or ``inf`` if no leaf has plans.
+def bound_of_proof(statement: Statement, proof: DualProof | TreeProof, leaf_bound: LeafBound) -> Fraction | float:
+    """Return the bound that duals or a tree prove.
 
-    Every node must be the root or a branch of exactly one earlier node. Both branches of every inner node are therefore
-    checked.
+    A tree proves the least bound of its leaves, or ``inf`` if no leaf has plans. Every node must be the root or a
+    branch of exactly one earlier node. Both branches of every inner node are therefore checked.
 
     Raises
     ------
     NotProvenError
-        If a branch is missing or shared, or the objective is not minimised.
+        If a branch of a tree is missing or shared, or the objective of a tree is not minimised.
     """
+    if isinstance(proof, DualProof):
+        return leaf_bound(proof, Conditions.root(statement), "the duals")
     if not statement.minimised:
         raise NotProvenError("a tree needs an objective that is minimised")
     waiting: dict[int, Conditions] = {0: Conditions.root(statement)}

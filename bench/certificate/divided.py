@@ -15,14 +15,14 @@ So a slot serves at most the part ``e / R <= 1``, rounded down to whole steps un
 one GPU are worth at most as much as the workloads of the class, because no workload is served more than once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from bench.certificate.contents import MARGIN
 from bench.certificate.one_gpu import ROUNDING
+from bench.certificate.patterns import MARGIN
 from instances import PART_STEPS, Objective, SloRule
 from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms, gpu_times_ms
@@ -62,23 +62,19 @@ class DividedClasses(NamedTuple):
     steps: int
 
 
-def divided_on(
-    view: View, classes: Sequence[int], members: Sequence[int], worth: Sequence[int], copies: Sequence[int]
-) -> DividedClasses:
+def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints) -> DividedClasses:
     """Return the classes with a worth above 0, with the limits of their slots on the GPU type of ``view``.
 
-    For each class, ``classes`` has its number, ``members`` the position of one of its workloads, ``worth`` the worth of
-    one whole workload, and ``copies`` the number of its workloads.
+    ``worth`` is that of one whole workload, by class. ``member`` and ``copies`` are those of ``Statement``.
     """
     tables, instance = view.tables, view.instance
-    kept = [at for at, value in enumerate(worth) if value > 0]
-    kept.sort(key=lambda at: int(view.model[members[at]]))
+    kept = sorted((c for c, value in worth.items() if value > 0), key=lambda c: int(view.model[member[c]]))
     batch = np.arange(1, tables.transfer_ms.shape[1])
     limit_ms = np.full((len(kept), len(batch) + 1), -np.inf)
     full_ms, delay_ms = np.zeros_like(limit_ms), np.zeros_like(limit_ms)
     delays = tables.exposed_ms if instance.slo_rule is SloRule.HALF_SLO else tables.transfer_ms
-    for row, at in enumerate(kept):
-        w = members[at]
+    for row, c in enumerate(kept):
+        w = int(member[c])
         m, slo_ms, rate_rps = int(view.model[w]), float(view.slo_ms[w]), float(view.rate_rps[w])
         possible = batch <= tables.max_batch[m]
         b = batch[possible]
@@ -86,15 +82,11 @@ def divided_on(
         limit_ms[row, 1:][possible] = view.budget_ms(w, b, largest_at) + MARGIN * slo_ms
         full_ms[row, 1:] = 1000.0 * batch / (rate_rps * instance.latency_buffer) * (1.0 + ROOM)
         delay_ms[row] = delays[m]
-    values = [int(worth[at]) for at in kept]
     return DividedClasses(
-        np.array([classes[at] for at in kept], dtype=np.int64),
-        view.model[[members[at] for at in kept]],
-        np.array(values, dtype=np.int64),
-        np.array(
-            [value * min(int(copies[at]), tables.most_residents) for value, at in zip(values, kept, strict=True)],
-            dtype=np.int64,
-        ),
+        np.array(kept, dtype=np.int64),
+        view.model[member[kept]],
+        np.array([worth[c] for c in kept], dtype=np.int64),
+        np.array([worth[c] * min(int(copies[c]), tables.most_residents) for c in kept], dtype=np.int64),
         limit_ms,
         full_ms,
         delay_ms,

@@ -1,4 +1,4 @@
-"""Bound on the worth of contents of divided workloads in a box, by dynamic programs.
+"""Bound on the worth of patterns of divided workloads in a box, by dynamic programs.
 
 A slot is worth at most its worth at the floors of the box. Multipliers charge each slot for its part of the ceilings,
 as in ``knapsack``. Let n slots of one class take s units, with worths w and charges d, and let the class be worth at
@@ -15,27 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from bench.certificate.contents import MARGIN
+from bench.certificate.boxes import Box, box_limits
 from bench.certificate.divided import DividedClasses, slot_worth
 from bench.certificate.knapsack import MOST_CHARGE, NOTHING, UNBOUNDED, polyak_step
-from bench.certificate.one_gpu import FINE, time_at_floors
+from bench.certificate.one_gpu import time_at_floors
+from bench.certificate.patterns import MARGIN
 from bench.certificate.search import ROUNDS
 from instances.arrays import Ints
 from instances.tables import Tables
-
-
-class DividedBox(NamedTuple):
-    """All contents with at least ``least`` and at most ``most`` residents, and C and P between floors and ceilings.
-
-    C is the total demand in percent, L2 and DRAM merged (``merged_tables``); P is the total power in watts.
-    """
-
-    least: int
-    most: int
-    l2_least: float
-    l2_most: float
-    power_least: float
-    power_most: float
 
 
 class DividedTables(NamedTuple):
@@ -63,16 +50,10 @@ class DividedTables(NamedTuple):
 
 
 @njit(cache=True)
-def ceilings(box: DividedBox) -> tuple[int, int]:
-    """Return the ceilings of C and P in steps, rounded up."""
-    return int(box.l2_most * FINE * (1.0 + MARGIN)) + 1, int(box.power_most * FINE * (1.0 + MARGIN)) + 1
-
-
-@njit(cache=True)
 def _slots_at_floors(
     merged: Tables,
     known: DividedClasses,
-    box: DividedBox,
+    box: Box,
     l2: Ints,
     power: Ints,
     l2_most: int,
@@ -209,7 +190,7 @@ def _best_choice(
 def bound_divided(
     merged: Tables,
     known: DividedClasses,
-    box: DividedBox,
+    box: Box,
     l2: Ints,
     power: Ints,
     threshold: int,
@@ -217,7 +198,7 @@ def bound_divided(
     made: DividedTables,
     slots: Ints,
 ) -> tuple[int, int]:
-    """Return an upper bound on the worth of contents in a box, and the number of slots in ``slots``.
+    """Return an upper bound on the worth of patterns in a box, and the number of slots in ``slots``.
 
     Parameters
     ----------
@@ -232,7 +213,8 @@ def bound_divided(
     made, slots
         Output: buffers, and class row, batch and share of each slot of a best choice at the last multipliers tried.
     """
-    l2_most, power_most = ceilings(box)
+    limits = box_limits(box)
+    l2_most, power_most = limits.l2_most, limits.power_most
     _slots_at_floors(merged, known, box, l2, power, l2_most, power_most, made)
     l2_scale, power_scale = 1, 1
     for k, m in enumerate(known.model):
@@ -240,7 +222,7 @@ def bound_divided(
             for b in range(1, merged.max_batch[m] + 1):
                 if made.slot[k, j, b] > 0:
                     l2_scale, power_scale = max(l2_scale, l2[m, b, u]), max(power_scale, power[m, b, u])
-    # No content exceeds ``most`` times the largest demand, so a ceiling above that is lowered to it.
+    # No pattern exceeds ``most`` times the largest demand, so a ceiling above that is lowered to it.
     l2_most, power_most = min(l2_most, box.most * l2_scale), min(power_most, box.most * power_scale)
     tops = np.zeros(len(known.model), dtype=np.int64)
     best, best_l2, best_power, size = UNBOUNDED, multipliers[0], multipliers[1], 0

@@ -1,8 +1,8 @@
-"""Search for a content of divided workloads worth more than a threshold, or a proof that there is none.
+"""Search for a pattern of divided workloads worth more than a threshold, or a proof that there is none.
 
 A box limits the number of residents N, their total demand C (L2 and DRAM merged) and their total power P. Boxes cover
-all contents. A box whose bound (``divided_bound``) exceeds the threshold is cut in two, along the axis that changes the
-worth of its best choice most. Once times hardly grow across a box, all its contents are listed instead.
+all patterns. A box whose bound (``divided_bound``) exceeds the threshold is cut in two, along the axis that changes the
+worth of its best choice most. Once times hardly grow across a box, all its patterns are listed instead.
 """
 
 from dataclasses import dataclass
@@ -12,35 +12,33 @@ from itertools import count
 import numpy as np
 from numba import njit
 
+from bench.certificate.boxes import FINE, Box, TooHardError, box_limits, whole_box
 from bench.certificate.certificate import MOST
-from bench.certificate.contents import MARGIN, Progress, ignore, merged_tables
 from bench.certificate.divided import DividedClasses, slot_worth, worth_of_slots
-from bench.certificate.divided_bound import DividedBox, DividedTables, bound_divided, ceilings, fill_gains
+from bench.certificate.divided_bound import DividedTables, bound_divided, fill_gains
 from bench.certificate.knapsack import UNBOUNDED
-from bench.certificate.one_gpu import FINE, time_at_floors
-from bench.certificate.search import FOUND, LIMIT, REFUTED, TooHardError
+from bench.certificate.one_gpu import time_at_floors
+from bench.certificate.patterns import MARGIN, Progress, ignore, merged_tables
+from bench.certificate.search import FOUND, LIMIT, REFUTED
 from instances.arrays import Ints
 from instances.tables import Tables
 
 LISTED, NARROW = 3e-3, 1e-6
-"""Largest growths of a time across a box at which its contents are listed, and at which it is too narrow to cut."""
+"""Largest growths of a time across a box at which its patterns are listed, and at which it is too narrow to cut."""
 
 FIRST_NODES, NARROW_NODES = 20_000, 20_000_000
 """Node limits for listing a box: of one that can be cut instead, and of one that is too narrow to cut."""
-
-MOST_DEMAND = 2.0**48
-"""Largest total demand of one GPU in steps, so that sums and ceilings of demands fit 64 bits."""
 
 MOST_BOXES = 300_000
 """Boxes after which a search gives up."""
 
 
 @njit(cache=True)
-def list_contents(
+def list_patterns(
     tables: Tables,
     merged: Tables,
     known: DividedClasses,
-    box: DividedBox,
+    box: Box,
     l2: Ints,
     power: Ints,
     threshold: int,
@@ -49,7 +47,7 @@ def list_contents(
     slots: Ints,
     node_limit: int,
 ) -> tuple[int, int]:
-    """Test every content of a box that may be worth more than ``threshold``.
+    """Test every pattern of a box that may be worth more than ``threshold``.
 
     Slots are added in order, those of one class after each other. Let the chosen slots of a class have worths w and
     charges d. Two limits hold for these and any further slots of the class together, because no worth and no charge is
@@ -59,14 +57,12 @@ def list_contents(
     Returns
     -------
     status, size
-        ``FOUND`` and the number of slots of the content in ``slots``; ``REFUTED`` or ``LIMIT``, and 0.
+        ``FOUND`` and the number of slots of the pattern in ``slots``; ``REFUTED`` or ``LIMIT``, and 0.
     """
     capacity, table = merged.share_units, made.table
-    l2_most, power_most = ceilings(box)
-    l2_least = int(box.l2_least * FINE * (1.0 - MARGIN)) - box.most - 1
-    power_least = int(box.power_least * FINE * (1.0 - MARGIN)) - box.most - 1
+    limits = box_limits(box)
     fill_gains(merged, known, box.most, l2, power, multipliers, made, np.empty(len(known.model), dtype=np.int64))
-    offset = multipliers[0] * l2_most + multipliers[1] * power_most
+    offset = multipliers[0] * limits.l2_most + multipliers[1] * limits.power_most
     kept, many = np.empty((7, made.slot.size), dtype=np.int64), 0
     for k, m in enumerate(known.model):
         for j, u in enumerate(merged.permitted):
@@ -99,7 +95,7 @@ def list_contents(
                 continue
         nets, charges, units = nets + net, charges + charge, units + u
         total_l2, total_power = total_l2 + kept[5, i], total_power + kept[6, i]
-        if units > capacity or total_l2 > l2_most or total_power > power_most:
+        if units > capacity or total_l2 > limits.l2_most or total_power > limits.power_most:
             continue
         left = box.most - depth - 1
         more = min(
@@ -111,7 +107,7 @@ def list_contents(
         if nodes > node_limit:
             return LIMIT, 0
         slots[:, depth] = kept[:3, i]
-        if depth + 1 >= box.least and total_l2 >= l2_least and total_power >= power_least:
+        if depth + 1 >= box.least and total_l2 >= limits.l2_least and total_power >= limits.power_least:
             chosen = slots[:, : depth + 1]
             if worth_of_slots(tables, known, chosen[0], chosen[1], chosen[2]) > threshold:
                 return FOUND, depth + 1
@@ -123,7 +119,7 @@ def list_contents(
 
 
 @njit(cache=True)
-def _losses(merged: Tables, known: DividedClasses, box: DividedBox, slots: Ints) -> tuple[int, int, int]:
+def _losses(merged: Tables, known: DividedClasses, box: Box, slots: Ints) -> tuple[int, int, int]:
     """Return the loss of the slots' worth if only N, only C or only P is at its ceiling instead of its floor."""
     lost = np.zeros(3, dtype=np.int64)
     for i in range(slots.shape[1]):
@@ -141,7 +137,7 @@ def _losses(merged: Tables, known: DividedClasses, box: DividedBox, slots: Ints)
 
 @dataclass
 class DividedSearch:
-    """Search over the contents of one GPU type, given its tables and the classes on it."""
+    """Search over the patterns of one GPU type, given its tables and the classes on it."""
 
     tables: Tables
     known: DividedClasses
@@ -151,9 +147,7 @@ class DividedSearch:
             raise TooHardError
         tables, classes = self.tables, len(self.known.model)
         self.merged = merged_tables(tables)
-        largest = max(float(self.merged.l2_pct.max(initial=0.0)), float(self.merged.power_w.max(initial=0.0)))
-        if not tables.most_residents * largest * FINE < MOST_DEMAND:
-            raise TooHardError
+        self._whole = whole_box(self.merged, self.known.model, 1, tables.most_residents)
         self._l2, self._power = (
             np.floor(demand * FINE * (1.0 - MARGIN)).astype(np.int64)
             for demand in (self.merged.l2_pct, self.merged.power_w)
@@ -169,7 +163,7 @@ class DividedSearch:
         )
 
     def above(self, threshold: int, progress: Progress = ignore) -> list[int]:
-        """Return the class of each slot of a content worth more than ``threshold``; empty if there is no such content.
+        """Return the class of each slot of a pattern worth more than ``threshold``; empty if there is no such pattern.
 
         Raises
         ------
@@ -179,17 +173,12 @@ class DividedSearch:
         if len(self.known.model) == 0:
             progress(1.0)
             return []
-        rows, most = np.unique(self.known.model), self.tables.most_residents
-        l2, power = float(self.merged.l2_pct[rows].max()), float(self.merged.power_w[rows].max())
+        most = self._whole.most
         slots = np.zeros((3, most), dtype=np.int64)
-        tops = 0.0, most * l2 * (1.0 + MARGIN), 0.0, most * power * (1.0 + MARGIN)
         # A single slot has a box of its own: in gpulet's performance model, co-location may shorten a time.
-        sizes = [(1, 1), (2, most)] if most > 1 else [(1, 1)]
+        first = [self._whole._replace(most=1), *([self._whole._replace(least=2)] if most > 1 else [])]
         numbers = count()
-        boxes = [
-            (-UNBOUNDED, next(numbers), 1.0 / len(sizes), DividedBox(*size, *tops), np.zeros(2, dtype=np.int64))
-            for size in sizes
-        ]
+        boxes = [(-UNBOUNDED, next(numbers), 1.0 / len(first), box, np.zeros(2, dtype=np.int64)) for box in first]
         while boxes:
             _, number, part, box, multipliers = heappop(boxes)
             bound, size = bound_divided(
@@ -202,10 +191,10 @@ class DividedSearch:
             losses = _losses(self.merged, self.known, box, chosen)
             if size and worth_of_slots(self.tables, self.known, *chosen) > threshold:
                 return [int(self.known.of_class[k]) for k in chosen[0]]
-            grown = self._growths(box)
+            grown = box.growths(self.merged)
             narrow = max(grown) < NARROW
             if max(grown) < LISTED:
-                status, size = list_contents(
+                status, size = list_patterns(
                     self.tables,
                     self.merged,
                     self.known,
@@ -225,32 +214,7 @@ class DividedSearch:
                     return [int(self.known.of_class[k]) for k in slots[0, :size]]
             if narrow or number > MOST_BOXES:
                 raise TooHardError
-            for half in _halves(box, grown, losses):
+            wide = [axis for axis in range(3) if grown[axis] >= NARROW]
+            for half in box.halves(max(wide, key=lambda axis: (losses[axis], grown[axis]))):
                 heappush(boxes, (-bound, next(numbers), part / 2.0, half, multipliers.copy()))
         return []
-
-    def _growths(self, box: DividedBox) -> tuple[float, float, float]:
-        """Return the growth of a time across a box along N, C and P; infinite along N if the box has several N."""
-        throttled_w = self.tables.max_power_w - self.tables.idle_power_w
-        return (
-            np.inf if box.most > box.least else 0.0,
-            float(self.merged.alpha_l2.max(initial=0.0)) * (box.l2_most - box.l2_least),
-            -self.tables.throttle_per_w * max(0.0, box.power_most - max(box.power_least, throttled_w)),
-        )
-
-
-def _halves(
-    box: DividedBox, grown: tuple[float, float, float], losses: tuple[int, int, int]
-) -> tuple[DividedBox, DividedBox]:
-    """Return the halves of a box, cut along the axis of the largest loss among the axes that are not narrow."""
-    wide = [axis for axis in range(3) if grown[axis] >= NARROW]
-    match max(wide, key=lambda axis: (losses[axis], grown[axis])):
-        case 0:
-            middle = (box.least + box.most) // 2
-            return box._replace(most=middle), box._replace(least=middle + 1)
-        case 1:
-            cut = (box.l2_least + box.l2_most) / 2.0
-            return box._replace(l2_most=cut), box._replace(l2_least=cut)
-        case _:
-            cut = (box.power_least + box.power_most) / 2.0
-            return box._replace(power_most=cut), box._replace(power_least=cut)

@@ -1,12 +1,12 @@
 """Bound of one relaxation from duals in whole numbers.
 
-Let every class c of identical workloads have a dual ``p_c`` and every GPU type t a dual ``g_t``. A content is the set
+Let every class c of identical workloads have a dual ``p_c`` and every GPU type t a dual ``g_t``. A pattern is the set
 of slots on one GPU, and ``part`` is the part of its workload that a slot serves.
 
-- ``cost``: if every content of a GPU of type t has ``sum p_c part <= price_t + g_t``, then every plan costs at least
+- ``cost``: if every pattern of a GPU of type t has ``sum p_c part <= price_t + g_t``, then every plan costs at least
   ``sum p_c copies_c - sum (g_t count_t if g_t > 0 else g_t least_t)``: add the inequality over the GPUs of the plan,
-  and note that the contents cover every class. ``p_c`` is at least 0; ``g_t > 0`` needs a limit on the GPUs.
-- ``goodput``, ``capacity``: if every content earns at most ``g_t >= 0`` beyond the charges ``p_c``, then every plan
+  and note that the patterns cover every class. ``p_c`` is at least 0; ``g_t > 0`` needs a limit on the GPUs.
+- ``goodput``, ``capacity``: if every pattern earns at most ``g_t >= 0`` beyond the charges ``p_c``, then every plan
   earns at most ``sum p_c copies_c + sum g_t count_t``. Under ``goodput`` a workload may be left out, so ``p_c >= 0``.
 - ``scale``: as ``cost``, with all rates multiplied by the claimed bound. No such plan exists if it would cost more than
   the whole pool.
@@ -18,13 +18,14 @@ from math import ceil, floor, inf
 
 import numpy as np
 
+from bench.certificate.boxes import TooHardError
 from bench.certificate.certificate import Leaf
 from bench.certificate.conditions import Conditions
-from bench.certificate.contents import Progress, SlotOffer, candidates_on, merged_tables
-from bench.certificate.divided import DividedClasses, divided_on, served_alone
+from bench.certificate.divided import divided_on, served_alone
 from bench.certificate.divided_search import DividedSearch
 from bench.certificate.one_gpu import fits
-from bench.certificate.search import SET_NODES, GpuSearch, TooHardError
+from bench.certificate.patterns import Progress, SlotOffer, candidates_on, merged_tables
+from bench.certificate.search import SET_NODES, GpuSearch
 from bench.certificate.statement import NotProvenError, Statement
 from instances import Objective
 
@@ -37,17 +38,17 @@ def proven_bound(
     Raises
     ------
     NotProvenError
-        If a dual has the wrong sign, or a content is worth more than its GPU.
+        If a dual has the wrong sign, or a pattern is worth more than its GPU.
     """
     _check_shape(statement, leaf, branch, where)
     for t in range(len(statement.views)):
         if branch.most[t] != 0:
-            _check_contents(statement, leaf, unit, branch, t, where, progress)
+            _check_patterns(statement, leaf, unit, branch, t, where, progress)
     return bound_of(statement, leaf, unit, branch)
 
 
 def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) -> Fraction | float:
-    """Return the bound of duals that no content exceeds."""
+    """Return the bound of duals that no pattern exceeds."""
     if statement.serves_all and _unservable(statement, branch):
         return inf if statement.minimised else -inf
     total = sum(p * int(n) for p, n in zip(leaf.workloads, statement.copies, strict=True))
@@ -65,7 +66,7 @@ def _unservable(statement: Statement, branch: Conditions) -> bool:
     for t, view in enumerate(statement.views):
         tried = sorted(c for c in waiting if (c, t) not in branch.barred) if branch.most[t] != 0 else []
         if statement.any_parts:
-            divided = _divided(statement, t, tried, [1] * len(tried))
+            divided = divided_on(view, dict.fromkeys(tried, 1), statement.member, statement.copies)
             alone = [k for k in range(len(divided.model)) if served_alone(view.tables, divided, k)]
             waiting -= set(divided.of_class[alone].tolist())
         elif tried:
@@ -76,12 +77,6 @@ def _unservable(statement: Statement, branch: Conditions) -> bool:
                 if c in waiting and fits(view.tables, merged, candidates, one, SET_NODES) != 0:
                     waiting.remove(c)
     return bool(waiting)
-
-
-def _divided(statement: Statement, t: int, classes: Sequence[int], worth: Sequence[int]) -> DividedClasses:
-    """Return ``classes`` for slots of any part on GPU type t; ``worth`` is that of one whole workload of each class."""
-    member, copies = (array[list(classes)].tolist() for array in (statement.member, statement.copies))
-    return divided_on(statement.views[t], classes, member, worth, copies)
 
 
 def _check_shape(statement: Statement, leaf: Leaf, branch: Conditions, where: str) -> None:
@@ -103,7 +98,7 @@ def _check_shape(statement: Statement, leaf: Leaf, branch: Conditions, where: st
             raise NotProvenError(f"{where}: the dual of {name} is negative; its GPUs may stay idle")
 
 
-def _check_contents(
+def _check_patterns(
     statement: Statement,
     leaf: Leaf,
     unit: int,
@@ -112,7 +107,7 @@ def _check_contents(
     where: str,
     progress: Progress,
 ) -> None:
-    """Check that no content of a GPU of type t is worth more than its GPU."""
+    """Check that no pattern of a GPU of type t is worth more than its GPU."""
     view = statement.views[t]
     threshold = leaf.gpus[t] + (floor(statement.prices[t] * unit) if statement.minimised else 0)
     if threshold < 0:
@@ -120,23 +115,24 @@ def _check_contents(
     allowed = [c for c in range(len(statement.copies)) if (c, t) not in branch.barred]
     try:
         if statement.any_parts:
-            worth = [_worth_of_whole(statement, leaf.workloads[c], unit, c) for c in allowed]
-            content = DividedSearch(view.tables, _divided(statement, t, allowed, worth)).above(threshold, progress)
+            worth = {c: _worth_of_whole(statement, leaf.workloads[c], unit, c) for c in allowed}
+            divided = divided_on(view, worth, statement.member, statement.copies)
+            pattern = DividedSearch(view.tables, divided).above(threshold, progress)
         else:
             apart, together = branch.matrices(len(statement.copies))
             offers = [
-                # Candidates without positive worth are left out: a content without them also fits and is worth at
+                # Candidates without positive worth are left out: a pattern without them also fits and is worth at
                 # least as much. Those that the branch ties to other classes stay.
                 offer
                 for offer in offers_of(statement, leaf.workloads, unit, allowed)
                 if offer.worth > 0 or offer.per_rps > 0.0 or together[offer.of_class] >= 0
             ]
             search = GpuSearch(view.tables, candidates_on(view, offers, progress), statement.copies, apart, together)
-            content = search.candidates.of_class[search.above(threshold, progress=progress)[1]].tolist()
+            pattern = search.candidates.of_class[search.above(threshold, progress=progress)[1]].tolist()
     except TooHardError:
-        raise NotProvenError(f"{where}: the search over contents of {view.gpu.name} gave up") from None
-    if content:
-        names = [statement.instance.workloads[int(statement.member[c])].id for c in content]
+        raise NotProvenError(f"{where}: the search over patterns of {view.gpu.name} gave up") from None
+    if pattern:
+        names = [statement.instance.workloads[int(statement.member[c])].id for c in pattern]
         raise NotProvenError(f"{where}: a {view.gpu.name} with {', '.join(names)} is worth more than the GPU")
 
 

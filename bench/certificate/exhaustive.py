@@ -6,11 +6,12 @@ from math import floor, inf
 
 import numpy as np
 
+from bench.certificate.boxes import TooHardError
 from bench.certificate.certificate import MOST
 from bench.certificate.conditions import Conditions
-from bench.certificate.contents import Progress, candidates_on
 from bench.certificate.dual import offers_of
-from bench.certificate.search import GpuSearch, TooHardError
+from bench.certificate.patterns import Progress, candidates_on
+from bench.certificate.search import GpuSearch
 from bench.certificate.statement import NotProvenError, Statement
 
 MOST_WORKLOADS = 10
@@ -73,14 +74,14 @@ def _worths(statement: Statement, t: int, count: int, progress: Progress) -> dic
     for chosen in range(1, 2**count):
         parts = [chosen ^ (1 << w) for w in range(count) if chosen >> w & 1]
         if len(parts) > view.tables.most_residents or (len(parts) > 1 and any(part not in found for part in parts)):
-            continue  # without a resident, a content still fits
+            continue  # without a resident, a pattern still fits
         copies = np.bincount([groups[w] for w in range(count) if chosen >> w & 1], minlength=len(statement.copies))
         search = GpuSearch(view.tables, candidates.of_classes(copies > 0), copies, *conditions)
         try:
             numbers = range(len(parts), len(parts) + 1)
-            worth, content = search.above(-MOST, numbers, best=True, progress=lambda part: progress(part / 2**count))
+            worth, pattern = search.above(-MOST, numbers, best=True, progress=lambda part: progress(part / 2**count))
         except TooHardError:
-            raise NotProvenError(f"the search over contents of {view.gpu.name} gave up") from None
-        if content:
+            raise NotProvenError(f"the search over patterns of {view.gpu.name} gave up") from None
+        if pattern:
             found[chosen] = worth
     return found

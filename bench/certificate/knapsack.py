@@ -1,7 +1,7 @@
 """Knapsack bound of a box, in whole numbers.
 
-A box holds the contents with N residents whose total demand C and power P lie between floors and ceilings. At the
-floors every alternative (a candidate at a batch and share) has a least share, demand and power; a content in the box
+A box holds the patterns with N residents whose total demand C and power P lie between floors and ceilings. At the
+floors every alternative (a candidate at a batch and share) has a least share, demand and power; a pattern in the box
 therefore satisfies ``sum of shares <= the GPU``, ``sum of demands <= ceiling of C``, ``sum of powers <= ceiling of P``.
 For any multipliers ``l, m >= 0`` its worth is at most ``max sum (worth - l demand - m power) + l ceiling + m ceiling``
 over N seats within the shares: a knapsack, solved exactly by dynamic programming.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from bench.certificate.boxes import BoxLimits
 from instances.arrays import Flags, Ints
 
 NOTHING, UNBOUNDED = -(2**60), 2**60
@@ -19,16 +20,6 @@ NOTHING, UNBOUNDED = -(2**60), 2**60
 
 MOST_CHARGE = 2.0**54
 """Largest charge of a multiplier for its ceiling."""
-
-
-class BoxLimits(NamedTuple):
-    """Residents of the contents in a box, its ceilings and its floors, all whole."""
-
-    residents: int
-    l2_most: int
-    power_most: int
-    l2_least: int
-    power_least: int
 
 
 class Alternatives(NamedTuple):
@@ -184,7 +175,7 @@ def bound_box(
     table: Ints,
     first: Ints,
 ) -> int:
-    """Return an upper bound on the worth of the contents in a box; stop once it is at most ``threshold``.
+    """Return an upper bound on the worth of the patterns in a box; stop once it is at most ``threshold``.
 
     Parameters
     ----------

@@ -1,16 +1,14 @@
-"""Tests of one GPU: the alternatives at a box's floors, and whether a content fits."""
+"""Tests of one GPU: the alternatives at a box's floors, and whether a pattern fits."""
 
 import numpy as np
 from numba import njit
 
-from bench.certificate.contents import MARGIN, Candidates
+from bench.certificate.boxes import FINE
 from bench.certificate.knapsack import Alternatives
+from bench.certificate.patterns import MARGIN, Candidates
 from instances.arrays import Ints
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
-
-FINE = 10_000.0
-"""Steps per percent of L2 and per watt in which demands are counted."""
 
 ROUNDING = 1e-13
 """Relative rounding of a product, well above that of the processor."""
@@ -53,20 +51,40 @@ def worth_at(candidates: Candidates, k: int, rate_rps: float) -> int:
 
 
 @njit(cache=True)
+def least_demands(
+    merged: Tables,
+    candidates: Candidates,
+    k: int,
+    low: int,
+    high: int,
+    residents: int,
+    l2_floor: float,
+    power_floor: float,
+) -> tuple[int, float, float, float]:
+    """Return the least share, L2, power and memory of candidate ``k`` over its options from ``low`` to ``high - 1``.
+
+    The share is ``share_units + 1`` if no option meets its budget at the floors.
+    """
+    m = candidates.model[k]
+    units, l2, power, memory = merged.share_units + 1, np.inf, np.inf, np.inf
+    for o in range(low, high):
+        u = least_share(merged, candidates, m, o, residents, l2_floor, power_floor)
+        if u <= merged.share_units:
+            b = candidates.batch[o]
+            units, memory = min(units, u), min(memory, merged.memory_mib[m, b])
+            l2, power = min(l2, merged.l2_pct[m, b, u]), min(power, merged.power_w[m, b, u])
+    return units, l2, power, memory
+
+
+@njit(cache=True)
 def alternatives_of_sets(
     merged: Tables, candidates: Candidates, residents: int, l2_floor: float, power_floor: float, given: Alternatives
 ) -> int:
     """Write an alternative per candidate: least share, demand and power of its options. Return their number."""
     count = 0
     for k in range(len(candidates.model)):
-        m = candidates.model[k]
-        units, l2, power = merged.share_units + 1, np.inf, np.inf
-        for o in range(candidates.first[k], candidates.first[k + 1]):
-            u = least_share(merged, candidates, m, o, residents, l2_floor, power_floor)
-            if u <= merged.share_units:
-                b = candidates.batch[o]
-                units = min(units, u)
-                l2, power = min(l2, merged.l2_pct[m, b, u]), min(power, merged.power_w[m, b, u])
+        low, high = candidates.first[k], candidates.first[k + 1]
+        units, l2, power, _ = least_demands(merged, candidates, k, low, high, residents, l2_floor, power_floor)
         if units <= merged.share_units:
             given.candidate[count], given.units[count], given.worth[count] = k, units, candidates.worth[k]
             given.option[count] = -1
@@ -88,7 +106,7 @@ def alternatives_of_slots(
 ) -> int:
     """Write one alternative per candidate, option and share that meets its budget; return their number.
 
-    An alternative's worth is that of its throughput at the floors. In a content of the box, its worth is at most this.
+    An alternative's worth is that of its throughput at the floors. In a pattern of the box, its worth is at most this.
     """
     count, last = 0, candidates.budget_ms.shape[1] - 1
     for k in range(len(candidates.model)):
@@ -151,16 +169,10 @@ def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, hi
     while True:
         total, l2, power, memory = 0, 0.0, 0.0, 0.0
         for j in range(residents):
-            m = candidates.model[chosen[j]]
-            own_units, own_l2, own_power, own_memory = merged.share_units + 1, np.inf, np.inf, np.inf
-            for o in range(low[j], high[j]):
-                u = least_share(merged, candidates, m, o, residents, l2_floor, power_floor)
-                if u <= merged.share_units:
-                    b = candidates.batch[o]
-                    own_units, own_memory = min(own_units, u), min(own_memory, merged.memory_mib[m, b])
-                    own_l2 = min(own_l2, merged.l2_pct[m, b, u])
-                    own_power = min(own_power, merged.power_w[m, b, u])
-            total, l2, power, memory = total + own_units, l2 + own_l2, power + own_power, memory + own_memory
+            units, own_l2, own_power, own_memory = least_demands(
+                merged, candidates, chosen[j], low[j], high[j], residents, l2_floor, power_floor
+            )
+            total, l2, power, memory = total + units, l2 + own_l2, power + own_power, memory + own_memory
         if total > merged.share_units or memory > merged.memory_limit_mib * (1.0 + MARGIN):
             return False
         l2, power = l2 * (1.0 - MARGIN), power * (1.0 - MARGIN)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.certificate.certificate import NONE, BoundClaim, Fork, Leaf, TreeProof
+from bench.certificate.certificate import NONE, BoundClaim, DualProof, Fork, TreeProof
 from bench.certificate.checking import AGREEMENT, attainable, costs_around
-from bench.certificate.conditions import Conditions, tree_bound
-from bench.certificate.contents import Progress, ignore
+from bench.certificate.conditions import Conditions, bound_of_proof
 from bench.certificate.dual import bound_of
 from bench.certificate.exhaustive import MOST_WORKLOADS, exhaustive_bound
+from bench.certificate.patterns import Progress, ignore
 from bench.certificate.statement import NotProvenError, Statement, classes
 from instances import Instance, Objective, Plan
 from instances.arrays import Ints
@@ -97,12 +97,9 @@ def certificate(
     }
 
 
-def _bound_of_duals(statement: Statement, proof: Mapping[str, Any]) -> Fraction | float:
-    unit, root = int(proof["unit"]), Conditions.root(statement)
-    if proof["kind"] == "dual":
-        return bound_of(statement, Leaf(workloads=proof["workloads"], gpus=proof["gpus"]), unit, root)
-    tree = TreeProof.model_validate(proof)
-    return tree_bound(statement, tree, lambda leaf, conditions, _: bound_of(statement, leaf, unit, conditions))
+def _bound_of_duals(statement: Statement, data: Mapping[str, Any]) -> Fraction | float:
+    proof = (DualProof if data["kind"] == "dual" else TreeProof).model_validate(data)
+    return bound_of_proof(statement, proof, lambda leaf, branch, _: bound_of(statement, leaf, proof.unit, branch))
 
 
 def as_strong(proven: Fraction | float, bound: float | None, minimised: bool) -> bool:
@@ -182,7 +179,7 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
 
 
 def _whole_dual(over: float, unit: int, limit: int | None, least: int) -> int:
-    """Return the dual of a GPU type whose contents are worth ``over`` more than its price."""
+    """Return the dual of a GPU type whose patterns are worth ``over`` more than its price."""
     if over > 0.0:
         return 0 if limit is None else ceil(over * unit) + ROUNDING
     return min(0, ceil(over * unit) + ROUNDING) if least else 0

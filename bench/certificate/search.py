@@ -1,9 +1,9 @@
-"""Exhaustive search of one GPU type for a content worth more than a threshold, or a proof that there is none.
+"""Exhaustive search of one GPU type for a pattern worth more than a threshold, or a proof that there is none.
 
-The contents with N residents are covered by boxes of their total demand C (L2 and DRAM merged, see ``contents``) and
-their total power P; ``knapsack`` bounds the worth of the contents in a box. A box whose bound exceeds the threshold is
-searched depth first: the search leaves a partial content once the dynamic program says that no completion exceeds the
-threshold, and tests every complete content (``one_gpu``). If that takes too many nodes, the box is cut in two; both
+The patterns with N residents are covered by boxes of their total demand C (L2 and DRAM merged, see ``patterns``) and
+their total power P; ``knapsack`` bounds the worth of the patterns in a box. A box whose bound exceeds the threshold is
+searched depth first: the search leaves a partial pattern once the dynamic program says that no completion exceeds the
+threshold, and tests every complete pattern (``one_gpu``). If that takes too many nodes, the box is cut in two; both
 halves are searched.
 """
 
@@ -14,10 +14,11 @@ from itertools import count
 import numpy as np
 from numba import njit
 
+from bench.certificate.boxes import Box, BoxLimits, TooHardError, box_limits, whole_box
 from bench.certificate.certificate import MOST
-from bench.certificate.contents import MARGIN, Candidates, Progress, ignore, merged_tables
-from bench.certificate.knapsack import NOTHING, Alternatives, BoxLimits, bound_box, by_units, fill_table, undominated
-from bench.certificate.one_gpu import FINE, alternatives_of_sets, alternatives_of_slots, exact_worth, fits
+from bench.certificate.knapsack import NOTHING, Alternatives, bound_box, by_units, fill_table, undominated
+from bench.certificate.one_gpu import alternatives_of_sets, alternatives_of_slots, exact_worth, fits
+from bench.certificate.patterns import Candidates, Progress, ignore, merged_tables
 from instances.arrays import Flags, Ints
 from instances.tables import Tables
 
@@ -37,15 +38,6 @@ The first limit is for alternatives of sets, which stand for all options of a ca
 """
 
 REFUTED, FOUND, LIMIT = 0, 1, 2
-
-
-_Totals = tuple[float, float]
-_Corners = tuple[_Totals, _Totals, Ints]
-"""Totals of C and P at the low and the high corner of a box, and its multipliers."""
-
-
-class TooHardError(Exception):
-    """The search gave up; nothing is proven."""
 
 
 @njit(cache=True)
@@ -81,9 +73,9 @@ def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, resid
 
 @njit(cache=True)
 def _allowed(chosen: Ints, of_class: Ints, apart: Flags, together: Ints) -> bool:
-    """Return whether a branch allows a content.
+    """Return whether a branch allows a pattern.
 
-    The content must hold no two classes that are ``apart``, and every group of ``together`` wholly or not at all.
+    The pattern must hold no two classes that are ``apart``, and every group of ``together`` wholly or not at all.
     """
     for i in range(len(chosen)):
         a, mates = of_class[chosen[i]], 0
@@ -113,15 +105,15 @@ def search_box(
     best: bool,
     found: Ints,
 ) -> tuple[int, int, int]:
-    """Search one box for a content worth more than ``threshold``; with ``best``, for the one that is worth most.
+    """Search one box for a pattern worth more than ``threshold``; with ``best``, for the one that is worth most.
 
     Returns
     -------
     status : int
-        ``REFUTED``: no content of the box is worth more than the returned threshold; ``FOUND``: the search ended at
-        the first content that is worth more than the given one; ``LIMIT``: it took too many nodes.
+        ``REFUTED``: no pattern of the box is worth more than the returned threshold; ``FOUND``: the search ended at
+        the first pattern that is worth more than the given one; ``LIMIT``: it took too many nodes.
     threshold, bound : int
-        Worth of the last content found, whose candidates are in ``found``, or the given threshold if there is none; and
+        Worth of the last pattern found, whose candidates are in ``found``, or the given threshold if there is none; and
         bound on the box.
     """
     residents, capacity, slots = box.residents, table.shape[2] - 1, given.option[0] >= 0
@@ -129,7 +121,7 @@ def search_box(
     bound = bound_box(given, box, threshold, multipliers, ROUNDS, charged, table, first)
     if bound <= threshold:
         return REFUTED, threshold, bound
-    # Leave out the alternatives that are in no content worth more than the threshold.
+    # Leave out the alternatives that are in no pattern worth more than the threshold.
     charged[:] = given.worth - multipliers[0] * given.l2 - multipliers[1] * given.power
     offset = multipliers[0] * box.l2_most + multipliers[1] * box.power_most
     order = by_units(given, box, capacity)
@@ -167,7 +159,7 @@ def search_box(
             or power[depth] + given.power[k] > box.power_most
         ):
             continue
-        # Identical workloads take their seats in order, with alternatives that do not decrease: each content once.
+        # Identical workloads take their seats in order, with alternatives that do not decrease: each pattern once.
         if given.earlier[k] >= 0:
             before = kept[at[depth - 1]] if depth else -1
             if (
@@ -191,7 +183,7 @@ def search_box(
         if not _allowed(chosen, candidates.of_class, apart, together):
             continue
         if slots:
-            # The demands of slots are exact, so a content below a floor belongs to another box.
+            # The demands of slots are exact, so a pattern below a floor belongs to another box.
             if l2[depth] + given.l2[k] < box.l2_least or power[depth] + given.power[k] < box.power_least:
                 continue
             fit, total = exact_worth(tables, candidates, chosen, given.option[picked], given.units[picked])
@@ -209,14 +201,14 @@ def search_box(
 
 @dataclass
 class GpuSearch:
-    """Search over the contents of one GPU type.
+    """Search over the patterns of one GPU type.
 
     Parameters
     ----------
     copies
         Number of workloads of each class, shape (classes,).
     apart, together
-        Pairs of classes that no content holds, shape (classes, classes); group of classes that a content holds wholly
+        Pairs of classes that no pattern holds, shape (classes, classes); group of classes that a pattern holds wholly
         or not at all, -1 without a group, shape (classes,).
     """
 
@@ -231,8 +223,6 @@ class GpuSearch:
         self.by_slots = bool(np.any(self.candidates.per_rps > 0.0))
         many = len(self.candidates.batch) * self.tables.share_units if self.by_slots else len(self.candidates.model)
         self._given = Alternatives(*np.empty((8, many), dtype=np.int64))
-        self._growth = float(self.merged.alpha_l2.max(initial=0.0))
-        self._throttled_w = self.tables.max_power_w - self.tables.idle_power_w
         # Sums of worths must fit 64 bits.
         known = self.candidates
         largest = float(np.abs(known.worth).max(initial=0))
@@ -251,14 +241,14 @@ class GpuSearch:
         best: bool = False,
         progress: Progress = ignore,
     ) -> tuple[int, list[int]]:
-        """Return the worth of a content above ``threshold``, and its candidates; the threshold itself if there is none.
+        """Return the worth of a pattern above ``threshold``, and its candidates; the threshold itself if there is none.
 
         Parameters
         ----------
         residents
             Numbers of residents to search; all by default.
         best
-            Whether to return the content of the largest worth instead of the first one above ``threshold``.
+            Whether to return the pattern of the largest worth instead of the first one above ``threshold``.
         progress
             Function that is told the part of the search that was done since the last call.
 
@@ -267,7 +257,7 @@ class GpuSearch:
         TooHardError
             If the search gives up.
         """
-        content: list[int] = []
+        pattern: list[int] = []
         numbers = count(2)
         places = int(np.minimum(self.copies[np.unique(self.candidates.of_class)], self.tables.most_residents).sum())
         numbers_of_residents = residents or range(1, min(self.tables.most_residents, places) + 1)
@@ -275,73 +265,54 @@ class GpuSearch:
             # The box with the largest bound comes first: it holds the largest worths.
             first = self._first_boxes(n)
             part = 1.0 / (len(first) * len(numbers_of_residents))
-            boxes = [(NOTHING, place, part, corners) for place, corners in enumerate(first)]
+            boxes = [(NOTHING, place, part, box, np.zeros(2, dtype=np.int64)) for place, box in enumerate(first)]
             while boxes and -boxes[0][0] > threshold:
-                _, _, part, (low, high, multipliers) = heappop(boxes)
-                status, worth, bound, found = self._search(n, low, high, multipliers, threshold, best)
+                _, _, part, box, multipliers = heappop(boxes)
+                status, worth, bound, found = self._search(box, multipliers, threshold, best)
                 if worth > threshold:
-                    threshold, content = worth, found
+                    threshold, pattern = worth, found
                 if status == FOUND:
-                    return threshold, content
+                    return threshold, pattern
                 progress(0.0 if status == LIMIT else part)
                 if status == LIMIT:
-                    for half in self._halves(low, high, multipliers):
-                        heappush(boxes, (-bound, next(numbers), part / 2.0, half))
-        return threshold, content
+                    for half in reversed(box.halves(int(np.argmax(box.growths(self.merged))))):
+                        heappush(boxes, (-bound, next(numbers), part / 2.0, half, multipliers.copy()))
+        return threshold, pattern
 
-    def _first_boxes(self, residents: int) -> list[_Corners]:
+    def _first_boxes(self, residents: int) -> list[Box]:
         """Return boxes that cover all totals of this many residents, cut where the frequency begins to fall."""
-        rows = np.unique(self.candidates.model)
-        l2 = residents * float(self.merged.l2_pct[rows].max(initial=0.0)) * (1.0 + MARGIN)
-        power = residents * float(self.merged.power_w[rows].max(initial=0.0)) * (1.0 + MARGIN)
-        start = np.zeros(2, dtype=np.int64)
-        if 0.0 < self._throttled_w < power:
-            cut = self._throttled_w
-            return [((0.0, cut), (l2, power), start.copy()), ((0.0, 0.0), (l2, cut), start.copy())]
-        return [((0.0, 0.0), (l2, power), start)]
+        whole = whole_box(self.merged, self.candidates.model, residents, residents)
+        throttled_w = self.tables.max_power_w - self.tables.idle_power_w
+        if 0.0 < throttled_w < whole.power_most:
+            return [whole._replace(power_least=throttled_w), whole._replace(power_most=throttled_w)]
+        return [whole]
 
-    def _halves(self, low: _Totals, high: _Totals, multipliers: Ints) -> list[_Corners]:
-        grown = self._effects(low, high)
-        axis = int(np.argmax(grown))
-        middle = (low[axis] + high[axis]) / 2.0
-        upper = (middle, low[1]) if axis == 0 else (low[0], middle)
-        lower = (middle, high[1]) if axis == 0 else (high[0], middle)
-        return [(upper, high, multipliers.copy()), (low, lower, multipliers.copy())]
-
-    def _effects(self, low: _Totals, high: _Totals) -> tuple[float, float]:
-        """Return the fractions by which C and P make a time grow from the low to the high corner of a box."""
-        slowdown = -self.tables.throttle_per_w * max(0.0, high[1] - max(low[1], self._throttled_w))
-        return self._growth * (high[0] - low[0]), slowdown
-
-    def _search(
-        self, residents: int, low: _Totals, high: _Totals, multipliers: Ints, threshold: int, best: bool
-    ) -> tuple[int, int, int, list[int]]:
+    def _search(self, box: Box, multipliers: Ints, threshold: int, best: bool) -> tuple[int, int, int, list[int]]:
+        residents, floors = box.most, (box.most, box.l2_least, box.power_least)
         if self.by_slots:
-            many = alternatives_of_slots(self.tables, self.merged, self.candidates, residents, *low, self._given)
+            many = alternatives_of_slots(self.tables, self.merged, self.candidates, *floors, self._given)
         else:
-            many = alternatives_of_sets(self.merged, self.candidates, residents, *low, self._given)
+            many = alternatives_of_sets(self.merged, self.candidates, *floors, self._given)
         if many == 0:
             return REFUTED, threshold, NOTHING, []
         given = _seated(self._given, many, self.candidates.of_class, self.copies, residents)
         if len(given.seat) == 0 or given.seat[-1] + 1 < residents:
             return REFUTED, threshold, NOTHING, []
-        # Demands are rounded down, ceilings up. A ceiling beyond the largest demands excludes nothing and is lowered.
-        box = BoxLimits(
-            residents,
-            min(int(high[0] * FINE * (1.0 + MARGIN)) + 1, residents * int(given.l2.max())),
-            min(int(high[1] * FINE * (1.0 + MARGIN)) + 1, residents * int(given.power.max())),
-            int(low[0] * FINE * (1.0 - MARGIN)) - residents - 1,
-            int(low[1] * FINE * (1.0 - MARGIN)) - residents - 1,
+        # A ceiling beyond the largest demands excludes nothing and is lowered.
+        limits = box_limits(box)
+        limits = limits._replace(
+            l2_most=min(limits.l2_most, residents * int(given.l2.max())),
+            power_most=min(limits.power_most, residents * int(given.power.max())),
         )
         table = np.empty((int(given.seat[-1]) + 2, residents + 1, self.tables.share_units + 1), dtype=np.int64)
-        narrow = max(self._effects(low, high)) < (NARROW_SLOTS if self.by_slots else NARROW)
+        narrow = max(box.growths(self.merged)) < (NARROW_SLOTS if self.by_slots else NARROW)
         found = np.empty(residents, dtype=np.int64)
         status, worth, bound = search_box(
             self.tables,
             self.merged,
             self.candidates,
             given,
-            box,
+            limits,
             threshold,
             multipliers,
             NARROW_NODES if narrow else FIRST_NODES_OF_SLOTS if self.by_slots else FIRST_NODES,

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from bench.certificate.certificate import NONE, BoundClaim
-from bench.certificate.contents import broken_premise
+from bench.certificate.patterns import broken_premise
 from instances import PART_STEPS, Instance, Objective, Partition, SloRule
 from instances.arrays import Ints
 from instances.attainment_terms import POISSON

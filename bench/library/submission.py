@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.certificate.checking import ProofVerdict, check
-from bench.certificate.contents import Progress, ignore
+from bench.certificate.patterns import Progress, ignore
 from bench.judging.judge import check_belongs, judge
 from bench.provenance import distribution_version
 from instances import InputError, Partition, Plan, PlanClass

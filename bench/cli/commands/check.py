@@ -19,14 +19,14 @@ def check_certificate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate that `bench prove` wrote.")],
     form: FormatOption = "table",
 ) -> None:
-    """Check a certificate: search all contents of a GPU for one that contradicts it, with exact sums.
+    """Check a certificate: search all patterns of a GPU for one that contradicts it, with exact sums.
 
     The checker uses the coefficients in the file and no code of any solver. It answers in one sentence.
 
     Exit codes: 0 proven, 1 not proven (the sentence names the first step that fails), 2 not a certificate.
     """
     data = read_json(file)
-    with progress_bar("searching contents") as update:
+    with progress_bar("searching patterns") as update:
         verdict = check(data, str(file), lambda part: update(advance=part))
     if form == "json":
         value = None if verdict.value is None else float(verdict.value)

@@ -51,7 +51,7 @@ def prove(
         row = _best_bound(name, ledger) or ledger.row(name)
         instance = ledger.instance(row.instance_hash)
         data = _certificate_of(row, instance)
-        with progress_bar("searching contents") as update:
+        with progress_bar("searching patterns") as update:
             verdict = check(data, f"run {row.key[:8]}", lambda part: update(advance=part))
         show(verdict.sentence)
         if not verdict.proven:

@@ -1,4 +1,4 @@
-"""The checker against brute force: the best content of a GPU, the best plan, and proofs by duals and trees."""
+"""The checker against brute force: the best pattern of a GPU, the best plan, and proofs by duals and trees."""
 
 from fractions import Fraction
 from itertools import combinations
@@ -11,9 +11,9 @@ from bench.api import Status
 from bench.certificate.certificate import BoundClaim
 from bench.certificate.checking import check
 from bench.certificate.conditions import Conditions
-from bench.certificate.contents import candidates_on
 from bench.certificate.dual import offers_of
 from bench.certificate.exhaustive import exhaustive_bound
+from bench.certificate.patterns import candidates_on
 from bench.certificate.search import GpuSearch
 from bench.certificate.statement import Statement
 from instances import Objective
@@ -63,7 +63,7 @@ def test_proofs_agree_with_brute_force_in_many(seed: int, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_best_content_is_that_of_brute_force(seed: int) -> None:
+def test_the_best_pattern_is_that_of_brute_force(seed: int) -> None:
     statement, random = statement_of(seed, Objective.COST), Random(seed)
     duals = [random.randint(0, 1000) for _ in statement.copies]
     gpu = enumeration.OneGpu(statement.instance, statement.views[0].gpu)

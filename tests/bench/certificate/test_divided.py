@@ -1,4 +1,4 @@
-"""Certificates on split plans against brute force: the best content of a GPU, the best plan, and false claims."""
+"""Certificates on split plans against brute force: the best pattern of a GPU, the best plan, and false claims."""
 
 import json
 from contextlib import suppress
@@ -9,12 +9,12 @@ from random import Random
 import numpy as np
 import pytest
 
+from bench.certificate.boxes import TooHardError
 from bench.certificate.certificate import MOST, BoundClaim
 from bench.certificate.checking import check
 from bench.certificate.divided import divided_on
 from bench.certificate.divided_bound import bound_divided
 from bench.certificate.divided_search import DividedSearch
-from bench.certificate.search import TooHardError
 from bench.certificate.statement import NotProvenError, Statement
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type
@@ -68,8 +68,8 @@ def test_proofs_agree_with_brute_force_in_many(seed: int, objective: Objective) 
     agree(seed, objective)
 
 
-def the_best_content_agrees(seed: int) -> None:
-    """No content is worth more than the search admits, and it finds those that are."""
+def the_best_pattern_agrees(seed: int) -> None:
+    """No pattern is worth more than the search admits, and it finds those that are."""
     instance, random = tiny(seed, OBJECTIVES[seed % 2]), Random(seed)
     statement = Statement.of(instance, SPLIT)
     many = len(statement.copies)
@@ -81,7 +81,7 @@ def the_best_content_agrees(seed: int) -> None:
         served = np.zeros(many)
         np.add.at(served, class_of, cover)
         best = max(best, float(np.minimum(served, statement.copies) @ duals))
-    known = divided_on(statement.views[0], range(many), statement.member.tolist(), duals, statement.copies.tolist())
+    known = divided_on(statement.views[0], dict(enumerate(duals)), statement.member, statement.copies)
     search = DividedSearch(statement.views[0].tables, known)
 
     if best > 0.0:
@@ -93,22 +93,22 @@ def the_best_content_agrees(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_listed_contents_of_a_box_hold_the_best(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_listed_patterns_of_a_box_hold_the_best(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same where every box is listed, and no relaxed choice is tried first."""
     monkeypatch.setattr("bench.certificate.divided_search.LISTED", np.inf)
     monkeypatch.setattr("bench.certificate.divided_search.bound_divided", lambda *given: (bound_divided(*given)[0], 0))
-    the_best_content_agrees(seed)
+    the_best_pattern_agrees(seed)
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_the_best_content_is_that_of_brute_force(seed: int) -> None:
-    the_best_content_agrees(seed)
+def test_the_best_pattern_is_that_of_brute_force(seed: int) -> None:
+    the_best_pattern_agrees(seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(24, 224))
-def test_the_best_content_is_that_of_brute_force_in_many(seed: int) -> None:
-    the_best_content_agrees(seed)
+def test_the_best_pattern_is_that_of_brute_force_in_many(seed: int) -> None:
+    the_best_pattern_agrees(seed)
 
 
 def test_slots_of_one_workload_count_at_most_as_the_workload() -> None:
@@ -117,7 +117,9 @@ def test_slots_of_one_workload_count_at_most_as_the_workload() -> None:
     small = replace(instance, workloads=(replace(instance.workloads[0], rate_rps=instance.workloads[0].rate_rps / 4),))
     view = Statement.of(small, SPLIT).views[0]
 
-    one, two = (DividedSearch(view.tables, divided_on(view, [0], [0], [10**6], [copies])) for copies in (1, 2))
+    one, two = (
+        DividedSearch(view.tables, divided_on(view, {0: 10**6}, np.array([0]), np.array([copies]))) for copies in (1, 2)
+    )
 
     assert one.above(10**6 - 1) == [0]
     assert one.above(10**6) == []
@@ -127,7 +129,7 @@ def test_slots_of_one_workload_count_at_most_as_the_workload() -> None:
 def test_a_worth_that_does_not_fit_is_not_searched() -> None:
     view = Statement.of(tiny(0, Objective.COST), SPLIT).views[0]
     with pytest.raises(TooHardError):
-        DividedSearch(view.tables, divided_on(view, [0], [0], [MOST + 1], [1]))
+        DividedSearch(view.tables, divided_on(view, {0: MOST + 1}, np.array([0]), np.array([1])))
 
 
 def test_the_plan_may_have_several_slots_of_a_workload_on_a_gpu() -> None:

@@ -256,7 +256,7 @@ def test_what_is_called_proven_is_true_a_thousand_times() -> None:
 
 
 def a_false_claim(seed: int) -> None:
-    """BoundClaim one step more than is true, with the duals that would prove it."""
+    """Claim one step more than is true, with the duals that would prove it, and see it refused."""
     data = copy.deepcopy(base(seed))
     bound = data["claim"]["bound"]
     if bound == "none":

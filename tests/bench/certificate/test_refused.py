@@ -140,7 +140,7 @@ def test_worths_beyond_64_bits_are_not_searched(kind: str) -> None:
 
     sentence = said(claiming(fast, "300", duals(0, gpu=MOST, unit=10**12), kind=kind))
 
-    assert sentence == "not proven: the duals: the search over contents of v100 gave up"
+    assert sentence == "not proven: the duals: the search over patterns of v100 gave up"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,17 @@ def test_absurd_coefficients_are_not_searched(changed: dict[str, Any], sentence:
     assert sentence in said(claiming(instance, "306", proof, kind="split"))
 
 
-# --- Splits: contents at the limits of a GPU ---
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.CAPACITY])
+def test_demands_beyond_64_bits_exclude_no_plan(objective: Objective) -> None:
+    """A demand of 10**15 percent hurts nobody while the workload is alone; wrapped around, it would be negative."""
+    gpu = replace(V100, models={"alexnet": replace(V100.models["alexnet"], l2=(0.0, 1e15), alpha_cache=0.0)})
+    instance = replace(asking(replace(ASKED, slo_ms=500.0), objective=objective), gpus=(GpuPool(gpu, 1),))
+    assert judge(Plan("asked", (spatial_gpu("v100", [("w", 40, 1, 100.0)]),)), instance).feasible
+
+    assert said(claiming(instance, "none")) == "not proven: the search over patterns of v100 gave up"
+
+
+# --- Splits: patterns at the limits of a GPU ---
 
 
 def test_company_may_shorten_the_times_of_a_pair() -> None:

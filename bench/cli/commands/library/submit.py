@@ -33,7 +33,7 @@ def submit(
     Exit codes: 0 the entry is improved, 1 it is not, 2 wrong input.
     """
     library = opened(folder, written=True)
-    with progress_bar("searching contents") as update:
+    with progress_bar("searching patterns") as update:
         found = submitted(library, read_json(file), str(file), by, lambda part: update(advance=part))
     if form == "json":
         data = asdict(found)

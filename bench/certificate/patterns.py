@@ -1,6 +1,6 @@
-"""Contents of one GPU as the checker searches them: candidates, their options, and the premises of the search.
+"""Patterns of one GPU as the checker searches them: candidates, their options, and the premises of the search.
 
-A *content* is a set of candidates that one GPU of a type serves. A *candidate* is a class of identical workloads
+A *pattern* is a set of candidates that one GPU of a type serves. A *candidate* is a class of identical workloads
 together with the rate that one slot serves. Its *options* are the batches. All worths are whole numbers.
 """
 
@@ -15,7 +15,7 @@ from instances.tables import Tables
 from instances.view import View
 
 MARGIN = 1e-9
-"""Relative margin of every test in floats; it can only admit more contents."""
+"""Relative margin of every test in floats; it can only admit more patterns."""
 
 Progress = Callable[[float], None]
 """Function that is told which part of a search was done since the last call; it may raise to end the search."""

@@ -24,7 +24,7 @@ class TooHardError(Exception):
     """The search gave up; nothing is proven."""
 
 
-class Box(NamedTuple):
+class PatternBox(NamedTuple):
     """All patterns with at least ``least`` and at most ``most`` residents, and C and P between floors and ceilings."""
 
     least: int
@@ -43,7 +43,7 @@ class Box(NamedTuple):
             -merged.throttle_per_w * max(0.0, self.power_most - max(self.power_least, throttled_w)),
         )
 
-    def halves(self, axis: int) -> tuple["Box", "Box"]:
+    def halves(self, axis: int) -> tuple["PatternBox", "PatternBox"]:
         """Return the lower and the upper half along an axis: N, C or P."""
         match axis:
             case 0:
@@ -67,7 +67,7 @@ class BoxLimits(NamedTuple):
     power_least: int
 
 
-def whole_box(merged: Tables, models: Ints, least: int, most: int) -> Box:
+def whole_box(merged: Tables, models: Ints, least: int, most: int) -> PatternBox:
     """Return the box of all patterns with ``least`` to ``most`` residents, whose model rows are among ``models``.
 
     Raises
@@ -80,11 +80,11 @@ def whole_box(merged: Tables, models: Ints, least: int, most: int) -> Box:
         raise TooHardError
     rows = np.unique(models)
     l2, power = (most * float(demand[rows].max(initial=0.0)) * (1.0 + MARGIN) for demand in demands)
-    return Box(least, most, 0.0, l2, 0.0, power)
+    return PatternBox(least, most, 0.0, l2, 0.0, power)
 
 
 @njit(cache=True)
-def box_limits(box: Box) -> BoxLimits:
+def box_limits(box: PatternBox) -> BoxLimits:
     """Return the limits of a box in steps: demands of slots are rounded down, so ceilings are rounded up."""
     return BoxLimits(
         box.most,

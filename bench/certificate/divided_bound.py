@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from bench.certificate.boxes import Box, box_limits
+from bench.certificate.boxes import PatternBox, box_limits
 from bench.certificate.divided import DividedClasses, slot_worth
 from bench.certificate.knapsack import MOST_CHARGE, NOTHING, UNBOUNDED, polyak_step
 from bench.certificate.one_gpu import time_at_floors
@@ -53,7 +53,7 @@ class DividedTables(NamedTuple):
 def _slots_at_floors(
     merged: Tables,
     known: DividedClasses,
-    box: Box,
+    box: PatternBox,
     l2: Ints,
     power: Ints,
     l2_most: int,
@@ -190,7 +190,7 @@ def _best_choice(
 def bound_divided(
     merged: Tables,
     known: DividedClasses,
-    box: Box,
+    box: PatternBox,
     l2: Ints,
     power: Ints,
     threshold: int,

@@ -12,7 +12,7 @@ from itertools import count
 import numpy as np
 from numba import njit
 
-from bench.certificate.boxes import FINE, Box, TooHardError, box_limits, whole_box
+from bench.certificate.boxes import FINE, PatternBox, TooHardError, box_limits, whole_box
 from bench.certificate.certificate import MOST
 from bench.certificate.divided import DividedClasses, slot_worth, worth_of_slots
 from bench.certificate.divided_bound import DividedTables, bound_divided, fill_gains
@@ -38,7 +38,7 @@ def list_patterns(
     tables: Tables,
     merged: Tables,
     known: DividedClasses,
-    box: Box,
+    box: PatternBox,
     l2: Ints,
     power: Ints,
     threshold: int,
@@ -119,7 +119,7 @@ def list_patterns(
 
 
 @njit(cache=True)
-def _losses(merged: Tables, known: DividedClasses, box: Box, slots: Ints) -> tuple[int, int, int]:
+def _losses(merged: Tables, known: DividedClasses, box: PatternBox, slots: Ints) -> tuple[int, int, int]:
     """Return the loss of the slots' worth if only N, only C or only P is at its ceiling instead of its floor."""
     lost = np.zeros(3, dtype=np.int64)
     for i in range(slots.shape[1]):

@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 from numba import njit
 
-from bench.certificate.boxes import Box, BoxLimits, TooHardError, box_limits, whole_box
+from bench.certificate.boxes import BoxLimits, PatternBox, TooHardError, box_limits, whole_box
 from bench.certificate.certificate import MOST
 from bench.certificate.knapsack import NOTHING, Alternatives, bound_box, by_units, fill_table, undominated
 from bench.certificate.one_gpu import alternatives_of_sets, alternatives_of_slots, exact_worth, fits
@@ -279,7 +279,7 @@ class GpuSearch:
                         heappush(boxes, (-bound, next(numbers), part / 2.0, half, multipliers.copy()))
         return threshold, pattern
 
-    def _first_boxes(self, residents: int) -> list[Box]:
+    def _first_boxes(self, residents: int) -> list[PatternBox]:
         """Return boxes that cover all totals of this many residents, cut where the frequency begins to fall."""
         whole = whole_box(self.merged, self.candidates.model, residents, residents)
         throttled_w = self.tables.max_power_w - self.tables.idle_power_w
@@ -287,7 +287,9 @@ class GpuSearch:
             return [whole._replace(power_least=throttled_w), whole._replace(power_most=throttled_w)]
         return [whole]
 
-    def _search(self, box: Box, multipliers: Ints, threshold: int, best: bool) -> tuple[int, int, int, list[int]]:
+    def _search(
+        self, box: PatternBox, multipliers: Ints, threshold: int, best: bool
+    ) -> tuple[int, int, int, list[int]]:
         residents, floors = box.most, (box.most, box.l2_least, box.power_least)
         if self.by_slots:
             many = alternatives_of_slots(self.tables, self.merged, self.candidates, *floors, self._given)

@@ -6,18 +6,16 @@ import numpy as np
 from numba import njit
 
 from bench.simulation.applications import NONE
-from bench.simulation.layout import Records
+from bench.simulation.layout import Records, Site
 from instances.arrays import Floats
 from instances.compiled import inlined, kernel
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
-from instances.tables import Tables
 
 
 @kernel
-def retime(
-    tables: Tables, executors: Records, slots: Records, state: Records, scratch: Floats, e: int, now_ms: float
-) -> None:
+def retime(site: Site, state: Records, scratch: Floats, e: int, now_ms: float) -> None:
     """Update the speed of every batch on an executor's GPU, given the batches that run now."""
+    tables, executors, slots = site.tables, site.executors, site.slots
     running = np.int64(0)  # the constant 0 would compile the functions below a second time, for this constant
     l2, dram, power = 0.0, 0.0, 0.0
     for other in range(executors[e].first, executors[e].end):
@@ -28,7 +26,7 @@ def retime(
             dram += tables.dram_pct[m, b, u]
             power += tables.power_w[m, b, u]
     if tables.pairwise and running > 2:
-        _retime_by_pairs(tables, executors, slots, state, scratch, e, now_ms, running)
+        _retime_by_pairs(site, state, scratch, e, now_ms, running)
         return
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:
@@ -39,17 +37,9 @@ def retime(
 
 
 @kernel
-def _retime_by_pairs(
-    tables: Tables,
-    executors: Records,
-    slots: Records,
-    state: Records,
-    scratch: Floats,
-    e: int,
-    now_ms: float,
-    running: int,
-) -> None:
+def _retime_by_pairs(site: Site, state: Records, scratch: Floats, e: int, now_ms: float, running: int) -> None:
     """Update the speeds for performance models with pairwise interference."""
+    tables, executors, slots = site.tables, site.executors, site.slots
     row = np.int64(0)
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:

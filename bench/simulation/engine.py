@@ -1,68 +1,63 @@
 """Event loop of the simulation: batches start and end on executors, and slow each other while they overlap."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
 from bench.simulation.contention import noise_factor, retime
 from bench.simulation.histogram import bin_of
-from bench.simulation.layout import KernelSettings, Records
+from bench.simulation.layout import KernelSettings, Measured, Records, Site
 from bench.simulation.routing import Routing, next_slot
 from bench.simulation.serving_rules import is_late, would_be_late
 from instances.arrays import Floats, Ints
 from instances.compiled import inlined, kernel
 from instances.queueing import next_batch
-from instances.tables import Tables
 
 
-@kernel
-def advance(
-    tables: Tables,
-    executors: Records,
-    slots: Records,
-    times: Records,
-    terms: KernelSettings,
-    arrivals_ms: Floats,
-    request: Ints,
-    queues: Records,
-    state: Records,
-    counts: Records,
-    histogram: Ints,
-    by_second: Records,
-    routing: Routing,
-    flow: Flow,
-    underway: Underway,
-    scratch: Floats,
-    until_ms: float,
-) -> None:
-    """Process all events up to ``until_ms``.
+class Work(NamedTuple):
+    """State of the event loop, which changes its arrays in place.
 
-    Without applications, GPUs do not depend on each other and are simulated one by one. With applications, a batch on
-    one GPU may send requests to another GPU, so all events are processed in the order of time.
-
-    Parameters
+    Attributes
     ----------
-    tables, executors, slots, times
-        See ``Site``.
-    terms
-        Settings of the simulation.
+    site, terms
+        Executors and slots; settings of the simulation.
     arrivals_ms, request
-        Arrival times of all slots, concatenated, nondecreasing within a slot and complete up to ``until_ms``; numbers
-        of the requests within their application.
-    queues, state
-        Records of ``QUEUE`` and ``STATE``; updated in place.
-    counts, histogram, by_second
-        See ``Measured``; updated in place.
+        Arrival times of all slots, concatenated, nondecreasing within a slot and complete up to the time to simulate;
+        numbers of the requests within their application.
+    queues, state, measured
+        Records of ``QUEUE`` and ``STATE``; measurements by slot.
     routing, flow, underway
         Routing to slots; stage graph and unfinished requests of applications.
     scratch
         Buffer for the demands of a GPU's residents, shape (executors, 3).
-    until_ms
-        Simulated time.
     """
+
+    site: Site
+    terms: KernelSettings
+    arrivals_ms: Floats
+    request: Ints
+    queues: Records
+    state: Records
+    measured: Measured
+    routing: Routing
+    flow: Flow
+    underway: Underway
+    scratch: Floats
+
+
+@kernel
+def advance(work: Work, until_ms: float) -> None:
+    """Process all events up to ``until_ms``.
+
+    Without applications, GPUs do not depend on each other and are simulated one by one. With applications, a batch on
+    one GPU may send requests to another GPU, so all events are processed in the order of time.
+    """
+    executors, state = work.site.executors, work.state
     for e in range(len(state)):
         if state[e].slot == NONE:
-            _plan(executors, slots, arrivals_ms, queues, state, e)
-    together = len(flow.stages) > 0
+            _plan(work, e)
+    together = len(work.flow.stages) > 0
     first = int(np.int64(0))  # the constant 0 would compile the functions below a second time, for this constant
     while first < len(state):
         end = len(state) if together else executors[first].end
@@ -75,34 +70,29 @@ def advance(
             if not now_ms <= until_ms:
                 break
             if state[e].slot == NONE:
-                s = _start(
-                    executors, slots, times, terms, arrivals_ms, request, queues, state, counts, by_second, flow,
-                    underway, e,
-                )  # fmt: skip
+                s = _start(work, e)
             else:
                 s = state[e].slot
-                _end(slots, times, terms, arrivals_ms, queues, state, counts, histogram, by_second, e)
-                if slots[s].application != NONE:
-                    _hand_over(
-                        executors, slots, times, terms, arrivals_ms, request, queues, state, routing, flow, underway, e,
-                        s,
-                    )  # fmt: skip
+                _end(work, e)
+                if work.site.slots[s].application != NONE:
+                    _hand_over(work, e, s)
                 state[e].slot = NONE
-                _plan(executors, slots, arrivals_ms, queues, state, e)
+                _plan(work, e)
             # An executor alone on its GPU has no interference: its planned time is exact.
-            if s != NONE and terms.dynamic and executors[e].end - executors[e].first > 1:
-                retime(tables, executors, slots, state, scratch, e, now_ms)
+            if s != NONE and work.terms.dynamic and executors[e].end - executors[e].first > 1:
+                retime(work.site, state, work.scratch, e, now_ms)
         first = end
 
 
 @inlined
-def _plan(executors: Records, slots: Records, arrivals_ms: Floats, queues: Records, state: Records, e: int) -> None:
+def _plan(work: Work, e: int) -> None:
     """Set time and slot of an idle executor's next batch: the batch that is ready first."""
+    executors, slots, queues, state = work.site.executors, work.site.slots, work.queues, work.state
     earliest_ms = np.inf
     for s in range(executors[e].first_slot, executors[e].end_slot):
         if queues[s].head < queues[s].known:
             ready_ms, _ = next_batch(
-                arrivals_ms, queues[s].head, queues[s].known, -np.inf, slots[s].batch, slots[s].timeout_ms
+                work.arrivals_ms, queues[s].head, queues[s].known, -np.inf, slots[s].batch, slots[s].timeout_ms
             )
             if ready_ms < earliest_ms:
                 earliest_ms, state[e].turn = ready_ms, s
@@ -110,22 +100,10 @@ def _plan(executors: Records, slots: Records, arrivals_ms: Floats, queues: Recor
 
 
 @inlined
-def _start(
-    executors: Records,
-    slots: Records,
-    times: Records,
-    terms: KernelSettings,
-    arrivals_ms: Floats,
-    request: Ints,
-    queues: Records,
-    state: Records,
-    counts: Records,
-    by_second: Records,
-    flow: Flow,
-    underway: Underway,
-    e: int,
-) -> int:
+def _start(work: Work, e: int) -> int:
     """Start a batch of the waiting requests that can still meet their SLO; return its slot, or ``NONE`` without one."""
+    slots, times, terms = work.site.slots, work.site.times, work.terms
+    arrivals_ms, queues, state = work.arrivals_ms, work.queues, work.state
     now_ms = state[e].event_ms
     s = state[e].turn
     known, most = queues[s].known, slots[s].batch
@@ -137,20 +115,22 @@ def _start(
         while first < last and would_be_late(
             now_ms + times[s, last - first].promised_ms - arrivals_ms[first], slots[s].slo_ms
         ):
-            _drop(terms, counts, by_second, s, arrivals_ms[first])
+            _drop(work, s, arrivals_ms[first])
             if slots[s].application != NONE:
-                stage_dropped(flow, underway, slots[s].workload, request[first], terms.from_ms, terms.to_ms)
+                stage_dropped(
+                    work.flow, work.underway, slots[s].workload, work.request[first], terms.from_ms, terms.to_ms
+                )
             first += 1
             if last < known and arrivals_ms[last] <= now_ms:
                 last += 1
         if first > queues[s].head:
             queues[s].head = first
             # The smaller batch may not be ready yet, or the batch of another slot may be ready first.
-            _plan(executors, slots, arrivals_ms, queues, state, e)
+            _plan(work, e)
             if state[e].event_ms > now_ms or state[e].turn != s:
                 return NONE
     if first == last:
-        _plan(executors, slots, arrivals_ms, queues, state, e)
+        _plan(work, e)
         return NONE
     state[e].slot, state[e].size = s, last - first
     state[e].left, state[e].since_ms, state[e].started_ms = 1.0, now_ms, now_ms
@@ -162,26 +142,17 @@ def _start(
 
 
 @inlined
-def _end(
-    slots: Records,
-    times: Records,
-    terms: KernelSettings,
-    arrivals_ms: Floats,
-    queues: Records,
-    state: Records,
-    counts: Records,
-    histogram: Ints,
-    by_second: Records,
-    e: int,
-) -> None:
+def _end(work: Work, e: int) -> None:
     """Count the requests of a batch that ends."""
+    times, terms, arrivals_ms, queues, state = work.site.times, work.terms, work.arrivals_ms, work.queues, work.state
+    counts, histogram, by_second = work.measured.counts, work.measured.histogram, work.measured.by_second
     s, size = state[e].slot, state[e].size
     first = queues[s].head
     queues[s].head = first + size
     started_ms = state[e].started_ms
     state[e].free_ms = state[e].event_ms + times[s, size].tail_ms
     done_ms = state[e].free_ms + times[s, size].delay_ms
-    slo_ms = slots[s].slo_ms
+    slo_ms = work.site.slots[s].slo_ms
     for place in range(first, first + size):
         arrival_ms = arrivals_ms[place]
         if not terms.from_ms <= arrival_ms < terms.to_ms:
@@ -203,8 +174,9 @@ def _end(
 
 
 @inlined
-def _drop(terms: KernelSettings, counts: Records, by_second: Records, s: int, arrival_ms: float) -> None:
+def _drop(work: Work, s: int, arrival_ms: float) -> None:
     """Count a request that is dropped."""
+    terms, counts, by_second = work.terms, work.measured.counts, work.measured.by_second
     if terms.from_ms <= arrival_ms < terms.to_ms:
         counts[s].arrived += 1
         counts[s].dropped += 1
@@ -215,22 +187,11 @@ def _drop(terms: KernelSettings, counts: Records, by_second: Records, s: int, ar
 
 
 @kernel
-def _hand_over(
-    executors: Records,
-    slots: Records,
-    times: Records,
-    terms: KernelSettings,
-    arrivals_ms: Floats,
-    request: Ints,
-    queues: Records,
-    state: Records,
-    routing: Routing,
-    flow: Flow,
-    underway: Underway,
-    e: int,
-    s: int,
-) -> None:
+def _hand_over(work: Work, e: int, s: int) -> None:
     """Send the requests of a finished batch to the stages whose preceding stages are all done."""
+    slots, times, terms = work.site.slots, work.site.times, work.terms
+    arrivals_ms, request, queues, state = work.arrivals_ms, work.request, work.queues, work.state
+    flow, underway = work.flow, work.underway
     workload, one, size = slots[s].workload, slots[s].application, state[e].size
     done_ms = state[e].free_ms + times[s, size].delay_ms
     for place in range(queues[s].head - size, queues[s].head):
@@ -243,7 +204,7 @@ def _hand_over(
             after = flow.after[at]
             if underway.missing[after, row] > 0:
                 continue
-            target = next_slot(routing, after)
+            target = next_slot(work.routing, after)
             if target == NONE:
                 stage_dropped(flow, underway, after, number, terms.from_ms, terms.to_ms)
                 continue
@@ -256,4 +217,4 @@ def _hand_over(
             arrivals_ms[spot], request[spot] = arrival_ms, number
             queues[target].known += 1
             if state[slots[target].executor].slot == NONE:
-                _plan(executors, slots, arrivals_ms, queues, state, slots[target].executor)
+                _plan(work, slots[target].executor)

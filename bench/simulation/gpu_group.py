@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.simulation.applications import Flow, Underway
-from bench.simulation.engine import advance
+from bench.simulation.engine import Work, advance
 from bench.simulation.layout import (
     BY_SECOND,
     COUNTS,
@@ -64,23 +64,9 @@ class GpuGroup:
 
     def advance(self, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway, until_ms: float) -> None:
         """Process all events up to ``until_ms``."""
-        advance(
-            self.site.tables,
-            self.site.executors,
-            self.site.slots,
-            self.site.times,
-            terms,
-            self.arrivals_ms,
-            self.request,
-            self.queues,
-            self.state,
-            *self.measured,
-            routing,
-            flow,
-            underway,
-            np.empty((len(self.state), 3)),
-            until_ms,
-        )
+        scratch = np.empty((len(self.state), 3))
+        own = self.arrivals_ms, self.request, self.queues, self.state, self.measured
+        advance(Work(self.site, terms, *own, routing, flow, underway, scratch), until_ms)
 
     def move_measured(self, to: Measured) -> None:
         """Add the measurements to those of the workloads in ``to``, and reset them."""

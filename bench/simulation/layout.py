@@ -1,7 +1,6 @@
 """Records for compiled code: executors and slots of a plan, and the state of queues, batches and measurements."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -52,8 +51,7 @@ batch may start. ``delay_ms``: further time of a request, as transfers overlap w
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """The GPUs of one type in a plan.
 
     Attributes

@@ -117,13 +117,11 @@ def holding(
     for n in range(SEEDS):
         settings = Settings(arrivals, SECONDS, seed=FIRST_SEED + n, by_second=True)
         steps = simulation(plan, instance, settings, truth)
-        while True:
-            try:
-                part = next(steps)
-            except StopIteration as done:
-                result: Simulated = done.value
-                break
-            yield (n + part) / SEEDS
+        try:
+            while True:
+                yield (n + next(steps)) / SEEDS
+        except StopIteration as done:
+            result: Simulated = done.value
         assert result.series is not None
         found.append(result.series)
     return holding_of(found, instance.attainment)

@@ -84,18 +84,15 @@ def no_simulation(plan: Plan, instance: Instance) -> str | None:
     types = {gpu.type for gpu in plan.gpus if gpu.gpulets}
     if instance.applications and len(types) > 1:
         return "applications over several types of GPU are not simulated"
-    for g, gpu in enumerate(plan.gpus):
-        pool = instance.pool(gpu.type)
-        if pool is None:
-            return f"GPU {g}: the instance has no GPU of type {gpu.type}"
-        for gpulet in gpu.gpulets:
-            for slot in gpulet.slots:
-                model = instance.workloads[instance.workload_index[slot.workload]].model
-                if pool.type.mig is None:
-                    if slot.batch > pool.type.models[model].max_batch:
-                        return f"GPU {g}, {slot.workload}: there are no figures for batch {slot.batch}"
-                elif pool.type.mig.configuration(model, gpulet.share_units, slot.batch, gpulet.processes) is None:
-                    return f"GPU {g}, {slot.workload}: there are no figures for its MIG instance"
+    for g, gpulet, slot in plan.slots():
+        if (pool := instance.pool(plan.gpus[g].type)) is None:
+            return f"GPU {g}: the instance has no GPU of type {plan.gpus[g].type}"
+        model = instance.model_of[slot.workload]
+        if pool.type.mig is None:
+            if slot.batch > pool.type.models[model].max_batch:
+                return f"GPU {g}, {slot.workload}: there are no figures for batch {slot.batch}"
+        elif pool.type.mig.configuration(model, gpulet.share_units, slot.batch, gpulet.processes) is None:
+            return f"GPU {g}, {slot.workload}: there are no figures for its MIG instance"
     return None
 
 

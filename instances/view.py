@@ -14,6 +14,7 @@ from instances.catalogue import known_gpu_type
 from instances.continuous import continuous_budget_ms, places_needed
 from instances.gpu import GpuType, Partition
 from instances.instance import Instance
+from instances.plan import PlacedGpu
 from instances.tables import Tables, gpu_tables
 
 if TYPE_CHECKING:
@@ -57,6 +58,17 @@ class View:
             np.array([w.rate_rps for w in instance.workloads], dtype=np.float64),
             np.array([w.steps for w in instance.workloads], dtype=np.int64),
         )
+
+    def demands(self, gpu: PlacedGpu, tables: Tables) -> Floats:
+        """Return the demand of each gpulet on its neighbours: the largest of its slots, each running alone.
+
+        The columns are L2, DRAM and power as in ``tables``, those of the view or of the true GPUs; shape (gpulets, 3).
+        """
+        found, index = [], self.instance.workload_index
+        for gpulet in gpu.gpulets:
+            at = [(int(self.model[index[s.workload]]), s.batch, gpulet.share_units) for s in gpulet.slots]
+            found.append([max(float(of[k]) for k in at) for of in (tables.l2_pct, tables.dram_pct, tables.power_w)])
+        return np.array(found).reshape(-1, 3)
 
     @property
     def waiting(self) -> float:

@@ -13,11 +13,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.judging.verdict import SlotVerdict, Violation
 from instances import Gpulet, GpuType, InputError, Instance, PlacedGpu, Plan, Slot
+from instances.arrays import Floats
 from instances.colocation import Launches, Sample, draw_launches, run_alone, run_together
 from instances.view import View
 
@@ -59,12 +57,12 @@ def judge_colocation(
         if slots and not wrong:
             judged += _judge_slots(position, slots, view)
             over_pct.append(over_capacity_pct(demand_over_time(gpu, view)))
-            wrong = _judge_memory(position, slots, view)
+            wrong = excess_memory(position, slots, view)
         found += wrong
     return judged, found, math.fsum(over_pct) / len(over_pct) if over_pct else 0.0
 
 
-def demand_over_time(gpu: PlacedGpu, view: View) -> NDArray[np.float64]:
+def demand_over_time(gpu: PlacedGpu, view: View) -> Floats:
     """Return the fraction of a GPU that each job of ``gpu`` uses in each second if it runs alone.
 
     Returns
@@ -75,7 +73,7 @@ def demand_over_time(gpu: PlacedGpu, view: View) -> NDArray[np.float64]:
     return run_alone(view.tables, [_drawn(slot, view) for gpulet in gpu.gpulets for slot in gpulet.slots])
 
 
-def over_capacity_pct(demand: NDArray[np.float64]) -> float:
+def over_capacity_pct(demand: Floats) -> float:
     """Return the percentage of the time in which jobs with this demand need more than their whole GPU."""
     return 100.0 * float((demand.sum(axis=0) > _FULL).mean())
 
@@ -101,7 +99,8 @@ def unsupported_batches(position: int, slots: Sequence[Slot], view: View) -> lis
     return found
 
 
-def _judge_memory(position: int, slots: Sequence[Slot], view: View) -> list[Violation]:
+def excess_memory(position: int, slots: Sequence[Slot], view: View) -> list[Violation]:
+    """Return a violation if the slots of a GPU need more memory than it has."""
     limit = view.gpu.memory_mib
     models = (view.gpu.models[view.instance.model_of[slot.workload]] for slot in slots)
     memory = math.fsum(model.memory_mib(slot.batch) for model, slot in zip(models, slots, strict=True))

@@ -8,13 +8,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from itertools import islice
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bench.judging.colocation import check_shared_gpulet, judge_colocation, unsupported_batches
+from bench.judging.colocation import check_shared_gpulet, excess_memory, judge_colocation, unsupported_batches
 from bench.judging.mig import check_mig_gpulet, judge_mig_gpu
 from bench.judging.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
-from instances import GOODPUT_STEP, Gpulet, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
+from instances import GOODPUT_STEP, Gpulet, GpuType, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
+from instances.arrays import Floats
 from instances.continuous import CONTINUOUS
 from instances.errors import unknown_name
 from instances.interference import gpu_time_beside_ms
@@ -54,12 +52,11 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     violations += _judge_rates(plan, instance)
 
     used = [gpu for gpu in plan.gpus if gpu.gpulets]
-    units = {pool.type.name: pool.type.share_units for pool in instance.gpus}
-    prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
-    cost = math.fsum(prices[gpu.type] for gpu in used)
+    types = {pool.type.name: pool.type for pool in instance.gpus}
+    cost = math.fsum(types[gpu.type].price_per_hour for gpu in used)
     # Shares sum to more than the whole GPU if they belong to jobs, or if the plan breaks the constraint on shares.
-    free_pct = [100.0 * max(0.0, 1.0 - gpu.share_units / units[gpu.type]) for gpu in used]
-    busy_pct = _busy_pct(plan, slots, units)
+    free_pct = [100.0 * max(0.0, 1.0 - gpu.share_units / types[gpu.type].share_units) for gpu in used]
+    busy_pct = _busy_pct(plan, slots, types)
     throughput = math.fsum(slot.throughput_rps for slot in slots)
     return Verdict(
         feasible=not violations,
@@ -119,8 +116,8 @@ def _judge_gpu(
     position: int, gpu: PlacedGpu, view: View, part: Mapping[str, float]
 ) -> tuple[list[SlotVerdict], list[Violation]]:
     """Judge one GPU: shares, memory, batches, and the latency of every slot with its neighbours."""
-    tables, found = view.tables, []
-    allocated = gpu.share_units
+    tables, allocated = view.tables, gpu.share_units
+    found: list[Violation] = []
     if allocated > tables.share_units:
         message = f"GPU {position}: {allocated} share units allocated, {tables.share_units} exist"
         found.append(Violation("share", position, None, allocated, tables.share_units, message))
@@ -128,17 +125,13 @@ def _judge_gpu(
         if view.gpu.allowed_shares is not None and gpulet.share_units not in view.gpu.allowed_shares:
             message = f"GPU {position}: a share of {gpulet.share_units} units is not permitted on {gpu.type}"
             found.append(Violation("allowed-share", position, None, gpulet.share_units, 0, message))
-    unsupported = unsupported_batches(position, [slot for gpulet in gpu.gpulets for slot in gpulet.slots], view)
+    resident = [slot for gpulet in gpu.gpulets for slot in gpulet.slots]
+    unsupported = unsupported_batches(position, resident, view)
     if unsupported:  # which makes all predictions on the GPU impossible
         return [], [*found, *unsupported]
 
-    memory = math.fsum(tables.memory_mib[_model(view, s), s.batch] for gpulet in gpu.gpulets for s in gpulet.slots)
-    if memory > tables.memory_limit_mib:
-        message = f"GPU {position}: {memory:.0f} MiB resident, {tables.memory_limit_mib:.0f} MiB exist"
-        found.append(Violation("memory", position, None, memory, tables.memory_limit_mib, message))
-
-    # The demand of a gpulet on its neighbours is the largest demand of its slots.
-    demands = np.array([_demand(view, gpulet) for gpulet in gpu.gpulets]).reshape(-1, 3)
+    found += excess_memory(position, resident, view)
+    demands = view.demands(gpu, tables)
     slots: list[SlotVerdict] = []
     for at, gpulet in enumerate(gpu.gpulets):
         judged = _judge_gpulet(position, gpulet, view, demands, at, part)
@@ -148,7 +141,7 @@ def _judge_gpu(
 
 
 def _judge_gpulet(
-    position: int, gpulet: Gpulet, view: View, demands: NDArray[np.float64], own: int, part: Mapping[str, float]
+    position: int, gpulet: Gpulet, view: View, demands: Floats, own: int, part: Mapping[str, float]
 ) -> tuple[list[SlotVerdict], list[Violation]]:
     tables, buffer = view.tables, view.instance.latency_buffer
     slots: list[SlotVerdict] = []
@@ -201,14 +194,6 @@ def _judge_gpulet(
 
 def _model(view: View, slot: Slot) -> int:
     return int(view.model[view.instance.workload_index[slot.workload]])
-
-
-def _demand(view: View, gpulet: Gpulet) -> tuple[float, float, float]:
-    """Return the largest L2, DRAM and power demand of a gpulet's slots, each running alone."""
-    tables, u = view.tables, gpulet.share_units
-    places = [(_model(view, slot), slot.batch, u) for slot in gpulet.slots]
-    l2, dram, power = (max(float(of[at]) for at in places) for of in (tables.l2_pct, tables.dram_pct, tables.power_w))
-    return l2, dram, power
 
 
 def _judge_pool(plan: Plan, instance: Instance) -> list[Violation]:
@@ -302,7 +287,7 @@ def _goodput_rps(plan: Plan, instance: Instance, slots: list[SlotVerdict], viola
     return math.fsum(min(served[w.id], w.rate_rps) for w in instance.workloads if w.id in served)
 
 
-def _busy_pct(plan: Plan, slots: list[SlotVerdict], units: dict[str, int]) -> list[float]:
+def _busy_pct(plan: Plan, slots: list[SlotVerdict], types: Mapping[str, GpuType]) -> list[float]:
     """Return share times busy fraction of every gpulet in percent of its GPU, summed over the slots of a cycle."""
     busy: dict[int, list[float]] = defaultdict(list)
     for slot in slots:
@@ -312,5 +297,5 @@ def _busy_pct(plan: Plan, slots: list[SlotVerdict], units: dict[str, int]) -> li
         in_order = iter(busy[position])  # empty if a batch has no figures
         for gpulet in gpu.gpulets:
             fraction = min(1.0, math.fsum(islice(in_order, len(gpulet.slots))))
-            found.append(100.0 * gpulet.share_units / units[gpu.type] * fraction)
+            found.append(100.0 * gpulet.share_units / types[gpu.type].share_units * fraction)
     return found

@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.replay.gpus import GpuState
 from bench.replay.serving_plan import Executor, ServedSlot, ServingPlan
 from bench.simulation.arrivals import Stream
 from bench.simulation.settings import Settings
 from instances import InputError
-
-Records = NDArray[np.void]
+from instances.arrays import Records
 
 REQUEST = np.dtype(
     [

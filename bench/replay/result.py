@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from bench.replay.gpus import GpuState
-from bench.replay.recording import DROPPED, NO_SLOT, SERVED, Recording, Records
+from bench.replay.recording import DROPPED, NO_SLOT, SERVED, Recording
 from bench.simulation.histogram import counts_of
 from bench.simulation.result import RequestCounts, Served, Simulated, served
-from instances.arrays import Floats
+from instances.arrays import Floats, Records
 
 LATEST_MS = 1.0
 """Largest P99 lateness of the load generator in a valid replay; beyond it, the offered load differs from the plan's."""

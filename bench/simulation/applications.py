@@ -5,8 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from bench.simulation.histogram import BINS, bin_of
+from bench.simulation.histogram import bin_of
+from bench.simulation.measured import Measured, nothing_measured
 from bench.simulation.serving_rules import is_late
+from bench.simulation.settings import KernelSettings
 from instances import Instance
 from instances.arrays import Floats, Ints
 
@@ -53,12 +55,8 @@ class Underway(NamedTuple):
         Number of unfinished direct predecessors of the stage, shape (workloads, rows).
     ready_ms
         End of the latest finished predecessor, shape (workloads, rows).
-    histogram
-        End-to-end latencies, shape (applications, BINS).
-    served, late, dropped
-        Measured requests, shape (applications,).
-    largest_ms
-        Largest measured latency, shape (applications,).
+    measured
+        End-to-end latencies and counts of the measured requests, by application.
     """
 
     base: Ints
@@ -67,11 +65,7 @@ class Underway(NamedTuple):
     stages_left: Ints
     missing: Ints
     ready_ms: Floats
-    histogram: Ints
-    served: Ints
-    late: Ints
-    dropped: Ints
-    largest_ms: Floats
+    measured: Measured
 
 
 def flow_of(instance: Instance) -> Flow:
@@ -98,25 +92,20 @@ def flow_of(instance: Instance) -> Flow:
 def none_underway(flow: Flow) -> Underway:
     """Return the state before the first request."""
     applications, workloads = len(flow.stages), len(flow.application)
-    none = np.zeros(applications, dtype=np.int64)
     return Underway(
-        none,
+        np.zeros(applications, dtype=np.int64),
         np.zeros((applications, 0)),
         np.zeros((applications, 0)),
         np.zeros((applications, 0), dtype=np.int64),
         np.zeros((workloads, 0), dtype=np.int64),
         np.zeros((workloads, 0)),
-        np.zeros((applications, BINS), dtype=np.int64),
-        none.copy(),
-        none.copy(),
-        none.copy(),
-        np.zeros(applications),
+        nothing_measured(applications),
     )
 
 
 @njit(cache=True)
 def stage_done(
-    flow: Flow, underway: Underway, workload: int, request: int, done_ms: float, from_ms: float, to_ms: float
+    flow: Flow, underway: Underway, workload: int, request: int, done_ms: float, terms: KernelSettings
 ) -> None:
     """Record that a request has finished a stage; measure the request if that was its last stage."""
     one = flow.application[workload]
@@ -130,22 +119,23 @@ def stage_done(
         underway.missing[after, row] -= 1
         underway.ready_ms[after, row] = max(underway.ready_ms[after, row], done_ms)
     arrived_ms = underway.arrived_ms[one, row]
-    if underway.stages_left[one, row] == 0 and from_ms <= arrived_ms < to_ms:
+    if underway.stages_left[one, row] == 0 and terms.from_ms <= arrived_ms < terms.to_ms:
         latency_ms = underway.done_ms[one, row] - arrived_ms
-        underway.histogram[one, bin_of(latency_ms)] += 1
-        underway.served[one] += 1
-        underway.late[one] += is_late(latency_ms, flow.slo_ms[one])
-        underway.largest_ms[one] = max(underway.largest_ms[one], latency_ms)
+        counts = underway.measured.counts
+        underway.measured.histogram[one, bin_of(latency_ms)] += 1
+        counts[one].served += 1
+        counts[one].late += is_late(latency_ms, flow.slo_ms[one])
+        counts[one].largest_ms = max(counts[one].largest_ms, latency_ms)
 
 
 @njit(cache=True)
-def stage_dropped(flow: Flow, underway: Underway, workload: int, request: int, from_ms: float, to_ms: float) -> None:
+def stage_dropped(flow: Flow, underway: Underway, workload: int, request: int, terms: KernelSettings) -> None:
     """Record that a stage dropped a request; the whole request then counts as dropped."""
     one = flow.application[workload]
     row = request - underway.base[one]
     if underway.stages_left[one, row] != NONE:
         underway.stages_left[one, row] = NONE
-        underway.dropped[one] += from_ms <= underway.arrived_ms[one, row] < to_ms
+        underway.measured.counts[one].dropped += terms.from_ms <= underway.arrived_ms[one, row] < terms.to_ms
 
 
 def with_rows(underway: Underway, flow: Flow, base: Ints, drawn_before: Ints, times_ms: list[Floats]) -> Underway:

@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 
 from bench.simulation.applications import NONE
-from bench.simulation.layout import Records, Site
-from instances.arrays import Floats
+from bench.simulation.layout import Site
+from instances.arrays import Floats, Records
 from instances.compiled import inlined, kernel
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
 

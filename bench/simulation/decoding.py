@@ -22,31 +22,33 @@ class Noise(NamedTuple):
 @njit(cache=True)
 def prefill(
     arrivals_ms: Floats,
-    batch: int,
     gpu_ms: Floats,
     promised_ms: Floats,
     slo_ms: float,
     timeout_ms: float,
     dropping: bool,
     noise: Noise,
-    done_ms: Floats,
-) -> None:
+) -> Floats:
     """Serve prompts in batches, first come first served, as ``bench.simulation.engine`` does alone on a GPU.
 
     Parameters
     ----------
     arrivals_ms
         Arrival times, nondecreasing, shape (requests,).
-    batch, slo_ms, timeout_ms, noise
-        Figures of the slot.
     gpu_ms, promised_ms
         Time of a batch by its size, and the time that the planner predicts, for dropping; index 0 is unused.
+    slo_ms, timeout_ms, noise
+        Figures of the slot.
     dropping
         Whether requests that can no longer meet their SLO are dropped.
-    done_ms
-        Output: end of each request's prefill; NaN if it was dropped. Shape (requests,).
+
+    Returns
+    -------
+    numpy.ndarray
+        End of each request's prefill; NaN if it was dropped. Shape (requests,).
     """
-    count, first, free_ms, batches = len(arrivals_ms), 0, 0.0, 0
+    count, batch, first, free_ms, batches = len(arrivals_ms), len(gpu_ms) - 1, 0, 0.0, 0
+    done_ms = np.empty(count)
     while first < count:
         start_ms, last = next_batch(arrivals_ms, first, count, free_ms, batch, timeout_ms)
         kept = first
@@ -64,31 +66,11 @@ def prefill(
         done_ms[first:last] = free_ms
         first = last
         batches += 1
-
-
-class Decoded(NamedTuple):
-    """Totals of a decoding slot in a window of time.
-
-    ``busy_ms`` is the time in steps, and ``in_flight_ms`` the sum over the requests of their time in the batch.
-    """
-
-    steps: int
-    tokens: int
-    busy_ms: float
-    in_flight_ms: float
+    return done_ms
 
 
 @njit(cache=True)
-def decode(
-    ready_ms: Floats,
-    steps: int,
-    step_ms: Floats,
-    from_ms: float,
-    to_ms: float,
-    noise: Noise,
-    joined_ms: Floats,
-    finished_ms: Floats,
-) -> Decoded:
+def decode(ready_ms: Floats, steps: int, step_ms: Floats, noise: Noise) -> tuple[Floats, Floats]:
     """Decode with continuous batching: waiting requests take free places before every step, in their order.
 
     Parameters
@@ -100,32 +82,25 @@ def decode(
     step_ms
         Time of a step by the number of requests in it, shape (places + 1,). The memory for keys and values limits the
         places.
-    from_ms, to_ms
-        Window of the totals: steps that start in it.
+
+    Returns
+    -------
     joined_ms, finished_ms
-        Output: the time at which each request takes its place and at which it has all tokens, shape (requests,).
+        The time at which each request takes its place and at which it has all tokens, shape (requests,).
     """
     count, places = len(ready_ms), len(step_ms) - 1
-    joined_at = np.empty(count, dtype=np.int64)
+    joined_ms, finished_ms, joined_at = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
     oldest, waiting, number, now_ms = 0, 0, 0, 0.0
-    counted, tokens, busy_ms, in_flight_ms = 0, 0, 0.0, 0.0
     while oldest < count:
         if oldest == waiting:
             now_ms = max(now_ms, ready_ms[waiting])
         while waiting < count and waiting - oldest < places and ready_ms[waiting] <= now_ms:
             joined_ms[waiting], joined_at[waiting] = now_ms, number
             waiting += 1
-        size = waiting - oldest
-        time_ms = step_ms[size] * noise_factor(noise.deviation, noise.seed, noise.slot, number)
-        if from_ms <= now_ms < to_ms:
-            counted += 1
-            tokens += size
-            busy_ms += time_ms
-            in_flight_ms += size * time_ms
-        now_ms += time_ms
+        now_ms += step_ms[waiting - oldest] * noise_factor(noise.deviation, noise.seed, noise.slot, number)
         number += 1
         # All requests have equally many steps, so they finish in the order in which they joined.
         while oldest < waiting and joined_at[oldest] + steps == number:
             finished_ms[oldest] = now_ms
             oldest += 1
-    return Decoded(counted, tokens, busy_ms, in_flight_ms)
+    return joined_ms, finished_ms

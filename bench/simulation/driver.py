@@ -10,12 +10,13 @@ from bench.simulation.applications import NONE, flow_of, none_underway, stage_dr
 from bench.simulation.arrivals import Stream
 from bench.simulation.exchange import end_batches, not_running_ms, take_over
 from bench.simulation.gpu_group import GpuGroup
-from bench.simulation.layout import KernelSettings, nothing_measured, sites
+from bench.simulation.layout import sites
+from bench.simulation.measured import Measured, nothing_measured
 from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
 from bench.simulation.routing import Routing, routing_of, spread
 from bench.simulation.serving_rules import offered_rps
-from bench.simulation.settings import LONGEST_DRAIN_S, Interference, Settings
-from instances import Application, Instance, Partition, Plan
+from bench.simulation.settings import LONGEST_DRAIN_S, Interference, KernelSettings, Settings
+from instances import Application, Instance, Partition, Plan, Workload
 from instances.arrays import Floats, Ints
 
 REQUESTS_AT_ONCE = 200_000
@@ -84,7 +85,7 @@ class Simulation:
         groups: list[GpuGroup] = []
         first = 0
         for site in sites(plan, self.instance, self.truth):
-            groups.append(GpuGroup.idle(site, first, self.seconds_kept))
+            groups.append(GpuGroup(site, first, self.seconds_kept))
             first += len(site.slots)
         slots = [group.site.slots for group in groups]
         routing = routing_of(
@@ -101,13 +102,10 @@ class Simulation:
             workload.id: self.offered[workload.id]
             for w, workload in enumerate(self.instance.workloads)
             if self.flow.application[w] == NONE
-        } | {one.id: self._offered_to(one) for one in self.instance.applications}
+        } | {one.id: self.offered[one.stages[0]] for one in self.instance.applications}
         return {
             name: Stream(settings.arrivals, rate, settings.seed, name) for name, rate in rates.items() if rate > 0.0
         }
-
-    def _offered_to(self, application: Application) -> float:
-        return min(self.offered[stage] for stage in application.stages)
 
     def run(self) -> Generator[float, None, Simulated]:
         """Simulate to the end; yield the finished fraction after every window of arrivals."""
@@ -150,8 +148,7 @@ class Simulation:
         nameless = np.empty(0, dtype=np.int64)
         for w, times_ms in enumerate(waiting_ms):
             self._send(w, times_ms, nameless, new)
-        for group in self.groups:
-            self._refill(group, new)
+        self._refill(new)
 
     def tally(self) -> None:
         """Add the counts of all GPUs to ``measured``."""
@@ -181,8 +178,7 @@ class Simulation:
                 continue
             self.came[w] += self._count(times_ms)
             self._send(w, times_ms, request, new)
-        for group in self.groups:
-            self._refill(group, new)
+        self._refill(new)
 
     def _no_requests(self) -> list[tuple[Floats, Ints]]:
         return [_NO_REQUESTS] * len(self.routing.slot)
@@ -204,7 +200,7 @@ class Simulation:
     def _turn_away(self, w: int, times_ms: Floats, request: Ints) -> None:
         if self.flow.application[w] != NONE:
             for number in request:
-                stage_dropped(self.flow, self.underway, w, number, self.terms.from_ms, self.terms.to_ms)
+                stage_dropped(self.flow, self.underway, w, number, self.terms)
         measured_ms = times_ms[(self.terms.from_ms <= times_ms) & (times_ms < self.terms.to_ms)]
         second = np.minimum((measured_ms - self.terms.from_ms) // 1000.0, self.seconds_kept - 1).astype(np.int64)
         for outcome in ("arrived", "dropped"):
@@ -216,19 +212,20 @@ class Simulation:
         """Return the number of measured requests."""
         return int(np.searchsorted(times_ms, self.terms.to_ms) - np.searchsorted(times_ms, self.terms.from_ms))
 
-    def _refill(self, group: GpuGroup, new: Sequence[tuple[Floats, Ints]]) -> None:
+    def _refill(self, new: Sequence[tuple[Floats, Ints]]) -> None:
         """Join the waiting and the new requests of each slot, and leave room for requests from earlier stages."""
-        pieces_ms, pieces_request = [np.empty(0)], [np.empty(0, dtype=np.int64)]
-        at = 0
-        for slot, w in enumerate(group.site.slots["workload"]):
-            waiting, (times_ms, request) = group.waiting(slot), new[group.first + slot]
-            room = self.underway.arrived_ms.shape[1] if self.flow.before[w] > 0 else 0
-            pieces_ms += [group.arrivals_ms[waiting], times_ms, np.empty(room)]
-            pieces_request += [group.request[waiting], request, np.empty(room, dtype=np.int64)]
-            known = at + waiting.stop - waiting.start + len(times_ms)
-            group.queues["head"][slot], group.queues["known"][slot] = at, known
-            at = known + room
-        group.arrivals_ms, group.request = np.concatenate(pieces_ms), np.concatenate(pieces_request)
+        for group in self.groups:
+            pieces_ms, pieces_request = [np.empty(0)], [np.empty(0, dtype=np.int64)]
+            at = 0
+            for slot, w in enumerate(group.site.slots["workload"]):
+                waiting, (times_ms, request) = group.waiting(slot), new[group.first + slot]
+                room = self.underway.arrived_ms.shape[1] if self.flow.before[w] > 0 else 0
+                pieces_ms += [group.arrivals_ms[waiting], times_ms, np.empty(room)]
+                pieces_request += [group.request[waiting], request, np.empty(room, dtype=np.int64)]
+                known = at + waiting.stop - waiting.start + len(times_ms)
+                group.queues["head"][slot], group.queues["known"][slot] = at, known
+                at = known + room
+            group.arrivals_ms, group.request = np.concatenate(pieces_ms), np.concatenate(pieces_request)
 
     def _draw_applications(self, until_ms: float) -> list[tuple[Floats, Ints]]:
         """Draw the requests of applications, and keep rows for them and for the unfinished ones."""
@@ -250,50 +247,43 @@ class Simulation:
     def found(self) -> Simulated:
         """Return the result of the simulation."""
         self.tally()
-        seconds, underway = self.settings.seconds, self.underway
         workloads = tuple(self._of_workload(w) for w in range(len(self.instance.workloads)))
         applications = tuple(
-            served(
-                one.id,
-                one.slo_ms,
-                self._offered_to(one),
-                seconds,
-                RequestCounts(
-                    int(self.applications_came[a]),
-                    int(underway.served[a]),
-                    int(underway.late[a]),
-                    int(underway.dropped[a]),
-                ),
-                underway.histogram[a],
-                float(underway.largest_ms[a]),
-                allowed=self.allowed,
-            )
+            self._served(one, self.offered[one.stages[0]], int(self.applications_came[a]), self.underway.measured, a)
             for a, one in enumerate(self.instance.applications)
         )
+        seconds = self.settings.seconds
         return Simulated(workloads, applications, seconds, time.perf_counter() - self.started, self._series())
 
-    @property
-    def allowed(self) -> float:
-        """Fraction of a workload's requests that may miss their SLO."""
-        return round(1.0 - self.instance.attainment, 12)
-
     def _of_workload(self, w: int) -> Served:
-        workload = self.instance.workloads[w]
-        counts = self.measured.counts[w]
-        came = int(self.came[w])
-        if self.flow.before[w] > 0:
-            came = int(counts["arrived"])  # a request dropped at an earlier stage does not arrive here
+        workload, counts = self.instance.workloads[w], self.measured.counts[w]
+        # A request that was dropped at an earlier stage does not arrive at a later one.
+        came = int(counts["arrived"] if self.flow.before[w] > 0 else self.came[w])
+        sums = float(counts["latency_ms"]), float(counts["waiting_ms"])
+        return self._served(workload, self.offered[workload.id], came, self.measured, w, *sums)
+
+    def _served(
+        self,
+        one: Workload | Application,
+        offered_rps: float,
+        came: int,
+        measured: Measured,
+        row: int,
+        latency_ms: float | None = None,
+        waiting_ms: float | None = None,
+    ) -> Served:
+        counts = measured.counts[row]
         return served(
-            workload.id,
-            workload.slo_ms,
-            self.offered[workload.id],
+            one.id,
+            one.slo_ms,
+            offered_rps,
             self.settings.seconds,
             RequestCounts(came, int(counts["served"]), int(counts["late"]), int(counts["dropped"])),
-            self.measured.histogram[w],
+            measured.histogram[row],
             float(counts["largest_ms"]),
-            float(counts["latency_ms"]),
-            float(counts["waiting_ms"]),
-            self.allowed,
+            latency_ms,
+            waiting_ms,
+            self.instance.attainment,
         )
 
     def _series(self) -> Series | None:

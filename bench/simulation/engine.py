@@ -7,10 +7,12 @@ import numpy as np
 from bench.simulation.applications import NONE, Flow, Underway, stage_done, stage_dropped
 from bench.simulation.contention import noise_factor, retime
 from bench.simulation.histogram import bin_of
-from bench.simulation.layout import KernelSettings, Measured, Records, Site
+from bench.simulation.layout import Site
+from bench.simulation.measured import Measured
 from bench.simulation.routing import Routing, next_slot
 from bench.simulation.serving_rules import is_late, would_be_late
-from instances.arrays import Floats, Ints
+from bench.simulation.settings import KernelSettings
+from instances.arrays import Floats, Ints, Records
 from instances.compiled import inlined, kernel
 from instances.queueing import next_batch
 
@@ -117,9 +119,7 @@ def _start(work: Work, e: int) -> int:
         ):
             _drop(work, s, arrivals_ms[first])
             if slots[s].application != NONE:
-                stage_dropped(
-                    work.flow, work.underway, slots[s].workload, work.request[first], terms.from_ms, terms.to_ms
-                )
+                stage_dropped(work.flow, work.underway, slots[s].workload, work.request[first], terms)
             first += 1
             if last < known and arrivals_ms[last] <= now_ms:
                 last += 1
@@ -197,7 +197,7 @@ def _hand_over(work: Work, e: int, s: int) -> None:
     for place in range(queues[s].head - size, queues[s].head):
         number = request[place]
         row = number - underway.base[one]
-        stage_done(flow, underway, workload, number, done_ms, terms.from_ms, terms.to_ms)
+        stage_done(flow, underway, workload, number, done_ms, terms)
         if underway.stages_left[one, row] == NONE:
             continue
         for at in range(flow.first_after[workload], flow.first_after[workload + 1]):
@@ -206,7 +206,7 @@ def _hand_over(work: Work, e: int, s: int) -> None:
                 continue
             target = next_slot(work.routing, after)
             if target == NONE:
-                stage_dropped(flow, underway, after, number, terms.from_ms, terms.to_ms)
+                stage_dropped(flow, underway, after, number, terms)
                 continue
             # A batch that ends earlier may have a longer feedback time: insert in the order of arrival.
             arrival_ms = underway.ready_ms[after, row]

@@ -7,8 +7,8 @@ import numpy as np
 
 from bench.simulation.applications import NONE, Flow, Underway
 from bench.simulation.gpu_group import GpuGroup
-from bench.simulation.layout import KernelSettings
 from bench.simulation.routing import Routing
+from bench.simulation.settings import KernelSettings
 from instances import Gpulet, Instance, Partition, Plan
 from instances.arrays import Floats
 

@@ -1,62 +1,42 @@
 """State of the GPUs of one type in a simulation: waiting requests, running batches and measurements."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from bench.simulation.applications import Flow, Underway
+from bench.simulation.applications import NONE, Flow, Underway
 from bench.simulation.engine import Work, advance
-from bench.simulation.layout import (
-    BY_SECOND,
-    COUNTS,
-    QUEUE,
-    KernelSettings,
-    Measured,
-    Records,
-    Site,
-    idle,
-    nothing_measured,
-)
+from bench.simulation.layout import QUEUE, STATE, Site
+from bench.simulation.measured import BY_SECOND, COUNTS, Measured, nothing_measured
 from bench.simulation.routing import Routing
-from instances.arrays import Floats, Ints
+from bench.simulation.settings import KernelSettings
 
 
-@dataclass(slots=True)
 class GpuGroup:
-    """The GPUs of one type in a plan.
+    """The GPUs of one type in a plan, at first without requests.
 
-    Attributes
+    Parameters
     ----------
     site
         Executors and slots.
     first
         Index of its first slot among the slots of all groups.
+    seconds
+        As in ``nothing_measured``.
+
+    Attributes
+    ----------
     arrivals_ms, request
         Waiting and in-flight requests: the queues of all slots, concatenated.
     queues, state, measured
         See ``bench.simulation.layout``.
     """
 
-    site: Site
-    first: int
-    arrivals_ms: Floats
-    request: Ints
-    queues: Records
-    state: Records
-    measured: Measured
-
-    @classmethod
-    def idle(cls, site: Site, first: int, seconds: int) -> "GpuGroup":
-        """Return GPUs without requests; ``seconds`` as in ``nothing_measured``."""
-        return cls(
-            site,
-            first,
-            np.empty(0),
-            np.empty(0, dtype=np.int64),
-            np.zeros(len(site.slots), dtype=QUEUE),
-            idle(site),
-            nothing_measured(len(site.slots), seconds),
-        )
+    def __init__(self, site: Site, first: int, seconds: int) -> None:
+        self.site, self.first = site, first
+        self.arrivals_ms, self.request = np.empty(0), np.empty(0, dtype=np.int64)
+        self.queues = np.zeros(len(site.slots), dtype=QUEUE)
+        self.state = np.zeros(len(site.executors), dtype=STATE)
+        self.state["slot"], self.state["turn"] = NONE, site.executors["first_slot"]
+        self.measured = nothing_measured(len(site.slots), seconds)
 
     def waiting(self, slot: int) -> slice:
         """Return the range of a slot's unfinished requests."""

@@ -10,11 +10,12 @@ import math
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
 from bench.simulation.arrivals import Stream
-from bench.simulation.decoding import Decoded, Noise, decode, prefill
+from bench.simulation.decoding import Noise, decode, prefill
 from bench.simulation.histogram import counts_of
 from bench.simulation.layout import sites
 from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
@@ -29,24 +30,13 @@ MOST_REQUESTS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeSlot:
-    """A decoding slot in a simulation: its workload, its places, and its totals in the measured time."""
-
-    workload: str
-    places: int
-    totals: Decoded
-
-
-@dataclass(frozen=True, slots=True)
 class _Slot:
-    """A slot of a plan: number, times by batch size, SLO and timeout."""
+    """A slot of a plan: its ``SLOT`` record, its noise, and times by batch size."""
 
-    number: int
-    rate_rps: float
+    record: np.void
+    noise: Noise
     gpu_ms: Floats
     promised_ms: Floats
-    slo_ms: float
-    timeout_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +50,7 @@ class _Requests:
 
 
 class ServiceSimulation:
-    """Simulation of a plan for language-model services, with the parameters of ``bench.plan_simulation.simulate``.
-
-    After ``run``, ``decode_slots`` has the decoding slots.
-    """
+    """Simulation of a plan for language-model services, with the parameters of ``bench.plan_simulation.simulate``."""
 
     def __init__(self, plan: Plan, instance: Instance, settings: Settings, truth: Instance) -> None:
         self.instance, self.settings = instance, settings
@@ -73,22 +60,14 @@ class ServiceSimulation:
         if (requests := max(self.offered.values()) * self.to_ms / 1000.0) > MOST_REQUESTS:
             problem = f"{requests:,.0f} requests of one service would arrive; at most {MOST_REQUESTS:,} are simulated"
             raise InputError("simulation", f"{problem}; ask for fewer seconds")
-        self.decode_slots: list[DecodeSlot] = []
         self.slots: list[list[_Slot]] = [[] for _ in instance.workloads]
-        number = 0
+        numbers = count()
         for site in sites(plan, instance, truth):
             for row, times in zip(site.slots, site.times, strict=True):
                 own = times[: int(row["batch"]) + 1]
-                slot = _Slot(
-                    number,
-                    float(row["rate_rps"]),
-                    np.ascontiguousarray(own["gpu_ms"] + own["tail_ms"]),
-                    np.ascontiguousarray(own["promised_ms"]),
-                    float(row["slo_ms"]),
-                    float(row["timeout_ms"]),
-                )
+                noise, gpu_ms = Noise(settings.noise, settings.seed, next(numbers)), own["gpu_ms"] + own["tail_ms"]
+                slot = _Slot(row, noise, gpu_ms, np.ascontiguousarray(own["promised_ms"]))
                 self.slots[int(row["workload"])].append(slot)
-                number += 1
 
     def run(self) -> Generator[float, None, Simulated]:
         """Simulate to the end; yield the finished fraction after every service."""
@@ -137,14 +116,10 @@ class ServiceSimulation:
         """Return the end of each request's prefill; NaN if it was dropped."""
         done_ms = np.full(len(arrived_ms), np.nan)
         for slot, mine in self._dealt(w, len(arrived_ms)):
-            own_ms = np.empty(int(mine.sum()))
-            most = len(slot.gpu_ms) - 1
-            noise, dropping = self._noise(slot), self.settings.dropping
-            prefill(
-                arrived_ms[mine], most, slot.gpu_ms, slot.promised_ms, slot.slo_ms, slot.timeout_ms, dropping, noise,
-                own_ms,
-            )  # fmt: skip
-            done_ms[mine] = own_ms
+            slo_ms, timeout_ms, dropping = slot.record["slo_ms"], slot.record["timeout_ms"], self.settings.dropping
+            done_ms[mine] = prefill(
+                arrived_ms[mine], slot.gpu_ms, slot.promised_ms, slo_ms, timeout_ms, dropping, slot.noise
+            )
         return done_ms
 
     def _decoded(self, w: int, ready_ms: Floats) -> tuple[Floats, Floats]:
@@ -153,17 +128,9 @@ class ServiceSimulation:
         order = np.argsort(ready_ms, kind="stable")[: int(np.isfinite(ready_ms).sum())]
         for slot, mine in self._dealt(w, len(order)):
             at = order[mine]
-            joined, finished = np.empty(len(at)), np.empty(len(at))
-            totals = decode(
-                ready_ms[at], self._workload(w).steps, slot.gpu_ms, self.from_ms, self.to_ms, self._noise(slot), joined,
-                finished,
-            )  # fmt: skip
-            joined_ms[at], finished_ms[at] = joined, finished
-            self.decode_slots.append(DecodeSlot(self._workload(w).id, len(slot.gpu_ms) - 1, Decoded(*totals)))
+            steps = self._workload(w).steps
+            joined_ms[at], finished_ms[at] = decode(ready_ms[at], steps, slot.gpu_ms, slot.noise)
         return joined_ms, finished_ms
-
-    def _noise(self, slot: _Slot) -> Noise:
-        return Noise(self.settings.noise, self.settings.seed, slot.number)
 
     def _dealt(self, w: int, count: int) -> Iterator[tuple[_Slot, Flags]]:
         """Yield the slots of a workload with the requests that each gets, in proportion to the planned rates."""
@@ -171,7 +138,7 @@ class ServiceSimulation:
         if not slots:
             return
         target = np.empty(count, dtype=np.int64)
-        rates = np.array([slot.rate_rps for slot in slots])
+        rates = np.array([slot.record["rate_rps"] for slot in slots])
         spread(routing_of(1, np.zeros(len(slots), dtype=np.int64), rates), 0, target)
         for number, slot in enumerate(slots):
             yield slot, target == number
@@ -203,7 +170,7 @@ class ServiceSimulation:
             float(latency_ms.max(initial=0.0)),
             float(latency_ms.sum()),
             float(each.waiting_ms[done].sum()),
-            round(1.0 - self.instance.attainment, 12),
+            self.instance.attainment,
         )
 
     def _series(self, requests: Sequence[_Requests]) -> Series:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from bench.simulation.arrivals import Arrivals
 from bench.simulation.trace import MOST_SECONDS
@@ -64,3 +65,24 @@ class Settings:
             raise InputError("--seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
         if not 0.0 <= self.noise < 10.0:
             raise InputError("--noise", f"{self.noise:g}; expected a standard deviation of at least 0, below 10")
+
+
+class KernelSettings(NamedTuple):
+    """Settings of the compiled event loop.
+
+    Attributes
+    ----------
+    from_ms, to_ms
+        Begin (included) and end (excluded) of the measurement; requests that arrive in between count.
+    dynamic
+        Whether batches slow each other only while they overlap; otherwise every neighbour is always active.
+    dropping, noise, seed
+        As in ``Settings``; the seed is that of the noise.
+    """
+
+    from_ms: float
+    to_ms: float
+    dynamic: bool
+    dropping: bool
+    noise: float
+    seed: int

@@ -42,14 +42,11 @@ class Climb:
         Relative growth of the rates in the last phase.
     rows
         Rows of the finished runs by multiple, in the order of the runs.
-    problems
-        Reason by multiple, for the rates that do not hold.
     """
 
     instance: Instance
     step: float = STEP
     rows: dict[float, Row] = field(default_factory=dict)
-    problems: dict[float, str] = field(default_factory=dict)
 
     @property
     def next(self) -> float | None:
@@ -67,11 +64,11 @@ class Climb:
         fine = self.reached * (1.0 + self.step)
         return fine if self.failed is None or fine < self.failed else None
 
-    def take(self, multiple: float, row: Row) -> None:
-        """Record the result of a run at a multiple of the rates."""
-        self.rows[multiple] = row
-        if (problem := not_held(row)) is not None:
-            self.problems[multiple] = problem
+    @property
+    def problems(self) -> dict[float, str]:
+        """Reason by multiple, for the rates that do not hold."""
+        reasons = {multiple: not_held(row) for multiple, row in self.rows.items()}
+        return {multiple: reason for multiple, reason in reasons.items() if reason is not None}
 
     @property
     def reached(self) -> float:
@@ -165,11 +162,11 @@ def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: f
     while under_way := [(task, one, one.next) for task, one in zip(tasks, climbs, strict=True) if one.next is not None]:
         rows = run([replace(task, instance=one.instance.scaled(multiple)) for task, one, multiple in under_way])
         for (_, one, multiple), row in zip(under_way, rows, strict=True):
-            one.take(multiple, row)
+            one.rows[multiple] = row
     return climbs
 
 
-def retraced(instance: Instance, rows: Sequence[Row], step: float = STEP) -> Climb:
+def retraced(instance: Instance, rows: Sequence[Row]) -> Climb:
     """Reconstruct a search from its rows, as far as they reach.
 
     Parameters
@@ -178,14 +175,12 @@ def retraced(instance: Instance, rows: Sequence[Row], step: float = STEP) -> Cli
         Instance from ``with_all_served``.
     rows
         Rows of one scheduler with the same parameters, trial and seed; rows of other instances are ignored.
-    step
-        As in ``climb``.
     """
     by_instance = {row.instance_hash: row for row in rows}
-    one = Climb(instance, step)
+    one = Climb(instance)
     while (multiple := one.next) is not None:
         row = by_instance.get(instance.scaled(multiple).fingerprint)
         if row is None:
             break
-        one.take(multiple, row)
+        one.rows[multiple] = row
     return one

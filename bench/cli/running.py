@@ -150,7 +150,7 @@ def missing_of(planned: Mapping[Need, Sequence[Task]], ledger_file: Path) -> tup
                 if task.key not in keys:
                     unended.append(task)
                     break
-                one.take(multiple, ledger.row(task.key))
+                one.rows[multiple] = ledger.row(task.key)
     return missing, unended
 
 

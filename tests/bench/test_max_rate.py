@@ -148,15 +148,15 @@ def test_a_climb_is_followed_from_its_rows(make_task: TaskFactory, good: Row) ->
         return rows[-len(tasks) :]
 
     task = make_task("Honest")
-    (one,) = climb([task], run, step=0.25)
+    (one,) = climb([task], run)
 
-    again = retraced(task.instance, rows, step=0.25)
+    again = retraced(task.instance, rows)
     assert (again.reached, again.failed, again.next) == (one.reached, one.failed, None)
     assert list(again.rows) == list(one.rows)
     assert again.problems == one.problems
-    part = retraced(task.instance, rows[:2], step=0.25)
+    part = retraced(task.instance, rows[:2])
     assert (part.reached, part.next) == (2.0, 4.0)
-    assert retraced(task.instance.scaled(1.5), rows, step=0.25).rows == {}
+    assert retraced(task.instance.scaled(1.5), rows).rows == {}
 
 
 def test_why_rates_are_too_high(make_row: MakeRow, good: Row) -> None:

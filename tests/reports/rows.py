@@ -134,5 +134,5 @@ def climbed(instance: Instance, need: Need, scheduler: str, made: Callable[..., 
     one = Climb(with_all_served(instance))
     while (multiple := one.next) is not None:
         planned = {} if multiple < 2.0 else {"plan": None}
-        one.take(multiple, made(one.instance.scaled(multiple), need, scheduler, 0, **planned))
+        one.rows[multiple] = made(one.instance.scaled(multiple), need, scheduler, 0, **planned)
     return list(one.rows.values())

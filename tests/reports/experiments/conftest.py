@@ -120,7 +120,7 @@ def rows_for() -> Callable[[Need], list[Row]]:
             scaled = instance.scaled(multiple)
             planned: dict[str, Any] = {"plan": {"gpus": []}, "simulation": simulation(need, scaled)}
             made = row(asked, scaled.fingerprint, scaled.name, **planned if multiple == 1.0 else {})
-            one.take(multiple, made)
+            one.rows[multiple] = made
             yield made
 
     return make

@@ -69,7 +69,7 @@ def climb_rows(need_row, need, instance, most):
             sim_violation_rate=0.0,
         )
         rows.append(row)
-        one.take(multiple, row)
+        one.rows[multiple] = row
     return rows, one.reached
 
 

@@ -141,10 +141,7 @@ def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]
     known = entries()
     specs = [_specs(order, known) for order in orders]
     known |= {entry.name: entry for named in specs for stages in named.values() for entry in stages}
-    asked = [
-        _variants(named.values(), _overrides(order.parameters, known, named.values()))
-        for order, named in zip(orders, specs, strict=True)
-    ]
+    asked = [_variants(named.values(), order.parameters, known) for order, named in zip(orders, specs, strict=True)]
     distinct = {key: variant for stages in asked for key, variant in stages.items()}
     infos = dict(zip(distinct, inspect_variants(list(distinct.values())), strict=True))
     return [
@@ -190,23 +187,15 @@ def _specs(order: RunOrder, known: Mapping[str, Entry]) -> dict[str, tuple[Entry
 
 
 def _variants(
-    specs: Iterable[Sequence[Entry]], overrides: Mapping[str, Mapping[str, str]]
+    specs: Iterable[Sequence[Entry]], parameters: Sequence[str], known: Mapping[str, Entry]
 ) -> dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Entry, Mapping[str, str]]]:
-    """Return the schedulers of all ``specs``, each with every combination of its ``overrides``, by name and values."""
+    """Return the schedulers of all ``specs`` by name and values, each with every combination of its ``parameters``."""
     stages = {entry.name: entry for spec in specs for entry in spec}
+    overrides = parse_overrides(parameters, list(known))
+    if (name := next((name for name in overrides if name not in stages), None)) is not None:
+        raise InputError(f"--param {name}", f'"{name}" is not among the schedulers of this run: {", ".join(stages)}')
     return {
         (name, tuple(variant.items())): (entry, variant)
         for name, entry in stages.items()
         for variant in variants(overrides.get(name, {}), name)
     }
-
-
-def _overrides(
-    parameters: Sequence[str], known: Mapping[str, Entry], specs: Iterable[Sequence[Entry]]
-) -> dict[str, dict[str, str]]:
-    overrides = parse_overrides(parameters, list(known))
-    used = dict.fromkeys(entry.name for spec in specs for entry in spec)
-    for name in overrides:
-        if name not in used:
-            raise InputError(f"--param {name}", f'"{name}" is not among the schedulers of this run: {", ".join(used)}')
-    return overrides

@@ -38,7 +38,6 @@ class Termination(StrEnum):
     CRASHED = "crashed"
     EXCEPTION = "exception"
     INVALID_PLAN = "invalid_plan"
-    INTERRUPTED = "interrupted"
     SKIPPED = "skipped"
 
     @property

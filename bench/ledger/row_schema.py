@@ -37,35 +37,29 @@ _NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class StoredSlot(TypedDict):
-    """Slot of a stored plan."""
-
+class _StoredSlot(TypedDict):
     workload: str
     batch: Annotated[int, Field(ge=1, lt=2**31)]
     rate_rps: _Finite
 
 
-class StoredGpulet(TypedDict):
-    """Gpulet of a stored plan."""
-
+class _StoredGpulet(TypedDict):
     share_units: Annotated[int, Field(ge=1, lt=2**31)]
     duty_cycle_ms: NotRequired[_Finite | None]
     start: NotRequired[_Count | None]
     processes: NotRequired[_Count | None]
-    slots: list[StoredSlot]
+    slots: list[_StoredSlot]
 
 
-class StoredGpu(TypedDict):
-    """GPU of a stored plan."""
-
+class _StoredGpu(TypedDict):
     type: str
-    gpulets: list[StoredGpulet]
+    gpulets: list[_StoredGpulet]
 
 
 class StoredPlan(TypedDict):
     """Plan of a row."""
 
-    gpus: list[StoredGpu]
+    gpus: list[_StoredGpu]
 
 
 class Scope(TypedDict):

@@ -90,8 +90,8 @@ def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str]
         except ValueError as error:
             problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {DELETE}"
             raise InputError(f"{at}: {column.name}", problem) from None
-    row, reach = Row(**read), values.get(REACH)
-    if row.plan is not None and reach is not None and reach_from_sql(reach, at) != Reach.of(row.plan):
+    row, reach = Row(**read), values[REACH]
+    if row.plan is not None and reach_from_sql(reach, at) != Reach.of(row.plan):
         raise InputError(f"{at}: {REACH}", f"is damaged: not that of the plan; {DELETE}")
     return row
 

@@ -248,7 +248,7 @@ class Ledger:
 
     def insert(self, table: str, values: Mapping[str, Any]) -> bool:
         """Insert a record, given by column, unless its key exists; return whether it was inserted."""
-        # Name the columns, since later ones are last in older files. All names come from the bench itself.
+        # The table has its columns in another order. All names come from the bench itself.
         listed, places = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
         insert = f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({places})"  # noqa: S608
         return self.file.execute(insert, [*values.values()]).rowcount == 1
@@ -294,16 +294,9 @@ class Ledger:
 
     def reaches(self) -> dict[str, Reach]:
         """Return the ``Reach`` of every plan by the key of its row."""
-        query = f"SELECT key, {REACH}, iif({REACH} IS NULL, plan, NULL) FROM runs WHERE plan IS NOT NULL"  # noqa: S608
-        found: dict[str, Reach] = {}
+        query = f"SELECT key, {REACH} FROM runs WHERE plan IS NOT NULL"  # noqa: S608
         with self.file.explained(), closing(self.file.execute(query)) as cursor:
-            for key, text, plan in cursor:
-                at = f"{self.path}: run {str(key)[:12]}"
-                if text is None:
-                    found[key] = Reach.of(shaped("plan", parsed(plan, dict, at), f"{at}: plan"))
-                else:
-                    found[key] = reach_from_sql(text, at)
-        return found
+            return {key: reach_from_sql(text, f"{self.path}: run {str(key)[:12]}") for key, text in cursor}
 
     def arrivals(self) -> dict[str, str]:
         """Return the arrivals of every simulation by the key of its row."""

@@ -46,11 +46,6 @@ class Tally:
         return len(self._accepted)
 
     @property
-    def complete(self) -> bool:
-        """Whether all scenarios are solved and judged."""
-        return self.decided == len(self.scenarios)
-
-    @property
     def all_accepted(self) -> bool:
         """Whether the scheduler has a plan for every scenario so far."""
         return all(self._accepted)

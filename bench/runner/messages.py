@@ -60,39 +60,38 @@ class _Bound(TypedDict):
     parts_apart: NotRequired[Annotated[bool, Field(strict=True)]]
 
 
-class _PhaseMessage(TypedDict):
-    type: Literal["phase"]
+class _Sent(TypedDict):
     peak_memory_mb: _Seconds
+
+
+class _PhaseMessage(_Sent):
+    type: Literal["phase"]
     phase: _Text
 
 
-class _ClockMessage(TypedDict):
+class _ClockMessage(_Sent):
     type: Literal["clock"]
-    peak_memory_mb: _Seconds
     at: _Finite
     import_s: _Seconds
     warm_s: _Seconds
 
 
-class _ReportMessage(TypedDict):
+class _ReportMessage(_Sent):
     type: Literal["report"]
-    peak_memory_mb: _Seconds
     t_s: _Seconds
     plan: bytes | None
     bound: _Bound | None
 
 
-class _ChunkMessage(TypedDict):
+class _ChunkMessage(_Sent):
     type: Literal["chunk"]
-    peak_memory_mb: _Seconds
     elapsed_s: _Seconds
     plans: list[_Plan]
     decision_s: list[_Seconds]
 
 
-class _DoneMessage(TypedDict):
+class _DoneMessage(_Sent):
     type: Literal["done"]
-    peak_memory_mb: _Seconds
     decision_s: _Seconds
     status: Status
     statistics: Annotated[dict[_Text, _Finite | None], Field(max_length=1000)]
@@ -102,9 +101,8 @@ class _DoneMessage(TypedDict):
     duals: NotRequired[StoredDuals]
 
 
-class _EndedMessage(TypedDict):
+class _EndedMessage(_Sent):
     type: Literal["ended"]
-    peak_memory_mb: _Seconds
     decision_s: _Seconds | None
     termination: Termination
     reason: _Text

@@ -209,7 +209,7 @@ class RunRecord:
 
     def resume_after_chunk(self, tally: Tally) -> None:
         """Note that a chunk is judged; the last chunk ends the run, and its status concerns all scenarios."""
-        if tally.complete and not self.ended:
+        if tally.decided == len(tally.scenarios) and not self.ended:
             self.end(Termination.FINISHED, "", Status.FEASIBLE if tally.all_accepted else Status.UNKNOWN)
         self.phase, self.pausing, self.clock_started = "starting a chunk", False, None
 

@@ -92,7 +92,8 @@ def run_tasks(
     listener = listener or Listener()
     rows, waiting = known_rows(tasks, ledger, listener, retry)
     if waiting:
-        rows |= _Bench(ledger, jobs, listener, grace_s, startup_limit_s).run(waiting.values(), interruption)
+        bench = _Bench(ledger, Writer(ledger, listener.held_up), jobs, listener, grace_s, startup_limit_s)
+        rows |= bench.run(waiting.values(), interruption)
     return [rows[task.key] for task in tasks]
 
 
@@ -127,6 +128,7 @@ def known_rows(
 @dataclass
 class _Bench:
     ledger: Ledger | None
+    writer: Writer
     jobs: int
     listener: Listener
     grace_s: float
@@ -136,9 +138,6 @@ class _Bench:
     rows: dict[str, Row] = field(default_factory=dict)
     waiting: deque[tuple[Task, int]] = field(default_factory=deque)
     """Tasks to run, each with the number of the attempt."""
-
-    def __post_init__(self) -> None:
-        self.writer = Writer(self.ledger, self.listener.held_up)
 
     def run(self, tasks: Iterable[Task], interruption: Interruption | None) -> dict[str, Row]:
         """Run ``tasks`` and return their rows by key."""

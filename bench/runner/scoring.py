@@ -43,13 +43,12 @@ def score(record: RunRecord, start: Start) -> Row:
             try:
                 plan = plan_from_json(record.plan)
                 figures = _figures(record.plan, plan, judge(plan, task.reality))
-                if (refusal := task.trial.too_many_requests(plan, task.instance)) is not None:
-                    record.reason = "; ".join(filter(None, (record.reason, refusal)))
-                elif (found := task.trial.simulated(plan, task.instance, task.reality, task.seed)) is not None:
+                unsimulated = task.trial.too_many_requests(plan, task.instance)
+                untested = task.trial.cannot_check(plan, task.instance)
+                record.reason = "; ".join(filter(None, (record.reason, unsimulated, untested)))
+                if not unsimulated and (found := task.trial.simulated(plan, task.instance, task.reality, task.seed)):
                     figures |= simulated_figures(found)
-                if (refusal := task.trial.cannot_check(plan, task.instance)) is not None:
-                    record.reason = "; ".join(filter(None, (record.reason, refusal)))
-                elif (held := task.trial.checked(plan, task.instance, task.reality)) is not None:
+                if not untested and (held := task.trial.checked(plan, task.instance, task.reality)):
                     figures |= {"holds": held.holds, "late_workloads": len(held.late)}
             except InputError as error:
                 before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
@@ -118,13 +117,12 @@ def _glance(plan: JsonObject | None, final: dict[str, Any], instance: Instance) 
 
 
 def _point(t_s: float | None, value: float | None, feasible: bool | None, bound: JsonObject | None) -> JsonObject:
-    return {
-        "t_s": t_s,
-        "value": value,
-        "feasible": feasible,
-        "bound": None if bound is None else bound["value"],
-        "bound_certified": None if bound is None else bound["certified"],
-    }
+    return {"t_s": t_s, "value": value, "feasible": feasible, **_bound_figures(bound)}
+
+
+def _bound_figures(bound: JsonObject | None) -> JsonObject:
+    stated = bound or {"value": None, "certified": None}
+    return {"bound": stated["value"], "bound_certified": stated["certified"]}
 
 
 def _figures(written: JsonObject, plan: Plan, verdict: Verdict) -> dict[str, Any]:
@@ -179,11 +177,8 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         throughput_of=instance.objective.value if by_throughput else None,
         slo_rule=instance.slo_rule.value,
         performance_model=instance.performance_model,
-        bound=None if bound is None else bound["value"],
-        bound_certified=None if bound is None else bound["certified"],
-        bound_scope=None
-        if bound is None
-        else {name: part for name, part in bound.items() if name not in ("value", "certified")},
+        **_bound_figures(bound),
+        bound_scope=bound and {name: part for name, part in bound.items() if name not in ("value", "certified")},
         **figures,
         decision_s=record.decision_s,
         import_s=record.import_s,

@@ -17,7 +17,6 @@ confirm the result in the remaining time. The status is ``optimal`` or ``infeasi
 confirms it. No plan is taken from column generation.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,21 +64,13 @@ class Minlp:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve the model globally and report each better plan."""
-        search = Search.of(instance, run)
-        if isinstance(search, Outcome):
-            return search
-        limit, gpus = search.better_than, search.gpus()
-        if not any(gpus):
-            # A better plan would have to cost less than one GPU.
-            return search.outcome(search.bound(limit, math.inf, certified=True))
-        if reason := search.too_large(gpus):
-            return search.outcome(None, reason)
-
         # Pyomo and SCIP take a second to import: listing the schedulers does without them.
         from formulations.compact import build, scip
 
-        model = build.build(search.problem, gpus, self.continuous_shares)
-        model.require(limit)
+        started = build.improving_model(instance, run, self.continuous_shares)
+        if isinstance(started, Outcome):
+            return started
+        search, model = started
         model.state_relations(exact=self.as_printed)
 
         def take(value_of: Callable[[Any], float]) -> None:
@@ -89,7 +80,7 @@ class Minlp:
 
         answer = scip.solve(model, run, min(CONFIRM_S, CONFIRM_PART * run.remaining_s), take)
         search.statistics["nodes"] = answer.nodes
-        bound = search.bound(limit, answer.bound, certified=False)
+        bound = search.bound(answer.bound, certified=False)
         if bound is not None:
             run.report(bound=bound)
         if not answer.finished:

@@ -24,7 +24,6 @@ the interpolation error.
 The search starts from first fit (or the given start plan) and accepts only better plans from the model.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,25 +75,17 @@ class Pwl:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve the linearised model and repair its plan."""
-        search = Search.of(instance, run)
-        if isinstance(search, Outcome):
-            return search
-        limit, gpus = search.better_than, search.gpus()
-        if not any(gpus):
-            # A better plan would have to cost less than one GPU.
-            return search.outcome(search.bound(limit, math.inf, certified=True))
-        if reason := search.too_large(gpus):
-            return search.outcome(None, reason)
-
         # Pyomo and HiGHS take a second to import: listing the schedulers does without them.
         from formulations.compact import build, highs, piecewise
 
-        model = build.build(search.problem, gpus)
-        model.require(limit)
+        started = build.improving_model(instance, run)
+        if isinstance(started, Outcome):
+            return started
+        search, model = started
         search.statistics |= piecewise.linearise(model, self.pieces, self.certified)
         answer = highs.solve(model.pyomo, run, min(RESERVE_S, RESERVE_PART * run.remaining_s))
         search.statistics["nodes"] = answer.nodes
-        bound = search.bound(limit, answer.bound, self.certified)
+        bound = search.bound(answer.bound, self.certified)
         if bound is not None:
             run.report(bound=bound)
         if answer.solved:

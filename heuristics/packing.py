@@ -9,7 +9,7 @@ from numba import njit
 
 from bench.api import Outcome, Status
 from heuristics.tiny import tiny_instance
-from instances import GOODPUT_STEP, PART_STEPS, GpuPool, Instance, Objective, PlacedGpu, Plan, spatial_gpu
+from instances import GOODPUT_STEP, PART_STEPS, GpuPool, Instance, Objective, PlacedGpu, Plan
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_within, raise_to_feasible
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
@@ -175,23 +175,13 @@ Pack = Callable[[View, DemandItems, int], Packing]
 
 def _placed_gpus(view: View, items: DemandItems, packing: Packing) -> tuple[PlacedGpu, ...]:
     """Return the GPUs of a packing that are in use."""
-    workloads = view.instance.workloads
     column, resident, units, residents = packing
-    return tuple(
-        spatial_gpu(
-            view.gpu.name,
-            [
-                (
-                    workloads[items.workload[i]].id,
-                    int(units[g, s]),
-                    int(items.batch[i, column[i]]),
-                    float(items.rate_rps[i, column[i]]),
-                )
-                for s, i in enumerate(resident[g, : residents[g]])
-            ],
-        )
-        for g in np.flatnonzero(residents)
-    )
+    gpus = []
+    for g in np.flatnonzero(residents):
+        here = resident[g, : residents[g]]
+        at = (here, column[here])
+        gpus.append(view.placed(items.workload[here], units[g, : len(here)], items.batch[at], items.rate_rps[at]))
+    return tuple(gpus)
 
 
 def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:

@@ -8,7 +8,7 @@ import numpy as np
 from instances.catalogue import gpu_type
 from instances.interference import gpu_time_beside_ms, gpu_times_ms
 from instances.least_shares import least_shares, raise_to_feasible, within_budgets
-from instances.plan import PlacedGpu, spatial_gpu
+from instances.plan import PlacedGpu
 from instances.queueing import p99_latency_ms
 from instances.spare_shares import spend_spare_shares, throughput_rps
 from instances.tables import gpu_tables
@@ -41,13 +41,7 @@ def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False
         return None
     if spend_spare:
         spend_spare_shares(view.tables, model, batch, budget, units, SPARE_NODE_LIMIT)
-    return spatial_gpu(
-        view.gpu.name,
-        [
-            (view.instance.workloads[r.workload].id, int(u), r.batch, r.rate_rps)
-            for r, u in zip(residents, units, strict=True)
-        ],
-    )
+    return view.placed(workload, units, batch, rate)
 
 
 def placed_throughput_rps(view: View, gpu: PlacedGpu) -> float:

@@ -1,7 +1,7 @@
 """A plan: GPUs, the gpulets on them, and the slots of each."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -78,6 +78,15 @@ class Plan:
             for gpulet in gpu.gpulets:
                 for slot in gpulet.slots:
                     yield position, gpulet, slot
+
+    def scaled(self, factor: Mapping[str, float]) -> "Plan":
+        """Return the plan with the rates of every workload multiplied by its factor."""
+
+        def scaled(gpulet: Gpulet) -> Gpulet:
+            slots = (replace(slot, rate_rps=slot.rate_rps * factor[slot.workload]) for slot in gpulet.slots)
+            return replace(gpulet, slots=tuple(slots))
+
+        return replace(self, gpus=tuple(replace(gpu, gpulets=tuple(map(scaled, gpu.gpulets))) for gpu in self.gpus))
 
     @property
     def plan_class(self) -> PlanClass:

@@ -1,6 +1,6 @@
 """View of an instance on one GPU type: the arrays that kernels and schedulers use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from instances.catalogue import known_gpu_type
 from instances.continuous import continuous_budget_ms, places_needed
 from instances.gpu import GpuType, Partition
 from instances.instance import Instance
-from instances.plan import PlacedGpu
+from instances.plan import PlacedGpu, spatial_gpu
 from instances.tables import Tables, gpu_tables
 
 if TYPE_CHECKING:
@@ -69,6 +69,14 @@ class View:
             at = [(int(self.model[index[s.workload]]), s.batch, gpulet.share_units) for s in gpulet.slots]
             found.append([max(float(of[k]) for k in at) for of in (tables.l2_pct, tables.dram_pct, tables.power_w)])
         return np.array(found).reshape(-1, 3)
+
+    def placed(
+        self, workload: Iterable[int], units: Iterable[int], batch: Iterable[int], rate_rps: Iterable[float]
+    ) -> PlacedGpu:
+        """Return a GPU of a plan with these residents, each in a gpulet of its own; ``workload`` has positions."""
+        ids = [self.instance.workloads[w].id for w in workload]
+        rows = zip(ids, map(int, units), map(int, batch), map(float, rate_rps), strict=True)
+        return spatial_gpu(self.gpu.name, list(rows))
 
     @property
     def waiting(self) -> float:

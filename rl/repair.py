@@ -10,7 +10,6 @@ from instances import PART_STEPS, Instance, Objective, PlacedGpu
 from instances.arrays import Floats, Ints
 from instances.budget import latency_budget_ms
 from instances.least_shares import least_share_alone, least_shares
-from instances.plan import spatial_gpu
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
 from instances.view import View
@@ -106,12 +105,9 @@ def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tu
         return None
     else:
         worth, _ = spend_spare_shares(view.tables, model, batch[:, 0], budget_ms[:, :1], units, _NODE_LIMIT)
-    rows = [
-        (view.instance.workloads[w].id, int(units[i]), int(batch[i, level[i]]), float(rates_rps[i, level[i]]))
-        for i, w in enumerate(residents)
-        if level[i] >= 0
-    ]
-    return (worth, spatial_gpu(view.gpu.name, rows)) if rows else None
+    served = np.flatnonzero(level >= 0)
+    at = (served, level[served])
+    return (worth, view.placed(residents[served], units[served], batch[at], rates_rps[at])) if len(served) else None
 
 
 def _least_share_batches(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[Ints, Floats]:

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from bench.fleet.solving import Solve, plan_of, solved
 from bench.judging.judge import judge
-from bench.online.plan_switch import aligned, without
+from bench.online.plan_switch import aligned
 from bench.runner.listener import Listener
-from instances import Gpulet, InputError, Instance, Plan
+from bench.simulation.exchange import identity
+from instances import InputError, Instance, Plan
 from instances.costs import next_cost
 
 ENOUGH, LONGER = 0.05, 2.0
@@ -25,8 +26,10 @@ class Window:
 
     Attributes
     ----------
+    best
+        Its cheapest known plan.
     cost_per_hour, bound_per_hour
-        Cost of its cheapest known plan, and certified least cost, in dollars.
+        Cost of this plan, and certified least cost, in dollars.
     chosen
         Plan of the sequence, at the positions of the GPUs of the plan before.
     started
@@ -34,6 +37,7 @@ class Window:
     """
 
     instance: Instance
+    best: Plan
     cost_per_hour: float
     bound_per_hour: float
     chosen: Plan
@@ -87,7 +91,7 @@ def planned_day(
         chosen = usable[w][choice]
         started, dollars = (0, 0.0) if before is None else _switch(before, chosen, instances[w])
         chosen = chosen if before is None else aligned(chosen, before)
-        windows.append(Window(instances[w], costs[w], bounds[w], chosen, started))
+        windows.append(Window(instances[w], plans[w], costs[w], bounds[w], chosen, started))
         switching, before = switching + dollars, chosen
     serving = math.fsum(judge(each.chosen, each.instance).cost_per_hour for each in windows) * hours
     return PlannedDay(
@@ -165,12 +169,7 @@ def _at_rates_of(plan: Plan, instance: Instance) -> Plan:
     for _, _, slot in plan.slots():
         planned[slot.workload] = planned.get(slot.workload, 0.0) + slot.rate_rps
     factor = {w.id: w.rate_rps / planned[w.id] for w in instance.workloads if w.id in planned}
-
-    def adapted(gpulet: Gpulet) -> Gpulet:
-        slots = (replace(slot, rate_rps=slot.rate_rps * factor[slot.workload]) for slot in gpulet.slots)
-        return replace(gpulet, slots=tuple(slots))
-
-    return Plan(instance.name, tuple(replace(gpu, gpulets=tuple(map(adapted, gpu.gpulets))) for gpu in plan.gpus))
+    return replace(plan.scaled(factor), instance=instance.name)
 
 
 def _cheapest_path(usable: Sequence[dict[int, Plan]], instance: Instance, hours: float) -> list[int]:
@@ -189,11 +188,11 @@ def _cheapest_path(usable: Sequence[dict[int, Plan]], instance: Instance, hours:
                 earlier: totals[-1][earlier] + (0.0 if earlier == choice else _switch(there, plan, instance)[1])
                 for earlier, there in before.items()
             }
-            origin[choice] = min(found, key=found.__getitem__)
+            origin[choice] = min(found, key=lambda earlier, found=found: found[earlier])  # type: ignore[misc]
             total[choice] = found[origin[choice]] + serving(plan)
         totals.append(total)
         came.append(origin)
-    last = min(totals[-1], key=totals[-1].__getitem__)
+    last = min(totals[-1], key=lambda choice: totals[-1][choice])
     path = [last]
     for origin in reversed(came[1:]):
         path.append(origin[path[-1]])
@@ -205,8 +204,12 @@ def _switch(before: Plan, after: Plan, instance: Instance) -> tuple[int, float]:
     types = {pool.type.name: pool.type for pool in instance.gpus}
     started, dollars = 0, 0.0
     for position, gpu in enumerate(aligned(after, before).gpus):
-        kind, there = types[gpu.type], before.gpus[position].gpulets if position < len(before.gpus) else ()
-        for one in without(gpu.gpulets, there):
+        there = [identity(one) for one in before.gpus[position].gpulets] if position < len(before.gpus) else []
+        for one in gpu.gpulets:
+            if identity(one) in there:
+                there.remove(identity(one))
+                continue
             started += 1
+            kind = types[gpu.type]
             dollars += kind.price_per_hour * one.share_units / kind.share_units * START_S / 3600.0
     return started, dollars

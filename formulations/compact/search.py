@@ -30,12 +30,21 @@ BETTER = 1e-6
 
 @dataclass
 class Search:
-    """One run on one instance, with its incumbent ``plan`` and the plan's ``value``; ``nan`` without a plan."""
+    """One run on one instance.
+
+    Attributes
+    ----------
+    plan, value
+        The incumbent, and its objective; ``nan`` without one.
+    limit
+        Objective that the plans of the model reach; ``None`` for all.
+    """
 
     problem: Problem
     run: Run
     plan: Plan | None = None
     value: float = math.nan
+    limit: float | None = None
     statistics: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -59,14 +68,14 @@ class Search:
         return search
 
     @property
+    def sense(self) -> int:
+        """1 if the objective is maximised, -1 if it is minimised."""
+        return -1 if self.instance.objective.minimised else 1
+
+    @property
     def instance(self) -> Instance:
         """The instance of the problem."""
         return self.problem.instance
-
-    @property
-    def minimised(self) -> bool:
-        """Whether the objective is minimised."""
-        return self.instance.objective.minimised
 
     def _spread(self, groups: list[Group]) -> list[Group]:
         """Move residents of full GPUs to idle ones under ``capacity``, which may use every GPU."""
@@ -87,7 +96,7 @@ class Search:
             return False
         placed = [self._placed(group) for group in groups]
         value = self._value(groups, placed)
-        if self.plan is not None and not (value < self.value if self.minimised else value > self.value):
+        if self.plan is not None and self.sense * (value - self.value) <= 0.0:
             return False
         self.plan, self.value = Plan(self.instance.name, tuple(placed)), value
         self.run.report(plan=self.plan)
@@ -115,14 +124,14 @@ class Search:
         if self.plan is None:
             return None
         step = max(BETTER, BETTER * abs(self.value))
-        return self.value - step if self.minimised else self.value + step
+        return self.value + self.sense * step
 
     def gpus(self, ties: bool = False) -> list[int]:
         """Return how many GPUs of each offer a better plan can use; with ``ties``, also an equal plan."""
         most = self.better_than
         if ties and most is not None:
             most = self.value * (1.0 + BETTER)
-        if not self.minimised or most is None:
+        if self.sense > 0 or most is None:
             return [offer.count for offer in self.problem.offers]
         prices = [offer.view.gpu.price_per_hour for offer in self.problem.offers]
         return [
@@ -139,27 +148,24 @@ class Search:
             return ""
         return f"no time for the model: building it for {places} places takes about {takes_s:.0f} s"
 
-    def bound(self, limit: float | None, solver_bound: float | None, certified: bool) -> Bound | None:
+    def bound(self, solver_bound: float | None, certified: bool) -> Bound | None:
         """Turn a solver's bound on the plans that reach ``limit`` into a bound on all plans.
 
         Parameters
         ----------
-        limit
-            Value of ``better_than`` when the model was built.
         solver_bound
             ``SolverAnswer.bound``.
         certified
             Whether the solver's model contains every plan that reaches the limit.
         """
-        worst = math.inf if self.minimised else -math.inf
-        if solver_bound is None or solver_bound == -worst or (solver_bound == worst and limit is None):
+        best = self.sense * math.inf
+        if solver_bound is None or solver_bound == best or (solver_bound == -best and self.limit is None):
             return None
         room = SOLVER_ROOM * abs(solver_bound) if math.isfinite(solver_bound) else 0.0
-        if self.minimised:
-            value = max(0.0, solver_bound - room)
-            return Bound(next_cost(value if limit is None else min(value, limit), self.instance), certified)
-        value = solver_bound + room
-        return Bound(value if limit is None else max(value, limit), certified)
+        value = solver_bound + self.sense * room
+        if self.limit is not None:
+            value = self.sense * max(self.sense * value, self.sense * self.limit)
+        return Bound(value if self.sense > 0 else next_cost(max(0.0, value), self.instance), certified)
 
     def outcome(self, bound: Bound | None, reason: str = "", trusted: bool = True, infeasible: bool = False) -> Outcome:
         """Return the outcome of the run.

@@ -56,7 +56,7 @@ class Modelled:
             # Conflicts do not depend on the values of the rates.
             any_rate = [IntegerConfigurations.of(undominated(own, count_steps=False)) for own in offer.configurations]
             limits = (tables.share_units, memory_limit(tables))
-            conflicts, _ = find_conflicts(any_rate, *limits, conflict_sets, now + (deadline - now) / 3)
+            conflicts = find_conflicts(any_rate, *limits, conflict_sets, now + (deadline - now) / 3)
         whole = [IntegerConfigurations.of(own) for own in offer.configurations]
         return cls(offer, count, whole, conflicts, most_company(offer.configurations, tables.share_units))
 

@@ -137,8 +137,8 @@ def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: 
 
 def find_conflicts(
     workloads: Sequence[IntegerConfigurations], share_units: int, memory_limit: int, most: int, deadline: float
-) -> tuple[list[tuple[int, ...]], bool]:
-    """Return conflicts, smaller ones first, and whether the list is complete.
+) -> list[tuple[int, ...]]:
+    """Return conflicts, smaller ones first; all of them unless a limit stops the search.
 
     Sets are enumerated by size; only sets whose subsets all fit are tested.
 
@@ -157,14 +157,14 @@ def find_conflicts(
         candidates = _one_larger(fitting)
         looked_at += len(candidates)
         if looked_at > most or time.monotonic() > deadline:
-            return found, False
+            break
         fitting = set()
         for members in candidates:
             if fit_together(chains, np.array(members, dtype=np.int64), share_units, memory_limit):
                 fitting.add(members)
             else:
                 found.append(members)
-    return found, True
+    return found
 
 
 def _one_larger(fitting: set[tuple[int, ...]]) -> list[tuple[int, ...]]:

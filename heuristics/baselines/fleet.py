@@ -5,12 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from heuristics.options import ItemOptions, Items
-from instances import PlacedGpu, spatial_gpu
+from heuristics.options import ItemOptions
 from instances.arrays import Floats, Ints
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
-from instances.view import View
 
 
 class Fleet(NamedTuple):
@@ -46,22 +44,6 @@ class Fleet(NamedTuple):
         return Fleet(
             self.row.copy(), self.units.copy(), self.residents.copy(), self.allocated.copy(), self.memory_mib.copy()
         )
-
-
-def placed_gpu(view: View, items: Items, options: ItemOptions, rows: Ints, units: Ints) -> PlacedGpu:
-    """Return the GPU of a plan from the option rows and shares of its residents."""
-    return spatial_gpu(
-        view.gpu.name,
-        [
-            (
-                view.instance.workloads[items.workload[options.item[row]]].id,
-                int(share),
-                int(options.batch[row]),
-                float(options.rate_rps[row]),
-            )
-            for row, share in zip(rows, units, strict=True)
-        ],
-    )
 
 
 @njit(cache=True)

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 from numba import njit
 
-from heuristics.baselines.fleet import placed_gpu, settle
+from heuristics.baselines.fleet import settle
 from heuristics.baselines.placement import Placement, order_waiting, tiny_problem
 from heuristics.options import ItemOptions
 from instances import Objective, PlacedGpu
@@ -223,9 +223,8 @@ class Exchange:
         return _capacity_rps(tables, options, rows, units, node_limit), units
 
     def _gpus(self) -> tuple[PlacedGpu, ...]:
-        problem = self.placement.problem
         return tuple(
-            placed_gpu(problem.views[o], problem.items, problem.options[o], rows, units)
+            self.placement.problem.placed(o, rows, units)
             for o, rows, units in zip(self._type, self._rows, self._units, strict=True)
             if len(rows)
         )

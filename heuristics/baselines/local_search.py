@@ -1,6 +1,6 @@
 """Local search: a simple reference that the papers' greedy rules should beat."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -123,8 +123,10 @@ class _Search:
             fits, fails = (middle, fails) if self._fits_greedily(middle) else (fits, middle)
         rounds = self.rounds
         while not self._over():
-            larger = self.run.start if self.plan is None else _at_rates(self.plan, (fits + 1) / fits)
-            search = self._repacking(self._scaled(fits + 1), larger)
+            start = self.run.start
+            if self.plan is not None:
+                start = self.plan.scaled(dict.fromkeys(self.instance.workload_index, (fits + 1) / fits))
+            search = self._repacking(self._scaled(fits + 1), start)
             search.rounds = rounds
             if not _could_fit(search.placement.problem):
                 return self._outcome(search)
@@ -184,23 +186,3 @@ def _could_fit(problem: PlacementProblem) -> bool:
     """Return whether the sum of the least shares fits into the pool."""
     gpus = sum(pool.count or 0 for pool in problem.instance.gpus)
     return float(problem.size.sum()) <= gpus * (1.0 + ROUNDING)
-
-
-def _at_rates(plan: Plan, factor: float) -> Plan:
-    """Return ``plan`` with every rate multiplied by ``factor``."""
-    return Plan(
-        plan.instance,
-        tuple(
-            replace(
-                gpu,
-                gpulets=tuple(
-                    replace(
-                        gpulet,
-                        slots=tuple(replace(slot, rate_rps=slot.rate_rps * factor) for slot in gpulet.slots),
-                    )
-                    for gpulet in gpu.gpulets
-                ),
-            )
-            for gpu in plan.gpus
-        ),
-    )

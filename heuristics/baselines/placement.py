@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from heuristics.baselines.fleet import Fleet, fill, insert, placed_gpu, take_out
+from heuristics.baselines.fleet import Fleet, fill, insert, take_out
 from heuristics.options import RATE_TOLERANCE, ItemOptions, Items, items_of, options_of, whole_items
 from heuristics.tiny import tiny_instance
 from instances import Instance, Objective, PlacedGpu, Plan
@@ -47,6 +47,12 @@ class PlacementProblem:
             part = options.units / view.tables.share_units * (self.items.rate_rps[options.item] / options.rate_rps)
             np.minimum.at(least, options.item, part)
         return least
+
+    def placed(self, o: int, rows: Ints, units: Ints) -> PlacedGpu:
+        """Return the GPU of type ``o`` with these options (rows of ``ItemOptions``) and shares of its residents."""
+        options = self.options[o]
+        workload = self.items.workload[options.item[rows]]
+        return self.views[o].placed(workload, units, options.batch[rows], options.rate_rps[rows])
 
     def cheapest_first(self) -> list[int]:
         """Return the GPU types by the cost at which each serves the items that all types can serve, cheapest first."""
@@ -155,10 +161,9 @@ class Placement:
 
     def gpus(self) -> tuple[PlacedGpu, ...]:
         """Return the GPUs in use."""
-        parts = zip(self.fleets, self.problem.views, self.problem.options, strict=True)
         return tuple(
-            placed_gpu(view, self.problem.items, options, fleet.row[g, :count], fleet.units[g, :count])
-            for fleet, view, options in parts
+            self.problem.placed(o, fleet.row[g, :count], fleet.units[g, :count])
+            for o, fleet in enumerate(self.fleets)
             for g, count in enumerate(fleet.residents.tolist())
             if count
         )

@@ -10,7 +10,7 @@ from numba import njit
 from bench.api import Outcome, Run, Status
 from heuristics.gpulet.elastic_partitioning import knee_units
 from heuristics.tiny import tiny_instance
-from instances import GpuType, InputError, Instance, Objective, PlacedGpu, Plan, SloRule, spatial_gpu
+from instances import GpuType, InputError, Instance, Objective, PlacedGpu, Plan, SloRule
 from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms
 from instances.performance.gpulet import GpuletModel
@@ -207,7 +207,7 @@ class GpuLetsPlus:
                     )
                     break
             else:
-                gpus = tuple(_placed(view, gpu) for gpu in fleet.gpus)
+                gpus = tuple(view.placed(*zip(*gpu.residents, strict=True)) for gpu in fleet.gpus)
                 found.append((pool.type.price_per_hour * len(gpus), gpus))
         if not found:
             return Outcome(Status.UNKNOWN, reason="; ".join(reasons))
@@ -220,10 +220,3 @@ def _pair_view(instance: Instance, gpu: GpuType) -> View:
         return View.of(replace(instance, performance_model=GpuletModel.name), gpu)
     except InputError:
         return View.of(instance, gpu)
-
-
-def _placed(view: View, gpu: _Gpu) -> PlacedGpu:
-    workloads = view.instance.workloads
-    return spatial_gpu(
-        view.gpu.name, [(workloads[w].id, units, batch, rate) for w, units, batch, rate in gpu.residents]
-    )

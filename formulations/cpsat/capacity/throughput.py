@@ -22,7 +22,6 @@ from formulations.cpsat.progress import NO_PLAN_IN_TIME, ROUNDING, solver_deadli
 from formulations.problem import TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
 from instances import PlacedGpu, Plan
 from instances.one_gpu import fit_gpu, placed_throughput_rps
-from instances.plan import spatial_gpu
 
 PROVEN_WITHIN = 1e-9
 """Relative difference from the bound within which a plan is optimal."""
@@ -161,9 +160,7 @@ class MostThroughput:
         waiting = [list(members) for members in self.classes]
         placed = []
         for t, search in gpus:
-            offered, slots = self.configurations[t], []
-            for k, c in zip(search.chosen, search.members, strict=True):
-                asked = self.problem.instance.workloads[waiting[c].pop(0)]
-                slots.append((asked.id, int(offered.units[k]), int(offered.batch[k]), asked.rate_rps))
-            placed.append(spatial_gpu(self.problem.offers[t].view.gpu.name, slots))
+            offered, view, chosen = self.configurations[t], self.problem.offers[t].view, list(search.chosen)
+            own = [waiting[c].pop(0) for c in search.members]
+            placed.append(view.placed(own, offered.units[chosen], offered.batch[chosen], view.rate_rps[own]))
         self._take(placed, math.fsum(search.value for _, search in gpus))

@@ -129,9 +129,7 @@ class Problem:
         return all(count >= PART_STEPS for count in steps)
 
     def steps(self, resident: Resident) -> int:
-        """Return how many steps of its workload's rate a resident serves: all unless the workload is split."""
-        if resident.workload not in self.split:
-            return PART_STEPS
+        """Return how many steps of its workload's rate a resident serves."""
         return round(PART_STEPS * resident.rate_rps / self.instance.workloads[resident.workload].rate_rps)
 
     def trimmed(self, groups: Sequence[Group]) -> Sequence[Group]:

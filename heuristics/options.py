@@ -129,11 +129,7 @@ def _parts(views: Sequence[View], workload: int) -> int:
         return any(len(_rows(view, *asked).batch) for view in views)
 
     if not servable(HOPELESS_PARTS):
-        asked = views[0].instance.workloads[workload]
-        kinds = " or ".join(view.gpu.name for view in views)
-        raise UnservableError(
-            f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {kinds} at any rate"
-        )
+        raise UnservableError(views[0].instance.workloads[workload], " or ".join(view.gpu.name for view in views))
     return fewest_parts(servable)
 
 

@@ -1,6 +1,6 @@
 """Packing of items (workloads or equal parts of them) onto GPUs of one type, each in a gpulet of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,8 +9,9 @@ from numba import njit
 
 from bench.api import Outcome, Status
 from heuristics.tiny import tiny_instance
-from instances import GOODPUT_STEP, PART_STEPS, GpuPool, Instance, Objective, PlacedGpu, Plan
+from instances import GOODPUT_STEP, PART_STEPS, GpuPool, Instance, Objective, PlacedGpu, Plan, Workload
 from instances.arrays import Floats, Ints
+from instances.costs import plan_cost
 from instances.least_shares import least_share_within, raise_to_feasible
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
 from instances.tables import Tables
@@ -19,6 +20,9 @@ from instances.view import View
 
 class UnservableError(Exception):
     """Workload that no whole GPU serves, at any batch and in any number of parts."""
+
+    def __init__(self, asked: Workload, gpus: str) -> None:
+        super().__init__(f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {gpus} at any rate")
 
 
 @njit(cache=True)
@@ -134,10 +138,7 @@ def _parts(view: View, workload: Ints) -> Ints:
     trickle = view.rate_rps * 1e-6
     hopeless = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
     if hopeless.any():
-        asked = view.instance.workloads[int(np.argmax(hopeless))]
-        raise UnservableError(
-            f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {view.gpu.name} at any rate"
-        )
+        raise UnservableError(view.instance.workloads[int(np.argmax(hopeless))], view.gpu.name)
 
     def fits(position: int, count: int) -> bool:
         one, rate = workload[position : position + 1], view.rate_rps[position : position + 1] / count
@@ -184,6 +185,13 @@ def _placed_gpus(view: View, items: DemandItems, packing: Packing) -> tuple[Plac
     return tuple(gpus)
 
 
+def cheapest(plans: Sequence[Plan], instance: Instance, reason: str) -> Outcome:
+    """Return the first plan of least cost; without plans, their absence has this reason."""
+    if not plans:
+        return Outcome(Status.UNKNOWN, reason=reason)
+    return Outcome(Status.FEASIBLE, min(plans, key=lambda plan: plan_cost(plan, instance)))
+
+
 def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
     """Pack onto each GPU type alone and return the best plan (iGniter, Sec. 4.1, last paragraph).
 
@@ -203,8 +211,7 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
         packing = pack(view, items, count if pool.count is None else min(pool.count, count))
         left_out = int(np.count_nonzero(packing[0] < 0))
         if left_out and instance.objective is not Objective.GOODPUT:
-            offered = "any number of" if pool.count is None else pool.count
-            reasons.append(f"{left_out} of {count} workloads (or parts) do not fit on {offered} {pool.type.name} GPUs")
+            reasons.append(f"{left_out} of {count} workloads (or parts) do not fit on {pool.in_words} GPUs")
             continue
         gpus = _placed_gpus(view, items, packing)
         if spend_spare and instance.objective is Objective.CAPACITY:

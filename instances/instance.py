@@ -62,6 +62,11 @@ class GpuPool:
     type: GpuType
     count: int | None = None
 
+    @property
+    def in_words(self) -> str:
+        """Number and type, such as ``4 v100`` or ``any number of v100``."""
+        return f"{'any number of' if self.count is None else self.count} {self.type.name}"
+
 
 @dataclass(frozen=True)
 class Instance:

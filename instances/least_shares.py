@@ -17,22 +17,12 @@ from instances.tables import Tables
 
 
 @kernel
-def least_share_alone(tables: Tables, model: int, batch: int, budget_ms: float) -> int:
-    """Return the least permitted share whose time without neighbours or throttling is within ``budget_ms``.
+def least_share_within(tables: Tables, model: int, batch: int, budget_ms: Floats, row: int) -> int:
+    """Return the least permitted share whose time without neighbours or throttling is within its budget.
 
     This is iGniter's ``r_lower`` (equation 18) for any performance model. It is in units, and ``share_units + 1`` if
-    the full GPU is too small.
+    the full GPU is too small. ``row`` of ``budget_ms`` has the budgets by share.
     """
-    slack_ms = budget_ms - tables.scheduling_ms[model]
-    units = tables.next_share[0]
-    while units <= tables.share_units and tables.active_ms[model, batch, units] > slack_ms:
-        units = tables.next_share[units]
-    return units
-
-
-@kernel
-def least_share_within(tables: Tables, model: int, batch: int, budget_ms: Floats, row: int) -> int:
-    """Return ``least_share_alone`` under the budgets by share in row ``row`` of ``budget_ms``."""
     last = budget_ms.shape[1] - 1
     units = tables.next_share[0]
     while (

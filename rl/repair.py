@@ -9,7 +9,7 @@ from numba import njit
 from instances import PART_STEPS, Instance, Objective, PlacedGpu
 from instances.arrays import Floats, Ints
 from instances.budget import latency_budget_ms
-from instances.least_shares import least_share_alone, least_shares
+from instances.least_shares import least_share_within, least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
 from instances.view import View
@@ -133,9 +133,10 @@ def _least_alone(tables: Tables, model: Ints, budget_ms: Floats) -> Ints:
     batch = np.zeros(budget_ms.shape[:2], dtype=np.int64)
     for i in range(len(model)):
         for level in range(budget_ms.shape[1]):
+            by_batch = budget_ms[i, level].reshape(-1, 1)
             best, least_ms = tables.share_units + 1, np.inf
             for b in range(1, min(budget_ms.shape[2], tables.max_batch[model[i]]) + 1):
-                units = least_share_alone(tables, model[i], b, budget_ms[i, level, b - 1])
+                units = least_share_within(tables, model[i], b, by_batch, b - 1)
                 if units > tables.share_units:
                     continue
                 # Among batches with equal shares, the one with the most slack for interference

@@ -9,9 +9,9 @@ from instances import InputError, Instance, Objective, PlacedGpu, Plan
 from instances.arrays import Ints
 from instances.catalogue import gpu_type
 from rl.cluster import OBJECTIVES
-from rl.grouping import NoFitError
+from rl.grouping import NoFitError, deal
 from rl.hierarchy import deal_in_layers
-from rl.planning import agent_for, decided
+from rl.planning import Deal, agent_for, decided
 from rl.policy import Policy, load_policy
 
 GROUPS_WARMED = 16
@@ -51,6 +51,7 @@ class Ts:
     own_model: ClassVar[bool] = True
     interference: ClassVar[bool] = True
     files: ClassVar[str] = "ts*-4gpu*"
+    deal_by: ClassVar[Deal] = deal
 
     policy: Path | None = None
     training: int = 0
@@ -95,7 +96,7 @@ class Ts:
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
-        (best,) = decided(instance, policy, self.further, seed)
+        (best,) = decided(instance, policy, self.further, seed, deal_by=type(self).deal_by)
         return best.gpus(), best.unplaced
 
     def _policies(self) -> list[tuple[Path, Policy]]:
@@ -128,8 +129,4 @@ class TsHierarchy(Ts):
     name: ClassVar[str] = "ts-hierarchy"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.CAPACITY})
     files: ClassVar[str] = "ts-hierarchy-*"
-
-    def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
-        """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
-        (best,) = decided(instance, policy, self.further, seed, deal_by=deal_in_layers)
-        return best.gpus(), best.unplaced
+    deal_by: ClassVar[Deal] = deal_in_layers

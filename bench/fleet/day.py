@@ -11,7 +11,7 @@ from bench.online.plan_switch import aligned
 from bench.runner.listener import Listener
 from bench.simulation.exchange import identity
 from instances import InputError, Instance, Plan
-from instances.costs import next_cost
+from instances.costs import next_cost, plan_cost
 
 ENOUGH, LONGER = 0.05, 2.0
 """Gap above which a window is solved once more, and the factor on its time limit."""
@@ -174,10 +174,9 @@ def _at_rates_of(plan: Plan, instance: Instance) -> Plan:
 
 def _cheapest_path(usable: Sequence[dict[int, Plan]], instance: Instance, hours: float) -> list[int]:
     """Return the plan of every window that minimises the cost with switching, by dynamic programming."""
-    prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
 
     def serving(plan: Plan) -> float:
-        return hours * math.fsum(prices[gpu.type] for gpu in plan.gpus if gpu.gpulets)
+        return hours * plan_cost(plan, instance)
 
     totals = [{choice: serving(plan) for choice, plan in usable[0].items()}]
     came: list[dict[int, int]] = [{}]

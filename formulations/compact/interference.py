@@ -7,20 +7,8 @@ import numpy as np
 import pyomo.environ as pyo
 
 from formulations.compact.model import CompactModel, Expr, add
-from formulations.compact.options import FORMULA, Option
+from formulations.compact.options import FORMULA, Option, span
 from instances.arrays import Floats, Ints
-
-
-def _most_beside(option: Option, alike: list[Option], free_units: float) -> tuple[float, float, float, float]:
-    """Bound the number, L2 and DRAM demand (percent) and power (W) of other workloads that fit into ``free_units``."""
-    others = [other for other in alike if other.workload != option.workload]
-    units = [other.units[0] for other in others]
-    return (
-        _knapsack([1.0] * len(others), units, free_units),
-        _knapsack([other.l2_pct[1] for other in others], units, free_units),
-        _knapsack([other.dram_pct[1] for other in others], units, free_units),
-        _knapsack([other.power_w[1] for other in others], units, free_units),
-    )
 
 
 def _knapsack(amounts: Sequence[float], units: Sequence[float], free_units: float) -> float:
@@ -44,23 +32,29 @@ def state_interference(model: CompactModel) -> None:
     """
     m, options = model.pyomo, model.options
     l2, dram, power = demands(model)
-    l2_on = model.spread("l2", l2, [option.l2_pct for option in options])
+    # L2 (percent), DRAM (percent) and power (W)
+    ranges = [[span(option.configurations.demand[:, q]) for option in options] for q in range(3)]
+    l2_on = model.spread("l2", l2, ranges[0])
     dram_matters = any(option.view.tables.alpha_dram[option.row] > 0.0 for option in options)
-    dram_on = model.spread("dram", dram, [option.dram_pct for option in options]) if dram_matters else None
-    power_on = model.spread("power", power, [option.power_w for option in options])
+    dram_on = model.spread("dram", dram, ranges[1]) if dram_matters else None
+    power_on = model.spread("power", power, ranges[2])
     m.others_l2 = pyo.Var(m.O, bounds=(0.0, None))
     m.others_dram = pyo.Var(m.O, bounds=(0.0, None))
     m.delay = pyo.Var(m.O, bounds=(0.0, None))
     m.slowdown = pyo.Var(m.O, bounds=(0.0, None))
     rows = m.interference = pyo.ConstraintList()
+    units = [option.units[0] for option in options]
+    amounts = [[1.0] * len(options), *([high for _, high in each] for each in ranges)]
     for o, option in enumerate(options):
         tables = option.view.tables
-        alike = [other for other in options if other.offer == option.offer]
+        others = [p for p, other in enumerate(options) if other.offer == option.offer and p != o]
         # The most that others can have beside the option, and on a GPU without it
-        most, most_l2, most_dram, most_w = _most_beside(option, alike, tables.share_units - option.units[0])
-        there, there_l2, there_dram, there_w = _most_beside(option, alike, tables.share_units)
+        (most, most_l2, most_dram, most_w), (there, there_l2, there_dram, there_w) = (
+            [_knapsack([each[p] for p in others], [units[p] for p in others], free) for each in amounts]
+            for free in (tables.share_units - units[o], tables.share_units)
+        )
         excess_w = tables.idle_power_w - tables.max_power_w
-        slowdown_most = -tables.throttle_per_w * (excess_w + option.power_w[1] + most_w)
+        slowdown_most = -tables.throttle_per_w * (excess_w + ranges[2][o][1] + most_w)
         m.others_l2[o].setub(most_l2)
         m.others_dram[o].setub(most_dram if dram_on is not None else 0.0)
         m.delay[o].setub(max(0.0, tables.alpha_sch * (1.0 + most) + tables.beta_sch))

@@ -66,21 +66,6 @@ class Option:
         """Least and largest share, in units."""
         return span(self.configurations.units)
 
-    @property
-    def l2_pct(self) -> Range:
-        """Least and largest L2 demand."""
-        return span(self.configurations.demand[:, 0])
-
-    @property
-    def dram_pct(self) -> Range:
-        """Least and largest DRAM demand."""
-        return span(self.configurations.demand[:, 1])
-
-    @property
-    def power_w(self) -> Range:
-        """Least and largest power demand."""
-        return span(self.configurations.demand[:, 2])
-
 
 def span(values: Floats | Ints) -> Range:
     """Return the least and the largest of ``values``."""

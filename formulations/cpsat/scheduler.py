@@ -1,7 +1,7 @@
 """The scheduler ``cpsat``: the compact assignment model, solved exactly by OR-Tools' CP-SAT."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.configurations import why_not_exact
@@ -48,12 +48,15 @@ class CpSat:
 
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
+        # OR-Tools takes a second to import: listing the schedulers does without it.
+        from formulations.cpsat.search import build_once
+
         for instance in suite("igniter-3").build():
             self.schedule(instance, Run())
             self.schedule(
                 replace(instance, objective=Objective.CAPACITY, gpus=(GpuPool(instance.gpus[0].type, 1),)), Run()
             )
-            _search().build_once(instance, self.conflict_sets)
+            build_once(instance, self.conflict_sets)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve ``instance``; report incumbents and bounds as they are found."""
@@ -62,11 +65,6 @@ class CpSat:
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {reason}")
         if not instance.workloads:
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
-        return _search().solved(instance, run, self.conflict_sets, self.gpu_sets)
+        from formulations.cpsat.search import solved
 
-
-def _search() -> Any:
-    """Return the module of the searches. OR-Tools takes a second to import: listing the schedulers does without it."""
-    from formulations.cpsat import search
-
-    return search
+        return solved(instance, run, self.conflict_sets, self.gpu_sets)

@@ -119,11 +119,7 @@ def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     weights = Weights.of(step_rps, PART_STEPS * sum(step_rps, Fraction(0)), round_up=True)
 
     def worth_of(groups: Sequence[Group]) -> int:
-        residents = [resident for group in groups for resident in group.residents]
-        steps = [
-            round(PART_STEPS * resident.rate_rps / workloads[resident.workload].rate_rps) for resident in residents
-        ]
-        return sum(weights.whole[r.workload] * step for r, step in zip(residents, steps, strict=True))
+        return sum(weights.whole[r.workload] * problem.steps(r) for group in groups for r in group.residents)
 
     progress = CpSatProgress(problem, run, weights, worth_of)
     progress.accept(())

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from heuristics.baselines.placement import greedy_placement, warm_placement
-from heuristics.packing import UnservableError
+from heuristics.packing import UnservableError, cheapest
 from instances import DnnModel, Gpulet, GpuType, Instance, Objective, PlacedGpu, Plan, Workload
 from instances.gpu import Company, PairFactor
 from instances.performance import performance_model
@@ -150,10 +150,11 @@ def _cheapest(
     divided: Callable[[GpuType, int], GpuType | None] = _divided,
 ) -> Outcome:
     """Return the cheapest greedy plan over the numbers of equal parts in ``tried``, into which GPUs are ``divided``."""
-    best, least, reason = None, math.inf, "no GPU type of the pool permits these equal shares"
+    plans: list[Plan] = []
+    reason = "no GPU type of the pool permits these equal shares"
     for parts in tried:
         pools = [(pool, gpu) for pool in instance.gpus if (gpu := divided(pool.type, parts)) is not None]
-        if best is not None and run.remaining_s <= 0.0:
+        if plans and run.remaining_s <= 0.0:
             break
         if not pools:
             continue
@@ -165,15 +166,9 @@ def _cheapest(
             continue
         if len(placement.waiting):
             reason = placement.shortage()
-            continue
-        gpus = placement.gpus()
-        prices = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
-        cost = math.fsum(prices[gpu.type] for gpu in gpus)
-        if cost < least:
-            best, least = Plan(instance.name, gpus), cost
-    if best is None:
-        return Outcome(Status.UNKNOWN, reason=reason)
-    return Outcome(Status.FEASIBLE, best)
+        else:
+            plans.append(Plan(instance.name, placement.gpus()))
+    return cheapest(plans, instance, reason)
 
 
 def _in_time_slices(gpu: GpuType) -> GpuType:

@@ -185,10 +185,7 @@ class Placement:
 
     def shortage(self) -> str:
         """Return the number of unplaced items and the pool, as the reason for a missing plan."""
-        pool = ", ".join(
-            f"{'any number of' if pool.count is None else pool.count} {pool.type.name}"
-            for pool in self.problem.instance.gpus
-        )
+        pool = ", ".join(pool.in_words for pool in self.problem.instance.gpus)
         return f"{len(self.waiting)} of {len(self.problem.items.workload)} workloads (or parts) do not fit on {pool}"
 
 

@@ -4,51 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
-from heuristics.gpulet.elastic_partitioning import find_best_fit, max_efficient_partition, min_required_partition
-from heuristics.gpulet.moves import give, revert_split, split
+from heuristics.gpulet.elastic_partitioning import max_efficient_partition, partitioned
 from heuristics.gpulet.pools import CuttingScheduler, terms_of
-from heuristics.gpulet.state import Gpulets, GpuletTerms, capacity_rps, neighbour_of
-from instances.arrays import Floats, Ints
-from instances.tables import Tables
+from heuristics.gpulet.state import Gpulets
 from instances.view import View
-
-
-@njit(cache=True)
-def _fit_spatially(
-    tables: Tables, terms: GpuletTerms, gpulets: Gpulets, order: Ints, floor_units: Ints, rest_rps: Floats
-) -> None:
-    """Give every workload gpulets of its own until its rate in ``rest_rps`` is served, or no gpulet serves more of it.
-
-    A gpulet of workload w has at least ``floor_units[w]``, even if less serves its remaining rate.
-    """
-    progress = True
-    while progress:
-        progress = False
-        for m in order:  # repeated for workloads that lost rate because of later neighbours
-            while rest_rps[m] > 0.0:
-                if not _place(tables, terms, gpulets, m, floor_units[m], rest_rps):
-                    return
-                progress = True
-
-
-@njit(cache=True)
-def _place(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, m: int, floor: int, rest_rps: Floats) -> bool:
-    """Give workload ``m`` the best-fitting gpulet that serves some of its rate; return whether there is one."""
-    ideal = max(floor, min_required_partition(tables, terms, m, rest_rps[m]))
-    tried = np.zeros(len(gpulets.units), dtype=np.bool_)
-    while True:
-        i = find_best_fit(gpulets, ideal, tried)
-        if i < 0 or gpulets.units[i] < ideal:
-            return False
-        if gpulets.units[i] == tables.share_units and ideal < tables.share_units:
-            split(tables, gpulets, i, ideal)
-        most = capacity_rps(tables, terms, m, gpulets.units[i], neighbour_of(tables, terms, gpulets, i))
-        if most > 0.0 and give(tables, terms, gpulets, i, m, min(most, rest_rps[m]), rest_rps):
-            return True
-        tried[i] = True
-        revert_split(tables, gpulets, i)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +35,8 @@ class GreedyBestFit(CuttingScheduler):
         full_rps = terms.alone_rps[:, view.tables.share_units]
         if np.any(full_rps <= 0.0):
             return None
-        gpulets = Gpulets.undivided(gpus, view.tables.share_units)
-        rest_rps = view.rate_rps.copy()
-        order = np.argsort(-rest_rps / full_rps, kind="stable")
-        _fit_spatially(view.tables, terms, gpulets, order, np.zeros_like(order), rest_rps)
-        return None if rest_rps.any() else gpulets
+        order = np.argsort(-view.rate_rps / full_rps, kind="stable")
+        return partitioned(view, gpus, terms, order, np.zeros_like(order), spatial=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +56,4 @@ class GuidedSelfTuning(CuttingScheduler):
         terms = terms_of(view, interference=False)
         order = np.arange(len(view.rate_rps), dtype=np.int64)
         efficient = np.array([max_efficient_partition(view, terms, w) for w in order.tolist()], dtype=np.int64)
-        gpulets = Gpulets.undivided(gpus, view.tables.share_units)
-        rest_rps = view.rate_rps.copy()
-        _fit_spatially(view.tables, terms, gpulets, order, efficient, rest_rps)
-        return None if rest_rps.any() else gpulets
+        return partitioned(view, gpus, terms, order, efficient, spatial=True)

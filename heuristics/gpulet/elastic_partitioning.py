@@ -137,15 +137,13 @@ def _partition(
     gpulets: Gpulets,
     order: Ints,
     efficient: Ints,
-    whole_rps: Floats,
+    spatial: bool,
+    of_whole: bool,
     any_turns: bool,
     rest_rps: Floats,
 ) -> None:
-    """Serve the rates in ``rest_rps``, in which the unserved ones remain.
-
-    ``efficient`` has the ``p_eff`` of each workload. ``p_req`` is computed for ``whole_rps``, or for the unserved rate
-    where that is 0. With ``any_turns``, turns are also tried if no free gpulet serves the workload.
-    """
+    """Serve the rates in ``rest_rps``, in which the unserved ones remain; see ``partitioned``."""
+    whole_rps = rest_rps.copy()
     progress = True
     while progress:
         progress = False
@@ -153,23 +151,30 @@ def _partition(
         for m in order:
             while rest_rps[m] > 0.0:  # atc22 line 4, arxiv line 8
                 # atc22 line 7, arxiv line 10
-                asked_rps = whole_rps[m] if whole_rps[m] > 0.0 else rest_rps[m]
-                required = min_required_partition(tables, terms, m, asked_rps)
-                ideal = min(efficient[m], required)  # atc22 line 8, arxiv line 11
-                if not _allocate(tables, terms, gpulets, m, ideal, any_turns, rest_rps):
+                required = min_required_partition(tables, terms, m, whole_rps[m] if of_whole else rest_rps[m])
+                # atc22 line 8, arxiv line 11
+                ideal = max(efficient[m], required) if spatial else min(efficient[m], required)
+                if not _allocate(tables, terms, gpulets, m, ideal, spatial, any_turns, rest_rps):
                     return
                 progress = True
 
 
 @njit(cache=True)
 def _allocate(
-    tables: Tables, terms: GpuletTerms, gpulets: Gpulets, m: int, ideal: int, any_turns: bool, rest_rps: Floats
+    tables: Tables,
+    terms: GpuletTerms,
+    gpulets: Gpulets,
+    m: int,
+    ideal: int,
+    spatial: bool,
+    any_turns: bool,
+    rest_rps: Floats,
 ) -> bool:
     """Give workload ``m`` one more gpulet of ``ideal`` units or one more slot; return whether that was possible."""
     tried = np.zeros(len(gpulets.units), dtype=np.bool_)
     while True:
         i = find_best_fit(gpulets, ideal, tried)  # atc22 line 9, arxiv line 12
-        if i < 0:
+        if i < 0 or (spatial and gpulets.units[i] < ideal):
             break
         if gpulets.units[i] == tables.share_units and ideal < tables.share_units:
             split(tables, gpulets, i, ideal)  # atc22 lines 17-19, arxiv lines 23-26
@@ -177,14 +182,14 @@ def _allocate(
         beside = neighbour_of(tables, terms, gpulets, i)
         most = capacity_rps(tables, terms, m, gpulets.units[i], beside)
         # atc22 line 22, arxiv lines 33-39
-        if most >= rest_rps[m] and temporal_merge(tables, terms, gpulets, i, m, rest_rps):
+        if not spatial and most >= rest_rps[m] and temporal_merge(tables, terms, gpulets, i, m, rest_rps):
             revert_split(tables, gpulets, i)
             return True
         if most > 0.0 and give(tables, terms, gpulets, i, m, min(most, rest_rps[m]), rest_rps):
             return True
         tried[i] = True
         revert_split(tables, gpulets, i)
-    if not any_turns:
+    if spatial or not any_turns:
         return False
     if temporal_merge(tables, terms, gpulets, i, m, rest_rps):  # i is -1: all free gpulets were tried
         return True
@@ -192,6 +197,35 @@ def _allocate(
         if gpulets.slots[i] > 0 and give_most(tables, terms, gpulets, i, m, rest_rps):
             return True
     return False
+
+
+def partitioned(
+    view: View,
+    gpus: int,
+    terms: GpuletTerms,
+    order: Ints,
+    efficient: Ints,
+    spatial: bool = False,
+    of_whole: bool = False,
+    any_turns: bool = True,
+) -> Gpulets | None:
+    """Serve all workloads on ``gpus`` GPUs of one type by Algorithm 1; return ``None`` if that fails.
+
+    Parameters
+    ----------
+    order, efficient
+        The workloads in the order of placement, and the ``p_eff`` of each workload.
+    spatial
+        Give every workload gpulets of its own, at least as large as both ``p_eff`` and ``p_req``.
+    of_whole
+        Take ``p_req`` of a workload's whole rate, not of the rate that is left.
+    any_turns
+        Try turns also if no free gpulet serves the workload.
+    """
+    gpulets = Gpulets.undivided(gpus, view.tables.share_units)
+    rest_rps = view.rate_rps.copy()
+    _partition(view.tables, terms, gpulets, order, efficient, spatial, of_whole, any_turns, rest_rps)
+    return None if rest_rps.any() else gpulets
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +269,10 @@ class ElasticPartitioning(CuttingScheduler):
         key = view.rate_rps * view.slo_ms if self.variant is Variant.ATC22 else -view.rate_rps
         order = np.argsort(key, kind="stable")
         knee = np.array([max_efficient_partition(view, terms, w) for w in range(len(order))], dtype=np.int64)
-        whole_rps = view.rate_rps if self.variant is Variant.ARXIV else np.zeros_like(view.rate_rps)
         passes = [knee, np.full_like(knee, view.tables.share_units)] if self.second_pass else [knee]
-        for efficient in passes:
-            gpulets = Gpulets.undivided(gpus, view.tables.share_units)
-            rest_rps = view.rate_rps.copy()
-            any_turns = self.turns is RemainingGpulets.ANY
-            _partition(view.tables, terms, gpulets, order, efficient, whole_rps, any_turns, rest_rps)
-            if not rest_rps.any():
-                return gpulets
-        return None
+        of_whole, any_turns = self.variant is Variant.ARXIV, self.turns is RemainingGpulets.ANY
+        tried = (
+            partitioned(view, gpus, terms, order, efficient, of_whole=of_whole, any_turns=any_turns)
+            for efficient in passes
+        )
+        return next((gpulets for gpulets in tried if gpulets is not None), None)

@@ -8,6 +8,7 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from heuristics.gpulet.state import Gpulets, GpuletTerms, alone_rps
+from heuristics.packing import cheapest
 from heuristics.tiny import tiny_instance
 from instances import SCALE_STEP, Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot
 from instances.continuous import CONTINUOUS
@@ -57,19 +58,15 @@ def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
         return Outcome(Status.UNKNOWN, reason=reason)
     if instance.objective is Objective.SCALE:
         return _largest_scale(instance, run, cut)
-    found: list[tuple[float, Plan]] = []
-    reasons = []
+    plans, reasons = [], []
     for pool in instance.gpus:
         view = View.of(instance, pool.type)
         gpulets = _cut_enough(view, pool, cut)
         if gpulets is None:
-            reasons.append(f"not all workloads fit on {_offer(pool)}")
-            continue
-        gpus = placed_gpus(view, gpulets)
-        found.append((pool.type.price_per_hour * len(gpus), Plan(instance.name, gpus)))
-    if not found:
-        return Outcome(Status.UNKNOWN, reason="; ".join(reasons))
-    return Outcome(Status.FEASIBLE, min(found, key=lambda each: each[0])[1])
+            reasons.append(f"not all workloads fit on {pool.in_words}")
+        else:
+            plans.append(Plan(instance.name, placed_gpus(view, gpulets)))
+    return cheapest(plans, instance, "; ".join(reasons))
 
 
 def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
@@ -90,14 +87,10 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
                 largest, best = steps, Plan(instance.name, placed_gpus(view, gpulets))
                 run.report(plan=best)
         if not steps:
-            reasons.append(f"the workloads do not fit on {_offer(pool)} even at {SCALE_STEP:g} of the rates")
+            reasons.append(f"the workloads do not fit on {pool.in_words} even at {SCALE_STEP:g} of the rates")
     if best is None:
         return Outcome(Status.UNKNOWN, reason="; ".join(reasons))
     return Outcome(Status.FEASIBLE, best)
-
-
-def _offer(pool: GpuPool) -> str:
-    return f"{'any number of' if pool.count is None else pool.count} {pool.type.name}"
 
 
 def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:

@@ -7,10 +7,11 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from bench.api import Outcome, Run, Status
+from bench.api import Outcome, Run
 from heuristics.gpulet.elastic_partitioning import knee_units
+from heuristics.packing import cheapest
 from heuristics.tiny import tiny_instance
-from instances import GpuType, InputError, Instance, Objective, PlacedGpu, Plan, SloRule
+from instances import GpuType, InputError, Instance, Objective, Plan, SloRule
 from instances.arrays import Floats, Ints
 from instances.interference import gpu_time_ms
 from instances.performance.gpulet import GpuletModel
@@ -193,8 +194,7 @@ class GpuLetsPlus:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the cheapest plan on a single GPU type that serves all workloads."""
-        found: list[tuple[float, tuple[PlacedGpu, ...]]] = []
-        reasons = []
+        plans, reasons = [], []
         for pool in instance.gpus:
             view = _pair_view(instance, pool.type)
             fleet = _Fleet(view, float("inf") if pool.count is None else pool.count)
@@ -207,11 +207,9 @@ class GpuLetsPlus:
                     )
                     break
             else:
-                gpus = tuple(view.placed(*zip(*gpu.residents, strict=True)) for gpu in fleet.gpus)
-                found.append((pool.type.price_per_hour * len(gpus), gpus))
-        if not found:
-            return Outcome(Status.UNKNOWN, reason="; ".join(reasons))
-        return Outcome(Status.FEASIBLE, Plan(instance.name, min(found, key=lambda each: each[0])[1]))
+                gpus = (view.placed(*zip(*gpu.residents, strict=True)) for gpu in fleet.gpus)
+                plans.append(Plan(instance.name, tuple(gpus)))
+        return cheapest(plans, instance, "; ".join(reasons))
 
 
 def _pair_view(instance: Instance, gpu: GpuType) -> View:

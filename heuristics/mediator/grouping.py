@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from bench.api import Outcome, Run, Status
+from bench.api import Outcome, Run
 from heuristics.mediator.utilisation import Utilisation, largest_batch, of_items, of_jobs
-from heuristics.packing import DemandItems, Pack, Packing, pack_pools, shares_alone, warm_packing
+from heuristics.packing import DemandItems, Pack, Packing, cheapest, pack_pools, shares_alone, warm_packing
 from heuristics.tiny import tiny_instance
 from instances import Gpulet, Instance, Job, Objective, PlacedGpu, Plan, Slot
 from instances.arrays import Ints
@@ -91,16 +91,14 @@ class Grouping:
         """Return a plan with one GPU for every group."""
         if instance.objective is not Objective.COLOCATION:
             return pack_pools(instance, _pack_by(self.groups), self.spend_spare)
-        found: list[tuple[float, Plan]] = []
+        plans = []
         for pool in instance.gpus:
             view = View.of(instance, pool.type)
             groups = self.groups(of_jobs(view, instance.jobs), _memory_test(view, instance.jobs))
             if pool.count is None or len(groups) <= pool.count:
-                gpus = tuple(_shared_gpu(view, [instance.jobs[i] for i in each]) for each in groups)
-                found.append((pool.type.price_per_hour * len(gpus), Plan(instance.name, gpus)))
-        if not found:
-            return Outcome(Status.UNKNOWN, reason="no GPU type of the pool has enough GPUs for all groups")
-        return Outcome(Status.FEASIBLE, min(found, key=lambda each: each[0])[1])
+                gpus = (_shared_gpu(view, [instance.jobs[i] for i in each]) for each in groups)
+                plans.append(Plan(instance.name, tuple(gpus)))
+        return cheapest(plans, instance, "no GPU type of the pool has enough GPUs for all groups")
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Return groups of positions, each position in exactly one; ``fits`` tests whether a group is permitted."""

@@ -23,7 +23,7 @@ from formulations.configurations import rates_of
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate
-from instances.least_shares import least_share_alone, least_shares
+from instances.least_shares import least_share_within, least_shares
 from instances.one_gpu import Resident, fit_gpu
 from instances.spare_shares import spend_spare_shares
 from instances.suites import suite
@@ -62,7 +62,7 @@ def batches_that_fit(view: View, members: tuple[int, ...], rates: tuple[float, .
         budgets = {b: float(view.budget_ms(w, b, r)) for b in range(1, min(16, int(view.tables.max_batch.min())) + 1)}
         options.append(
             [
-                (b, int(least_share_alone(view.tables, view.model[w], b, budget)))
+                (b, int(least_share_within(view.tables, view.model[w], b, np.full((1, 1), budget), 0)))
                 for b, budget in budgets.items()
                 if budget > 0.0
             ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.least_shares import (
-    least_share_alone,
+    least_share_within,
     least_shares,
     premises_hold,
     raise_to_feasible,
@@ -53,7 +53,7 @@ def shares(gpu: GpuType, tenants: list[Tenant]) -> list[int] | None:
     [(5.11, 1), (5.09, 2), (3.11, 2), (2.11, 4), (1.51, 10), (1.49, 11), (0.0, 11), (-np.inf, 11)],
 )
 def test_least_share_alone_worked_by_hand(budget_ms: float, units: int) -> None:
-    assert least_share_alone(gpu_tables(TOY, "igniter"), 0, 1, budget_ms) == units
+    assert least_share_within(gpu_tables(TOY, "igniter"), 0, 1, np.full((1, 1), budget_ms), 0) == units
 
 
 # The pair of test_interference.py: at 40 % each they take 2.4 and 11.6 ms.

@@ -19,6 +19,7 @@ from formulations.colgen.split.pricer import Gpu, SplitPricer
 from formulations.colgen.split.slots import SplitMarket, least_fractions, market
 from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
 from instances.arrays import Floats
+from instances.costs import plan_cost
 from instances.one_gpu import Resident, fit_gpu
 
 CUSHION = 1e-12
@@ -207,8 +208,7 @@ class SplitGeneration(ColumnGeneration):
     def value(self, plan: Plan) -> float:
         """Return the value of a plan as the master counts it: its cost, or its negated throughput."""
         if self.minimised:
-            price = {pool.type.name: pool.type.price_per_hour for pool in self.instance.gpus}
-            return math.fsum(price[gpu.type] for gpu in plan.gpus)
+            return plan_cost(plan, self.instance)
         return -math.fsum(slot.rate_rps for _, _, slot in plan.slots())
 
 

@@ -73,16 +73,10 @@ class Decided:
         """Return the GPUs of one group as divided by the second stage, without workloads of admitted rate 0."""
         gpus = []
         for places in self.residents(group):
-            rows = [
-                (
-                    self.instance.workloads[self.dealt.position[group, place]].id,
-                    int(self.decision.units[group, place]),
-                    int(self.decision.batch[group, place]),
-                    float(self.rate_rps[group, place]),
-                )
-                for place in places
-                if self.rate_rps[group, place] > 0.0
-            ]
+            served = places[self.rate_rps[group, places] > 0.0]
+            columns = self.dealt.position, self.decision.units, self.decision.batch, self.rate_rps
+            figures = zip(*(column[group, served].tolist() for column in columns), strict=True)
+            rows = [(self.instance.workloads[w].id, units, batch, rate_rps) for w, units, batch, rate_rps in figures]
             if rows:
                 gpus.append(spatial_gpu(self.policy.gpu, rows))
         return gpus

@@ -120,35 +120,6 @@ def _growths(tables: Tables, dram_weight: float) -> Floats:
 
 
 @njit(cache=True)
-def least_share(
-    tables: Tables,
-    model: int,
-    batch: int,
-    start_units: int,
-    limit_ms: float,
-    residents: int,
-    l2_floor: float,
-    power_floor: float,
-) -> int:
-    """Return the least share from ``start_units`` up that meets ``limit_ms`` with the GPU's L2 and power at the floors.
-
-    The floors include the workload's own demands. Bisection finds the share if no time rises with the share; otherwise
-    each share is tried. The result is ``share_units + 1`` if no share is enough.
-    """
-    low = int(np.searchsorted(tables.permitted, start_units))
-    high = len(tables.permitted)
-    while low < high:
-        middle = (low + high) // 2 if tables.falling else low
-        u = tables.permitted[middle]
-        others_l2 = max(0.0, l2_floor - tables.l2_pct[model, batch, u])
-        if gpu_time_ms(tables, model, batch, u, residents, others_l2, 0.0, power_floor) <= limit_ms:
-            high = middle
-        else:
-            low = middle + 1
-    return tables.permitted[low] if low < len(tables.permitted) else tables.share_units + 1
-
-
-@njit(cache=True)
 def least_share_beside(
     tables: Tables,
     model: int,
@@ -161,21 +132,26 @@ def least_share_beside(
     l2_floor: float,
     power_floor: float,
 ) -> int:
-    """Return ``least_share`` under the budgets by share in row ``row``, times ``factor``.
+    """Return the least share from ``start_units`` up within its budget, with the GPU's L2 and power at the floors.
 
-    A budget may fall as the share grows, so every share is tried.
+    The budgets by share are those in row ``row``, times ``factor``. The floors include the workload's own demands. If
+    no time rises with the share and there is one budget, bisection finds the share; otherwise each share is tried. The
+    result is ``share_units + 1`` if no share is enough.
     """
     last = budget_ms.shape[1] - 1
-    if last == 0:
-        limit_ms = budget_ms[row, 0] * factor
-        return least_share(tables, model, batch, start_units, limit_ms, residents, l2_floor, power_floor)
-    for at in range(int(np.searchsorted(tables.permitted, start_units)), len(tables.permitted)):
-        u = tables.permitted[at]
+    bisect = tables.falling and last == 0
+    low = int(np.searchsorted(tables.permitted, start_units))
+    high = len(tables.permitted)
+    while low < high:
+        middle = (low + high) // 2 if bisect else low
+        u = tables.permitted[middle]
         others_l2 = max(0.0, l2_floor - tables.l2_pct[model, batch, u])
         time_ms = gpu_time_ms(tables, model, batch, u, residents, others_l2, 0.0, power_floor)
-        if time_ms <= budget_ms[row, min(u, last)] * factor:
-            return u
-    return tables.share_units + 1
+        if time_ms <= budget_ms[row, u if last else 0] * factor:
+            high = middle
+        else:
+            low = middle + 1
+    return tables.permitted[low] if low < len(tables.permitted) else tables.share_units + 1
 
 
 @njit(cache=True)

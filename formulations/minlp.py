@@ -26,12 +26,15 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen import ColGen
 from formulations.compact.repair import repair
 from formulations.compact.search import Search
-from formulations.confirmation import confirm_infeasible, confirm_optimal
 from instances import Instance, Objective
+from instances.costs import next_cost
 from instances.suites import suite
 
 CONFIRM_S, CONFIRM_PART = 10.0, 0.25
 """Time reserved for the repair and the confirmation: seconds, and the largest fraction of the remaining time."""
+
+AGREEMENT = 1e-9
+"""Relative difference below which a value and a bound count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Minlp:
             run.report(bound=bound)
         if not answer.finished:
             return search.outcome(bound, "" if search.plan is not None else "out of time", trusted=False)
-        return _confirmed(search, bound, answer.infeasible)
+        return confirmed(search, bound, answer.infeasible)
 
     def write_model(self, instance: Instance, file: Path) -> None:
         """Write the nonlinear model of an instance; see ``bench.api.Scheduler``."""
@@ -96,18 +99,37 @@ class Minlp:
         export.write(model, file)
 
 
-def _confirmed(search: Search, bound: Bound | None, infeasible: bool) -> Outcome:
-    """Return the outcome of a search that SCIP finished, with a claim if column generation confirms it."""
+def confirmed(search: Search, bound: Bound | None, infeasible: bool) -> Outcome:
+    """Return the outcome of a search that SCIP finished, with a claim if column generation confirms it.
+
+    Parameters
+    ----------
+    bound
+        SCIP's bound.
+    infeasible
+        Whether SCIP claims that no plan exists.
+    """
+    instance, run = search.instance, search.run
+    if search.plan is None and not infeasible:
+        return search.outcome(bound, "SCIP's solution is not feasible and could not be repaired")
+    # A run without a listener: only the plans and bounds of this scheduler are reported.
+    quiet = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb, search.plan)
+    answer = ColGen().schedule(instance, quiet)
     if search.plan is None:
-        if not infeasible:
-            return search.outcome(bound, "SCIP's solution is not feasible and could not be repaired")
-        checked = confirm_infeasible(search.instance, search.run)
-        reason = (
-            checked.reason if checked.confirmed else f"SCIP finds no plan, but this is not confirmed: {checked.reason}"
-        )
-        return search.outcome(None, reason, infeasible=checked.confirmed)
-    checked = confirm_optimal(search.instance, search.plan, search.value, search.run)
-    if checked.confirmed:
-        return replace(search.outcome(checked.bound), status=Status.OPTIMAL)
+        if answer.status is Status.INFEASIBLE:
+            return search.outcome(None, answer.reason, infeasible=True)
+        doubt = "column generation found a plan" if answer.plan is not None else answer.reason
+        doubt = doubt or "column generation did not finish in time"
+        return search.outcome(None, f"SCIP finds no plan, but this is not confirmed: {doubt}")
+    if answer.bound is not None and answer.bound.certified:
+        proven = answer.bound
+        if instance.objective.minimised:
+            proven = replace(proven, value=next_cost(proven.value, instance))
+        nearly = proven.value * (1.0 - search.sense * AGREEMENT)
+        if search.sense * search.value >= search.sense * nearly:
+            return replace(search.outcome(proven), status=Status.OPTIMAL)
+        doubt = f"the certified bound of column generation is {proven.value:.6g}"
+    else:
+        doubt = answer.reason or "column generation found no bound in time"
     claim = f"{bound.value:.6g}" if bound is not None else "optimality"
-    return search.outcome(bound, f"SCIP proves {claim}, but this is not confirmed: {checked.reason}", trusted=False)
+    return search.outcome(bound, f"SCIP proves {claim}, but this is not confirmed: {doubt}", trusted=False)

@@ -26,21 +26,19 @@ class UnservableError(Exception):
 
 
 @njit(cache=True)
-def _least_shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
-    """Return the least share of each alone on a GPU, ignoring its own power."""
+def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, time_only: bool = False) -> Ints:
+    """Return the least share of each alone on a GPU; ``share_units + 1`` if none is enough.
+
+    With ``time_only``, its memory and its own power are ignored.
+    """
     units = np.empty(len(model), dtype=np.int64)
     for i in range(len(model)):
         units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
-    return units
-
-
-@njit(cache=True)
-def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats) -> Ints:
-    """Return the least share of each alone on a GPU, including its own power; ``share_units + 1`` if none is enough."""
-    units = _least_shares_alone(tables, model, batch, budget_ms)
-    for i in range(len(model)):
-        if tables.memory_mib[model[i], batch[i]] > tables.memory_limit_mib or not raise_to_feasible(
-            tables, model[i : i + 1], batch[i : i + 1], budget_ms[i : i + 1], units[i : i + 1], 1
+        if not time_only and (
+            tables.memory_mib[model[i], batch[i]] > tables.memory_limit_mib
+            or not raise_to_feasible(
+                tables, model[i : i + 1], batch[i : i + 1], budget_ms[i : i + 1], units[i : i + 1], 1
+            )
         ):
             units[i] = tables.share_units + 1
     return units
@@ -71,8 +69,8 @@ def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats)
     split.
     """
     budget = view.budgets_ms(workload, batch, rate_rps)
-    least = shares_alone if view.instance.slo_rule.by_share else _least_shares_alone
-    units: Ints = least(view.tables, view.model[workload], batch, budget)
+    time_only = not view.instance.slo_rule.by_share
+    units: Ints = shares_alone(view.tables, view.model[workload], batch, budget, time_only)
     return units
 
 

@@ -52,8 +52,6 @@ class Search:
         """Start from the given plan and first fit; return an ``Outcome`` if no model is needed or possible."""
         if reason := why_not_compact(instance):
             return Outcome(Status.UNKNOWN, reason=reason)
-        if not instance.workloads:
-            return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
         problem = problem_of(instance)
         if instance.objective is not Objective.GOODPUT and (reason := problem.unservable()):
             return Outcome(Status.INFEASIBLE, reason=reason)

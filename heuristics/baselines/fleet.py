@@ -41,9 +41,7 @@ class Fleet(NamedTuple):
 
     def copied(self) -> "Fleet":
         """Return a deep copy."""
-        return Fleet(
-            self.row.copy(), self.units.copy(), self.residents.copy(), self.allocated.copy(), self.memory_mib.copy()
-        )
+        return Fleet(*(part.copy() for part in self))
 
 
 @njit(cache=True)

@@ -14,9 +14,8 @@ from bench.api import Bound, Run, Status
 from bench.doctor.solvers import KNOWN_OPTIMA, KnownOptimum
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.compact.search import SolverAnswer
-from formulations.confirmation import confirm_infeasible, confirm_optimal
-from formulations.minlp import Minlp
+from formulations.compact.search import Search, SolverAnswer
+from formulations.minlp import Minlp, confirmed
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
 from instances.generate import generate
@@ -122,12 +121,15 @@ def test_without_time_nothing_is_confirmed() -> None:
     plan = ColGen().schedule(instance, run_of(60.0)).plan
     assert plan is not None
 
-    assert confirm_optimal(instance, plan, 6.12, run_of(60.0)).confirmed
-    late = confirm_optimal(instance, plan, 6.12, run_of(0.0))
-    assert not late.confirmed
-    assert late.reason
-    few = replace(instance, gpus=(GpuPool(V100, 2),))
-    assert not confirm_infeasible(few, run_of(0.0)).confirmed
+    for seconds, status in ((60.0, Status.OPTIMAL), (0.0, Status.FEASIBLE)):
+        search = Search.of(instance, replace(run_of(seconds), start=plan))
+        assert isinstance(search, Search)
+        outcome = confirmed(search, None, infeasible=False)
+        assert outcome.status is status
+        assert outcome.reason == "" or seconds == 0.0
+    few = Search.of(replace(instance, gpus=(GpuPool(V100, 2),)), run_of(0.0))
+    assert isinstance(few, Search)
+    assert confirmed(few, None, infeasible=True).status is Status.UNKNOWN
 
 
 def draw(seed: int, objective: Objective) -> Instance:

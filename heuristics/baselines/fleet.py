@@ -41,7 +41,9 @@ class Fleet(NamedTuple):
 
     def copied(self) -> "Fleet":
         """Return a deep copy."""
-        return Fleet(*(part.copy() for part in self))
+        return Fleet(
+            self.row.copy(), self.units.copy(), self.residents.copy(), self.allocated.copy(), self.memory_mib.copy()
+        )
 
 
 @njit(cache=True)

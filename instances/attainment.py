@@ -12,9 +12,15 @@ So L is a Markov chain, with one state for every smaller batch and a density for
 is ``min(L, latest) - E``: ``latest = SLO - result_ms[b]`` is the largest age at which a full batch can start, and E is
 the time of b arrivals, which is Erlang distributed.
 
+**Solution.** States are eliminated one after another (Grassmann, Taksar, Heyman 1985). If L exceeds ``latest``, the age
+does not depend on it: a full batch that starts at once leads to one *renewal* state, from which the age is drawn. Most
+states of full batches then lead only to that state, to smaller batches and to age 0, so each is eliminated with a short
+row as soon as it is computed.
+
 **Numerical error.** The age is put on equidistant nodes, ``RESOLUTION`` to a standard deviation of E. Mass between two
 nodes is divided so that its mean is kept. This adds variance, so the fraction is too large: by 0.3 % of itself on
-average and 2 % at most. The other transitions are sums of Poisson probabilities.
+average and 2 % at most for batches up to 16. The quadrature is exact up to ten waiting requests; with batches of 32 and
+64 the fraction is at most 0.4 % too small and 5 % too large. The other transitions are sums of Poisson probabilities.
 """
 
 from typing import NamedTuple
@@ -34,6 +40,9 @@ FEWEST_NODES, MOST_NODES = 32, 240
 NEGLIGIBLE = 1e-12
 """Probability below which a full batch is left out."""
 
+VANISHING = 1e-18
+"""Probability below which a number of arrivals is left out."""
+
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _POINTS, _WEIGHTS = (_POINTS + 1.0) / 2.0, _WEIGHTS / 2.0
 """Quadrature on [0, 1] over the age of a request that waits while older ones are dropped."""
@@ -47,26 +56,26 @@ class Chain(NamedTuple):
     points, weights
         Quadrature on [0, 1].
     next
-        Transition probabilities, shape (b + nodes, b + nodes): states 0 to b - 2 follow a batch of 1 to b - 1, the
-        others a full batch.
-    lost, served
-        Mean number of requests dropped and served from a state to the next.
+        Transitions, shape (b + nodes + 1, b + nodes + 3): from the renewal state in row 0, from state i in row i + 1.
+        Columns 0 and 1 have the mean number of requests dropped and served until the next state, column 2 the
+        probability of the renewal state, column i + 3 that of state i. States 0 to b - 2 follow a batch of 1 to b - 1,
+        the others a full batch.
     excess_ms, within
         ``E[(x - E)+]`` and ``P(E <= x)`` at the nodes x, shape (nodes + 2,).
-    waiting
-        Probability that j requests wait and that their batch starts later with k, shape (b + 1, b + 1).
-    window, timeout, latest, level, after, kept, larger, step
+    waiting, fewer
+        Probability that j requests wait and that their batch starts later with k, and its sum over less than j
+        requests, shape (b + 1, b + 1).
+    window, timeout, latest, level, after, kept, larger, step, more, young, late
         Probabilities of numbers of requests, shape (b + 2,).
     """
 
     points: Floats
     weights: Floats
     next: Floats
-    lost: Floats
-    served: Floats
     excess_ms: Floats
     within: Floats
     waiting: Floats
+    fewer: Floats
     window: Floats
     timeout: Floats
     latest: Floats
@@ -75,6 +84,9 @@ class Chain(NamedTuple):
     kept: Floats
     larger: Floats
     step: Floats
+    more: Floats
+    young: Floats
+    late: Floats
 
 
 @njit(cache=True)
@@ -84,12 +96,14 @@ def chain_for(batch: int, nodes: int) -> Chain:
     return Chain(
         _POINTS.copy(),
         _WEIGHTS.copy(),
-        np.empty((states, states)),
-        np.empty(states),
-        np.empty(states),
+        np.empty((states + 1, states + 3)),
         np.empty(nodes + 2),
         np.empty(nodes + 2),
         np.empty((batch + 1, batch + 1)),
+        np.empty((batch + 1, batch + 1)),
+        np.empty(batch + 2),
+        np.empty(batch + 2),
+        np.empty(batch + 2),
         np.empty(batch + 2),
         np.empty(batch + 2),
         np.empty(batch + 2),
@@ -117,12 +131,14 @@ def most_waiting(rate_per_ms: float, batch: int, busy_ms: Floats, timeout_ms: fl
     """
     for k in range(1, batch):
         mean = rate_per_ms * (busy_ms[k] + timeout_ms)
+        if mean >= k:
+            continue
         p = np.exp(-mean)
         rest = 1.0 - p
         for n in range(1, k):
             p *= mean / n
             rest -= p
-        if mean < k and p * mean / (k - mean) < NEGLIGIBLE and rest < 10.0 * NEGLIGIBLE:
+        if p * mean / (k - mean) < NEGLIGIBLE and rest < 10.0 * NEGLIGIBLE:
             return k
     return batch
 
@@ -159,31 +175,39 @@ def missed_fraction(
     states = batch + nodes
     _tabulate(chain, rate_per_ms, batch, step_ms, nodes)
     many = _poisson(rate_per_ms * timeout_ms, batch, chain.timeout)
-    full_latest = _poisson(rate_per_ms * latest_ms, batch, chain.latest)
+    full = _poisson(rate_per_ms * latest_ms, batch, chain.latest)
     _waiting_batches(chain, rate_per_ms, batch, timeout_ms, many)
 
-    for c in range(batch):
-        chain.level[c], chain.larger[c] = chain.latest[c], 0.0
-    size, reached_ms = batch, latest_ms
-    for row in range(states):
-        chain.next[row, :states] = 0.0
-        window_ms = busy_ms[row + 1] if row < batch - 1 else busy_ms[batch] + (row - batch + 1) * step_ms
-        if window_ms <= latest_ms:
-            full = _full_at_once(chain, row, rate_per_ms, batch, window_ms, step_ms, nodes)
-            _none_dropped(chain, row, rate_per_ms, batch, window_ms, timeout_ms, many, full)
-            continue
-        # The probabilities of a full batch that starts at once are the same from all of these states.
-        for j in range(nodes + 1):
-            here = chain.excess_ms[nodes - j]
-            down = chain.excess_ms[nodes - j - 1] if j < nodes else 0.0
-            if j == 0:
-                chain.next[row, batch - 1] = full_latest - (here - down) / step_ms
-            else:
-                chain.next[row, batch - 1 + j] = (chain.excess_ms[nodes - j + 1] - 2.0 * here + down) / step_ms
-        chain.served[row] = batch * full_latest
-        size, reached_ms = _drop_up_to(chain, rate_per_ms, slo_ms, result_ms, window_ms, size, reached_ms)
-        _some_dropped(chain, row, rate_per_ms, slo_ms, batch, result_ms, window_ms, timeout_ms, size, reached_ms)
-    return _dropped_part(chain, states)
+    near = 0
+    while near < states and _window_ms(near, batch, busy_ms, step_ms) <= latest_ms:
+        window_ms = _window_ms(near, batch, busy_ms, step_ms)
+        _none_dropped(chain, near, rate_per_ms, batch, window_ms, timeout_ms, many, step_ms, nodes)
+        near += 1
+    _full_at_once(chain, -1, batch, latest_ms, step_ms, nodes, full)  # from the renewal state
+    for m in range(batch):
+        chain.level[m], chain.larger[m] = chain.latest[m], 0.0
+        # A batch keeps m requests, none older than ``latest``: no request between that and the bound of m + 1.
+        chain.young[m] = np.exp(-rate_per_ms * (result_ms[batch] - result_ms[m + 1]))
+    for k in range(batch + 1):
+        chain.late[k] = chain.waiting[batch - 1, k]
+    size, reached_ms, lasting = batch, latest_ms, max(batch, near)
+    for row in range(near, states):
+        window_ms = _window_ms(row, batch, busy_ms, step_ms)
+        size, reached_ms = _drop_up_to(chain, rate_per_ms, slo_ms, batch, result_ms, window_ms, size, reached_ms)
+        _some_dropped(chain, row, rate_per_ms, slo_ms, batch, result_ms, window_ms, timeout_ms, size, reached_ms, full)
+        if row >= lasting:
+            _eliminate(chain.next, row + 1, row + 3, batch + 3, near + 1)
+    chain.next[0, 2] = 0.0
+    _eliminate(chain.next, 0, 2, lasting + 3, lasting + 1)
+    for row in range(lasting - 1, 0, -1):
+        _eliminate(chain.next, row + 1, row + 3, row + 3, row + 1)
+    return chain.next[1, 0] / (chain.next[1, 0] + chain.next[1, 1])
+
+
+@kernel
+def _window_ms(row: int, batch: int, busy_ms: Floats, step_ms: float) -> float:
+    """Return the time of the batch that precedes a state, and the age of the youngest request of a full one."""
+    return busy_ms[row + 1] if row < batch - 1 else busy_ms[batch] + (row - batch + 1) * step_ms
 
 
 @kernel
@@ -225,27 +249,6 @@ def _excess_ms(chain: Chain, step_ms: float, x_ms: float, nodes: int) -> float:
 
 
 @kernel
-def _full_at_once(
-    chain: Chain, row: int, rate_per_ms: float, batch: int, window_ms: float, step_ms: float, nodes: int
-) -> float:
-    """Add full batches that start at once from a window shorter than ``latest``; return their probability."""
-    full = _poisson(rate_per_ms * window_ms, batch, chain.window)
-    chain.served[row] = batch * full
-    if full <= NEGLIGIBLE:
-        return full
-    up = _excess_ms(chain, step_ms, window_ms, nodes)
-    here = _excess_ms(chain, step_ms, window_ms - step_ms, nodes)
-    chain.next[row, batch - 1] += full - (up - here) / step_ms
-    for j in range(1, nodes + 1):
-        if up <= 0.0:
-            break
-        down = _excess_ms(chain, step_ms, window_ms - (j + 1) * step_ms, nodes)
-        chain.next[row, batch - 1 + j] += (up - 2.0 * here + down) / step_ms
-        up, here = here, down
-    return full
-
-
-@kernel
 def _none_dropped(
     chain: Chain,
     row: int,
@@ -254,22 +257,48 @@ def _none_dropped(
     window_ms: float,
     timeout_ms: float,
     many: float,
-    full: float,
+    step_ms: float,
+    nodes: int,
 ) -> None:
-    """Add the other batches that follow a window in which no request is too old; ``many`` is P(N(timeout) >= b)."""
-    chain.lost[row] = 0.0
+    """Write the row of a state in which no request is too old; ``many`` is P(N(timeout) >= b)."""
+    full = _poisson(rate_per_ms * window_ms, batch, chain.window)
+    _full_at_once(chain, row, batch, window_ms, step_ms, nodes, full)
+    out, served = chain.next[row + 1], batch * full
     # No request has waited the timeout: from the first arrival on, a batch collects for the timeout.
     quiet = np.exp(-rate_per_ms * max(0.0, window_ms - timeout_ms))
     for k in range(1, batch):
         chance = quiet * chain.timeout[k - 1]
         if window_ms > timeout_ms:
             chance += max(0.0, chain.window[k] - quiet * chain.timeout[k])
-        chain.next[row, k - 1] += chance
-        chain.served[row] += k * chance
+        out[k + 2] += chance
+        served += k * chance
     recent = many if window_ms >= timeout_ms else full
     chance = max(0.0, quiet * (many + chain.timeout[batch - 1] - recent))
-    chain.next[row, batch - 1] += chance
-    chain.served[row] += batch * chance
+    out[batch + 2] += chance
+    out[1] = served + batch * chance
+
+
+@kernel
+def _full_at_once(
+    chain: Chain, row: int, batch: int, window_ms: float, step_ms: float, nodes: int, full: float
+) -> None:
+    """Write full batches that start at once, with probability ``full``, from a window not longer than ``latest``."""
+    out, ages = chain.next[row + 1], batch + 2
+    out[: ages + nodes + 1] = 0.0
+    if full <= NEGLIGIBLE:
+        return
+    up = _excess_ms(chain, step_ms, window_ms, nodes)
+    here = _excess_ms(chain, step_ms, window_ms - step_ms, nodes)
+    out[ages] = max(0.0, full - (up - here) / step_ms)
+    computed = 1 if row >= batch else nodes  # after a full batch one node older, every age is one node larger
+    for j in range(1, computed + 1):
+        if up <= 0.0:
+            return
+        down = _excess_ms(chain, step_ms, window_ms - (j + 1) * step_ms, nodes)
+        out[ages + j] = max(0.0, (up - 2.0 * here + down) / step_ms)  # rounding makes differences negative
+        up, here = here, down
+    for j in range(computed + 1, nodes + 1):
+        out[ages + j] = chain.next[row, ages + j - 1]
 
 
 @kernel
@@ -281,15 +310,34 @@ def _waiting_batches(chain: Chain, rate_per_ms: float, batch: int, timeout_ms: f
     chain.waiting[0, batch] = chain.timeout[0] * (many + chain.timeout[batch - 1])
     for n in range(len(chain.points)):
         age_ms = chain.points[n] * timeout_ms
-        _poisson(rate_per_ms * (timeout_ms - age_ms), batch, chain.step)
+        _poisson_tails(chain, rate_per_ms * (timeout_ms - age_ms), batch + 1)
         density = chain.weights[n] * rate_per_ms * timeout_ms * chain.timeout[0]
         for j in range(1, batch):
-            rest = 1.0
             for k in range(j, batch):
                 chain.waiting[j, k] += density * chain.step[k - j]
-                rest -= chain.step[k - j]
-            chain.waiting[j, batch] += density * max(0.0, rest)
+            chain.waiting[j, batch] += density * chain.more[batch - j]
             density *= rate_per_ms * age_ms / j
+    chain.fewer[0, : batch + 1] = 0.0
+    for j in range(batch):
+        for k in range(batch + 1):
+            chain.fewer[j + 1, k] = chain.fewer[j, k] + chain.waiting[j, k]
+
+
+@kernel
+def _poisson_tails(chain: Chain, mean: float, terms: int) -> int:
+    """Write the probabilities of n < ``terms`` events into ``chain.step`` and of n or more into ``chain.more``.
+
+    Return the number of them that matter; both are 0 from there on.
+    """
+    p, rest, count = np.exp(-mean), 1.0, 0
+    while count < terms and (p >= VANISHING or count < mean):
+        chain.step[count], chain.more[count] = p, max(0.0, rest)
+        rest -= p
+        count += 1
+        p *= mean / count
+    for n in range(count, terms):
+        chain.step[n] = chain.more[n] = 0.0
+    return count
 
 
 @kernel
@@ -297,6 +345,7 @@ def _drop_up_to(
     chain: Chain,
     rate_per_ms: float,
     slo_ms: float,
+    batch: int,
     result_ms: Floats,
     window_ms: float,
     size: int,
@@ -305,7 +354,8 @@ def _drop_up_to(
     """Advance ``chain.level`` to the largest age below ``window_ms`` at which a smaller batch becomes possible.
 
     ``level[c]``: c requests are younger than ``reached_ms`` and no batch of ``size`` or more is possible.
-    ``larger[m]``: a batch of m is possible and none larger.
+    ``larger[m]``: a batch of m is possible and none larger. ``late[k]``: ``size - 1`` or more requests wait, the oldest
+    for less than the timeout, none older than ``latest`` was dropped, and k are in their batch.
     """
     while size > 1 and slo_ms - result_ms[size - 1] < window_ms:
         bound_ms = slo_ms - result_ms[size - 1]
@@ -315,19 +365,20 @@ def _drop_up_to(
         chain.larger[size] = chain.after[size]
         for c in range(size):
             chain.level[c] = chain.after[c]
+        for k in range(size - 1, batch + 1):
+            chain.late[k] += chain.young[size - 1] * chain.waiting[size - 1, k]
     return size, reached_ms
 
 
 @kernel
 def _add_arrivals(chain: Chain, mean: float, size: int, out: Floats) -> None:
     """Add to ``out`` the distribution ``chain.level`` after Poisson arrivals; ``out[size - 1]`` also counts more."""
-    _poisson(mean, size, chain.step)
-    for c in range(size):
-        rest = chain.level[c]
-        for n in range(size - 1 - c):
+    terms = _poisson_tails(chain, mean, size)
+    for c in range(size - terms, size):
+        out[size - 1] += chain.level[c] * chain.more[size - 1 - c]
+    for n in range(min(terms, size - 1)):
+        for c in range(size - 1 - n):
             out[c + n] += chain.level[c] * chain.step[n]
-            rest -= chain.level[c] * chain.step[n]
-        out[size - 1] += max(0.0, rest)
 
 
 @kernel
@@ -342,8 +393,9 @@ def _some_dropped(
     timeout_ms: float,
     size: int,
     reached_ms: float,
+    full: float,
 ) -> None:
-    """Add the smaller batches from a window longer than ``latest``; requests that are too old are dropped.
+    """Write the row of a state whose window is longer than ``latest``; requests that are too old are dropped.
 
     A batch keeps the most requests that would all be in time: m such that the m youngest are not older than
     ``SLO - result_ms[m]``.
@@ -352,44 +404,39 @@ def _some_dropped(
     for m in range(batch):
         chain.kept[m] = chain.larger[m]
     _add_arrivals(chain, rate_per_ms * (window_ms - reached_ms), size, chain.kept)
-    lost = rate_per_ms * (window_ms - latest_ms)
+    out = chain.next[row + 1]
     quiet = np.exp(-rate_per_ms * (latest_ms - timeout_ms))
-    served = chain.served[row]
-    for m in range(batch):
-        # No kept request is older than ``latest`` iff none arrived between it and the bound of a batch with one more.
-        bound_ms = latest_ms if m == batch - 1 else min(slo_ms - result_ms[m + 1], window_ms)
-        none_older = np.exp(-rate_per_ms * (bound_ms - latest_ms))
-        lost += m * (chain.latest[m] - chain.kept[m])
-        if m > 0:
-            chance = max(0.0, chain.kept[m] - none_older * chain.latest[m])
-            chance += none_older * max(0.0, chain.latest[m] - quiet * chain.timeout[m])
-            chain.next[row, m - 1] += chance
-            served += m * chance
-        for k in range(max(1, m), batch + 1):
-            chance = none_older * quiet * chain.waiting[m, k]
-            chain.next[row, k - 1] += chance
-            served += k * chance
-    chain.lost[row], chain.served[row] = max(0.0, lost), served
+    # No kept request is older than ``latest`` iff none arrived between it and the bound of a batch with one more.
+    none_older = np.exp(-rate_per_ms * (window_ms - latest_ms))
+    lost, served = rate_per_ms * (window_ms - latest_ms), batch * full
+    for k in range(1, batch + 1):
+        chance = quiet * (chain.late[k] + none_older * chain.fewer[size - 1, k])
+        if k < batch:
+            lost += k * (chain.latest[k] - chain.kept[k])
+            young = none_older if k < size - 1 else chain.young[k]
+            chance += max(0.0, chain.kept[k] - young * chain.latest[k])
+            chance += young * max(0.0, chain.latest[k] - quiet * chain.timeout[k])
+        out[k + 2] = chance
+        served += k * chance
+    out[0], out[1], out[2] = max(0.0, lost), served, full
 
 
 @kernel
-def _dropped_part(chain: Chain, states: int) -> float:
-    """Return the long-run fraction of dropped requests, by elimination of states (Grassmann, Taksar, Heyman 1985)."""
-    for n in range(states - 1, 0, -1):
-        leaving = 0.0
-        for j in range(n):
-            leaving += chain.next[n, j]
-        if leaving <= 0.0:
-            continue
-        chain.lost[n] /= leaving
-        chain.served[n] /= leaving
-        for j in range(n):
-            chain.next[n, j] /= leaving
-        for i in range(n):
-            chance = chain.next[i, n]
-            if chance > 0.0:
-                chain.lost[i] += chance * chain.lost[n]
-                chain.served[i] += chance * chain.served[n]
-                for j in range(n):
-                    chain.next[i, j] += chance * chain.next[n, j]
-    return chain.lost[0] / (chain.lost[0] + chain.served[0])
+def _eliminate(next_: Floats, row: int, column: int, width: int, rows: int) -> None:
+    """Skip a state (Grassmann, Taksar, Heyman 1985): the first ``rows`` rows lead to what follows it instead.
+
+    Its row has zeros from ``width`` on.
+    """
+    leaving = 0.0
+    for j in range(2, width):
+        leaving += next_[row, j]
+    if leaving <= 0.0:
+        return
+    for j in range(width):
+        next_[row, j] /= leaving
+    for i in range(rows):
+        chance = next_[i, column]
+        if chance > 0.0:
+            next_[i, column] = 0.0
+            for j in range(width):
+                next_[i, j] += chance * next_[row, j]

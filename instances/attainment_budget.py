@@ -81,7 +81,7 @@ class _Evaluator(NamedTuple):
 
 
 @kernel
-def missed_at(slot: SlotTimes, terms: _Evaluator, units: int, time_ms: float) -> float:
+def _missed_at(slot: SlotTimes, terms: _Evaluator, units: int, time_ms: float) -> float:
     """Return the missed fraction of a slot whose full batch takes ``time_ms`` on the GPU."""
     delay_ms = time_ms - slot.alone_ms[slot.batch, units]
     for k in range(1, slot.batch + 1):
@@ -128,7 +128,7 @@ def _largest(
     at = guess
     while fails - holds > apart:
         at = min(max(at, holds + 1), fails - 1)
-        value = np.log(max(missed_at(slot, terms, units, at * slot.slo_ms / STEPS), 1e-15))
+        value = np.log(max(_missed_at(slot, terms, units, at * slot.slo_ms / STEPS), 1e-15))
         if value <= target:
             holds, good = at, value
         else:
@@ -151,7 +151,7 @@ def _first_index(slot: SlotTimes, units: int) -> int:
 
 @kernel
 def _holds_alone(slot: SlotTimes, terms: _Evaluator, units: int) -> bool:
-    return missed_at(slot, terms, units, _first_index(slot, units) * slot.slo_ms / STEPS) <= terms.missed
+    return _missed_at(slot, terms, units, _first_index(slot, units) * slot.slo_ms / STEPS) <= terms.missed
 
 
 @kernel

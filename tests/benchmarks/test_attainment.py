@@ -1,4 +1,4 @@
-"""Latency budgets of the rule ``attainment`` for the 160 workloads of 64gpu-cost.
+"""Latency budgets of the rule ``attainment``: the 160 workloads of 64gpu-cost, and large batches on fast GPUs.
 
 The goal on one core is 10 s for the workloads' own rates, 60 s for multiples of a twentieth, and 1 GB.
 """
@@ -16,6 +16,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from instances import SloRule
 from instances.attainment_table import known_rows
+from instances.library import LIBRARY
 from instances.suites import suite
 from instances.view import View
 
@@ -28,15 +29,15 @@ GRID = range(1, 21)
 STATUS = Path("/proc/self/status")
 
 
-def budgets(view: View, steps: Sequence[int]) -> int:
-    """Compute the budgets of all workloads at multiples of a twentieth of their rates; return their number."""
+def budgets(view: View, steps: Sequence[int], every: int = 1, largest: int = 32) -> int:
+    """Compute the budgets of workloads at multiples of a twentieth of their rates; return their number."""
     known_rows.cache_clear()
     known = 0
-    for workload in range(160):
+    for workload in range(0, len(view.slo_ms), every):
         for step in steps:
             rate = float(view.rate_rps[workload]) * step / 20
             full = math.ceil(rate * float(view.slo_ms[workload]) / 1000)  # larger batches are never full
-            known += len(view.budgets_ms(workload, np.arange(1, min(32, full) + 1), rate))
+            known += len(view.budgets_ms(workload, np.arange(1, min(largest, full) + 1), rate))
     return known
 
 
@@ -47,6 +48,13 @@ def test_budgets_of_160_workloads(benchmark: BenchmarkFixture, steps: Sequence[i
     view = View.of(PROBLEM, PROBLEM.gpus[0].type)
     view.budgets_ms(0, 3)  # loads the compiled code
     assert benchmark.pedantic(budgets, (view, steps), rounds=1) >= 2000
+
+
+def test_budgets_of_large_batches(benchmark: BenchmarkFixture) -> None:
+    problem = LIBRARY.instance("cost-large-three-280")
+    view = View.of(problem, problem.gpus[0].type)
+    view.budgets_ms(0, 3)  # loads the compiled code
+    assert benchmark.pedantic(budgets, (view, (20,), 18, 64), rounds=1) >= 480
 
 
 def most_kib_of_grid() -> int:

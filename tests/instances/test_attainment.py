@@ -63,6 +63,13 @@ def test_without_patience_it_is_erlangs_loss() -> None:
         assert missed(rate, 1.0, [1.0], [1.0], 0.0) == pytest.approx(rate / (1 + rate), rel=1e-9)
 
 
+@pytest.mark.parametrize("load", [1.5, 2.2, 4.4])
+def test_an_overloaded_server_misses_what_exceeds_its_capacity(load: float) -> None:
+    """Long queues practically never empty, so rounding must not decide how often they do."""
+    assert missed(load, 100.0, [1.0], [1.0], 50.0) == pytest.approx(1 - 1 / load, rel=1e-9)
+    assert missed(2 * load, 100.0, [0.9, 1.0], [0.9, 1.0], 50.0) == pytest.approx(1 - 1 / load, rel=1e-9)
+
+
 def test_nothing_is_missed_at_hardly_any_load_and_all_where_a_full_batch_is_late() -> None:
     assert missed(1e-6, 1.0, [0.3, 0.4], [0.3, 0.4], 0.5) == pytest.approx(0.0, abs=1e-9)
     assert missed(0.1, 1.0, [0.5, 1.01], [0.5, 1.01], 0.0) == 1.0

@@ -11,7 +11,6 @@ from bench.api import Outcome, Status
 from heuristics.tiny import tiny_instance
 from instances import GOODPUT_STEP, PART_STEPS, GpuPool, Instance, Objective, PlacedGpu, Plan, Workload
 from instances.arrays import Floats, Ints
-from instances.costs import plan_cost
 from instances.least_shares import least_share_within, raise_to_feasible
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
 from instances.tables import Tables
@@ -187,7 +186,7 @@ def cheapest(plans: Sequence[Plan], instance: Instance, reason: str) -> Outcome:
     """Return the first plan of least cost; without plans, their absence has this reason."""
     if not plans:
         return Outcome(Status.UNKNOWN, reason=reason)
-    return Outcome(Status.FEASIBLE, min(plans, key=lambda plan: plan_cost(plan, instance)))
+    return Outcome(Status.FEASIBLE, min(plans, key=lambda plan: instance.cost_per_hour(plan.gpus)))
 
 
 def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:

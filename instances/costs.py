@@ -7,19 +7,12 @@ import numpy as np
 
 from instances.arrays import Flags
 from instances.instance import Instance
-from instances.plan import Plan
 
 ROUNDING = 1e-6
 """Relative tolerance: a bound this little above a reachable cost counts as that cost, since both are float sums."""
 
 _MOST_STEPS = 2**22
 """Largest number of cost steps in a cost; beyond it, one step is negligible."""
-
-
-def plan_cost(plan: Plan, instance: Instance) -> float:
-    """Return the price of the GPUs that a plan uses, in dollars per hour."""
-    price = {pool.type.name: pool.type.price_per_hour for pool in instance.gpus}
-    return math.fsum(price[gpu.type] for gpu in plan.gpus if gpu.gpulets)
 
 
 def cost_step(instance: Instance) -> float:

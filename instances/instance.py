@@ -1,6 +1,7 @@
 """Instances: workloads or jobs, a GPU pool, a performance model, an SLO rule and an objective."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -18,6 +19,7 @@ from instances.gpu import GpuType, Partition
 from instances.mig import MIG_TABLE
 from instances.performance import performance_model
 from instances.performance.table import TABLE
+from instances.plan import PlacedGpu
 from instances.services import Service, gpu_for_services
 from instances.workload import Application, Job, Workload, service_workloads
 
@@ -177,6 +179,16 @@ class Instance:
     def fingerprint(self) -> str:
         """SHA-256 over everything in the instance, catalogue coefficients included."""
         return sha256(dumps(self, sort_keys=True, default=_plain).encode()).hexdigest()
+
+    @property
+    def may_miss(self) -> float:
+        """Largest fraction of a workload's requests that may miss their SLO, or wait for a place in a batch."""
+        return round(1.0 - self.attainment, 12)
+
+    def cost_per_hour(self, gpus: Iterable[PlacedGpu]) -> float:
+        """Return the price of the GPUs with gpulets, in dollars."""
+        prices = {pool.type.name: pool.type.price_per_hour for pool in self.gpus}
+        return math.fsum(prices[gpu.type] for gpu in gpus if gpu.gpulets)
 
     def pool(self, gpu_type: str) -> GpuPool | None:
         """Return the pool of GPUs called ``gpu_type``, or ``None``."""

@@ -1,6 +1,6 @@
 """A plan: GPUs, the gpulets on them, and the slots of each."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -56,6 +56,11 @@ class PlacedGpu:
         """Units allocated on this GPU."""
         return sum(gpulet.share_units for gpulet in self.gpulets)
 
+    def with_slots(self, change: Callable[[Slot], Slot]) -> "PlacedGpu":
+        """Return this GPU after ``change`` of every slot."""
+        gpulets = (replace(gpulet, slots=tuple(map(change, gpulet.slots))) for gpulet in self.gpulets)
+        return replace(self, gpulets=tuple(gpulets))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -82,11 +87,10 @@ class Plan:
     def scaled(self, factor: Mapping[str, float]) -> "Plan":
         """Return the plan with the rates of every workload multiplied by its factor."""
 
-        def scaled(gpulet: Gpulet) -> Gpulet:
-            slots = (replace(slot, rate_rps=slot.rate_rps * factor[slot.workload]) for slot in gpulet.slots)
-            return replace(gpulet, slots=tuple(slots))
+        def scaled(slot: Slot) -> Slot:
+            return replace(slot, rate_rps=slot.rate_rps * factor[slot.workload])
 
-        return replace(self, gpus=tuple(replace(gpu, gpulets=tuple(map(scaled, gpu.gpulets))) for gpu in self.gpus))
+        return replace(self, gpus=tuple(gpu.with_slots(scaled) for gpu in self.gpus))
 
     @property
     def plan_class(self) -> PlanClass:

@@ -78,15 +78,10 @@ class View:
         rows = zip(ids, map(int, units), map(int, batch), map(float, rate_rps), strict=True)
         return spatial_gpu(self.gpu.name, list(rows))
 
-    @property
-    def waiting(self) -> float:
-        """Largest fraction of requests that may wait for a place in a decoding batch."""
-        return round(1.0 - self.instance.attainment, 12)
-
     def places_needed(self, workload: Ints, rate_rps: Floats) -> Ints:
         """Return the fewest places in a decoding batch that serve each rate with the longest permitted steps."""
         slo_ms, most = self.slo_ms[workload], int(self.tables.max_batch.max(initial=1))
-        return places_needed(slo_ms, rate_rps, self.steps[workload], self.waiting, most)
+        return places_needed(slo_ms, rate_rps, self.steps[workload], self.instance.may_miss, most)
 
     def budget_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
         """Return the latency budgets of workloads at given batches, for rules whose budgets hold at every share.
@@ -129,7 +124,7 @@ class View:
     def _continuous_ms(self, w: Ints, b: Ints, rate_rps: Floats) -> Floats:
         """Return the budgets under the rule ``continuous``; -inf at batches that the model does not support."""
         budget_ms = continuous_budget_ms(
-            self.slo_ms[w], rate_rps, b, self.steps[w], self.waiting, self.instance.latency_buffer
+            self.slo_ms[w], rate_rps, b, self.steps[w], self.instance.may_miss, self.instance.latency_buffer
         )
         return np.where(b <= self.tables.max_batch[self.model[w]], budget_ms, -np.inf)
 

@@ -13,7 +13,7 @@ from bench.judging.verdict import Verdict
 from bench.ledger.bound_scope import scope_in_words
 from bench.ledger.row import Row
 from instances import Instance, Plan
-from instances.costs import next_cost, plan_cost
+from instances.costs import next_cost
 
 
 def gpus_in_words(plan: Plan) -> str:
@@ -88,7 +88,7 @@ def straw_line(found: tuple[str, Plan] | None, instance: Instance, cost_per_hour
         given_up = f"{least:.0f} % of its rate or {slowest:.0f} % on its SLO"
         return f"last straw: none of the {MOST_CANDIDATES} dearest services saves a GPU by giving up {given_up}"
     words, plan = found
-    saved = cost_per_hour - plan_cost(plan, instance)
+    saved = cost_per_hour - instance.cost_per_hour(plan.gpus)
     return f"last straw: {words} saves ${saved:,.2f}/h and takes {gpus_in_words(plan)} (solved again)"
 
 

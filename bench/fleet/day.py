@@ -11,7 +11,7 @@ from bench.online.plan_switch import aligned
 from bench.runner.listener import Listener
 from bench.simulation.exchange import identity
 from instances import InputError, Instance, Plan
-from instances.costs import next_cost, plan_cost
+from instances.costs import next_cost
 
 ENOUGH, LONGER = 0.05, 2.0
 """Gap above which a window is solved once more, and the factor on its time limit."""
@@ -176,7 +176,7 @@ def _cheapest_path(usable: Sequence[dict[int, Plan]], instance: Instance, hours:
     """Return the plan of every window that minimises the cost with switching, by dynamic programming."""
 
     def serving(plan: Plan) -> float:
-        return hours * plan_cost(plan, instance)
+        return hours * instance.cost_per_hour(plan.gpus)
 
     totals = [{choice: serving(plan) for choice, plan in usable[0].items()}]
     came: list[dict[int, int]] = [{}]

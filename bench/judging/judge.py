@@ -14,7 +14,6 @@ from bench.judging.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violatio
 from instances import GOODPUT_STEP, Gpulet, GpuType, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
 from instances.arrays import Floats
 from instances.continuous import CONTINUOUS
-from instances.costs import plan_cost
 from instances.errors import unknown_name
 from instances.interference import gpu_time_beside_ms
 from instances.view import View
@@ -54,7 +53,7 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
 
     used = [gpu for gpu in plan.gpus if gpu.gpulets]
     types = {pool.type.name: pool.type for pool in instance.gpus}
-    cost = plan_cost(plan, instance)
+    cost = instance.cost_per_hour(used)
     # Shares sum to more than the whole GPU if they belong to jobs, or if the plan breaks the constraint on shares.
     free_pct = [100.0 * max(0.0, 1.0 - gpu.share_units / types[gpu.type].share_units) for gpu in used]
     busy_pct = _busy_pct(plan, slots, types)

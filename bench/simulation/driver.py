@@ -283,7 +283,7 @@ class Simulation:
             float(counts["largest_ms"]),
             latency_ms,
             waiting_ms,
-            self.instance.attainment,
+            self.instance.may_miss,
         )
 
     def _series(self) -> Series | None:

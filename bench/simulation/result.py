@@ -191,7 +191,7 @@ def served(
     largest_ms: float,
     latency_ms: float | None = None,
     waiting_ms: float | None = None,
-    attainment: float = 1.0 - VIOLATIONS_ALLOWED,
+    allowed: float = VIOLATIONS_ALLOWED,
 ) -> Served:
     """Return the results that follow from counts, and from the sums of latencies and waiting times if known."""
     came, done = requests.came, requests.served
@@ -216,5 +216,5 @@ def served(
         drop_rate=(came - done) / came if came else 0.0,
         mean_queue=None if waiting_ms is None else waiting_ms / (seconds * 1000.0),
         histogram=histogram,
-        allowed=round(1.0 - attainment, 12),
+        allowed=allowed,
     )

@@ -170,7 +170,7 @@ class ServiceSimulation:
             float(latency_ms.max(initial=0.0)),
             float(latency_ms.sum()),
             float(each.waiting_ms[done].sum()),
-            self.instance.attainment,
+            self.instance.may_miss,
         )
 
     def _series(self, requests: Sequence[_Requests]) -> Series:

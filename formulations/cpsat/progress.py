@@ -9,7 +9,6 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.integers import Weights
 from formulations.problem import Group, Problem, bound_on_parts
 from instances import Objective, Plan
-from instances.costs import plan_cost
 
 ROUNDING = 1e-12
 """Relative allowance of a bound for sums of floating-point numbers."""
@@ -92,7 +91,7 @@ class CpSatProgress:
         """Return the plan's value, summed as the judge does."""
         assert self.plan is not None
         if self.problem.instance.objective is Objective.COST:
-            return plan_cost(self.plan, self.problem.instance)
+            return self.problem.instance.cost_per_hour(self.plan.gpus)
         return math.fsum(slot.rate_rps for _, _, slot in self.plan.slots())
 
     def outcome(self, infeasible: str = "") -> Outcome:

@@ -19,7 +19,6 @@ from formulations.colgen.split.pricer import Gpu, SplitPricer
 from formulations.colgen.split.slots import SplitMarket, least_fractions, market
 from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
 from instances.arrays import Floats
-from instances.costs import plan_cost
 from instances.one_gpu import Resident, fit_gpu
 
 CUSHION = 1e-12
@@ -208,7 +207,7 @@ class SplitGeneration(ColumnGeneration):
     def value(self, plan: Plan) -> float:
         """Return the value of a plan as the master counts it: its cost, or its negated throughput."""
         if self.minimised:
-            return plan_cost(plan, self.instance)
+            return self.instance.cost_per_hour(plan.gpus)
         return -math.fsum(slot.rate_rps for _, _, slot in plan.slots())
 
 
@@ -280,11 +279,7 @@ class SplitGoodputGeneration(SplitGeneration):
 
 
 def _renamed(gpu: PlacedGpu, names: Mapping[str, str]) -> PlacedGpu:
-    gpulets = [
-        replace(gpulet, slots=tuple(replace(slot, workload=names[slot.workload]) for slot in gpulet.slots))
-        for gpulet in gpu.gpulets
-    ]
-    return replace(gpu, gpulets=tuple(gpulets))
+    return gpu.with_slots(lambda slot: replace(slot, workload=names[slot.workload]))
 
 
 SPLIT_GENERATIONS: dict[Objective, type[SplitGeneration]] = {

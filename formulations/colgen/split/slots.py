@@ -75,7 +75,7 @@ def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats)
         most_ms = np.repeat(slo_ms[:, None] / 2.0, len(batch), axis=1)
     steps = view.steps[first_of_class]
     most_ms[steps > 0] = slo_ms[steps > 0, None]
-    loads = largest_loads(len(batch) - 1, view.waiting) if steps.any() else batch
+    loads = largest_loads(len(batch) - 1, view.instance.may_miss) if steps.any() else batch
     requests = np.where(steps[:, None] > 0, loads / np.maximum(steps, 1)[:, None], batch.astype(np.float64))
     limit_ms = most_ms / instance.latency_buffer - tables.transfer_ms[model]
     limit_ms[(batch == 0) | (batch > tables.max_batch[model][:, None])] = -np.inf

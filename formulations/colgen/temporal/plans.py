@@ -10,7 +10,6 @@ import numpy as np
 from formulations.colgen.temporal.contents import GpuContents, no_contents
 from formulations.colgen.temporal.gpulet_positions import SLOTS
 from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan, Slot
-from instances.costs import plan_cost
 
 ROUNDING = 1e-10
 """Part of a rate that may be missing."""
@@ -150,7 +149,7 @@ def start_contents(instance: Instance, plan: Plan) -> list[Content] | None:
 def value_of(instance: Instance, plan: Plan, throughput_rps: float) -> float:
     """Return the value of a plan under the instance's objective; ``throughput_rps`` is that of all its slots."""
     if instance.objective is Objective.COST:
-        return plan_cost(plan, instance)
+        return instance.cost_per_hour(plan.gpus)
     if instance.objective is Objective.CAPACITY:
         return throughput_rps
     served: dict[str, list[float]] = defaultdict(list)

@@ -135,7 +135,6 @@ def run_together(tables: Tables, jobs: Sequence[Launches]) -> JobProgress:
             starts,
             np.concatenate([np.empty(0), *(job.arrival_ms for job in jobs)]),
             np.concatenate([np.empty(0, dtype=np.int64), *(job.batch for job in jobs)]),
-            WINDOWS,
         )
     )
 
@@ -147,14 +146,14 @@ def run_alone(tables: Tables, jobs: Sequence[Launches]) -> Floats:
 
 @njit(cache=True)
 def _take_turns(
-    tables: Tables, model: Ints, starts: Ints, arrival_ms: Floats, batch: Ints, windows: int
+    tables: Tables, model: Ints, starts: Ints, arrival_ms: Floats, batch: Ints
 ) -> tuple[Floats, Ints, Ints, Floats]:
     """Simulate from event to event: a launch starts on the GPU, a launch ends, or a window ends.
 
     The launches of job i are those from ``starts[i]`` up to ``starts[i + 1]``.
     """
     jobs = len(model)
-    taken = np.zeros((jobs, windows))
+    taken = np.zeros((jobs, WINDOWS))
     served, launches = np.zeros(jobs, dtype=np.int64), np.zeros(jobs, dtype=np.int64)
     on_gpu_ms = np.zeros(jobs)
     current = starts[:-1].copy()
@@ -164,7 +163,7 @@ def _take_turns(
     for i in range(jobs):
         due_ms[i] = _ready_ms(tables, model[i], current[i], starts[i + 1], arrival_ms, batch, 0.0)
     now_ms, window = 0.0, 0
-    while window < windows:
+    while window < WINDOWS:
         until_ms = (window + 1) * WINDOW_MS
         for i in range(jobs):
             until_ms = min(until_ms, due_ms[i])

@@ -49,7 +49,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Hardware-specific coefficients of the performance models (iGniter, Sec. 3.1).
+    """Hardware-specific coefficients of the performance models (iGniter, Sec. 3.1); by default none slows a batch.
 
     Attributes
     ----------
@@ -66,15 +66,15 @@ class Hardware:
     """
 
     pcie_bytes_per_ms: float
-    idle_power_w: float
-    max_power_w: float
-    max_frequency_mhz: float
-    alpha_f: float
-    alpha_sch: float
-    beta_sch: float
+    idle_power_w: float = 0.0
+    max_power_w: float = 1.0
+    max_frequency_mhz: float = 1.0
+    alpha_f: float = 0.0
+    alpha_sch: float = 0.0
+    beta_sch: float = 0.0
 
 
-ISOLATED = Hardware(inf, 0.0, inf, 1.0, 0.0, 0.0, 0.0)
+ISOLATED = Hardware(inf, max_power_w=inf)
 """Coefficients of GPUs cut into MIG instances: bus, power cap and scheduler cause no interference in the model."""
 
 Line = tuple[float, float]

@@ -1,7 +1,7 @@
 """Readers of measured latencies: models alone (``solo.csv``), pairs (``pairs.csv``) and passes of language models."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite, nan
 from pathlib import Path
@@ -109,6 +109,14 @@ def read_solo(file: Path) -> list[SoloSample]:
         )
         for where, row in _rows(file, SOLO_COLUMNS)
     ]
+
+
+def by_model(samples: Iterable[SoloSample]) -> dict[str, list[SoloSample]]:
+    """Return the samples of each model, in their order."""
+    found: dict[str, list[SoloSample]] = {}
+    for sample in samples:
+        found.setdefault(sample.configuration.model, []).append(sample)
+    return found
 
 
 def read_pairs(file: Path) -> list[PairSample]:

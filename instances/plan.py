@@ -14,10 +14,8 @@ class PlanClass(StrEnum):
 
     def contains(self, other: "PlanClass") -> bool:
         """Return whether every plan of class ``other`` is also of this class."""
-        return _WIDTHS[other] <= _WIDTHS[self]
-
-
-_WIDTHS = {each: number for number, each in enumerate(PlanClass)}
+        ascending = list(PlanClass)
+        return ascending.index(other) <= ascending.index(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,6 @@ def spend_spare_shares(
     extra_at = np.full(count, spare + 1)  # next extra to try at each depth, counting down
     left = np.empty(count + 1, dtype=np.int64)
     left[0] = spare
-    extra_at[0] = spare + 1
     nodes = 0
     depth = 0
     proven = True

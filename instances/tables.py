@@ -10,6 +10,7 @@ from instances.arrays import Floats, Ints
 from instances.gpu import DnnModel, GpuType
 from instances.measurements import Configuration
 from instances.performance import performance_model
+from instances.performance.model import pcie_transfers_ms
 
 
 class Tables(NamedTuple):
@@ -139,7 +140,7 @@ def _tabulate(
             (company, demand.company),
         ):
             target[row, filled, 1:] = values
-        load_ms, feedback_ms = performance.transfers_ms(gpu, model, batch)
+        load_ms, feedback_ms = pcie_transfers_ms(gpu, model, batch)
         transfer[row, filled] = load_ms + feedback_ms
         exposed[row, filled] = feedback_ms if performance.loading_overlaps else load_ms + feedback_ms
         memory[row, filled] = [model.memory_mib(int(b)) for b in batch]

@@ -58,7 +58,7 @@ def a100_llm(measurements: Path) -> GpuType:
         SHARE_UNITS,
         MEMORY_MIB,
         PRICE_PER_HOUR,
-        Hardware(PCIE_BYTES_PER_MS, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0),
+        Hardware(PCIE_BYTES_PER_MS),
         {},
         Provenance("fitted", SOURCE, {**by_level_left_out(by_model), **by_size_left_out(by_model, models)}),
         allowed_shares=tuple(range(LEAST_UNITS, SHARE_UNITS + 1)),

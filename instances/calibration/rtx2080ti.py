@@ -86,7 +86,7 @@ def rtx2080ti(measurements: Path) -> GpuType:
         SHARE_UNITS,
         MEMORY_MIB,
         PRICE_PER_HOUR,
-        Hardware(PCIE_BYTES_PER_MS, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0),
+        Hardware(PCIE_BYTES_PER_MS),
         models,
         Provenance("calibrated", SOURCE),
         allowed_shares=tuple(round(SHARE_UNITS * share / 100.0) for share in SHARES_PCT),

@@ -10,7 +10,7 @@ from scipy.optimize import least_squares
 from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import Company, DnnModel, Line, Provenance, SoloProfile
-from instances.measurements import SoloSample, read_solo
+from instances.measurements import SoloSample, by_model, read_solo
 from instances.performance.igniter_fit import model_of_times
 from instances.performance.solo_fit import profile_of_grid, rounded
 
@@ -68,10 +68,7 @@ class Shape:
 
 def read_shapes(measurements: Path) -> dict[str, list[SoloSample]]:
     """Read the samples for ``fit_shape``, by model."""
-    found: dict[str, list[SoloSample]] = {}
-    for sample in read_solo(measurements / SHAPES_FILE):
-        found.setdefault(sample.configuration.model, []).append(sample)
-    return found
+    return by_model(read_solo(measurements / SHAPES_FILE))
 
 
 def fit_shape(name: str, samples: Sequence[SoloSample]) -> tuple[Shape, float]:

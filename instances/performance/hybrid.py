@@ -17,15 +17,7 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.gpu import Company, DnnModel, GpuType, SoloProfile, required
-from instances.performance.model import (
-    Contention,
-    Demand,
-    PerformanceModel,
-    Sensitivity,
-    alone_ms,
-    hardware_contention,
-    interpolate,
-)
+from instances.performance.model import Demand, PerformanceModel, Sensitivity, alone_ms, interpolate
 
 
 class HybridModel(PerformanceModel):
@@ -33,6 +25,7 @@ class HybridModel(PerformanceModel):
 
     name = "hybrid"
     loading_overlaps = True
+    contended = True
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
         """Return the solo time, the demands linear in ``1000 b / active_ms``, and the co-location factor."""
@@ -51,10 +44,6 @@ class HybridModel(PerformanceModel):
         """Return the growths and the kernels; the solo time includes the scheduling delay."""
         company = _company_of(gpu, model)
         return Sensitivity(0.0, float(model.kernels), company.alpha_l2, company.alpha_dram)
-
-    def contention(self, gpu: GpuType) -> Contention:
-        """Return the factors of iGniter's equations 6, 9 and 10."""
-        return hardware_contention(gpu)
 
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
         """Name the missing profile or co-location factor."""

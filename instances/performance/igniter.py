@@ -4,7 +4,7 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.gpu import DnnModel, GpuType
-from instances.performance.model import Contention, Demand, PerformanceModel, Sensitivity, hardware_contention
+from instances.performance.model import Demand, PerformanceModel, Sensitivity
 
 
 class IGniterModel(PerformanceModel):
@@ -12,6 +12,7 @@ class IGniterModel(PerformanceModel):
 
     name = "igniter"
     loading_overlaps = True
+    contended = True
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
         """Return active time (equation 11) and the L2 and power demands that follow from it."""
@@ -30,10 +31,6 @@ class IGniterModel(PerformanceModel):
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return the factors of equations 5 and 8."""
         return Sensitivity(model.scheduling_alone_ms, float(model.kernels), model.alpha_cache, 0.0)
-
-    def contention(self, gpu: GpuType) -> Contention:
-        """Return the factors of equations 6, 9 and 10."""
-        return hardware_contention(gpu)
 
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
         """Return an empty text: every catalogue entry has these coefficients."""

@@ -57,22 +57,6 @@ class Contention:
     throttle_per_w: float
 
 
-UNCONTENDED = Contention(0.0, 0.0, 0.0, 0.0, 0.0)
-"""Contention without scheduling delay and without loss of frequency."""
-
-
-def hardware_contention(gpu: GpuType) -> Contention:
-    """Return the factors of iGniter's equations 6, 9 and 10."""
-    hardware = gpu.hardware
-    return Contention(
-        hardware.alpha_sch,
-        hardware.beta_sch,
-        hardware.idle_power_w,
-        hardware.max_power_w,
-        hardware.alpha_f / hardware.max_frequency_mhz,
-    )
-
-
 class PerformanceModel(ABC):
     """Base class of the performance models.
 
@@ -82,6 +66,8 @@ class PerformanceModel(ABC):
         Name in files and options.
     loading_overlaps
         Whether the upload of the next batch hides behind the execution of this one (iGniter: yes).
+    contended
+        Whether the scheduler's delays and the power cap of the GPU slow its residents (iGniter).
     pairwise
         Whether interference is clipped at 0 for each pair (gpulet). The sums are then exact for two residents only, and
         the schedulers put at most two residents on a GPU.
@@ -89,23 +75,29 @@ class PerformanceModel(ABC):
 
     name: str
     loading_overlaps = False
+    contended = False
     pairwise = False
 
     @abstractmethod
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
         """Return time and demands of ``model`` alone, for broadcastable ``batch`` and ``share_pct``."""
 
-    def transfers_ms(self, gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
-        """Return upload and feedback time of a batch."""
-        return pcie_transfers_ms(gpu, model, batch)
-
     @abstractmethod
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return the sensitivity of ``model`` to its neighbours."""
 
     def contention(self, gpu: GpuType) -> Contention:
-        """Return the coefficients of the GPU itself; by default neither scheduling delays nor a power cap."""
-        return UNCONTENDED
+        """Return the factors of iGniter's equations 6, 9 and 10; without contention, all are 0."""
+        if not self.contended:
+            return Contention(0.0, 0.0, 0.0, 0.0, 0.0)
+        hardware = gpu.hardware
+        return Contention(
+            hardware.alpha_sch,
+            hardware.beta_sch,
+            hardware.idle_power_w,
+            hardware.max_power_w,
+            hardware.alpha_f / hardware.max_frequency_mhz,
+        )
 
     @abstractmethod
     def missing(self, gpu: GpuType, model: DnnModel) -> str:

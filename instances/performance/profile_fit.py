@@ -9,7 +9,7 @@ import numpy as np
 from instances.arrays import Floats
 from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
-from instances.measurements import Configuration, PairSample, SoloSample
+from instances.measurements import Configuration, PairSample, SoloSample, by_model
 from instances.memory import is_listed, most_memory_mib, request_bytes
 from instances.performance import interference_model_names, performance_model
 from instances.performance.company_fit import ENOUGH, Sides, fit_company, fit_inss, fit_pair_factor
@@ -73,9 +73,7 @@ def fit_measurements(
     InputError
         If samples are missing or contradict each other.
     """
-    by_model: dict[str, list[SoloSample]] = {}
-    for sample in solo:
-        by_model.setdefault(sample.configuration.model, []).append(sample)
+    samples_of = by_model(solo)
     base = (
         replace(
             fit_profile(light, source, facts.memory_mib, facts.price_per_hour),
@@ -86,7 +84,7 @@ def fit_measurements(
         else _unknown(facts, source)
     )
     fits, models = {}, {}
-    for name, samples in by_model.items():
+    for name, samples in samples_of.items():
         model = base.models.get(name) or _from_solo(name, samples, facts, source)
         per_item_ms = (model.input_bytes + model.output_bytes) / base.hardware.pcie_bytes_per_ms
         fits[name] = fit_solo(name, samples, per_item_ms)
@@ -103,7 +101,7 @@ def fit_measurements(
         r2 = {"gpulet_pairs_unexplained": 1.0 - fit_pair_factor(gpu, pairs)[1]}
         provenance = replace(gpu.provenance, residual={**gpu.provenance.residual, **residual, **r2})
         gpu = replace(gpu, provenance=provenance)
-    return ProfileFit(gpu, {name: fit.error for name, fit in fits.items()}, by_model, errors)
+    return ProfileFit(gpu, {name: fit.error for name, fit in fits.items()}, samples_of, errors)
 
 
 def fit_pairs(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
@@ -148,13 +146,12 @@ def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSampl
 
 def _unknown(facts: GpuFacts, source: str) -> GpuType:
     """Return a GPU type without models, whose power and scheduling figures are unknown and thus 0."""
-    hardware = Hardware(facts.pcie_bytes_per_ms, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
     return GpuType(
         facts.name,
         facts.share_units,
         facts.memory_mib,
         facts.price_per_hour,
-        hardware,
+        Hardware(facts.pcie_bytes_per_ms),
         {},
         Provenance("fitted", source),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Generic, TypeVar
 
 from instances import generate
 from instances.errors import unknown_name
@@ -11,28 +12,22 @@ from instances.suites import gpulet, igniter, inss, llm, mediator, mixes
 from instances.suites.hold import hold
 from instances.suites.parvagpu import parvagpu
 
-__all__ = ["SCENARIO_SUITES", "SUITES", "ScenarioSuite", "Suite", "scenario_suite", "suite"]
+__all__ = ["SCENARIO_SUITES", "SUITES", "Suite", "suite"]
+
+
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
-    """A named list of instances, built on demand."""
+class Suite(Generic[Built]):
+    """A named list of instances, or a named scenario set, built on demand."""
 
     name: str
     description: str
-    build: Callable[[], tuple[Instance, ...]]
+    build: Callable[[], Built]
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioSuite:
-    """A named scenario set, built on demand; its measure is the number of scenarios that can be scheduled."""
-
-    name: str
-    description: str
-    build: Callable[[], ScenarioSet]
-
-
-SUITES: Mapping[str, Suite] = {
+SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
     suite.name: suite
     for suite in (
         Suite("igniter-3", "iGniter's motivating example: three workloads, cost on V100s", igniter.igniter_3),
@@ -131,34 +126,35 @@ SUITES: Mapping[str, Suite] = {
     )
 }
 
-SCENARIO_SUITES: Mapping[str, ScenarioSuite] = {
+SCENARIO_SUITES: Mapping[str, Suite[ScenarioSet]] = {
     suite.name: suite
     for suite in (
-        ScenarioSuite(
+        Suite(
             "gpulet-1023",
             "gpulet arXiv, Sec. 3.1: five models at 0, 200, 400 or 600 req/s each, on four RTX 2080 Ti",
             gpulet.scenarios_1023,
         ),
-        ScenarioSuite(
+        Suite(
             "gpulet-19682",
             "gpulet ATC '22, Sec. 3.2: nine models at 0, 100 or 200 req/s each, on four RTX 2080 Ti",
             gpulet.scenarios_19682,
         ),
-        ScenarioSuite(
+        Suite(
             "gpulet-93",
             "every eleventh scenario of gpulet-1023, for a first look",
             partial(gpulet.every_eleventh, "gpulet-93", gpulet.scenarios_1023),
         ),
-        ScenarioSuite(
+        Suite(
             "gpulet-1790",
             "every eleventh scenario of gpulet-19682, for a first look",
             partial(gpulet.every_eleventh, "gpulet-1790", gpulet.scenarios_19682),
         ),
     )
 }
+"""Scenario sets; their measure is the number of scenarios that can be scheduled."""
 
 
-def suite(name: str) -> Suite:
+def suite(name: str) -> Suite[tuple[Instance, ...]]:
     """Return the suite called ``name``.
 
     Raises
@@ -169,16 +165,3 @@ def suite(name: str) -> Suite:
     if name not in SUITES:
         raise unknown_name("suite", "suite", name, list(SUITES))
     return SUITES[name]
-
-
-def scenario_suite(name: str) -> ScenarioSuite:
-    """Return the scenario set called ``name``, not yet built.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
-    if name not in SCENARIO_SUITES:
-        raise unknown_name("suite", "scenario set", name, list(SCENARIO_SUITES))
-    return SCENARIO_SUITES[name]

@@ -25,7 +25,7 @@ from bench.task import Stage, Task
 from heuristics.gpulet.best_fit import GreedyBestFit
 from instances import Instance, Objective, ScenarioSet
 from instances.misspecification import misspecified
-from instances.suites import scenario_suite
+from instances.suites import SCENARIO_SUITES
 
 COUNT = CHUNK + 44
 """A whole chunk, and a part of another."""
@@ -102,7 +102,7 @@ def test_a_set_with_a_plan_for_each_is_feasible(make_set_task: TaskFactory) -> N
 
 
 def test_the_judge_and_not_the_scheduler_says_what_is_served() -> None:
-    every = scenario_suite("gpulet-1023").build()
+    every = SCENARIO_SUITES["gpulet-1023"].build()
     some = ScenarioSet(every.base, every.rates_rps[::40])
     greedy = Stage("greedy-best-fit", "heuristics.gpulet.best_fit:GreedyBestFit")
     (row,) = run_tasks([Task(some.base, (greedy,), scenarios=some)], None)
@@ -118,7 +118,7 @@ def test_the_judge_and_not_the_scheduler_says_what_is_served() -> None:
 
 
 def test_sets_are_planned_with_headroom_and_judged_by_the_truth() -> None:
-    every = scenario_suite("gpulet-1023").build()
+    every = SCENARIO_SUITES["gpulet-1023"].build()
     some = ScenarioSet(every.base, every.rates_rps[::40])
     greedy = Stage("greedy-best-fit", "heuristics.gpulet.best_fit:GreedyBestFit")
     trial = Trial(headroom=1.3, error=0.3)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from instances import GOODPUT_STEP, InputError, Instance, Objective, Partition, SloRule
-from instances.suites import SCENARIO_SUITES, SUITES, scenario_suite, suite
+from instances.suites import SCENARIO_SUITES, SUITES, suite
 from instances.view import View
 
 INSTANCES = {name: chosen.build() for name, chosen in SUITES.items()}
@@ -97,7 +97,6 @@ def test_suites_are_listed_under_their_own_names() -> None:
     assert all(name == chosen.name and chosen.description for name, chosen in SUITES.items())
     assert suite("smoke") is SUITES["smoke"]
     assert all(name == chosen.name and chosen.description for name, chosen in SCENARIO_SUITES.items())
-    assert scenario_suite("gpulet-1023") is SCENARIO_SUITES["gpulet-1023"]
 
 
 def test_no_scenario_set_is_called_like_a_suite_or_an_instance() -> None:
@@ -124,11 +123,6 @@ def test_an_unknown_suite_gets_a_suggestion() -> None:
         suite("64gpus")
 
     assert str(caught.value) == 'suite: unknown suite "64gpus"; did you mean "64gpu"?'
-
-    with pytest.raises(InputError) as caught:
-        scenario_suite("gpulet-1024")
-
-    assert str(caught.value) == 'suite: unknown scenario set "gpulet-1024"; did you mean "gpulet-1023"?'
 
 
 # --- InSS and gpulet ---

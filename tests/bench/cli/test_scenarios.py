@@ -14,7 +14,7 @@ from bench.ledger.row import Row
 from bench.scenarios import unpack
 from bench.task import Stage, Task
 from instances import ScenarioSet
-from instances.suites import scenario_suite
+from instances.suites import SCENARIO_SUITES
 
 COUNTS = {"count": 8, "decided": 8, "accepted": 5, "served": 3, "decision_median_s": 0.001, "decision_max_s": 0.5}
 
@@ -76,7 +76,7 @@ def test_a_scenario_is_an_instance(call: Call, capsys: pytest.CaptureFixture[str
     (row,) = json.loads(
         call(capsys, "run", "--instances", "gpulet-1023#7", "--schedulers", "ideal", "--format", "json").out
     )
-    scenario = scenario_suite("gpulet-1023").build().scenario(7)
+    scenario = SCENARIO_SUITES["gpulet-1023"].build().scenario(7)
     assert (row["instance"], row["instance_hash"]) == ("gpulet-1023#7", scenario.fingerprint)
     assert row["plan"]["instance"] == "gpulet-1023#7"
     assert f", {len(scenario.workloads)} workloads" in call(capsys, "show", "gpulet-1023#7").out
@@ -131,7 +131,7 @@ def test_the_leaderboard_has_each_variant_of_a_scheduler_by_scenarios_served(mak
 def test_progress_estimates_what_is_left_of_a_set(
     make_row: Callable[..., Row], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scenarios = scenario_suite("gpulet-1023").build()
+    scenarios = SCENARIO_SUITES["gpulet-1023"].build()
     some = ScenarioSet(scenarios.base, scenarios.rates_rps[:100])
     task = Task(some.base, (Stage("s", "nowhere:S"),), scenarios=some)
     now = [100.0]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.scenarios import pack
-from instances.suites import scenario_suite
+from instances.suites import SCENARIO_SUITES
 from reports.charts.scenario_bars import missed, set_rows
 from reports.need import NothingToDrawError
 from reports.papers import figure
@@ -19,7 +19,7 @@ def set_row(make_row):
     """Make the row of a run on the scenario set of a need, from the scenarios that have a plan and that keep SLOs."""
 
     def make(need, accepted, served, **given):
-        scenarios = scenario_suite(need.instances).build()
+        scenarios = SCENARIO_SUITES[need.instances].build()
         counts = {
             "count": len(scenarios),
             "decided": len(accepted),
@@ -67,7 +67,7 @@ def test_the_latest_row_of_each_variant_counts(set_row):
 
 def test_a_sample_is_drawn_without_the_papers_counts_where_there_is_nothing_else(set_row, draw):
     whole, halves = figure("gpulet-fig5").needs
-    sample = {"instance_hash": scenario_suite("gpulet-1790").build().fingerprint}
+    sample = {"instance_hash": SCENARIO_SUITES["gpulet-1790"].build().fingerprint}
     rows = [set_row(need, every(2, 1790), every(4, 1790), **sample) for need in (whole, halves)]
     rows = [replace(row, scenarios={**row.scenarios, "count": 1790}) for row in rows]
     page = draw("gpulet-fig5", rows)

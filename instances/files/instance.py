@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from numbers import Integral, Real
 from pathlib import Path
 
-from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, terms_mismatch
+from instances.attainment_terms import terms_mismatch
 from instances.catalogue import catalogue_of, gpu_type, gpu_type_from_toml, gpu_type_names, gpu_type_to_toml, packaged
 from instances.errors import InputError, unknown_name
 from instances.files.models import VERSION, ApplicationEntry, GpuEntry, InstanceFile, JobEntry, ServiceEntry
@@ -174,21 +174,15 @@ def _problems(file: InstanceFile, own: Mapping[str, GpuType]) -> Iterator[Proble
         except InputError as error:
             yield ("gpus", position, "type"), error.problem
     if unknown is None and len(known) == len(file.gpus):
-        mismatch = partition_mismatch(known, file.performance_model, file.slo_rule, file.objective)
-        if mismatch is not None:
-            yield (mismatch[0],), mismatch[1]
+        yield from _mismatch(partition_mismatch(known, file.performance_model, file.slo_rule, file.objective))
     if file.services and unknown is None:
-        mismatch = services_mismatch(file.performance_model, file.objective)
-        if mismatch is not None:
-            yield (mismatch[0],), mismatch[1]
+        yield from _mismatch(services_mismatch(file.performance_model, file.objective))
     yield from _repetitions("services", "service", [service.service for service in file.services])
     for position, service in enumerate(file.services):
         for gpu_kind in known:
             if (found := service_problem(_service(service), gpu_kind)) is not None:
                 yield ("services", position, found[0]), found[1]
-    mismatch = terms_mismatch(file, bool(file.applications))
-    if mismatch is not None:
-        yield (mismatch[0],), mismatch[1]
+    yield from _mismatch(terms_mismatch(file, bool(file.applications)))
     yield from _repetitions("gpus", "type", [gpu.type for gpu in file.gpus])
     yield from _repetitions("workloads", "id", [workload.id for workload in file.workloads])
     yield from _model_problems("workloads", [workload.model for workload in file.workloads], known)
@@ -207,6 +201,11 @@ def _problems(file: InstanceFile, own: Mapping[str, GpuType]) -> Iterator[Proble
     yield from _model_problems("jobs", [job.model for job in file.jobs], known)
     for position, job in enumerate(file.jobs):
         yield from _weight_problems(job, ("jobs", position))
+
+
+def _mismatch(found: tuple[str, str] | None) -> Iterator[Problem]:
+    if found is not None:
+        yield (found[0],), found[1]
 
 
 def _objective_problems(file: InstanceFile) -> Iterator[Problem]:
@@ -293,46 +292,39 @@ def _weight_problems(job: JobEntry, at: Location) -> Iterator[Problem]:
 def _data(instance: Instance, frozen: bool) -> dict[str, object]:
     """Return the instance as JSON data, unchecked: ``instance_to_json`` reads it to check it."""
     by_throughput = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
-    data: dict[str, object] = {"version": VERSION, "name": instance.name}
-    data["objective"] = "throughput" if by_throughput else str(instance.objective)
-    if by_throughput:
-        data["throughput_of"] = str(instance.objective)
-    data["slo_rule"] = str(instance.slo_rule)
-    data["performance_model"] = instance.performance_model
-    if instance.latency_buffer != 1.0:
-        data["latency_buffer"] = plain(instance.latency_buffer)
-    if instance.attainment != DEFAULT_ATTAINMENT:
-        data["attainment"] = plain(instance.attainment)
-    if instance.arrivals != POISSON:
-        data["arrivals"] = instance.arrivals
-    if instance.immediate_dispatch:
-        data["immediate_dispatch"] = True
     own: dict[str, object] = {}
     gpus: list[dict[str, object]] = []
     for pool in instance.gpus:
         gpu = replace(pool.type, models={}) if instance.services else pool.type
-        entry: dict[str, object] = {"type": gpu.name, "count": plain(pool.count)}
+        entry: dict[str, object] = {"type": gpu.name, "count": pool.count}
         if frozen or not packaged(gpu):
             if not frozen and _repriced(gpu):
-                entry["price_per_hour"] = plain(gpu.price_per_hour)
+                entry["price_per_hour"] = gpu.price_per_hour
             else:
                 own[gpu.name] = tomllib.loads(gpu_type_to_toml(gpu))
         gpus.append(entry)
-    if own:
-        data["catalogue"] = own
-    data["gpus"] = gpus
-    data["workloads"] = [_workload_data(workload) for workload in instance.workloads if workload.service is None]
-    if instance.services:
-        data["services"] = [_service_data(workload) for workload in instance.workloads if workload.steps]
-    if instance.applications:
-        data["applications"] = [plain(asdict(application)) for application in instance.applications]
-    if instance.jobs:
-        data["jobs"] = [plain(asdict(job)) for job in instance.jobs]
-    if instance.seed is not None:
-        data["seed"] = plain(instance.seed)
-    if instance.provenance:
-        data["provenance"] = instance.provenance
-    return data
+    data: dict[str, object] = {
+        "version": VERSION,
+        "name": instance.name,
+        "objective": "throughput" if by_throughput else str(instance.objective),
+        "throughput_of": str(instance.objective) if by_throughput else None,
+        "slo_rule": str(instance.slo_rule),
+        "performance_model": instance.performance_model,
+        "latency_buffer": instance.latency_buffer,
+        "attainment": instance.attainment,
+        "arrivals": instance.arrivals,
+        "immediate_dispatch": instance.immediate_dispatch,
+        "catalogue": own or None,
+        "gpus": gpus,
+        "workloads": [_workload_data(workload) for workload in instance.workloads if workload.service is None],
+        "services": [_service_data(workload) for workload in instance.workloads if workload.steps],
+        "applications": [asdict(application) for application in instance.applications],
+        "jobs": [asdict(job) for job in instance.jobs],
+        "seed": instance.seed,
+        "provenance": instance.provenance,
+    }
+    defaults = {name: field.default for name, field in InstanceFile.model_fields.items() if name != "workloads"}
+    return {name: plain(value) for name, value in data.items() if name == "workloads" or value != defaults[name]}
 
 
 def _repriced(gpu: GpuType) -> bool:
@@ -344,8 +336,12 @@ def _repriced(gpu: GpuType) -> bool:
 
 
 def _workload_data(workload: Workload) -> dict[str, object]:
-    data: dict[str, object] = {"id": workload.id, "model": workload.model}
-    data |= {"slo_ms": plain(workload.slo_ms), "rate_rps": plain(workload.rate_rps)}
+    data: dict[str, object] = {
+        "id": workload.id,
+        "model": workload.model,
+        "slo_ms": workload.slo_ms,
+        "rate_rps": workload.rate_rps,
+    }
     return data if workload.arrivals is None else data | {"arrivals": workload.arrivals}
 
 
@@ -355,11 +351,11 @@ def _service_data(decode: Workload) -> dict[str, object]:
     return {
         "service": service.name,
         "model": service.model,
-        "rate_rps": plain(decode.rate_rps),
-        "prompt_tokens": plain(service.prompt_tokens),
-        "output_tokens": plain(service.output_tokens),
-        "ttft_ms": plain(service.ttft_ms),
-        "tpot_ms": plain(service.tpot_ms),
+        "rate_rps": decode.rate_rps,
+        "prompt_tokens": service.prompt_tokens,
+        "output_tokens": service.output_tokens,
+        "ttft_ms": service.ttft_ms,
+        "tpot_ms": service.tpot_ms,
     }
 
 

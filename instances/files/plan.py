@@ -51,24 +51,20 @@ def plan_to_json(plan: Plan, instance: Instance | None = None) -> dict[str, obje
     return {
         "version": VERSION,
         "instance": plan.instance if instance is None else instance_to_json(instance),
-        "gpus": [{"type": gpu.type, "gpulets": [_gpulet_data(gpulet) for gpulet in gpu.gpulets]} for gpu in plan.gpus],
+        "gpus": [{"type": gpu.type, "gpulets": list(map(_gpulet_data, gpu.gpulets))} for gpu in plan.gpus],
     }
 
 
 def _gpulet_data(gpulet: Gpulet) -> dict[str, object]:
-    data: dict[str, object] = {
-        "share_units": plain(gpulet.share_units),
-        "duty_cycle_ms": plain(gpulet.duty_cycle_ms),
-    }
+    data: dict[str, object] = {"share_units": gpulet.share_units, "duty_cycle_ms": gpulet.duty_cycle_ms}
     if gpulet.start is not None:
-        data["start"] = plain(gpulet.start)
+        data["start"] = gpulet.start
     if gpulet.start is not None or gpulet.processes != 1:
-        data["processes"] = plain(gpulet.processes)
+        data["processes"] = gpulet.processes
     data["slots"] = [
-        {"workload": slot.workload, "batch": plain(slot.batch), "rate_rps": plain(slot.rate_rps)}
-        for slot in gpulet.slots
+        {"workload": slot.workload, "batch": slot.batch, "rate_rps": slot.rate_rps} for slot in gpulet.slots
     ]
-    return data
+    return {key: plain(value) for key, value in data.items()}
 
 
 def _plan(data: object, where: str, folder: Path = Path()) -> tuple[Plan, Instance | None]:

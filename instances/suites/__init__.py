@@ -27,6 +27,8 @@ class Suite(Generic[Built]):
     build: Callable[[], Built]
 
 
+_AS_WORKLOADS = "gpulet ATC '22, Sec. 5.1: the models of {} as independent workloads, scale on four RTX 2080 Ti"
+
 SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
     suite.name: suite
     for suite in (
@@ -54,45 +56,31 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
             )
             for number, models in enumerate(gpulet.GROUPS, start=1)
         ),
-        Suite(
-            "gpulet-game",
-            "gpulet ATC '22, Sec. 5.1: the models of game as independent workloads, scale on four RTX 2080 Ti",
-            partial(gpulet.application, "game"),
-        ),
-        Suite(
-            "gpulet-traffic",
-            "gpulet ATC '22, Sec. 5.1: the models of traffic as independent workloads, scale on four RTX 2080 Ti",
-            partial(gpulet.application, "traffic"),
-        ),
-        Suite(
-            "gpulet-arxiv-game",
-            "gpulet arXiv, Sec. 6.1: gpulet-game under the shorter SLOs of Table 4",
-            partial(gpulet.application, "arxiv-game"),
-        ),
-        Suite(
-            "gpulet-arxiv-traffic",
-            "gpulet arXiv, Sec. 6.1: gpulet-traffic under the shorter SLOs of Table 4",
-            partial(gpulet.application, "arxiv-traffic"),
+        *(
+            Suite(f"gpulet-{name}", description, partial(gpulet.application, name))
+            for name, description in (
+                ("game", _AS_WORKLOADS.format("game")),
+                ("traffic", _AS_WORKLOADS.format("traffic")),
+                ("arxiv-game", "gpulet arXiv, Sec. 6.1: gpulet-game under the shorter SLOs of Table 4"),
+                ("arxiv-traffic", "gpulet arXiv, Sec. 6.1: gpulet-traffic under the shorter SLOs of Table 4"),
+            )
         ),
         Suite(
             "gpulet-pairs",
             "gpulet ATC '22, Sec. 3.3: four pairs of models at equal rates, scale on two RTX 2080 Ti",
             gpulet.pairs,
         ),
-        Suite(
-            "gpulet-equal",
-            "gpulet arXiv, Table 5: five models at equal rates, scale on four RTX 2080 Ti",
-            partial(gpulet.by_rates, "equal"),
-        ),
-        Suite(
-            "gpulet-long-only",
-            "gpulet arXiv, Table 5: the three long models, scale on four RTX 2080 Ti",
-            partial(gpulet.by_rates, "long-only"),
-        ),
-        Suite(
-            "gpulet-short-skew",
-            "gpulet arXiv, Table 5: five models, higher rates for the short ones, scale on four RTX 2080 Ti",
-            partial(gpulet.by_rates, "short-skew"),
+        *(
+            Suite(
+                f"gpulet-{name}",
+                f"gpulet arXiv, Table 5: {models}, scale on four RTX 2080 Ti",
+                partial(gpulet.by_rates, name),
+            )
+            for name, models in (
+                ("equal", "five models at equal rates"),
+                ("long-only", "the three long models"),
+                ("short-skew", "five models, higher rates for the short ones"),
+            )
         ),
         Suite(
             "mediator-40",

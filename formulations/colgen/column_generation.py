@@ -10,7 +10,8 @@ import numpy as np
 
 from bench.api import Bound, Duals, ProofNode, Run
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
-from formulations.colgen.loop import Smoothing, StepResult, generate
+from formulations.colgen.exchanges import served_by
+from formulations.colgen.loop import Generation, Smoothing, StepResult, generate
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation, RestrictedMaster
 from instances import PART_STEPS, Gpulet, Instance, PlacedGpu, Plan, PlanClass
 from instances.arrays import Floats, Ints
@@ -24,13 +25,10 @@ CLOSING_ROOM = 1e-6
 """Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
 
 
-class ColumnGeneration:
+class ColumnGeneration(Generation):
     """Restricted master and pricing problems of one instance; subclasses by objective, plan class and rule.
 
-    Attributes
-    ----------
-    iterations, nodes
-        Number of pricing rounds, and of nodes of pricing searches, for the statistics of a run.
+    ``nodes`` is the number of nodes of pricing searches, for the statistics of a run.
     """
 
     plan_class: ClassVar[PlanClass] = PlanClass.SPATIAL
@@ -48,11 +46,8 @@ class ColumnGeneration:
     first_node_limit, last_node_limit = 2_000, 200_000_000
 
     def __init__(self, instance: Instance, run: Run) -> None:
-        self.instance = instance
-        self.run = run
+        super().__init__(instance, run)
         self.views = [View.of(instance, pool.type) for pool in instance.gpus]
-        self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
-        self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
         self.divisible = self.find_divisible()
         self.order, self.copy_of, self.class_of = identical_workloads(instance, self.divisible)
         self.copies = np.bincount(self.class_of).astype(np.float64)
@@ -63,7 +58,7 @@ class ColumnGeneration:
         self.tolerance, self.node_limit = self.first_tolerance, self.first_node_limit
         self.bound = self.trivial_bound
         self.proof: list[ProofNode] = []
-        self.iterations = self.nodes = 0
+        self.nodes = 0
         self._cut_short = False
 
     # Parts that depend on the objective ------------------------------------------------------------------------
@@ -119,11 +114,6 @@ class ColumnGeneration:
         return Bound(value, True, self.plan_class)
 
     # Parts that all objectives share ---------------------------------------------------------------------------
-
-    @property
-    def minimised(self) -> bool:
-        """Whether the instance's own objective is minimised; the master's always is."""
-        return self.instance.objective.minimised
 
     def add(self, patterns: list[Pattern]) -> int:
         """Add patterns to the master; return how many were new or became much cheaper."""
@@ -246,7 +236,16 @@ class ColumnGeneration:
 
     def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
         """Return the solution with patterns of the workloads that its slots serve, where the master exchanged some."""
-        return counts
+        patterns, serves = self.master.chosen(counts), self.asked.serves
+        if serves is None or self.complete(patterns):
+            return counts
+        own = self.serving(patterns, served_by(serves, self.class_of, patterns))
+        self.add(own)
+        return self.master.counts(own)
+
+    def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
+        """Return the patterns of the workloads that the slots of ``patterns`` serve: see ``served_by``."""
+        raise NotImplementedError
 
     def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
         """Turn a solution of the master, the number of GPUs by pattern, into a plan.
@@ -256,7 +255,7 @@ class ColumnGeneration:
         tuple or None
             The value in the master, and the plan; ``None`` if the solver's rounding made the solution infeasible.
         """
-        patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
+        patterns = self.master.chosen(counts)
         if not self.complete(patterns):
             return None
         return math.fsum(self.master.costs[c] * n for c, n in counts.items()), self._plan_of(patterns)
@@ -293,7 +292,7 @@ class ColumnGeneration:
 
     def _improve_bound(self, duals: Relaxation, best_worth: Floats) -> None:
         found = float(self.dual_bound(duals, best_worth))
-        if (found > self.bound) if self.minimised else (found < self.bound):
+        if self.better(found, self.bound):
             self.bound, self.smoothing.stability_centre = found, duals
             self.proof = [self.duals(duals, best_worth)]
 

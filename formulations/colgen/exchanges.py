@@ -28,13 +28,13 @@ than a second.
 """
 
 
-def exchangeable(views: Sequence[View], class_of: Ints) -> tuple[Flags, Ints | None]:
-    """Return ``easier`` and ``nearest`` of the classes; under a rule outside ``RULES`` no class is easier."""
-    _, first = np.unique(class_of, return_index=True)
+def exchangeable(views: Sequence[View], class_of: Ints) -> tuple[Flags, Ints] | tuple[None, None]:
+    """Return ``easier`` and ``nearest`` of the classes; ``None`` if none is easier, or the rule is not of ``RULES``."""
     if not views or views[0].instance.slo_rule not in RULES:
-        return np.zeros((len(first), len(first)), dtype=bool), None
+        return None, None
+    _, first = np.unique(class_of, return_index=True)
     serves = easier(views, first)
-    return serves, nearest(serves, views[0].model[first])
+    return (serves, nearest(serves, views[0].model[first])) if serves.any() else (None, None)
 
 
 def served_by(serves: Flags, class_of: Ints, patterns: Sequence[Pattern]) -> list[int]:

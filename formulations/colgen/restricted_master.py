@@ -1,7 +1,7 @@
 """Patterns, and the restricted master: the number of GPUs of each known pattern."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, wall_time_left_s, whole_limits
 from formulations.highs import new_highs, reset_threads
-from instances.arrays import Floats, Ints
+from instances.arrays import Flags, Floats, Ints
 
 MUCH = 1e-6
 """Relative decrease of a pattern's cost above which the relaxation is solved again."""
@@ -46,15 +46,16 @@ class Priced(Generic[PatternT]):
         Upper bound on the worth of every pattern; infinite if some were neither searched nor bounded.
     patterns
         Patterns found that are worth more than the threshold; under ``capacity``, more than the gain, if that is lower.
+        In temporal pricing, contents of high worth.
     nodes
-        Number of nodes or regions visited.
+        Number of nodes or regions visited, except in temporal pricing.
     cut_short
         Whether a limit stopped the search; only spatial and capacity pricing set it.
     """
 
     bound: float
     patterns: list[PatternT]
-    nodes: int
+    nodes: int = 0
     cut_short: bool = False
 
 
@@ -93,18 +94,20 @@ class Covering:
         GPUs of each type, ``inf`` without a limit, shape (GPU types,).
     artificial_cost
         Cost of leaving a workload uncovered; far above any real cost.
+    serves, exchanges
+        ``easier`` and ``nearest`` of the classes: a slot of a demanding class may cover an easier one; ``None`` if none
+        is easier.
     surplus_cost
         Cost of covering a class once more than ``most``, shape (classes,); ``None`` forbids it.
-    exchanges
-        Pairs of a demanding and an easier class, shape (pairs, 2): a slot of the first one may cover the second one.
     """
 
     least: Floats
     most: Floats
     pool_count: Floats
     artificial_cost: float
-    surplus_cost: Floats | None = None
+    serves: Flags | None = None
     exchanges: Ints | None = None
+    surplus_cost: Floats | None = None
 
 
 class LinearMaster:
@@ -233,6 +236,10 @@ class RestrictedMaster(LinearMaster):
         self.amounts.append(amounts)
         self.add_column(cost, amounts, pattern.pool)
         return True
+
+    def chosen(self, counts: Mapping[int, int]) -> list[Pattern]:
+        """Return the patterns of a solution, each as often as it occurs."""
+        return [self.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
 
     def counts(self, patterns: Iterable[Pattern]) -> dict[int, int]:
         """Return the number of occurrences of each pattern by index; all patterns must have been added."""

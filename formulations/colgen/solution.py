@@ -42,9 +42,6 @@ GENERATIONS: dict[Objective, type[ColumnGeneration]] = {
 class Solution:
     """One run: the column generation, the incumbent and the best bound; see ``ColGen`` for ``integer_fraction``."""
 
-    agreement: ClassVar[float] = 1e-9
-    """Relative difference below which a throughput and its bound count as equal."""
-
     pattern_fraction: ClassVar[float] = 0.5
     """Fraction of the time for patterns and bound; the rest is for integer solutions and for closing the gap."""
 
@@ -153,12 +150,8 @@ class Solution:
     def _worst_of_interest(self) -> float:
         """Return the largest master cost at which a plan is of interest."""
         if self.plan is None:
-            return self._whole_pool() if self.minimised else 0.0
+            return self.generation.pool_price if self.minimised else 0.0
         return self.value - cost_step(self.instance) if self.minimised else self.value
-
-    def _whole_pool(self) -> float:
-        prices = zip(self.generation.price, self.generation.count, strict=True)
-        return math.fsum(price * count for price, count in prices if price > 0.0)
 
     def _round(self, most_s: float = 1e6) -> bool:
         """Solve the restricted master over integers within ``most_s``; return whether it was solved to optimality."""
@@ -207,17 +200,7 @@ class Solution:
 
     def proven(self) -> bool:
         """Return whether the bound proves the incumbent optimal."""
-        if self.plan is None:
-            return False
-        if self.minimised:
-            return self.value <= next_cost(self.generation.bound, self.instance) * (1.0 + 1e-9)
-        return -self.value >= self.generation.bound * (1.0 - self.agreement)
-
-    def impossible(self) -> bool:
-        """Return whether the bound proves that no plan exists: a cost above the pool's, or a throughput below zero."""
-        if self.minimised:
-            return self.generation.bound > self._whole_pool() * (1.0 + 1e-9)
-        return self.generation.bound < 0.0
+        return self.plan is not None and self.generation.reaches(self.value if self.minimised else -self.value)
 
     def _outcome(self) -> Outcome:
         statistics = {
@@ -226,7 +209,7 @@ class Solution:
             "patterns": float(len(self.generation.master.patterns)),
             "work": work_done(),
         }
-        if self.impossible():
+        if self.generation.impossible():
             reason = f"{TOO_FEW}, {WHOLE}" if self.generation.plan_class is PlanClass.SPATIAL else TOO_FEW
             return Outcome(Status.INFEASIBLE, statistics=statistics, reason=reason, proof=self.generation.proof)
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE

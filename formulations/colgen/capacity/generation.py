@@ -9,7 +9,7 @@ from bench.api import Run
 from formulations.colgen.capacity.pricer import CapacityPricer, Filled
 from formulations.colgen.clock import now
 from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.exchanges import exchangeable, served_by
+from formulations.colgen.exchanges import exchangeable
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.generation import CostGeneration
 from instances import Instance, Objective, PlacedGpu
@@ -45,17 +45,13 @@ class CapacityGeneration(ColumnGeneration):
             float(np.max(view.tables.max_batch / np.min(view.tables.active_ms[:, 1:, 1:], axis=(1, 2))))
             for view in self.views
         )
-        self.serves, pairs = exchangeable(self.views, self.class_of)
-        return Covering(self.copies, self.copies, self.count, 10.0 * most_rps, exchanges=pairs)
+        exchanges = exchangeable(self.views, self.class_of)
+        return Covering(self.copies, self.copies, self.count, 10.0 * most_rps, *exchanges)
 
-    def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return the solution with patterns of the workloads that its slots serve, where the master exchanged some."""
-        patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
-        if self.complete(patterns):
-            return counts
-        served = served_by(self.serves, self.class_of, patterns)
+    def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
+        """Return the patterns of the workloads that the slots of ``patterns`` serve, if each of them serves one."""
         if min(served, default=0) < 0:
-            return counts
+            return patterns
         own, places = [], iter(served)
         for pattern in patterns:
             known = self._filled[pattern]
@@ -64,8 +60,7 @@ class CapacityGeneration(ColumnGeneration):
             same = Filled(pattern.pool, workload, batch, units, known.throughput_rps)
             anew = self.pricers[pattern.pool].fill(workload)
             own.append(self._pattern(same if anew is None or anew.throughput_rps < same.throughput_rps else anew))
-        self.add(own)
-        return self.master.counts(own)
+        return own
 
     def cost_of(self, pattern: Pattern) -> float:
         """Return the cost of a pattern in the minimised master."""
@@ -129,22 +124,20 @@ class CapacityGeneration(ColumnGeneration):
 
     def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced[Pattern]]:
         """Solve the pricing problem of every GPU type."""
-        priced = []
-        charge = -relaxation.workload_dual[self.class_of]
-        resolution = RESOLUTION * self.mean_rps(relaxation)
-        for pricer in self.pricers:
-            threshold = self.threshold(pricer.pool, relaxation, tolerance)
-            gain = self.threshold(pricer.pool, relaxation, 0.0)
-            found = pricer.price(charge, threshold, resolution, self.run.deadline, gain)
-            patterns = [self._pattern(f) for f in found.patterns]
-            priced.append(Priced(found.bound, patterns, found.nodes))
-        return priced
+        return [
+            self._priced(t, relaxation, self.threshold(t, relaxation, tolerance), self.threshold(t, relaxation, 0.0))
+            for t in range(len(self.pricers))
+        ]
 
     def patterns_within(self, slack: float, pool: int, relaxation: Relaxation) -> list[Pattern] | None:
         """Return every pattern with a reduced cost of at most ``slack``, or ``None`` if some may be missing."""
-        threshold = self.threshold(pool, relaxation, 0.0) - slack
-        charge = -relaxation.workload_dual[self.class_of]
-        resolution = RESOLUTION * self.mean_rps(relaxation)
-        found = self.pricers[pool].price(charge, threshold, resolution, self.run.deadline, every=True)
-        self.nodes += found.nodes
-        return None if found.cut_short else [self._pattern(f) for f in found.patterns]
+        priced = self._priced(pool, relaxation, self.threshold(pool, relaxation, 0.0) - slack, every=True)
+        self.nodes += priced.nodes
+        return None if priced.cut_short else priced.patterns
+
+    def _priced(
+        self, pool: int, relaxation: Relaxation, threshold: float, gain: float = math.inf, every: bool = False
+    ) -> Priced[Pattern]:
+        charge, resolution = -relaxation.workload_dual[self.class_of], RESOLUTION * self.mean_rps(relaxation)
+        found = self.pricers[pool].price(charge, threshold, resolution, self.run.deadline, gain, every)
+        return Priced(found.bound, [self._pattern(filled) for filled in found.patterns], found.nodes, found.cut_short)

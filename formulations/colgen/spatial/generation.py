@@ -9,7 +9,7 @@ import numpy as np
 from bench.api import Bound, Run
 from formulations.colgen.aggregated_master import AggregatedMaster
 from formulations.colgen.column_generation import COVER_ROOM, ColumnGeneration
-from formulations.colgen.exchanges import exchangeable, served_by
+from formulations.colgen.exchanges import exchangeable
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.features import features
 from formulations.colgen.spatial.pricer import Pricer
@@ -133,17 +133,12 @@ class CostGeneration(_SpatialGeneration):
     def cover(self) -> Covering:
         """Return the rows of the master."""
         free = np.full_like(self.copies, np.inf)
-        artificial_cost = 10.0 * float(self.price.max())
-        self.serves, pairs = exchangeable(self.views, self.class_of)
-        return Covering(self.copies, free, self.count, artificial_cost, exchanges=pairs)
+        exchanges = exchangeable(self.views, self.class_of)
+        return Covering(self.copies, free, self.count, 10.0 * float(self.price.max()), *exchanges)
 
-    def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return the solution with patterns of the workloads that its slots serve, where the master exchanged some."""
-        patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
-        if self.complete(patterns) or not self.serves.any():
-            return counts
+    def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
+        """Return the patterns of the workloads that the slots of ``patterns`` serve: see ``served_by``."""
         members = [(g, member) for g, pattern in enumerate(patterns) for member in pattern.members]
-        served = served_by(self.serves, self.class_of, patterns)
         own: list[list[tuple[int, int, float]]] = [[] for _ in patterns]
         for (g, (w, batch, rate)), place in zip(members, served, strict=True):
             if place >= 0:
@@ -154,9 +149,7 @@ class CostGeneration(_SpatialGeneration):
             for pattern, slots in zip(patterns, own, strict=True)
             if slots
         ]
-        usable = [pattern for pattern in found if pattern is not None]
-        self.add(usable)
-        return self.master.counts(usable)
+        return [pattern for pattern in found if pattern is not None]
 
     def find_divisible(self) -> frozenset[int]:
         """Return the workloads that no GPU of the pool serves alone at their full rate."""

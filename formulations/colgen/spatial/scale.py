@@ -15,7 +15,7 @@ class _Fit(Solution):
 
     def proven(self) -> bool:
         """Return whether a plan was found or excluded."""
-        return self.plan is not None or self.impossible()
+        return self.plan is not None or self.generation.impossible()
 
     def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
         """Return whether a plan was found or excluded, or more patterns could hardly improve the bound."""

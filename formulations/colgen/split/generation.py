@@ -35,6 +35,8 @@ class SplitGeneration(ColumnGeneration):
     """
 
     plan_class: ClassVar[PlanClass] = PlanClass.SPLIT
+    # Pricing rounds each term of the bound up, and no enumeration replaces it by an exact value.
+    agreement: ClassVar[float] = 1e-8
     diving_tolerance: float = 1e-3
     first_node_limit, last_node_limit = 50, 500  # regions halved in a pricing call
 
@@ -188,7 +190,7 @@ class SplitGeneration(ColumnGeneration):
 
     def realise(self, counts: Mapping[int, int]) -> tuple[float, Plan] | None:
         """Turn a solution of the master into a plan: assign its slots to workloads and remove the surplus."""
-        patterns = [self.master.patterns[c] for c in sorted(counts) for _ in range(counts[c])]
+        patterns = self.master.chosen(counts)
         if not self.complete(patterns):
             return None
         shared = shared_out(self.instance, self.class_of, patterns, self.views)

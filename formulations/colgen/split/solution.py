@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -20,8 +19,6 @@ class SplitSolution(Solution):
     """Run with repeated dives: GPUs are fixed one after another and priced for the remaining parts of workloads."""
 
     generation: SplitGeneration
-    # Pricing rounds each term of the bound up, and no enumeration replaces it by an exact value.
-    agreement: ClassVar[float] = 1e-8
 
     def _to_whole_gpus(self) -> None:
         if self.generation.relaxation is None or self.proven():

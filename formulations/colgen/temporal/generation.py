@@ -8,13 +8,12 @@ import numpy as np
 
 from bench.api import Run
 from formulations.colgen.bounds import SAFETY, cost_bound, value_bound
-from formulations.colgen.loop import Smoothing, StepResult, generate
-from formulations.colgen.restricted_master import LinearMaster, Relaxation
+from formulations.colgen.loop import Generation, Smoothing, StepResult, generate
+from formulations.colgen.restricted_master import LinearMaster, Priced, Relaxation
 from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
-from formulations.colgen.temporal.pricer import TemporalPriced, TemporalPricer
+from formulations.colgen.temporal.pricer import RelaxedGpu, TemporalPricer
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Floats
-from instances.costs import next_cost
 from instances.view import View
 
 GOOD_ENOUGH = 1e-4
@@ -22,9 +21,6 @@ GOOD_ENOUGH = 1e-4
 
 SMOOTHING_WEIGHT, LEAST_SMOOTHING = 0.5, 0.1
 """Weight of the stability centre's duals, and the weight up to which ``weaken`` turns to the master's own duals."""
-
-AGREEMENT = 2e-6
-"""Relative difference up to which a value and its bound count as equal: relaxed times are too short by ``MARGIN``."""
 
 FAR_ABOVE = 1e4
 """Cost of leaving a workload unserved, relative to the largest price, or under ``capacity`` to the largest rate."""
@@ -54,8 +50,8 @@ class ContentColumn(NamedTuple):
     least: Floats | None = None
 
 
-class TemporalGeneration:
-    """Column generation over contents, and the best bound so far; one subclass per objective.
+class TemporalGeneration(Generation):
+    """Column generation over contents; one subclass per objective.
 
     Parameters
     ----------
@@ -66,10 +62,6 @@ class TemporalGeneration:
 
     Attributes
     ----------
-    bound
-        Bound on the instance's own objective.
-    iterations
-        Number of solutions of the restricted master so far.
     columns
         Every known content of a GPU; those of a known plan give duals of the right size from the beginning.
     stability_centre
@@ -77,19 +69,16 @@ class TemporalGeneration:
     """
 
     def __init__(self, instance: Instance, run: Run, slots: int = SLOTS) -> None:
-        self.instance, self.run, self.slots = instance, run, slots
+        super().__init__(instance, run)
+        self.slots = slots
         self.rate_rps = np.array([workload.rate_rps for workload in instance.workloads])
-        self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
-        self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
         self.pricers = [TemporalPricer(View.of(instance, pool.type), slots) for pool in instance.gpus]
-        self.bound = -math.inf if self.minimised else math.inf
-        self.iterations = 0
         self.columns: list[ContentColumn] = []
         self.stability_centre: Relaxation | None = None
 
     # Parts that depend on the objective ------------------------------------------------------------------------
 
-    minimised: ClassVar[bool] = False
+    agreement: ClassVar[float] = 2e-6  # relaxed times are too short by ``MARGIN``
     throughput: ClassVar[float] = 0.0
     """Worth of a unit of throughput."""
 
@@ -123,13 +112,12 @@ class TemporalGeneration:
             self.throughput,
         )
 
-    def reaches(self, value: float) -> bool:
-        """Return whether the bound proves that a plan of this value is optimal."""
-        return value >= self.bound * (1.0 - AGREEMENT)
-
     def tighten(self, bound: float, known: float, tolerance: float) -> None:
-        """Lower the bound to ``bound``, which holds for all plans better than the value ``known``."""
-        self.bound = min(self.bound, max(bound * (1.0 + tolerance), known))
+        """Improve the bound to ``bound``, which holds for all plans better than the value ``known``."""
+        if self.minimised:
+            self.bound = max(self.bound, min(bound * (1.0 - tolerance), known))
+        else:
+            self.bound = min(self.bound, max(bound * (1.0 + tolerance), known))
 
     # Parts that all objectives share ---------------------------------------------------------------------------
 
@@ -163,9 +151,9 @@ class TemporalGeneration:
             priced = self.priced(dual, most, closely)
             self.iterations += 1
             bound = self.dual_bound(dual, np.array([each.bound for each in priced]))
-            if best is None or self._better(bound, best):
+            if best is None or self.better(bound, best):
                 best, smoothing.stability_centre = bound, duals
-            if self._better(bound, self.bound):
+            if self.better(bound, self.bound):
                 self.bound, self.stability_centre = bound, duals
                 report()
             value = relaxation.value if self.minimised else -relaxation.value
@@ -174,14 +162,14 @@ class TemporalGeneration:
             columns = [
                 ContentColumn(t, gpu.served_rps / self.rate_rps, gpu.throughput_rps)
                 for t, each in enumerate(priced)
-                for gpu in each.gpus
+                for gpu in each.patterns
             ]
             gains = [self._add(master, relaxation, column) for column in columns]
             return StepResult.GAIN if any(gains) or smoothing.weight == 1.0 else StepResult.NO_GAIN
 
         generate(self.run, smoothing, master.relax, step, refine=lambda: False)
 
-    def priced(self, dual: Floats, most: float, closely: bool) -> list[TemporalPriced]:
+    def priced(self, dual: Floats, most: float, closely: bool) -> list[Priced[RelaxedGpu]]:
         """Solve the pricing problem of every GPU type."""
         worth = self.worth_at(dual, most)
         return [pricer.price(worth, closely, self.run.deadline) for pricer in self.pricers]
@@ -215,11 +203,6 @@ class TemporalGeneration:
         """Whether low rates violate an SLO, and the rates that arrive are given."""
         return self.instance.slo_rule is SloRule.ASSEMBLY and self.instance.objective is not Objective.SCALE
 
-    @property
-    def pool_price(self) -> float:
-        """Price of all GPUs of the pool; infinite if some type has no limit."""
-        return math.fsum(price * count for price, count in zip(self.price, self.count, strict=True) if price > 0.0)
-
     def unservable(self) -> list[int]:
         """Return the workloads that no GPU type serves at any rate, ascending positions."""
         every = range(len(self.rate_rps))
@@ -242,14 +225,9 @@ class TemporalGeneration:
         gain = float(relaxation.workload_dual[: len(self.rate_rps)] @ column.served) + pool_dual - cost
         return gain > GOOD_ENOUGH * (abs(cost) + abs(pool_dual))
 
-    def _better(self, bound: float, than: float) -> bool:
-        return bound > than if self.minimised else bound < than
-
 
 class TemporalCostGeneration(TemporalGeneration):
     """Bounds on ``cost``: every workload is served in full."""
-
-    minimised = True
 
     def restricted_master(self) -> LinearMaster:
         """Return the restricted master without contents."""
@@ -262,14 +240,6 @@ class TemporalCostGeneration(TemporalGeneration):
     def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
         """Return the bound from the duals and the best worth."""
         return cost_bound(dual, np.ones(len(dual)), best_worth, self.price, self.count)
-
-    def tighten(self, bound: float, known: float, tolerance: float) -> None:
-        """Raise the bound to ``bound``, which holds for all plans cheaper than ``known``."""
-        self.bound = max(self.bound, min(bound * (1.0 - tolerance), known))
-
-    def reaches(self, value: float) -> bool:
-        """Return whether the bound, rounded up to the next cost of a plan, proves a plan of this value optimal."""
-        return value <= next_cost(self.bound, self.instance) * (1.0 + 1e-9)
 
 
 class TemporalGoodputGeneration(TemporalGeneration):

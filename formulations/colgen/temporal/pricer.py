@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from formulations.colgen.clock import now, spend
+from formulations.colgen.restricted_master import Priced
 from formulations.colgen.temporal.gpulet_positions import (
     SLOTS,
     GpuletPosition,
@@ -43,14 +44,6 @@ class RelaxedGpu:
     served_rps: Floats
     throughput_rps: float
     gpulets: list[tuple[int, list[int]]]
-
-
-@dataclass(frozen=True, slots=True)
-class TemporalPriced:
-    """Result of one pricing call: an upper bound on the worth of every content, and contents of high worth."""
-
-    bound: float
-    gpus: list[RelaxedGpu]
 
 
 def asked_of(view: View) -> TypeDemand:
@@ -113,7 +106,7 @@ class TemporalPricer:
     """Pricing on one GPU type, for an instance with an analytic rule; a gpulet has at most 1 slot, or 3."""
 
     def __init__(self, view: View, slots: int = SLOTS) -> None:
-        self.view, self.tables, self.slots = view, view.tables, slots
+        self.tables, self.slots = view.tables, slots
         self.asked = asked_of(view)
         self.adjacency = adjacency(self.tables, self.asked)
         self.rows = np.array(self.adjacency.positions, dtype=np.float64).reshape(-1, len(GpuletPosition._fields))
@@ -127,7 +120,7 @@ class TemporalPricer:
         looks = (first_look(self.tables, self.asked, position, worth) for position in positions)
         return max((float(look.worth) for look in looks), default=0.0)
 
-    def price(self, worth: Worth, closely: bool = True, deadline: float = math.inf) -> TemporalPriced:
+    def price(self, worth: Worth, closely: bool = True, deadline: float = math.inf) -> Priced[RelaxedGpu]:
         """Bound the worth of a GPU.
 
         At first each gpulet is worth the larger of its best single workload and a quick upper limit on turns. While the
@@ -150,7 +143,7 @@ class TemporalPricer:
                 break
             for p in looked_at:
                 looks.settle(p)
-        return TemporalPriced(float(bound), [self._relaxed(value, parts, looks) for value, parts in fullest])
+        return Priced(float(bound), [self._relaxed(value, parts, looks) for value, parts in fullest])
 
     def _fullest(self, value: Floats) -> Iterator[tuple[float, list[int]]]:
         """Yield the best GPU with one gpulet, with two, and with each larger number: worth and positions."""

@@ -123,8 +123,8 @@ class PlanSearch:
         """Yield the relaxed contents of high worth as starts of the improvement."""
         most = self.generation.most_served()
         for pool, priced in enumerate(self.generation.priced(dual, most, closely=True)):
-            least = IMPROVED * max((gpu.worth for gpu in priced.gpus), default=0.0)
-            for gpu in priced.gpus:
+            least = IMPROVED * max((gpu.worth for gpu in priced.patterns), default=0.0)
+            for gpu in priced.patterns:
                 if gpu.worth >= least and len(gpu.gpulets) <= self._room(pool):
                     start = no_contents(self._room(pool))
                     for g, (units, workloads) in enumerate(gpu.gpulets):

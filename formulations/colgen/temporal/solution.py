@@ -63,13 +63,13 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
     generation.run = alone(run, now() + BOUND_TIME_FRACTION * run.remaining_s)
     generation.solve(lambda: run.report(bound=_bound(generation, plan_class)))
     generation.run = run
-    if _impossible(generation):
+    if generation.impossible():
         return Outcome(Status.INFEASIBLE, statistics=_statistics(search), reason=TOO_FEW)
     search.solve(now() + (PLAN_TIME_FRACTION if can_list(generation) else 0.8) * run.remaining_s)
     if not search.proven() and run.remaining_s > 0.0:
         close(search)
         run.report(bound=_bound(generation, plan_class))
-        if _impossible(generation):
+        if generation.impossible():
             return Outcome(Status.INFEASIBLE, statistics=_statistics(search), reason=TOO_FEW)
     plan = search.plan or run.start or known
     status = Status.UNKNOWN if plan is None else Status.OPTIMAL if search.proven() else Status.FEASIBLE
@@ -89,10 +89,3 @@ def _statistics(search: PlanSearch) -> dict[str, float]:
 def _bound(generation: TemporalGeneration, plan_class: PlanClass) -> Bound | None:
     value = generation.bound
     return Bound(value, True, plan_class, slots_per_gpulet=generation.slots) if math.isfinite(value) else None
-
-
-def _impossible(generation: TemporalGeneration) -> bool:
-    """Return whether the bound proves that no plan exists."""
-    if generation.minimised:
-        return generation.bound > generation.pool_price * (1.0 + 1e-9)
-    return generation.bound < 0.0

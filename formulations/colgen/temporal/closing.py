@@ -11,15 +11,16 @@ import numpy as np
 
 from formulations.colgen.bounds import SAFETY, best_factor
 from formulations.colgen.clock import spend
-from formulations.colgen.temporal.enumeration import Listed, combine, list_gpulets, nothing_listed, offer
+from formulations.colgen.temporal.enumeration import NUMBERS, combine, list_gpulets, none_listed
 from formulations.colgen.temporal.every_content import contents_worth
 from formulations.colgen.temporal.generation import ContentColumn, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.plans import Content
 from formulations.colgen.temporal.pricer import Looks
 from formulations.colgen.temporal.search import PlanSearch
+from formulations.colgen.temporal.undominated import Undominated, offer
 from instances import Objective
-from instances.arrays import Floats
+from instances.arrays import Floats, Ints
 from instances.costs import cost_step
 
 STEPS = (0.004, 0.001, 0.00025)
@@ -104,10 +105,10 @@ def _close_on(search: PlanSearch, fraction: float) -> bool:
     counted = search.run.work_limit is not None
     if listed is None or (counted and listed.size[0] > MOST_COUNTED):
         return False
-    contents = [_content(listed, k) for k in range(int(listed.size[0]))]
+    contents = [_content(numbers) for numbers in listed.content[: int(listed.size[0])]]
     for content in contents:
         search.add(content)
-    served = listed.steps[: len(contents)] * grid.step_rps / generation.rate_rps
+    served = listed.amounts[: len(contents)] * grid.step_rps / generation.rate_rps
     _choose(search, [ContentColumn(0, each, 0.0) for each in served], contents, fraction / 2.0)
     search.round(search.run.remaining_s * WHOLE_TIME_FRACTION, fraction / 8.0)
     search.polish(search.run.deadline)
@@ -117,14 +118,7 @@ def _close_on(search: PlanSearch, fraction: float) -> bool:
 def _choose(search: PlanSearch, columns: list[ContentColumn], contents: list[Content], tolerance: float) -> None:
     """Choose an integer number of each content: a bound on all plans better than the best known one, and a plan."""
     generation, known = search.generation, search.value
-    master = generation.restricted_master()
-    first = master.columns
-    for column in columns:
-        generation.add_to(master, column, generation.most_served())
-    limit_s = WHOLE_TIME_FRACTION * search.run.remaining_s
-    amounts, bound = master.whole(first, limit_s, search.run.seed, tolerance)
-    if amounts is not None:
-        search.choose(contents, amounts[first:])
+    bound = search.choose(contents, columns, WHOLE_TIME_FRACTION * search.run.remaining_s, tolerance)
     if math.isfinite(bound):
         generation.tighten(bound if generation.minimised else -bound, known, INTEGER_TOLERANCE)
 
@@ -161,15 +155,15 @@ def _threshold(search: PlanSearch) -> _Threshold | None:
     return _Threshold(dual, (generation.price + surplus - (target - bound)) / factor - allowance, bound > target)
 
 
-def _listed(search: PlanSearch, grid: Worth, least: float) -> Listed | None:
+def _listed(search: PlanSearch, grid: Worth, least: float) -> Undominated | None:
     """List the GPUs worth at least ``least``; ``None`` if they are too many or the time is over."""
     pricer, run = search.generation.pricers[0], search.run
     neighbours, turns = pricer.adjacency, search.generation.slots > 1
     looks = Looks(pricer, grid)
     workloads = len(grid.per_rps)
-    found, own, other = nothing_listed(MOST_GPUS, workloads), *(nothing_listed(MOST_GPULETS, workloads) for _ in "12")
+    found, own, other = (none_listed(most, workloads) for most in (MOST_GPUS, MOST_GPULETS, MOST_GPULETS))
 
-    def list_at(place: int, at_least: float, into: Listed) -> bool:
+    def list_at(place: int, at_least: float, into: Undominated) -> bool:
         spend(LISTING_NODES)
         position = neighbours.positions[place]
         return bool(list_gpulets(pricer.tables, pricer.asked, position, grid, at_least, turns, into))
@@ -178,7 +172,7 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> Listed | None:
         if not list_at(p, least, own) or run.remaining_s <= 0.0:
             return None
         for k in range(int(own.size[0])):
-            if not offer(found, own.steps[k], own.worth[k], own.units[k], own.slots[k]):
+            if not offer(found, own.amounts[k], own.worth[k], own.content[k]):
                 return None
     beside = neighbours.beside
     for i, j in zip(*np.nonzero((beside >= 0) & (beside.T >= 0)), strict=True):
@@ -195,6 +189,6 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> Listed | None:
     return found
 
 
-def _content(listed: Listed, number: int) -> Content:
-    slots = listed.slots[number].tolist()
-    return Content.made_of(0, zip(listed.units[number].tolist(), slots, strict=True))
+def _content(numbers: Ints) -> Content:
+    gpulets = numbers.reshape(2, NUMBERS).tolist()
+    return Content.made_of(0, ((units, zip(slots[::2], slots[1::2], strict=True)) for units, *slots in gpulets))

@@ -64,15 +64,6 @@ def no_contents(gpulets: int) -> GpuContents:
 
 
 @njit(cache=True)
-def covers(first: Floats | Ints, second: Floats | Ints) -> bool:
-    """Return whether every entry of the first array is at least that of the second, of the same length."""
-    for k in range(len(second)):
-        if first[k] < second[k]:
-            return False
-    return True
-
-
-@njit(cache=True)
 def serve(tables: Tables, asked: TypeDemand, contents: GpuContents) -> bool:
     """Write rates, throughputs and cycles; return whether the shares, the memory and every SLO suffice."""
     gpulets, demands, memory, units = 0, np.zeros((len(contents.units), 3)), 0.0, 0

@@ -6,73 +6,21 @@ those of the relaxation (``gpulet_positions``), rates are rounded up to a grid, 
 the best integer choice of the listed contents bounds every better plan.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-from formulations.colgen.temporal.contents import covers
 from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, Worth, all_times_ms
+from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
-
-class Listed(NamedTuple):
-    """Gpulets of one position, or GPUs of one or two gpulets: the largest rates that they serve, and their slots.
-
-    Attributes
-    ----------
-    size
-        Number of entries, shape (1,).
-    steps
-        Rate of each workload in steps of the grid, shape (most, workloads).
-    worth
-        Largest worth, before rounding, of the entry and of those that it dominates, shape (most,).
-    units
-        Share of each gpulet, 0 for none, shape (most, 2).
-    slots
-        (Workload, batch) of the slots of both gpulets, -1 for none, shape (most, 2, 3, 2).
-    """
-
-    size: Ints
-    steps: Ints
-    worth: Floats
-    units: Ints
-    slots: Ints
+NUMBERS = 1 + 2 * SLOTS
+"""Numbers that describe a gpulet in a list: its share, 0 for none, and (workload, batch) of its slots, -1 for none."""
 
 
-def nothing_listed(most: int, workloads: int) -> Listed:
-    """Return an empty list with room for ``most`` entries."""
-    return Listed(
-        np.zeros(1, dtype=np.int64),
-        np.zeros((most, workloads), dtype=np.int64),
-        np.zeros(most),
-        np.zeros((most, 2), dtype=np.int64),
-        np.full((most, 2, SLOTS, 2), -1, dtype=np.int64),
-    )
-
-
-@njit(cache=True)
-def offer(listed: Listed, steps: Ints, worth: float, units: Ints, slots: Ints) -> bool:
-    """Insert an entry unless another one dominates it, and remove those that it dominates; ``False`` if it is full."""
-    kept = 0
-    for k in range(listed.size[0]):
-        if covers(listed.steps[k], steps):
-            # No entry was removed yet: this one dominates such an entry, and listed entries never dominate each other.
-            listed.worth[k] = max(listed.worth[k], worth)
-            return True
-        if covers(steps, listed.steps[k]):
-            worth = max(worth, listed.worth[k])
-        else:
-            if kept < k:
-                listed.steps[kept], listed.worth[kept] = listed.steps[k], listed.worth[k]
-                listed.units[kept], listed.slots[kept] = listed.units[k], listed.slots[k]
-            kept += 1
-    if kept == len(listed.worth):
-        return False
-    listed.steps[kept], listed.worth[kept], listed.units[kept], listed.slots[kept] = steps, worth, units, slots
-    listed.size[0] = kept + 1
-    return True
+def none_listed(most: int, workloads: int) -> Undominated:
+    """Return an empty list of GPUs of one or two gpulets; its amounts are the workloads' rates in steps of a grid."""
+    return nothing_listed(most, workloads, 2 * NUMBERS)
 
 
 @njit(cache=True)
@@ -83,7 +31,7 @@ def list_gpulets(
     grid: Worth,
     least: float,
     turns: bool,
-    listed: Listed,
+    listed: Undominated,
 ) -> bool:
     """List the undominated gpulets at a position that are worth at least ``least``.
 
@@ -104,8 +52,8 @@ def list_gpulets(
     times_ms, periods_ms, _ = all_times_ms(tables, asked, position)
     workloads = len(grid.per_rps)
     listed.size[0] = 0
-    steps, slots = np.zeros(workloads, dtype=np.int64), np.full((2, SLOTS, 2), -1, dtype=np.int64)
-    units = np.array([position.units, 0])
+    steps, content = np.zeros(workloads), np.full(2 * NUMBERS, -1, dtype=np.int64)
+    content[0], content[NUMBERS] = position.units, 0
     for w in range(workloads):
         m, best, best_batch = asked.model[w], 0.0, 0
         for b in range(1, tables.max_batch[m] + 1):
@@ -114,23 +62,23 @@ def list_gpulets(
         rate = min(best, grid.most_rps[w])
         if best_batch > 0 and rate * grid.per_rps[w] >= least:
             steps[:] = 0
-            steps[w], slots[0, 0, 0], slots[0, 0, 1] = _up(grid, w, rate), w, best_batch
-            if not offer(listed, steps, rate * grid.per_rps[w], units, slots):
+            steps[w], content[1], content[2] = _up(grid, w, rate), w, best_batch
+            if not offer(listed, steps, rate * grid.per_rps[w], content):
                 return False
     for w1 in range(workloads if turns else 0):
         for w2 in range(w1, workloads):
             for w3 in range(w2, workloads + 1):
                 if w1 == w2 and w2 == w3:
                     continue
-                if not _list_turns(tables, asked, times_ms, grid, least, listed, units, w1, w2, w3):
+                if not _list_turns(tables, asked, times_ms, grid, least, listed, content, w1, w2, w3):
                     return False
     return True
 
 
 @njit(cache=True)
-def _up(grid: Worth, workload: int, rate_rps: float) -> int:
+def _up(grid: Worth, workload: int, rate_rps: float) -> float:
     """Return a rate in grid steps, rounded up."""
-    return int(np.ceil(rate_rps / grid.step_rps[workload] - 1e-9))
+    return np.ceil(rate_rps / grid.step_rps[workload] - 1e-9)
 
 
 @njit(cache=True)
@@ -140,8 +88,8 @@ def _list_turns(
     times_ms: Floats,
     grid: Worth,
     least: float,
-    listed: Listed,
-    units: Ints,
+    listed: Undominated,
+    content: Ints,
     w1: int,
     w2: int,
     w3: int,
@@ -149,7 +97,7 @@ def _list_turns(
     """List the gpulets of two workloads, and of three if ``w3`` is below the number of workloads."""
     m1, m2, pair = asked.model[w1], asked.model[w2], w3 == len(grid.per_rps)
     m3 = 0 if pair else asked.model[w3]
-    steps, slots = np.zeros(len(grid.per_rps), dtype=np.int64), np.full((2, SLOTS, 2), -1, dtype=np.int64)
+    steps = np.zeros(len(grid.per_rps))
     for b1 in range(1, tables.max_batch[m1] + 1):
         t1 = times_ms[m1, b1]
         if 2.0 * t1 > asked.slo_ms[w1]:
@@ -179,9 +127,9 @@ def _list_turns(
                 if not pair:
                     rate3 = rate2 if w3 == w2 else b3 * per_ms
                     steps[w3] = _up(grid, w3, min(rate3, grid.most_rps[w3]))
-                slots[0, 0, 0], slots[0, 0, 1], slots[0, 1, 0], slots[0, 1, 1] = w1, b1, w2, b2
-                slots[0, 2, 0], slots[0, 2, 1] = (-1, -1) if pair else (w3, b3)
-                if not offer(listed, steps, worth, units, slots):
+                content[1], content[2], content[3], content[4] = w1, b1, w2, b2
+                content[5], content[6] = (-1, -1) if pair else (w3, b3)
+                if not offer(listed, steps, worth, content):
                     return False
     return True
 
@@ -192,17 +140,16 @@ def _counted(grid: Worth, workload: int, rate_rps: float) -> float:
 
 
 @njit(cache=True)
-def combine(grid: Worth, first: Listed, second: Listed, least: float, found: Listed) -> bool:
+def combine(grid: Worth, first: Undominated, second: Undominated, least: float, found: Undominated) -> bool:
     """Add the undominated GPUs of two gpulets that are worth at least ``least``; return whether there was room."""
-    most = np.ceil(grid.most_rps / grid.step_rps - 1e-9).astype(np.int64)
+    most = np.ceil(grid.most_rps / grid.step_rps - 1e-9)
     for i in range(first.size[0]):
         for j in range(second.size[0]):
             worth = first.worth[i] + second.worth[j]
             if worth < least:
                 continue
-            steps = np.minimum(first.steps[i] + second.steps[j], most)
-            units, slots = first.units[i].copy(), first.slots[i].copy()
-            units[1], slots[1] = second.units[j, 0], second.slots[j, 0]
-            if not offer(found, steps, worth, units, slots):
+            steps = np.minimum(first.amounts[i] + second.amounts[j], most)
+            content = np.append(first.content[i, :NUMBERS], second.content[j, :NUMBERS])
+            if not offer(found, steps, worth, content):
                 return False
     return True

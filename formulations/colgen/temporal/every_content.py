@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from formulations.colgen.temporal.contents import GpuContents, covers, no_contents, stepped, worth_of
+from formulations.colgen.temporal.contents import GpuContents, no_contents, stepped, worth_of
 from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
 from formulations.colgen.temporal.plans import Content
 from formulations.colgen.temporal.pricer import TemporalPricer
+from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
@@ -25,8 +26,6 @@ class Choice(NamedTuple):
     ----------
     units, workload, batch
         Share and slots of each, as in ``GpuContents``, shapes (gpulets,) and (gpulets, 3).
-    worth
-        Worth of each alone on a GPU, shape (gpulets,).
     most_worth
         Largest worth of gpulets that together take at most a number of units, shape (units + 1,).
     """
@@ -34,26 +33,7 @@ class Choice(NamedTuple):
     units: Ints
     workload: Ints
     batch: Ints
-    worth: Floats
     most_worth: Floats
-
-
-class FoundContents(NamedTuple):
-    """Undominated contents.
-
-    Attributes
-    ----------
-    size
-        Number of contents, shape (1,).
-    gpulet
-        Numbers of their gpulets in ``Choice``, -1 for none, shape (most, gpulets).
-    served_rps
-        Rate of each workload, its least rate negated, and last the throughput, shape (most, 2 workloads + 1).
-    """
-
-    size: Ints
-    gpulet: Ints
-    served_rps: Floats
 
 
 def contents_worth(pricer: TemporalPricer, worth: Worth, least: float) -> list[Content] | None:
@@ -63,14 +43,10 @@ def contents_worth(pricer: TemporalPricer, worth: Worth, least: float) -> list[C
     if choice is None:
         return None
     most = min(tables.most_residents, int(tables.share_units // tables.permitted[0]))
-    found = FoundContents(
-        np.zeros(1, dtype=np.int64),
-        np.full((MOST_FOUND, most), -1, dtype=np.int64),
-        np.zeros((MOST_FOUND, 2 * len(worth.per_rps) + 1)),
-    )
+    found = nothing_listed(MOST_FOUND, 2 * len(worth.per_rps) + 1, most)
     if not _search(tables, asked, worth, choice, least, no_contents(most), found):
         return None
-    return [_content(choice, row) for row in found.gpulet[: int(found.size[0])].tolist()]
+    return [_content(choice, row) for row in found.content[: int(found.size[0])].tolist()]
 
 
 def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
@@ -99,8 +75,7 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
     for total in range(1, tables.share_units + 1):
         best = max((value + most_worth[total - units] for units, _, value in rows if units <= total), default=0.0)
         most_worth[total] = max(most_worth[total - 1], best)
-    units_of, worth_alone = np.array([units for units, _, _ in rows]), np.array([value for _, _, value in rows])
-    return Choice(units_of, workload, batch, worth_alone, most_worth)
+    return Choice(np.array([units for units, _, _ in rows]), workload, batch, most_worth)
 
 
 @njit(cache=True)
@@ -111,7 +86,7 @@ def _search(
     choice: Choice,
     least: float,
     contents: GpuContents,
-    found: FoundContents,
+    found: Undominated,
 ) -> bool:
     """Try all combinations of gpulets by rising number, depth first; return whether all were tried and kept.
 
@@ -137,8 +112,10 @@ def _search(
             value = worth_of(tables, asked, worth, contents)
             if value + choice.most_worth[left - choice.units[k]] >= least:
                 number[depth] = k
-                if value >= least and not _keep(worth, contents, number, depth + 1, served, found):
-                    return False
+                if value >= least:
+                    _served(worth, contents, depth + 1, served)
+                    if not offer(found, served, 0.0, number):
+                        return False
                 left -= choice.units[k]
                 deeper = True
                 break
@@ -154,10 +131,8 @@ def _search(
 
 
 @njit(cache=True)
-def _keep(
-    worth: Worth, contents: GpuContents, number: Ints, gpulets: int, served: Floats, found: FoundContents
-) -> bool:
-    """Add a content unless another one serves as much, and remove those that serve less; ``False`` if it is full."""
+def _served(worth: Worth, contents: GpuContents, gpulets: int, served: Floats) -> None:
+    """Write the rate of each workload, then its least rates, negated, and last the worth of the throughput."""
     served[:] = 0.0
     workloads = len(worth.per_rps)
     for g in range(gpulets):
@@ -168,22 +143,6 @@ def _keep(
                 served[workloads + w] -= contents.least_rps[g, s]
                 served[-1] += worth.throughput * contents.throughput_rps[g, s]
     served[:workloads] = np.minimum(served[:workloads], worth.most_rps)
-    kept = 0
-    for k in range(found.size[0]):
-        if covers(found.served_rps[k], served):
-            return True
-        if not covers(served, found.served_rps[k]):
-            if kept < k:
-                found.served_rps[kept], found.gpulet[kept] = found.served_rps[k], found.gpulet[k]
-            kept += 1
-    found.size[0] = kept
-    if kept == len(found.gpulet):
-        return False
-    found.served_rps[kept] = served
-    found.gpulet[kept] = -1
-    found.gpulet[kept, :gpulets] = number[:gpulets]
-    found.size[0] = kept + 1
-    return True
 
 
 def _content(choice: Choice, numbers: list[int]) -> Content:

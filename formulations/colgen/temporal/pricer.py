@@ -106,7 +106,7 @@ class TemporalPricer:
     """Pricing on one GPU type, for an instance with an analytic rule; a gpulet has at most 1 slot, or 3."""
 
     def __init__(self, view: View, slots: int = SLOTS) -> None:
-        self.tables, self.slots = view.tables, slots
+        self.view, self.tables, self.slots = view, view.tables, slots
         self.asked = asked_of(view)
         self.adjacency = adjacency(self.tables, self.asked)
         self.rows = np.array(self.adjacency.positions, dtype=np.float64).reshape(-1, len(GpuletPosition._fields))
@@ -165,7 +165,7 @@ class TemporalPricer:
         workload, rate_rps = looks.workload[parts], looks.rate_rps[parts]
         served = np.zeros(len(looks.worth.per_rps))
         np.add.at(served, workload[workload >= 0], rate_rps[workload >= 0])
-        gpulets = [(int(self.rows[p, 0]), who[who >= 0].tolist()) for p, who in zip(parts, workload, strict=True)]
+        gpulets = [(int(self.rows[p, 0]), own[own >= 0].tolist()) for p, own in zip(parts, workload, strict=True)]
         return RelaxedGpu(worth, served, float(looks.steady_rps[parts].sum()), gpulets)
 
 

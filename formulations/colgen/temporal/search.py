@@ -255,17 +255,18 @@ class PlanSearch:
             return float(total.min())
         return float(np.minimum(total, 1.0) @ self.generation.rate_rps)
 
-    def _master(self) -> tuple[LinearMaster, int]:
+    def _master(self, columns: Iterable[ContentColumn]) -> tuple[LinearMaster, int]:
+        """Return a master with these columns, and the number of the first of them."""
         master = self.generation.restricted_master()
         first, most = master.columns, self.generation.most_served()
-        for column, _ in self.known.values():
+        for column in columns:
             self.generation.add_to(master, column, most)
         return master, first
 
     def _relaxed(self, deadline: float) -> tuple[Floats, list[tuple[Content, float]]]:
         """Add contents until none is new or the time is over; return the duals of their master, and their weights."""
         while True:
-            master, first = self._master()
+            master, first = self._master(column for column, _ in self.known.values())
             relaxation = master.relax()
             contents = list(zip(self.known, relaxation.weight[first:].tolist(), strict=True))
             used = [content for content, weight in contents if weight > 1e-9]
@@ -277,21 +278,23 @@ class PlanSearch:
         """Choose an integer number of each known content, up to a relative gap of ``tolerance``."""
         if limit_s <= 0.0 or self.proven():
             return
-        master, first = self._master()
-        amounts, _ = master.whole(first, limit_s, self.run.seed, tolerance)
-        if amounts is not None:
-            self.choose(list(self.known), amounts[first:])
+        self.choose(list(self.known), [column for column, _ in self.known.values()], limit_s, tolerance)
 
-    def choose(self, contents: list[Content], amounts: Floats) -> None:
-        """Offer the plan with these amounts of the contents, unless one of them is infeasible."""
-        chosen = [
-            content
-            for content, amount in zip(contents, amounts.tolist(), strict=True)
-            for _ in range(int(amount + 1.0 - ENOUGH))
-        ]
+    def choose(
+        self, contents: list[Content], columns: Iterable[ContentColumn], limit_s: float, tolerance: float
+    ) -> float:
+        """Choose an integer number of each content and offer the plan, unless one of them is infeasible.
+
+        Return a bound on the master's value, within the solver's tolerances.
+        """
+        master, first = self._master(columns)
+        amounts, bound = master.whole(first, limit_s, self.run.seed, tolerance)
+        used = [] if amounts is None else zip(contents, amounts[first:].tolist(), strict=True)
+        chosen = [content for content, amount in used for _ in range(int(amount + 1.0 - ENOUGH))]
         if chosen and all(content in self.known for content in chosen):
             self._accept(chosen)
             self.polish(self.run.deadline, chosen)
+        return bound
 
     def _accept(self, chosen: list[Content]) -> None:
         plan = plan_of_contents(self.instance, [(content, self.known[content][1]) for content in chosen])

@@ -15,13 +15,14 @@ from bench.judging.judge import judge
 from formulations.colgen.bounds import best_factor, cost_bound
 from formulations.colgen.temporal.closing import _listed, _threshold, can_list
 from formulations.colgen.temporal.contents import GpuContents, improve, serve, worth_of
-from formulations.colgen.temporal.enumeration import Listed, list_gpulets, nothing_listed, offer
+from formulations.colgen.temporal.enumeration import list_gpulets, none_listed
 from formulations.colgen.temporal.every_content import contents_worth
 from formulations.colgen.temporal.generation import TEMPORAL_GENERATIONS
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth, all_times_ms
 from formulations.colgen.temporal.plans import Content
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.colgen.temporal.search import PlanSearch
+from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from instances import Gpulet, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot
 from instances.arrays import Floats
 from instances.view import View
@@ -165,16 +166,16 @@ def what_counts(instance: Instance, pricer: TemporalPricer, worth: Worth, conten
     return tuple(np.round([*np.minimum(served, worth.most_rps), *-least, total], 7).tolist())
 
 
-def listed_steps(listed: Listed) -> list[Vector]:
-    return [tuple(row) for row in listed.steps[: int(listed.size[0])].tolist()]
+def listed_steps(listed: Undominated) -> list[Vector]:
+    return [tuple(row) for row in listed.amounts[: int(listed.size[0])].tolist()]
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3, st.integers(0, 9)), max_size=30))
 def test_a_list_keeps_the_undominated_entries(entries: list[tuple[int, int, int, int]]) -> None:
     """The worth of an entry is the largest of any entry that it stands for."""
-    listed = nothing_listed(30, 3)
+    listed = nothing_listed(30, 3, 1)
     for *steps, worth in entries:
-        assert offer(listed, np.array(steps), float(worth), np.zeros(2, np.int64), np.zeros((2, SLOTS, 2), np.int64))
+        assert offer(listed, np.array(steps, dtype=float), float(worth), np.zeros(1, dtype=np.int64))
 
     kept = listed_steps(listed)
     assert len(kept) == len(set(kept))
@@ -185,10 +186,10 @@ def test_a_list_keeps_the_undominated_entries(entries: list[tuple[int, int, int,
 
 
 def test_a_full_list_says_so() -> None:
-    listed, none = nothing_listed(1, 2), (np.zeros(2, np.int64), np.zeros((2, SLOTS, 2), np.int64))
-    assert offer(listed, np.array([0, 2]), 1.0, *none)
-    assert offer(listed, np.array([0, 1]), 1.0, *none)
-    assert not offer(listed, np.array([1, 0]), 1.0, *none)
+    listed, content = nothing_listed(1, 2, 1), np.zeros(1, dtype=np.int64)
+    assert offer(listed, np.array([0.0, 2.0]), 1.0, content)
+    assert offer(listed, np.array([0.0, 1.0]), 1.0, content)
+    assert not offer(listed, np.array([1.0, 0.0]), 1.0, content)
 
 
 @settings(max_examples=15)
@@ -219,7 +220,7 @@ def test_all_gpulets_of_a_position_are_listed(seed: int) -> None:
 
     every = [found for slots in turns.choices_of_slots(view, SLOTS) if (found := steps(slots)) is not None]
     least = random.choice([0.0, 0.5, 0.9]) * max((worth for _, worth in every), default=0.0)
-    listed = nothing_listed(2_000, len(workloads))
+    listed = none_listed(2_000, len(workloads))
 
     assert list_gpulets(pricer.tables, asked, position, grid, least, True, listed)
 
@@ -307,7 +308,7 @@ def test_every_gpu_of_a_better_plan_is_listed(seed: int, objective: Objective) -
     for content in better:
         served = np.minimum([content.served_rps(w) for w in range(len(rate_rps))], worth.most_rps)
         if listed is not None:
-            enough = listed.steps[: int(listed.size[0])] * grid.step_rps >= served * (1.0 - 1e-6)
+            enough = listed.amounts[: int(listed.size[0])] * grid.step_rps >= served * (1.0 - 1e-6)
             assert enough.all(axis=1).any()
         counts = what_counts(instance, generation.pricers[0], worth, Content(0, content.gpulets))
         assert exact is None or any(all(a >= b - 1e-6 for a, b in zip(row, counts, strict=True)) for row in tried)

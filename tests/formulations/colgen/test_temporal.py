@@ -120,7 +120,7 @@ def test_who_disturbs_least_may_need_a_large_share() -> None:
 
 
 def test_a_crowd_of_gpulets() -> None:
-    """Four gpulets of a quarter each, one workload: nothing is relaxed but who is beside whom."""
+    """Four gpulets of a quarter each, one workload: only the neighbours are relaxed."""
     gpu = replace(small_batches(gpu_type("v100"), 1), name="quarters", share_units=4, allowed_shares=(1,))
     instance = draw(Random(0), gpu, "igniter", 1, Objective.SCALE, 1, (0.5, 0.5))
     view = View.of(instance, gpu)
@@ -129,7 +129,7 @@ def test_a_crowd_of_gpulets() -> None:
     priced = TemporalPricer(view).price(of_any_rate(np.ones(1), np.array([np.inf])))
 
     assert priced.bound == pytest.approx(best, rel=1e-6)
-    assert priced.gpus[-1].served_rps[0] == pytest.approx(best, rel=1e-6)
+    assert priced.patterns[-1].served_rps[0] == pytest.approx(best, rel=1e-6)
 
 
 # Whole instances ----------------------------------------------------------------------------------------------------

@@ -13,19 +13,14 @@ from bench.judging.judge import judge
 from formulations.colgen.scheduler import ColGen, SearchedClass
 from formulations.colgen.spatial.dominance import replaceable
 from instances import PART_STEPS, GpuPool, Instance, Objective, PlanClass, SloRule, Workload
-from instances.catalogue import gpu_type
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
+from tests.formulations.colgen.coarse import V100
 from tests.formulations.enumeration import OneGpu, optimum
+from tests.formulations.exhaustive import small_batches
 
-V100 = gpu_type("v100")
-COARSE = replace(
-    V100,
-    name="coarse",
-    share_units=10,
-    models={name: replace(model, max_batch=8) for name, model in V100.models.items()},
-)
+COARSE = small_batches(replace(V100, name="coarse", share_units=10), 8)
 CHEAP = replace(COARSE, name="cheap", price_per_hour=2.0, memory_mib=4000.0)
 
 

@@ -11,27 +11,23 @@ from hypothesis import strategies as st
 
 from bench.api import Run, Status
 from bench.judging.judge import judge
-from formulations.colgen.column_generation import identical_workloads
 from formulations.colgen.scheduler import ColGen
 from formulations.colgen.spatial import choices as batches_of
 from formulations.colgen.spatial.dominance import Slot, covers
-from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.search import decide
-from formulations.configurations import rates_of
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.arrays import Floats
-from instances.catalogue import gpu_type
 from instances.generate import generate
 from instances.interference import gpu_time_ms
 from instances.one_gpu import Resident, fit_gpu
 from instances.performance import performance_model_names
 from instances.tables import Tables, gpu_tables
 from instances.view import View
+from tests.formulations.colgen.coarse import V100, pricer_of
 from tests.formulations.exhaustive import small_batches
 from tests.formulations.test_performance_models import TINY
 from tests.instances.reference import TOY
 
-V100 = gpu_type("v100")
 COARSE = small_batches(replace(V100, name="coarse", share_units=10), 8)
 HOT = replace(COARSE, name="hot", hardware=replace(V100.hardware, max_power_w=150.0))
 
@@ -172,12 +168,6 @@ def test_the_optimum_needs_no_dropped_batch(objective: Objective, seed: int, mon
 
 def options(instance: Instance) -> int:
     return len(pricer_of(instance).choices.batch)
-
-
-def pricer_of(instance: Instance) -> Pricer:
-    order, copy_of, _ = identical_workloads(instance)
-    rates = [rates_of(instance, w) for w in range(len(order))]
-    return Pricer(View.of(instance, instance.gpus[0].type), 0, order, copy_of, rates)
 
 
 # --- Sets of batches by halves ---

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.api import Bound, Outcome, Run, Status
+from bench.api import Bound, Duals, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.bounds import cost_bound
@@ -19,13 +19,9 @@ from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.spatial.branching import Branch, Tree
 from formulations.colgen.spatial.generation import CostGeneration
 from formulations.colgen.spatial.pricer import Pricer
-from instances import GpuPool, Instance, Objective, Plan
-from instances.catalogue import gpu_type
-from instances.generate import generate
+from instances import GpuPool, Instance, Plan
 from tests.formulations import exhaustive
-
-V100 = gpu_type("v100")
-COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=8), 8)
+from tests.formulations.colgen.coarse import COARSE, V100, small
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,10 +33,6 @@ def warm() -> None:
 @pytest.fixture
 def without_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ColumnGeneration, "complete_below", lambda self, worst: False)
-
-
-def small(seed: int, size: int, *pools: GpuPool) -> Instance:
-    return replace(generate("igniter-mix", size, seed, Objective.COST, gpus=None), gpus=pools)
 
 
 def two_types(seed: int, size: int, counts: tuple[int | None, int | None] = (None, None)) -> Instance:
@@ -142,7 +134,8 @@ def test_pricing_finds_the_best_set_that_a_branch_allows(
     instance = small(seed, 5, GpuPool(COARSE))
     generation = CostGeneration(instance, Run())
     assert generation.class_of.tolist() == list(range(5))
-    branch = Branch(0.0, np.zeros(1), generation.count, (), tuple(apart), tuple(together))
+    free = Branch(0.0, np.zeros(1), generation.count, 0, Duals((), ()))
+    branch = replace(free, apart=tuple(apart), together=tuple(together))
     best = max(
         (
             sum(profit[w] for w in members)

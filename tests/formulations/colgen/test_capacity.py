@@ -18,19 +18,15 @@ from formulations.colgen.capacity.pricer import CapacityPricer
 from formulations.colgen.column_generation import identical_workloads
 from formulations.colgen.scheduler import ColGen
 from instances import GpuPool, Instance, Objective, SloRule, Workload
-from instances.catalogue import gpu_type
 from instances.generate import generate
 from instances.least_shares import least_shares, within_budgets
 from instances.one_gpu import Resident
 from instances.spare_shares import spend_spare_shares, throughput_rps
 from instances.view import View
+from tests.formulations.colgen import coarse
+from tests.formulations.exhaustive import small_batches
 
-V100 = gpu_type("v100")
-
-COARSE = replace(
-    V100, name="coarse", share_units=8, models={n: replace(m, max_batch=6) for n, m in V100.models.items()}
-)
-"""A V100 in units of 12.5 % with batches up to 6, so that brute force stays quick."""
+COARSE = small_batches(coarse.COARSE, 6)
 
 
 @cache

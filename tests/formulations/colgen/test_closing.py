@@ -12,22 +12,10 @@ from hypothesis import strategies as st
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.column_generation import identical_workloads
-from formulations.colgen.spatial.pricer import Pricer
-from formulations.configurations import rates_of
-from instances import GpuPool, Instance, Objective
-from instances.catalogue import gpu_type
-from instances.generate import generate
+from instances import GpuPool, Instance
 from instances.suites import suite
-from instances.view import View
 from tests.formulations import exhaustive
-
-V100 = gpu_type("v100")
-COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=8), 8)
-
-
-def small(seed: int, size: int, *pools: GpuPool) -> Instance:
-    return replace(generate("igniter-mix", size, seed, Objective.COST, gpus=None), gpus=pools)
+from tests.formulations.colgen.coarse import COARSE, pricer_of, small
 
 
 def solve(instance: Instance, threads: int = 1) -> Outcome:
@@ -39,11 +27,10 @@ def solve(instance: Instance, threads: int = 1) -> Outcome:
 def test_with_a_bonus_pricing_lists_every_set_above_the_threshold(
     seed: int, profit: list[float], threshold: float
 ) -> None:
-    """Those who pay nothing, or less, are in them too."""
+    """The sets also hold workloads of no or negative profit."""
     instance = small(seed, 4, GpuPool(COARSE))
-    order, copy_of, _ = identical_workloads(instance)
-    pricer = Pricer(View.of(instance, COARSE), 0, order, copy_of, [rates_of(instance, w) for w in range(4)])
-    worth = np.array([profit[int(order[w])] for w in pricer.choices.workload])
+    pricer = pricer_of(instance)
+    worth = np.array([profit[int(pricer.workloads[w])] for w in pricer.choices.workload])
     expected = {
         members
         for n in range(1, 5)

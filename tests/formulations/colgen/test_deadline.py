@@ -17,7 +17,7 @@ def test_a_time_that_is_over_is_no_error_and_proves_nothing(objective, monkeypat
     outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() - 1.0))
     assert outcome.status is Status.UNKNOWN
     assert outcome.plan is None
-    if objective is Objective.GOODPUT:  # nobody serves more than what comes
+    if objective is Objective.GOODPUT:  # no plan serves more requests than arrive
         assert outcome.bound is not None
         assert outcome.bound.value == pytest.approx(sum(w.rate_rps for w in instance.workloads), rel=1e-8)
     else:

@@ -15,27 +15,18 @@ from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.capacity.generation import CapacityGeneration
-from formulations.colgen.column_generation import identical_workloads
 from formulations.colgen.exchanges import easier, matched, nearest
 from formulations.colgen.spatial import generation as spatial
 from formulations.colgen.spatial.generation import CostGeneration
-from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.relaxation import completion_table, undominated
-from formulations.configurations import rates_of
 from instances import GpuPool, Instance, Objective, SloRule
-from instances.catalogue import gpu_type
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 from tests.formulations import exhaustive
+from tests.formulations.colgen.coarse import COARSE, V100, pricer_of, small
 
-V100 = gpu_type("v100")
-COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=8), 8)
 CHEAP = replace(COARSE, name="cheap", price_per_hour=2.0, memory_mib=4000.0)
-
-
-def small(seed: int, size: int, *pools: GpuPool) -> Instance:
-    return replace(generate("igniter-mix", size, seed, Objective.COST, gpus=None), gpus=pools or (GpuPool(COARSE),))
 
 
 def alike(size: int) -> Instance:
@@ -201,9 +192,8 @@ def test_undominated_choices_are_worth_as_much(
 @given(st.integers(0, 200), st.lists(st.sampled_from([0.2, 0.5, 1.0]), min_size=5, max_size=5), st.floats(0.1, 2.0))
 def test_halved_boxes_hold_every_set_above_the_threshold(seed: int, profit: list[float], threshold: float) -> None:
     instance = small(seed, 5)
-    order, copy_of, _ = identical_workloads(instance)
-    pricer = Pricer(View.of(instance, COARSE), 0, order, copy_of, [rates_of(instance, w) for w in range(5)])
-    worth = np.array([profit[int(order[w])] for w in pricer.choices.workload])
+    pricer = pricer_of(instance)
+    worth = np.array([profit[int(pricer.workloads[w])] for w in pricer.choices.workload])
     expected = {
         members
         for n in range(1, 6)

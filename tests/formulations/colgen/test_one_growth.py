@@ -1,4 +1,4 @@
-"""One sum for L2 and DRAM: never slower than the truth, the truth where the ratio is one, and what it is good for."""
+"""One sum for L2 and DRAM: no time above the true one, equal times at one ratio, and its use in pricing."""
 
 import time
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ company = st.lists(st.tuples(st.integers(0, 7), st.integers(1, 32), st.integers(
 
 
 @given(growths, growths, company)
-def test_nobody_takes_longer_and_whoever_is_exact_takes_as_long(
+def test_no_model_takes_longer_and_exact_ones_take_as_long(
     alpha_l2: list[float], alpha_dram: list[float], others: list[tuple[int, int, int]]
 ) -> None:
     tables = grown(alpha_l2, alpha_dram)
@@ -65,7 +65,7 @@ def test_nobody_takes_longer_and_whoever_is_exact_takes_as_long(
 
 
 @given(growths, st.floats(0.01, 100.0))
-def test_one_ratio_is_exact_for_everybody(alpha_l2: list[float], ratio: float) -> None:
+def test_one_ratio_is_exact_for_all_models(alpha_l2: list[float], ratio: float) -> None:
     assert one_growth(grown(alpha_l2, [ratio * alpha for alpha in alpha_l2])).exact.all()
     assert one_growth(grown([0.0] * 8, alpha_l2)).exact.all()
 

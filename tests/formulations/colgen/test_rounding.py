@@ -21,7 +21,7 @@ def generated(size: int, seed: int) -> CostGeneration:
     return generation
 
 
-def test_columns_fixed_together_hold_nobody_alike() -> None:
+def test_columns_fixed_together_share_no_class() -> None:
     generation = generated(20, 0)
     part = generation.master.relax().weight % 1.0
 

@@ -9,13 +9,10 @@ from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from instances import SCALE_STEP, GpuPool, Instance, Objective, SloRule, Workload
-from instances.catalogue import gpu_type
 from instances.generate import generate
 from tests.formulations import exhaustive
+from tests.formulations.colgen.coarse import COARSE, V100
 from tests.instances.reference import TOY
-
-V100 = gpu_type("v100")
-COARSE = exhaustive.small_batches(replace(V100, name="coarse", share_units=8), 8)
 
 
 def solve(instance: Instance, limit_s: float = 60.0) -> Outcome:

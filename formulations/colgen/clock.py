@@ -52,7 +52,8 @@ class _Work:
         return self.nodes / NODES_PER_S + over_s
 
 
-_WORK: ContextVar[_Work | None] = ContextVar("work", default=None)
+# Work outside of a run counts for nothing, so one object may stand for it everywhere.
+_WORK: ContextVar[_Work] = ContextVar("work", default=_Work(math.inf, limited=False))  # noqa: B039
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +89,12 @@ def alone(run: Run, deadline: float | None = None) -> Run:
 def now() -> float:
     """Return the seconds on the clock: ``time.monotonic()``, or the work done converted to seconds."""
     work = _WORK.get()
-    return work.now() if work is not None and work.limited else time.monotonic()
+    return work.now() if work.limited else time.monotonic()
 
 
 def spend(nodes: float) -> None:
     """Count work, in nodes of a pricing search."""
-    work = _WORK.get()
-    if work is not None:
-        work.nodes += nodes
+    _WORK.get().nodes += nodes
 
 
 def whole_limits(limit_s: float, columns: int = 0) -> dict[str, float | int]:
@@ -104,7 +103,7 @@ def whole_limits(limit_s: float, columns: int = 0) -> dict[str, float | int]:
     Beyond ``WHOLE_COLUMNS`` columns, the time of a node is taken to be proportional to their number.
     """
     work = _WORK.get()
-    if work is None or not work.limited:
+    if not work.limited:
         return {"time_limit": float(max(limit_s, 0.01))}
     per_s = WHOLE_NODES_PER_S * WHOLE_COLUMNS / max(columns, WHOLE_COLUMNS)
     most = max(1, min(round(limit_s * per_s), 2**31 - 1))
@@ -113,11 +112,9 @@ def whole_limits(limit_s: float, columns: int = 0) -> dict[str, float | int]:
 
 def wall_time_left_s() -> float:
     """Return the seconds until the wall-clock deadline, never negative; infinite without one."""
-    work = _WORK.get()
-    return math.inf if work is None else max(0.0, work.time_left_s)
+    return max(0.0, _WORK.get().time_left_s)
 
 
 def work_done() -> float:
     """Return the work done, in nodes of a pricing search."""
-    work = _WORK.get()
-    return 0.0 if work is None else work.nodes
+    return _WORK.get().nodes

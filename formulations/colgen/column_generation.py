@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -86,10 +86,13 @@ class ColumnGeneration(Generation):
 
     def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
         """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them."""
-        dual = relaxation.workload_dual
         if self.minimised:
-            return cost_bound(dual, self.copies, best_worth, self.price, self.count)
-        return value_bound(-dual, self.copies, best_worth, self.count)
+            return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
+        return value_bound(self.charge(relaxation), self.copies, best_worth, self.count)
+
+    def charge(self, relaxation: Relaxation) -> Floats:
+        """Return the charge for a workload of each class under a throughput objective, shape (classes,)."""
+        return -relaxation.workload_dual
 
     def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
         """Return the worth above which a pattern gains: the price, if any, minus the pool's dual, plus a tolerance."""
@@ -115,9 +118,18 @@ class ColumnGeneration(Generation):
 
     # Parts that all objectives share ---------------------------------------------------------------------------
 
-    def add(self, patterns: list[Pattern]) -> int:
-        """Add patterns to the master; return how many were new or became much cheaper."""
-        return sum(self.master.add(p, self.cost_of(p), self.amounts(p)) for p in patterns)
+    def add(self, patterns: Iterable[Pattern | None]) -> int:
+        """Add patterns, leaving out ``None``, to the master; return how many were new or became much cheaper."""
+        return sum(self.master.add(p, self.cost_of(p), self.amounts(p)) for p in patterns if p is not None)
+
+    def learn(self, priced: list[Priced[Pattern]], duals: Relaxation) -> int:
+        """Add the patterns of pricing at ``duals`` and improve the bound; return how many were new or much cheaper."""
+        best_worth = np.array([each.bound for each in priced])
+        bound = float(self.dual_bound(duals, best_worth))
+        if self.better(bound, self.bound):
+            self.bound, self.smoothing.stability_centre = bound, duals
+            self.proof = [self.duals(duals, best_worth)]
+        return sum(self.add(each.patterns) for each in priced)
 
     def amounts(self, pattern: Pattern) -> Floats:
         """Return the number of workloads of each class that a pattern covers, shape (classes,); parts are fractions."""
@@ -157,8 +169,7 @@ class ColumnGeneration(Generation):
         priced = self.price_at(duals, self.tolerance, self.node_limit)
         self.iterations += 1
         self.nodes += sum(p.nodes for p in priced)
-        new = sum(self.add(p.patterns) for p in priced)
-        self._improve_bound(duals, np.array([p.bound for p in priced]))
+        new = self.learn(priced, duals)
         if finished():
             return StepResult.ENOUGH
         found = (pattern for each in priced for pattern in each.patterns)
@@ -180,10 +191,12 @@ class ColumnGeneration(Generation):
 
     def starts(self) -> list[list[Pattern]]:
         """Return initial solutions, each as a list of known patterns: the run's start plan, if it is usable."""
-        return [] if self.run.start is None else self.start_from(self.run.start)
+        return self.start_from(self.run.start)
 
-    def start_from(self, plan: Plan) -> list[list[Pattern]]:
+    def start_from(self, plan: Plan | None) -> list[list[Pattern]]:
         """Return the patterns of a plan as an initial solution; add those that are usable."""
+        if plan is None:
+            return []
         patterns = [self._pattern_of(gpu) for gpu in plan.gpus if gpu.gpulets]
         known = [pattern for pattern in patterns if pattern is not None]
         self.add(known)
@@ -290,15 +303,9 @@ class ColumnGeneration(Generation):
         paid = float(relaxation.workload_dual @ self.amounts(pattern))
         return self.cost_of(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
 
-    def _improve_bound(self, duals: Relaxation, best_worth: Floats) -> None:
-        found = float(self.dual_bound(duals, best_worth))
-        if self.better(found, self.bound):
-            self.bound, self.smoothing.stability_centre = found, duals
-            self.proof = [self.duals(duals, best_worth)]
-
     def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
         """Return the duals of a bound as a node of its proof."""
-        dual = relaxation.workload_dual if self.minimised else -relaxation.workload_dual
+        dual = relaxation.workload_dual if self.minimised else self.charge(relaxation)
         return Duals(tuple(dual[self.class_of].tolist()), tuple(best_worth.tolist()))
 
     def complete_below(self, worst: float) -> bool:

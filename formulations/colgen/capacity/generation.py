@@ -71,8 +71,7 @@ class CapacityGeneration(ColumnGeneration):
 
         Cheap plans use few GPUs, so others are left for the workloads that gain the most throughput from shares.
         """
-        alone = [self._filled_pattern(pool, (w,)) for pool in range(len(self.views)) for w in range(len(self.class_of))]
-        self.add([pattern for pattern in alone if pattern is not None])
+        self.add(self._filled_pattern(t, (w,)) for t in range(len(self.views)) for w in range(len(self.class_of)))
         allowed_s = SEED_TIME_FRACTION * min(self.run.remaining_s, SEED_TIME_MOST_S)
         deadline = now() + allowed_s
         tight = CostGeneration(replace(self.instance, objective=Objective.COST), replace(self.run, deadline=deadline))
@@ -85,8 +84,7 @@ class CapacityGeneration(ColumnGeneration):
         for pattern in sorted(tight.master.patterns, key=lambda p: tight.reduced_cost(p, relaxation))[:SEED_PATTERNS]:
             if now() >= deadline + allowed_s:
                 break
-            filled = self.pattern_if_feasible(pattern.pool, pattern.members)
-            self.add([] if filled is None else [filled])
+            self.add([self.pattern_if_feasible(pattern.pool, pattern.members)])
 
     def starts(self) -> list[list[Pattern]]:
         """Return initial solutions: the filled plans of ``cost``, and the given start plan."""
@@ -138,6 +136,6 @@ class CapacityGeneration(ColumnGeneration):
     def _priced(
         self, pool: int, relaxation: Relaxation, threshold: float, gain: float = math.inf, every: bool = False
     ) -> Priced[Pattern]:
-        charge, resolution = -relaxation.workload_dual[self.class_of], RESOLUTION * self.mean_rps(relaxation)
+        charge, resolution = self.charge(relaxation)[self.class_of], RESOLUTION * self.mean_rps(relaxation)
         found = self.pricers[pool].price(charge, threshold, resolution, self.run.deadline, gain, every)
         return Priced(found.bound, [self._pattern(filled) for filled in found.patterns], found.nodes, found.cut_short)

@@ -65,7 +65,7 @@ class _SpatialGeneration(ColumnGeneration):
             for place, w in enumerate(pricer.workloads.tolist()):
                 for choice in range(pricer.choices.first[place], pricer.choices.first[place + 1]):
                     pattern = self._alone(pricer, choice)
-                    self.add([] if pattern is None else [pattern])
+                    self.add([pattern])
                     if pattern is not None and w in self.divisible:
                         break
 
@@ -191,10 +191,7 @@ class CostGeneration(_SpatialGeneration):
             duals = Relaxation(0.0, first, np.zeros(len(self.count)), np.zeros(0))
             # A threshold near the best worth gives a bound but few patterns; a lower one gives many patterns.
             for margin in (SEED_MARGIN, 0.0):
-                priced = [self._seed_prices(pricer, first, margin) for pricer in self.pricers]
-                for each in priced:
-                    self.add(each.patterns)
-                self._improve_bound(duals, np.array([each.bound for each in priced]))
+                self.learn([self._seed_prices(pricer, first, margin) for pricer in self.pricers], duals)
 
     def solve(self, finished: Callable[[], bool]) -> None:
         """Add patterns; where classes are many, first at duals that are a function of few features."""

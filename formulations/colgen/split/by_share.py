@@ -41,7 +41,7 @@ class _SplitByShare(ColumnGeneration):
 
     def starts(self) -> list[list[Pattern]]:
         """Return initial solutions, with the plan of the run without splitting."""
-        return [*super().starts(), *([] if self.whole.plan is None else self.start_from(self.whole.plan))]
+        return [*super().starts(), *self.start_from(self.whole.plan)]
 
 
 class SplitCostByShareGeneration(_SplitByShare, CostGeneration):

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bench.api import Duals, Run
-from formulations.colgen.bounds import value_bound
+from bench.api import Run
 from formulations.colgen.clock import alone, now
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
@@ -179,8 +178,7 @@ class SplitGeneration(ColumnGeneration):
         for pattern in near[:SEED_PATTERNS]:
             placed = generation.placed(pattern, [Resident(*member) for member in pattern.members])
             if placed is not None and now() < deadline + allowed_s:
-                found = self._pattern_of(_renamed(placed, names))
-                self.add([] if found is None else [found])
+                self.add([self._pattern_of(_renamed(placed, names))])
 
     def starts(self) -> list[list[Pattern]]:
         """Return initial solutions: the plan without splitting, and the given start plan."""
@@ -233,10 +231,7 @@ class SplitCostGeneration(SplitGeneration):
         if np.isfinite(fair).all():
             duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))
             for _ in range(SEED_CALLS):
-                priced = self.price_at(duals, self.first_tolerance, self.first_node_limit)
-                for each in priced:
-                    self.add(each.patterns)
-                self._improve_bound(duals, np.array([each.bound for each in priced]))
+                self.learn(self.price_at(duals, self.first_tolerance, self.first_node_limit), duals)
 
     def obstacle(self) -> str:
         """Name the first workload that no GPU type serves at any rate."""
@@ -269,15 +264,9 @@ class SplitGoodputGeneration(SplitGeneration):
         """Return the worth of one whole workload of each class at the duals, shape (classes,)."""
         return np.maximum(0.0, self.asked_rps + relaxation.workload_dual)
 
-    def dual_bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound; a charge above the rate counts as the rate."""
-        charge = self.asked_rps - self.weight(relaxation)
-        return value_bound(charge, self.copies, best_worth, self.count)
-
-    def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
-        """Return the duals of the bound, with these charges."""
-        charge = self.asked_rps - self.weight(relaxation)
-        return Duals(tuple(charge[self.class_of].tolist()), tuple(best_worth.tolist()))
+    def charge(self, relaxation: Relaxation) -> Floats:
+        """Return the charge for a workload of each class, at most its rate, shape (classes,)."""
+        return self.asked_rps - self.weight(relaxation)
 
 
 def _renamed(gpu: PlacedGpu, names: Mapping[str, str]) -> PlacedGpu:

@@ -7,7 +7,7 @@ import numpy as np
 
 from formulations.colgen.clock import now, spend
 from formulations.colgen.restricted_master import LinearMaster
-from formulations.colgen.temporal.contents import GpuContents, improve, no_contents, serve, stepped
+from formulations.colgen.temporal.contents import GpuContents, improve, serve, stepped
 from formulations.colgen.temporal.generation import ContentColumn, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.plans import Content, plan_of_contents, start_contents, value_of
@@ -109,38 +109,33 @@ class PlanSearch:
                 throughput = math.fsum(self.known[content][0].throughput_rps for content in kept)
                 self.offer(plan, value_of(self.instance, plan, throughput), tuple(kept))
 
-    def _improved(self, pool: int, start: GpuContents, worth: Worth) -> Content | None:
-        pricer = self.generation.pricers[pool]
-        spend(IMPROVEMENT_NODES * len(worth.per_rps) * len(start.units))
-        value = improve(pricer.tables, pricer.asked, worth, start, self.generation.slots)
-        return Content.of(pool, start) if math.isfinite(value) and start.units.any() else None
+    def _improved(self, start: Content, worth: Worth) -> Content | None:
+        pricer, buffer = self.generation.pricers[start.pool], start.contents(self._room(start.pool))
+        spend(IMPROVEMENT_NODES * len(worth.per_rps) * len(buffer.units))
+        value = improve(pricer.tables, pricer.asked, worth, buffer, self.generation.slots)
+        return Content.of(start.pool, buffer) if math.isfinite(value) and buffer.units.any() else None
 
     def _room(self, pool: int) -> int:
         tables = self.generation.pricers[pool].tables
         return min(MOST_GPULETS, tables.most_residents, int(tables.share_units // tables.permitted[0]))
 
-    def _starts(self, dual: Floats) -> Iterable[tuple[int, GpuContents]]:
+    def _starts(self, dual: Floats) -> Iterable[Content]:
         """Yield the relaxed contents of high worth as starts of the improvement."""
         most = self.generation.most_served()
         for pool, priced in enumerate(self.generation.priced(dual, most, closely=True)):
             least = IMPROVED * max((gpu.worth for gpu in priced.patterns), default=0.0)
             for gpu in priced.patterns:
                 if gpu.worth >= least and len(gpu.gpulets) <= self._room(pool):
-                    start = no_contents(self._room(pool))
-                    for g, (units, workloads) in enumerate(gpu.gpulets):
-                        start.units[g] = units
-                        start.workload[g, : len(workloads)] = workloads
-                        start.batch[g, : len(workloads)] = 1
-                    yield pool, start
+                    gpulets = ((units, tuple((w, 1) for w in workloads)) for units, workloads in gpu.gpulets)
+                    yield Content(pool, tuple(gpulets))
 
     def propose(self, dual: Floats, near: Iterable[Content]) -> int:
         """Improve relaxed contents and the contents in ``near`` at the duals; return how many new ones were found."""
         worth, found = self.generation.worth_at(dual), 0
-        starts = [*self._starts(dual), *((c.pool, c.contents(self._room(c.pool))) for c in near)]
-        for pool, start in starts:
+        for start in [*self._starts(dual), *near]:
             if self.run.remaining_s <= 0.0:
                 break
-            content = self._improved(pool, start, worth)
+            content = self._improved(start, worth)
             found += content is not None and self.add(content)
         return found
 
@@ -184,7 +179,7 @@ class PlanSearch:
                 fixed = np.sum([np.zeros(len(dual)), *(served[other] for other in others)], axis=0)
                 wanted = value * (1.0 + WANTED) if scales else 1.0
                 left = worth._replace(most_rps=np.maximum(0.0, wanted - fixed) * generation.rate_rps)
-                found = self._improved(content.pool, content.contents(self._room(content.pool)), left)
+                found = self._improved(content, left)
                 if found is None or not (self.add(found) or found in self.known):
                     continue
                 better = self._served_value([fixed, self.known[found][0].served])
@@ -207,7 +202,7 @@ class PlanSearch:
             for pool in (t for t, count in enumerate(free) if count > 0):
                 for gpulets in range(1, min(FEW_GPULETS, self._room(pool)) + 1):
                     start = self._first_gpulets(pool, gpulets, np.flatnonzero(left))
-                    found = self._improved(pool, start, worth._replace(most_rps=left * generation.rate_rps))
+                    found = self._improved(start, worth._replace(most_rps=left * generation.rate_rps))
                     if found is not None and (self.add(found) or found in self.known):
                         served = np.minimum(self.known[found][0].served, left)
                         gains[found] = float(served * generation.rate_rps @ worth.per_rps) * favour[pool]
@@ -233,20 +228,18 @@ class PlanSearch:
                 only[w] = 1.0
                 worth = self.generation.worth_at(only, math.inf)
                 for pool, asked in enumerate(self.instance.gpus):
-                    content = self._improved(pool, self._first_gpulets(pool, 1, np.array([w])), worth)
+                    content = self._improved(self._first_gpulets(pool, 1, np.array([w])), worth)
                     if content is not None and (self.add(content) or content in self.known):
                         price = asked.type.price_per_hour / float(self.known[content][0].served[w])
                         self._alone_price[w] = min(self._alone_price[w], price)
         return self._alone_price
 
-    def _first_gpulets(self, pool: int, gpulets: int, workloads: Ints) -> GpuContents:
+    def _first_gpulets(self, pool: int, gpulets: int, workloads: Ints) -> Content:
         """Return equal gpulets with random workloads."""
-        tables, start = self.generation.pricers[pool].tables, no_contents(self._room(pool))
+        tables = self.generation.pricers[pool].tables
         place = np.searchsorted(tables.permitted, tables.share_units // gpulets, side="right") - 1
-        start.units[:gpulets] = tables.permitted[place]
-        start.workload[:gpulets, 0] = self._random.choice(workloads, gpulets)
-        start.batch[:gpulets, 0] = 1
-        return start
+        chosen = self._random.choice(workloads, gpulets).tolist()
+        return Content(pool, tuple((int(tables.permitted[place]), ((w, 1),)) for w in chosen))
 
     def _served_value(self, served: Iterable[Floats]) -> float:
         """Return the value of GPUs that serve these fractions together, under ``scale`` or ``goodput``."""

@@ -197,12 +197,17 @@ def prepared(instance: Instance) -> Instance:
     Filling takes up to half a second, as long as a hundred decisions of a greedy rule. Without it, a scheduler whose
     ``warm`` fills the same tables would have an advantage over others. The cache of the tables finds the catalogue's
     own objects at once and compares others field by field.
+
+    If the budgets depend on the share, one of them is computed: after an installation, the compilation of its kernels
+    takes longer than many time limits, and a scheduler that is killed meanwhile would never find them compiled.
     """
     pools = tuple(replace(pool, type=_of_catalogue(pool.type)) for pool in instance.gpus)
     ready = replace(instance, gpus=pools)
     if ready.partition is Partition.SHARES:
         for pool in ready.gpus:
-            View.of(ready, pool.type)
+            view = View.of(ready, pool.type)
+            if ready.slo_rule.by_share:
+                view.budgets_ms(np.flatnonzero(view.steps == 0)[:1], 1)
     return ready
 
 

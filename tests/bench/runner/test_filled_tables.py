@@ -10,7 +10,8 @@ from conftest import TaskFactory
 from bench.evaluation import Trial
 from bench.ledger.row import Termination
 from bench.runner.runner import run_tasks
-from instances import GpuPool, Instance, ScenarioSet
+from instances import GpuPool, Instance, ScenarioSet, SloRule
+from instances.attainment_table import known_rows
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.performance import performance_model_names
 from instances.tables import gpu_tables
@@ -49,3 +50,11 @@ def test_a_changed_type_with_a_name_of_the_catalogue_stays_changed(everything: I
     cheap = replace(gpu_type("v100"), price_per_hour=1.0)
     (pool,) = prepared(replace(everything, gpus=(GpuPool(cheap),))).gpus
     assert pool.type.price_per_hour == 1.0
+
+
+def test_a_budget_that_depends_on_the_share_is_computed_before_the_clock_starts(everything: Instance) -> None:
+    known_rows.cache_clear()
+    prepared(everything)
+    assert known_rows.cache_info().currsize == 0
+    prepared(replace(everything, gpus=(GpuPool(gpu_type("v100")),), slo_rule=SloRule.ATTAINMENT))
+    assert known_rows.cache_info().currsize == 1

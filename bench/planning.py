@@ -174,6 +174,8 @@ def _tasks(
                 divided = f" on GPUs partitioned by {instance.partition}"
                 notes.append(f"{instance.name} is left out: no scheduler supports {instance.objective}{divided}")
         tasks += [order.limits.task(problem, chosen, seed, trial) for chosen in able for seed in order.seeds]
+    if not order.seeds:
+        raise InputError("--seeds", "is empty; expected at least one seed")
     if not tasks:
         raise InputError("--schedulers", "; ".join(notes) or "names no scheduler; see `bench list schedulers`")
     return tasks, notes

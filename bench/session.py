@@ -247,8 +247,10 @@ def _problems(given: Problem | Sequence[Problem]) -> list[Instance | ScenarioSet
     return find_problems([str(one) if isinstance(one, Path) else one for one in several], "instances")
 
 
-def _pair(plan: AnyPlan, instance: str | Path | Instance | None) -> tuple[Plan, Instance]:
+def _pair(plan: AnyPlan | None, instance: str | Path | Instance | None) -> tuple[Plan, Instance]:
     """Return a plan and its instance, which the plan must belong to."""
+    if plan is None:  # the column `plan` of `run` has a None for each run without a plan
+        raise InputError("plan", "is None; expected a plan, but this run found none")
     asked = instance if isinstance(instance, Instance) or instance is None else load(instance)
     if not isinstance(plan, Plan):
         return find_plan(Path(plan), asked)

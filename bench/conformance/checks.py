@@ -10,6 +10,7 @@ from bench.conformance.witness import CHANGED, DIFFERS
 from bench.ledger.row import Row, Termination
 from bench.runner.inspection import SchedulerInfo
 from bench.runner.runner import GRACE_S, run_tasks
+from bench.schedulers.registry import FILE
 from bench.task import Stage, Task
 from instances import SCALE_STEP, Instance, Objective, Partition
 
@@ -81,7 +82,7 @@ def check(
 
 def _loads(info: SchedulerInfo) -> CheckResult:
     problem = info.error
-    if not problem and info.class_name != info.entry.name:
+    if not problem and info.entry.distribution != FILE and info.class_name != info.entry.name:
         problem = f'is registered as "{info.entry.name}", but its class has name = "{info.class_name}"'
     if not problem and not info.objectives:
         problem = "has no objectives; expected a non-empty `objectives`"

@@ -226,7 +226,12 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
     if entry.problem:
         return {"type": "broken", "error": entry.problem}
     try:
-        scheduler = registry.load(entry.target, entry.version)
+        try:
+            scheduler = registry.load(entry.target, entry.version)
+        except InputError as refusal:
+            if entry.distribution == registry.FILE:  # the command line names the class
+                return {"type": "misuse", "where": refusal.where, "problem": refusal.problem}
+            raise
         made, error = None, ""
         try:
             made = instantiate(scheduler, overrides, entry.name)

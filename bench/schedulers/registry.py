@@ -97,6 +97,8 @@ def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers
             stages.append(_in_file(name, known, where))
             continue
         if name not in known:
+            if name.endswith(".py"):
+                raise InputError(where, f'"{name}" names no class; expected FILE.py:CLASS')
             raise unknown_name(where, "scheduler", name, list(known))
         if problem := known[name].problem:
             raise InputError(where, f'scheduler "{name}": {problem}')

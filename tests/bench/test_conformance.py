@@ -10,10 +10,10 @@ from conftest import Call, target
 from bench.api import Status
 from bench.conformance import CheckResult, CheckSettings, check
 from bench.conformance.cases import CheckedInstance, cases, impossible, large
-from bench.conformance.checks import _lost, _Suite
+from bench.conformance.checks import _loads, _lost, _Suite
 from bench.ledger.row import Row
 from bench.runner.inspection import SchedulerInfo, inspect_schedulers
-from bench.schedulers.registry import Entry, entries
+from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.selection import find_problems
 from instances import Instance, Objective, Partition, spatial_gpu
 from instances.files import plan_to_json
@@ -66,6 +66,15 @@ def test_what_cannot_be_loaded_is_not_run(info: Callable[[], SchedulerInfo], why
     (finding,) = check(info(), QUICK)
     assert (finding.check, finding.passed) == ("loads", False)
     assert why in finding.why
+
+
+def test_the_name_of_a_class_in_a_file_is_free(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    lines = ["from heuristics.igniter.igniter import IGniter", "class Mine(IGniter):", '    """Mine."""', ""]
+    file.write_text("\n".join(lines))
+    (info,) = inspect_schedulers(parse_spec(f"{file}:Mine", entries())).values()
+    assert info.class_name == "igniter"
+    assert _loads(info).passed
 
 
 def test_an_exception_is_told() -> None:

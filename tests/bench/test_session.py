@@ -98,6 +98,7 @@ def test_plans_and_instances_by_name_file_and_object(runs: tuple[pandas.DataFram
     [
         ({"instances": "igniter-33"}, 'instances: unknown suite, instance or file "igniter-33"; did you mean'),
         ({"instances": []}, "instances: is empty"),
+        ({"seeds": []}, "seeds: is empty; expected at least one seed"),
         ({"time_limit_s": 0.0}, "time_limit_s: 0; expected"),
         ({"memory_limit_gb": -1.0}, "memory_limit_gb: -1; expected"),
         ({"schedulers": "ignitr"}, 'schedulers: unknown scheduler "ignitr"; did you mean "igniter"?'),
@@ -120,3 +121,8 @@ def test_two_instances_of_one_name_are_refused() -> None:
 def test_a_plan_of_another_instance_is_refused(runs: tuple[pandas.DataFrame, Path]) -> None:
     with pytest.raises(InputError, match='made for "igniter-3"'):
         bench.judge(runs[0].plan[0], "smoke-cost")
+
+
+def test_the_plan_of_a_run_without_one_is_refused() -> None:
+    with pytest.raises(InputError, match="plan: is None; expected a plan"):
+        bench.judge(None, "igniter-3")  # type: ignore[arg-type]

@@ -86,7 +86,9 @@ def _named(entries: Entries, names: Sequence[str], kind: str) -> Entries:
         own = [entry for entry in entries if name == entry["name"] or name in entry.get("suites", ())]
         if not own:
             known = [known for entry in entries for known in (entry["name"], *entry.get("suites", ()))]
-            raise unknown_name("NAME", kind.removesuffix("s"), name, list(dict.fromkeys(known)), [])
+            listed = {suite for entry in entries for suite in entry.get("suites", ())}
+            known = [*dict.fromkeys(known)]
+            raise unknown_name("NAME", kind.removesuffix("s"), name, known, sorted(listed) or known)
         found += own
     return found if names else entries
 

@@ -97,6 +97,8 @@ WRONG = [
     ("list", "is missing"),
     ("list thing", 'unknown kind "thing"'),
     ("list suites --format yaml", "--format: "),
+    ("list gpus zzz", 'unknown gpu "zzz"; known: a100, '),
+    ("list instances zzz", 'unknown instance "zzz"; known: 4gpu, '),
     ("show", "results/ledger.sqlite: no such ledger; `bench run` creates one"),
     ("show 64gpu-cots", 'unknown instance or run "64gpu-cots"; did you mean "64gpu-cost"?'),
     ("show abcdef", "results/ledger.sqlite: no such ledger"),

@@ -258,6 +258,16 @@ def test_a_class_in_a_file(tmp_path: Path) -> None:
         load(entry.target, entry.version)
 
 
+def test_a_class_that_its_file_lacks_is_wrong_input(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(SCHEDULER)
+    entries_in_file = [parse_spec(f"{file}:{name}", {})[0] for name in ("Nothng", "Outcome")]
+    with pytest.raises(InputError, match='has no "Nothng"'):
+        inspect_schedulers(entries_in_file[:1])
+    with pytest.raises(InputError, match="is a type without"):
+        inspect_schedulers(entries_in_file[1:])
+
+
 def test_the_key_of_a_file_is_that_of_its_content(tmp_path: Path) -> None:
     keys = []
     for folder, text in (("a", SCHEDULER), ("b", SCHEDULER), ("c", SCHEDULER + "#")):
@@ -275,6 +285,7 @@ def test_the_key_of_a_file_is_that_of_its_content(tmp_path: Path) -> None:
     [
         ("./none.py:Mine", '--schedulers: there is no file "./none.py"'),
         ("mine.py:", "names no class"),
+        ("mine.py", '"mine.py" names no class; expected FILE.py:CLASS'),
         ("mine.py:igniter", 'a registered scheduler is called "igniter" already'),
     ],
 )

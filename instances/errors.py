@@ -24,11 +24,17 @@ class InputError(ValueError):
         return type(self), (self.where, self.problem)
 
 
-def unknown_name(where: str, kind: str, name: str, known: list[str], listed: list[str] | None = None) -> InputError:
-    """Build the error for an unknown name, with the nearest known one as a hint or else ``listed`` (default: all)."""
+def unknown_name(
+    where: str, kind: str, name: str, known: list[str], listed: list[str] | str | None = None
+) -> InputError:
+    """Build the error for an unknown name, with the nearest known one as a hint or else ``listed`` (default: all).
+
+    A text in place of names says where the names are listed.
+    """
     near = get_close_matches(name, known, n=1)
     listed = known if listed is None else listed
-    hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(listed)) or 'none'}"
+    hint = listed if isinstance(listed, str) else f"known: {', '.join(sorted(listed)) or 'none'}"
+    hint = f'did you mean "{near[0]}"?' if near else hint
     return InputError(where, f'unknown {kind} "{name}"; {hint}')
 
 

@@ -185,8 +185,8 @@ def _compared(
             unit, attained, worse = "req/s", f"{claimed} req/s", "serves more"
             better = f"serves more than {claimed} req/s"
     if only > 0.0:
-        attained, worse = f"{0 if plan is None else plan.gpus_used} GPUs", "has fewer"
-        better = f"has fewer than {ceil(bound / Fraction(repr(float(only))))} GPUs"
+        attained, worse = _gpus(0 if plan is None else plan.gpus_used), "has fewer"
+        better = f"has fewer than {_gpus(ceil(bound / Fraction(repr(float(only)))))}"
     found = "" if value is None else f"; the plan in the file: {float(value):.10g} {unit}"
     sentence = f"{attained}, no {plans} {worse}" if optimal else f"no {plans} {better}{found}"
     return ProofVerdict(True, f"proven: {sentence}", optimal, value)
@@ -200,3 +200,7 @@ def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
     if performance_model(instance.performance_model).pairwise:
         plans += " with at most two gpulets on a GPU"
     return plans
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"

@@ -70,6 +70,8 @@ def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
 
     if not any(name(variable) in values for variable in model.pyomo.v.values()):
         raise InputError(where, f'names no variable of the model of "{instance.name}"; write names such as v(0_0_0)')
+    for variable in model.pyomo.b.values():
+        value_of(variable)  # a solution of a smaller instance lacks batches
     groups = repair(search.problem, model.groups(value_of))
     if groups is None:
         return None

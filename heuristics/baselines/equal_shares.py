@@ -154,7 +154,8 @@ def _cheapest(
     reason = "no GPU type of the pool permits these equal shares"
     for parts in tried:
         pools = [(pool, gpu) for pool in instance.gpus if (gpu := divided(pool.type, parts)) is not None]
-        if plans and run.remaining_s <= 0.0:
+        if run.remaining_s <= 0.0:
+            reason = "the time was over before a plan was found"
             break
         if not pools:
             continue

@@ -134,7 +134,7 @@ class Library:
 
         file = self._file(name)
         if not self.has(name):
-            raise unknown_name("library", "instance of the library", name, self.names())
+            raise unknown_name("library", "instance of the library", name, self.names(), "`bench library` lists all")
         data: Any = read_json(file)
         if data.get("version") != VERSION:
             raise InputError(self._where(name), f"is of version {data.get('version')}; this bench reads {VERSION}")

@@ -1,5 +1,6 @@
 """Model files: another solver reads them and finds the optimum."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import highspy
@@ -10,6 +11,7 @@ from bench.cli.app import main
 from bench.judging.judge import judge
 from bench.selection import find_instance
 from formulations.pwl import Pwl
+from instances import SloRule
 from instances.files import instance_to_json, plan_from_json, read_json, write_json
 from instances.generate import generate
 
@@ -40,6 +42,7 @@ def test_the_nonlinear_model_is_written(tmp_path: Path) -> None:
         (["smoke-cost", "-o", "/proc/none/model.txt"], "expected .lp, .mps, .nl"),
         (["smoke-capacity", "-o", "/proc/none/model.mps"], "pwl does not solve capacity"),
         (["smoke-cost", "-o", "/proc/none/model.mps"], "cannot be written"),
+        (["smoke-cost", "--solution", "model.sol", "-o", "plan.mps"], "expected .json with --solution"),
     ],
 )
 def test_wrong_input_is_told(
@@ -89,3 +92,19 @@ def test_a_solution_of_another_model_is_refused(tmp_path: Path, capsys: pytest.C
         assert main(["model", "smoke-cost", "--solution", str(solution), "-o", str(tmp_path / "plan.json")]) == 2
         assert message in capsys.readouterr().err
     assert not (tmp_path / "plan.json").exists()
+
+
+def test_a_solution_of_a_smaller_instance_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    solution = tmp_path / "model.sol"
+    solution.write_text("v(0_0_0) 1\nb(0) 1\nb(1) 1\n")
+    assert main(["model", "smoke-cost", "--solution", str(solution), "-o", str(tmp_path / "plan.json")]) == 2
+    assert 'lacks a value of "b(2)"' in capsys.readouterr().err
+
+
+def test_an_instance_without_a_model_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "model.mps"
+    file.write_text("mine")
+    under_attainment = replace(generate("igniter-mix", 2, 0), slo_rule=SloRule.ATTAINMENT)
+    write_json(tmp_path / "instance.json", instance_to_json(under_attainment))
+    assert main(["model", str(tmp_path / "instance.json"), "-o", str(file)]) == 2
+    assert file.read_text() == "mine"

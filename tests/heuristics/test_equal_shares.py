@@ -1,5 +1,6 @@
 """GPUs as clusters hand them out: whole, in equal shares, in turns."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -85,3 +86,8 @@ def test_beside_services_a_plain_workload_has_a_gpu_of_its_own() -> None:
     assert judge(plan, mixed).feasible
     (alone,) = [gpu for gpu in plan.gpus if "plain" in {s.workload for gpulet in gpu.gpulets for s in gpulet.slots}]
     assert sum(len(gpulet.slots) for gpulet in alone.gpulets) == 1
+
+
+def test_after_the_deadline_no_other_number_of_replicas_is_tried(mix: Instance) -> None:
+    outcome = EqualShares().schedule(mix, Run(deadline=time.monotonic() - 1.0))
+    assert (outcome.status, outcome.reason) == (Status.UNKNOWN, "the time was over before a plan was found")

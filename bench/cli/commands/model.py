@@ -1,6 +1,7 @@
 """``bench model``: the model of an instance as a file for other solvers."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -56,13 +57,17 @@ def write_model(
     instance = find_instance(name, "INSTANCE")
     if reason := refusal(made, instance):
         raise InputError(instance.name, f"has no {output.suffix} model: {made.name} {reason}")
-    write_bytes(output, b"")  # its error is one line if the file cannot be written
-    made.write_model(instance, output)
+    with TemporaryDirectory() as folder:  # an instance without a model leaves an earlier file as it is
+        made.write_model(instance, Path(folder) / output.name)
+        for part in sorted(Path(folder).iterdir()):  # a file .nl has two beside it with the names
+            write_bytes(output.with_name(part.name), part.read_bytes())
     say(f"wrote {output}")
 
 
 def _write_plan(scheduler: Any, name: str, solution: Path, output: Path) -> None:
     refuse_input(output, [solution], "-o")
+    if output.suffix != ".json":
+        raise InputError("-o", f'"{output}" is no file for a plan; expected .json with --solution')
     instance = find_instance(name, "INSTANCE")
     if reason := refusal(scheduler, instance):
         raise InputError(instance.name, f"has no model: {scheduler.name} {reason}")

@@ -48,7 +48,8 @@ def _show(plan: Plan, instance: Instance, verdict: Verdict) -> None:
     found = "feasible" if verdict.feasible else "infeasible"
     show(
         f"{mark(verdict.feasible)} {found}: plan for {one_line(instance.name)}",
-        f"  {instance.objective}: {worth(verdict.value, instance.objective)} on {verdict.gpus_used} GPUs, "
+        f"  {instance.objective}: {worth(verdict.value, instance.objective)} on "
+        f"{verdict.gpus_used} GPU{'' if verdict.gpus_used == 1 else 's'}, "
         f"{verdict.fragments_pct:.1f} % fragments, {verdict.utilisation_pct:.1f} % utilised"
         + ("" if over is None else f", {over:.1f} % of the time over capacity"),
         *(["  holds: unchecked; bench simulate PLAN --check tests it"] if over is None else []),

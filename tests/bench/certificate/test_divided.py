@@ -145,7 +145,7 @@ def test_the_plan_may_have_several_slots_of_a_workload_on_a_gpu() -> None:
     def with_plan(plan: Plan) -> str:
         return check(json.loads(json.dumps({**data, "plan": plan_to_json(plan)})), "proof").sentence
 
-    assert with_plan(halves) == "proven: 1 GPUs, no split plan has fewer"
+    assert with_plan(halves) == "proven: 1 GPU, no split plan has fewer"
     assert "less than its rate" in with_plan(short)
 
 

@@ -66,7 +66,7 @@ def test_a_scale_counts_slots_that_are_planned_for_more_and_needs_a_multiple() -
 def test_a_plan_that_beats_the_claim_contradicts_it() -> None:
     instance = asking(Objective.COST, Workload("w", "alexnet", 30.0, 100.0))
     plan = Plan("asked", (spatial_gpu("v100", [("w", 40, 4, 100.0)]),))
-    assert checked(instance, {"bound": "3.06"}, plan).sentence == "proven: 1 GPUs, no spatial plan has fewer"
+    assert checked(instance, {"bound": "3.06"}, plan).sentence == "proven: 1 GPU, no spatial plan has fewer"
     assert not checked(instance, {"bound": "6.12"}, plan).proven
     assert not checked(instance, {"bound": "3.06"}, replace(plan, instance="another")).proven
 

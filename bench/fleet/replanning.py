@@ -20,7 +20,8 @@ class Replanned:
     Attributes
     ----------
     plan
-        The plan. GPUs of the old plan keep their positions; closed ones have no gpulets.
+        The plan. GPUs of the old plan keep their positions; closed ones have no gpulets. Every further
+        GPU is in use.
     moved
         Services that were on another GPU before.
     complete
@@ -68,7 +69,8 @@ def replan(instance: Instance, old: Plan, most_moves: int, seconds: float) -> Re
     if search.best is None:
         problem = f"{most_moves} moves are not enough" if search.complete else "no plan was found in time"
         raise InputError("--max-moves", f"{problem}; allow more moves")
-    plan = Plan(instance.name, search.best)
+    here, opened = search.best[: len(old.gpus)], search.best[len(old.gpus) :]
+    plan = Plan(instance.name, (*here, *(gpu for gpu in opened if gpu.gpulets)))
     at = {slot.workload: position for position, _, slot in plan.slots()}
     moved = tuple(name for name in names if name in home and at[name] != home[name])
     return Replanned(plan, moved, search.complete)

@@ -130,6 +130,7 @@ def test_replanning_keeps_services_where_they_are(mix: Instance) -> None:
     assert (same.moved, same.complete) == ((), True)
     assert judge(same.plan, mix).feasible
     grown = replace(mix, workloads=tuple(replace(w, rate_rps=w.rate_rps * 1.2) for w in mix.workloads))
+    assert len(replan(mix, old, 1, 30.0).plan.gpus) == len(old.gpus)  # no spare GPU without services
     costs = []
     for moves in (1, 2, 3):
         try:

@@ -9,8 +9,9 @@ from contextlib import suppress
 import numpy as np
 
 from bench.replay.process import Channel, Clock, Message, end_with, go_first, run_child, stay_on
-from bench.replay.recording import DROPPED, NO_SLOT, Records, SharedRequests
+from bench.replay.recording import DROPPED, NO_SLOT, SharedRequests
 from bench.simulation.routing import routing_of, spread
+from instances.arrays import Records
 
 SENT = struct.Struct("<II")
 """Message to a worker about a request: its number, and the position of its slot in the executor."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from bench.judging.judge import judge
-from bench.simulation.serving_rules import dispatch_timeout_ms
+from bench.simulation.serving_rules import DispatchRule
 from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
 
 PIPES = "/tmp/nvidia-mps"  # noqa: S108 - the daemon's own default
@@ -103,6 +103,7 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
         If slots take turns.
     """
     verdict = iter(judge(plan, instance).slots)
+    dispatch = DispatchRule.of(instance)
     copies, used = Counter[str](), set[str]()
     found = []
     for position, gpu in enumerate(plan.gpus):
@@ -113,15 +114,7 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
             workload = instance.workloads[instance.workload_index[slot.workload]]
             pool = instance.pool(gpu.type)
             assert pool is not None  # the judge has checked it
-            timeout_ms = dispatch_timeout_ms(
-                instance.slo_rule,
-                workload.slo_ms,
-                slot.batch,
-                slot.rate_rps,
-                None,
-                next(verdict).t_inf_ms,
-                instance.immediate_dispatch,
-            )
+            full_ms = next(verdict).t_inf_ms
             name = label = _label(slot.workload)
             while name in used:
                 copies[label] += 1
@@ -138,7 +131,7 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
                     workload.model,
                     slot.batch,
                     slot.rate_rps,
-                    timeout_ms,
+                    dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, full_ms),
                 )
             )
     return found

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from bench.judging.judge import check_belongs
-from bench.simulation.serving_rules import dispatch_timeout_ms, offered_rps
-from instances import GpuType, InputError, Instance, Objective, Partition, Plan, SloRule, Slot
+from bench.simulation.serving_rules import DispatchRule, offered_rps
+from instances import GpuType, InputError, Instance, Objective, Partition, Plan, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +17,10 @@ class ServedSlot:
     ----------
     workload
         Position of its workload in the serving plan.
-    rule, cycle_ms, immediate
-        SLO rule, duty cycle and immediate dispatch, which set its timeout: see ``dispatch_timeout_ms``.
-    latency_buffer
-        Factor on the time of a batch when it is compared with the SLO.
+    dispatch
+        Rule for starting batches that are not full.
+    cycle_ms
+        Duty cycle of its gpulet, if it has one.
     memory_mib
         Its memory according to the catalogue.
     """
@@ -30,23 +30,18 @@ class ServedSlot:
     batch: int
     rate_rps: float
     slo_ms: float
-    rule: SloRule
+    dispatch: DispatchRule
     cycle_ms: float | None
-    immediate: bool
-    latency_buffer: float
     memory_mib: float
 
     def timeout_ms(self, full_ms: float) -> float:
         """Return the timeout after which a partial batch is ready, if a full batch takes ``full_ms``."""
-        promised_ms = self.latency_buffer * full_ms
-        return dispatch_timeout_ms(
-            self.rule, self.slo_ms, self.batch, self.rate_rps, self.cycle_ms, promised_ms, self.immediate
-        )
+        return self.dispatch.timeout_ms(self.batch, self.rate_rps, self.slo_ms, self.cycle_ms, full_ms)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Return the slot whose fields, as JSON values, are ``data``."""
-        return cls(**data | {"rule": SloRule(data["rule"])})
+        return cls(**data | {"dispatch": DispatchRule(**data["dispatch"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +142,7 @@ def _slot(slot: Slot, cycle_ms: float | None, gpu: GpuType, instance: Instance) 
         batch=slot.batch,
         rate_rps=slot.rate_rps,
         slo_ms=workload.slo_ms,
-        rule=instance.slo_rule,
+        dispatch=DispatchRule.of(instance),
         cycle_ms=cycle_ms,
-        immediate=instance.immediate_dispatch,
-        latency_buffer=instance.latency_buffer,
         memory_mib=gpu.models[workload.model].memory_mib(slot.batch),
     )

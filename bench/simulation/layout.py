@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.simulation.applications import flow_of
-from bench.simulation.serving_rules import dispatch_timeout_ms
-from instances import Instance, Partition, PlacedGpu, Plan, Slot
+from bench.simulation.serving_rules import DispatchRule
+from instances import Instance, Partition, PlacedGpu, Plan
 from instances.arrays import Ints, Records
 from instances.interference import gpu_time_beside_ms
 from instances.performance.gpulet import GpuletModel
@@ -125,7 +125,7 @@ def _site(gpus: Sequence[Sequence[_ExecutorFigures]], application: Ints, tables:
 
 def _executors(gpu: PlacedGpu, view: View, tables: Tables) -> list[_ExecutorFigures]:
     """Return the executors of a GPU that is divided by shares: its gpulets."""
-    instance = view.instance
+    instance, dispatch = view.instance, DispatchRule.of(view.instance)
     planned, true = view.demands(gpu, view.tables), view.demands(gpu, tables)
     found: list[_ExecutorFigures] = []
     for own, gpulet in enumerate(gpu.gpulets):
@@ -146,7 +146,7 @@ def _executors(gpu: PlacedGpu, view: View, tables: Tables) -> list[_ExecutorFigu
                         + float(view.tables.transfer_ms[m, b]),
                     )
                 )
-            timeout_ms = _timeout_ms(instance, slot, slo_ms, gpulet.duty_cycle_ms, times[-1][-1])
+            timeout_ms = dispatch.timeout_ms(slot.batch, slot.rate_rps, slo_ms, gpulet.duty_cycle_ms, times[-1][-1])
             slots.append((w, (m, slot.batch, slot.rate_rps, slo_ms, timeout_ms), times))
         found.append((units, slots))
     return found
@@ -157,6 +157,7 @@ def _executors_on_mig(gpu: PlacedGpu, instance: Instance) -> list[_ExecutorFigur
     pool = instance.pool(gpu.type)
     assert pool is not None
     assert pool.type.mig is not None
+    dispatch = DispatchRule.of(instance)
     found: list[_ExecutorFigures] = []
     for gpulet in gpu.gpulets:
         (slot,) = gpulet.slots
@@ -169,16 +170,10 @@ def _executors_on_mig(gpu: PlacedGpu, instance: Instance) -> list[_ExecutorFigur
         # period of a single process; the delay is at least 0, because no request ends before its batch.
         delay_ms = max(0.0, known.latency_ms - period_ms)
         times = [(period_ms, 0.0, delay_ms, known.latency_ms)] * slot.batch
-        timeout_ms = _timeout_ms(instance, slot, workload.slo_ms, None, known.latency_ms)
+        timeout_ms = dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, known.latency_ms)
         figures = 0, slot.batch, slot.rate_rps / gpulet.processes, workload.slo_ms, timeout_ms
         found += [(gpulet.share_units, [(w, figures, times)]) for _ in range(gpulet.processes)]
     return found
-
-
-def _timeout_ms(instance: Instance, slot: Slot, slo_ms: float, cycle_ms: float | None, promised_ms: float) -> float:
-    """Return the timeout of a partial batch: see ``dispatch_timeout_ms``."""
-    buffered_ms, immediate = instance.latency_buffer * promised_ms, instance.immediate_dispatch
-    return dispatch_timeout_ms(instance.slo_rule, slo_ms, slot.batch, slot.rate_rps, cycle_ms, buffered_ms, immediate)
 
 
 QUEUE = np.dtype([("head", "i8"), ("known", "i8"), ("batches", "i8")])

@@ -1,5 +1,8 @@
 """Rules of serving, in a simulation and in a replay: offered rates, dispatch of partial batches, late requests."""
 
+from dataclasses import dataclass
+from typing import Self
+
 from instances import Instance, Objective, Plan
 from instances.budget import SloRule
 from instances.compiled import inlined
@@ -27,38 +30,44 @@ def offered_rps(plan: Plan, instance: Instance) -> dict[str, float]:
     return offered
 
 
-def dispatch_timeout_ms(
-    rule: SloRule,
-    slo_ms: float,
-    batch: int,
-    rate_rps: float,
-    cycle_ms: float | None,
-    promised_ms: float,
-    immediate: bool = False,
-) -> float:
-    """Return the time after which a partial batch is ready.
+@dataclass(frozen=True, slots=True)
+class DispatchRule:
+    """Rule of an instance for starting batches that are not full.
 
-    The SLO rules ``half-slo``, ``p99`` and ``attainment`` give half the SLO. The others give the time in which the
-    planned rate fills the batch, as in the duty cycle of Nexus: ``min(1000 b / r, SLO - t_inf)``. In both cases the
-    timeout leaves enough time for a full batch. With a duty cycle, a batch may wait for the other slots first:
-    ``SLO - D``.
-
-    Parameters
+    Attributes
     ----------
-    rule, slo_ms, batch, rate_rps, cycle_ms
-        SLO rule, SLO, batch and planned rate of the slot; duty cycle of its gpulet, if it has one.
-    promised_ms
-        Time of a full batch, including the instance's latency buffer.
+    slo_rule
+        The instance's SLO rule.
+    latency_buffer
+        Factor on the time of a batch when it is compared with the SLO.
     immediate
         Whether partial batches start without a timeout (``immediate_dispatch`` of the instance).
     """
-    if cycle_ms is not None:
-        return max(0.0, slo_ms - cycle_ms)
-    if immediate:
-        return 0.0
-    half = rule in (SloRule.HALF_SLO, SloRule.P99, SloRule.ATTAINMENT)
-    patience_ms = slo_ms / 2.0 if half else 1000.0 * batch / rate_rps
-    return max(0.0, min(patience_ms, slo_ms - promised_ms))
+
+    slo_rule: SloRule
+    latency_buffer: float
+    immediate: bool
+
+    @classmethod
+    def of(cls, instance: Instance) -> Self:
+        """Return the rule of ``instance``."""
+        return cls(instance.slo_rule, instance.latency_buffer, instance.immediate_dispatch)
+
+    def timeout_ms(self, batch: int, rate_rps: float, slo_ms: float, cycle_ms: float | None, full_ms: float) -> float:
+        """Return the time after which a partial batch of a slot is ready, if a full batch takes ``full_ms``.
+
+        The SLO rules ``half-slo``, ``p99`` and ``attainment`` give half the SLO. The others give the time in which the
+        planned rate fills the batch, as in the duty cycle of Nexus: ``min(1000 b / r, SLO - t_inf)``. In both cases the
+        timeout leaves enough time for a full batch. With a duty cycle, a batch may wait for the other slots first:
+        ``SLO - D``.
+        """
+        if cycle_ms is not None:
+            return max(0.0, slo_ms - cycle_ms)
+        if self.immediate:
+            return 0.0
+        half = self.slo_rule in (SloRule.HALF_SLO, SloRule.P99, SloRule.ATTAINMENT)
+        patience_ms = slo_ms / 2.0 if half else 1000.0 * batch / rate_rps
+        return max(0.0, min(patience_ms, slo_ms - self.latency_buffer * full_ms))
 
 
 ROUNDING_MS = 1e-6

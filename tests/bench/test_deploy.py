@@ -15,6 +15,7 @@ from bench.deploy import clusters, hosts
 from bench.deploy.servers import in_percents, plan_of_environments, rounded_up, servers
 from bench.deploy.targets import Deployment, Target, deployed, placeholders
 from bench.judging.judge import judge
+from bench.simulation.layout import sites
 from heuristics.baselines.local_search import LocalSearch
 from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
 from instances.files import read_plan
@@ -235,6 +236,14 @@ def test_names_of_processes_are_unique(mix: Instance) -> None:
     plan = Plan(mix.name, (PlacedGpu("v100", gpulets),))
     found = [server.name for server in servers(plan, in_percents(replace(mix, workloads=workloads)))]
     assert found == ["a", "a-2", "a-2-2", "b", "b-2"]
+
+
+def test_timeouts_of_partial_batches_are_those_of_the_simulation(mix: Instance, plan: Plan) -> None:
+    instance = in_percents(replace(mix, latency_buffer=1.5))
+    found = [server.timeout_ms for server in servers(plan, instance)]
+    (site,) = sites(plan, instance, instance)
+    assert found == pytest.approx(site.slots["timeout_ms"])
+    assert found != pytest.approx([server.timeout_ms for server in servers(plan, in_percents(mix))])
 
 
 def test_slots_that_take_turns_are_refused(mix: Instance) -> None:

@@ -1,6 +1,7 @@
 """Selection of instances by name: suites, scenario sets, instances, the library, files, patterns and folders."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from glob import escape, glob, has_magic
@@ -159,11 +160,11 @@ def anchored(text: str, folder: Path) -> str:
 
 
 def names_in(text: str) -> list[str]:
-    """Return the comma-separated names in ``text``."""
+    """Return the comma-separated names in ``text``; commas in brackets belong to the name of a variant."""
     # The name of an existing file may hold commas.
     if os.path.exists(text):  # noqa: PTH110 - False where Path.exists raises because the file name is impossible
         return [text]
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return [part.strip() for part in re.split(r",(?![^\[(]*[\])])", text) if part.strip()]
 
 
 def _found(text: str, where: str) -> Iterator[tuple[str, Instance | ScenarioSet]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from bench.formatting import labels
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.refutation import by_instance, ledger_refutations, upheld
 from bench.ledger.row import Row
@@ -98,12 +99,18 @@ def chosen_schedulers(rows: Sequence[Row], names: Sequence[str], where: str) -> 
 
 
 def _wanted(schedulers: Sequence[str], rows: Sequence[Row], names: dict[str, str], where: str) -> list[str]:
-    """Return the contestants called ``schedulers``; a scheduler's name stands for all of its variants."""
-    scheduler_of = {names[row.key]: row.scheduler for row in rows if row.key in names}
+    """Return the contestants called ``schedulers``, as tables of statistics or of runs name them.
+
+    A scheduler's name stands for all of its variants.
+    """
+    named = labels(rows)
+    called = {names[row.key]: (names[row.key], row.scheduler, named[row.key]) for row in rows if row.key in names}
     found: list[str] = []
     for name in schedulers:
-        own = [each for each, scheduler in scheduler_of.items() if name in (each, scheduler)]
+        own = [each for each, known in called.items() if name in known]
         if not own:
-            raise unknown_name(where, "scheduler", name, [*dict.fromkeys([*scheduler_of, *scheduler_of.values()])])
+            raise unknown_name(
+                where, "scheduler", name, [*dict.fromkeys(each for known in called.values() for each in known)]
+            )
         found += own
     return list(dict.fromkeys(found))

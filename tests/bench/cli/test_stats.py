@@ -109,6 +109,20 @@ def test_markdown_is_a_table(call: Call, ledger: Path) -> None:
     assert lines[4].startswith("| random | 24/24 | 29.2 % |")
 
 
+def test_variants_have_their_names_of_both_tables(call: Call, ledger: Path, make_row: Callable[..., Row]) -> None:
+    with Ledger(ledger) as more:
+        for instance in INSTANCES:
+            for number, spare in enumerate((True, False)):
+                key = f"variant-{instance.name}-{number}"
+                parameters = {"igniter": {"spare": spare, "order": number}}
+                row = make_row(key=key, instance=instance.name, scheduler="igniter", parameters=parameters)
+                more.add(replace(row, instance_hash=instance.fingerprint), instance)
+    of_runs, of_statistics = "igniter[spare=true, order=0]", "igniter (spare=true, order=0)"
+    for name in (of_runs, of_statistics):
+        done = call("stats", "l.sqlite", "--format", "json", "--schedulers", f"{name},random")
+        assert {one["name"] for one in json.loads(done.out)["standings"]} == {of_statistics, "random"}, done.err
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -30,12 +30,8 @@ class Limits:
     work_limit: int | None = None
 
     def __post_init__(self) -> None:
-        for option, value, unit in (
-            ("--time-limit", self.time_limit_s, "seconds"),
-            ("--memory-limit", self.memory_limit_gb, "GB"),
-        ):
-            if not 0.0 < value <= _MOST:
-                raise InputError(option, f"{value:g}; expected a number of {unit} greater than 0, at most {_MOST:,}")
+        require_limit("--time-limit", self.time_limit_s)
+        require_limit("--memory-limit", self.memory_limit_gb, "GB")
 
     def task(self, problem: Instance | ScenarioSet, infos: Sequence[SchedulerInfo], seed: int, trial: Trial) -> Task:
         """Return the task of one run under these limits."""
@@ -53,6 +49,12 @@ class Limits:
             scenarios=scenarios,
             trial=trial,
         )
+
+
+def require_limit(option: str, value: float, unit: str = "seconds") -> None:
+    """Raise an ``InputError`` about ``option`` if ``value`` is no positive number, or is too large for a limit."""
+    if not 0.0 < value <= _MOST:
+        raise InputError(option, f"{value:g}; expected a number of {unit} greater than 0, at most {_MOST:,}")
 
 
 def base_of(problem: Instance | ScenarioSet) -> Instance:

@@ -38,7 +38,7 @@ def run(
     schedulers: str | Sequence[str] | None = None,
     *,
     parameters: Mapping[str, object] | None = None,
-    seeds: Sequence[int] = (0,),
+    seeds: int | Sequence[int] = (0,),
     time_limit_s: float = 10.0,
     work_limit: int | None = None,
     memory_limit_gb: float = 8.0,
@@ -64,7 +64,7 @@ def run(
     parameters
         Values by ``"scheduler.parameter"``.
     seeds
-        Seeds, each for a run of its own.
+        Seeds, each for a run of its own; one or several.
     time_limit_s, work_limit, memory_limit_gb, threads
         Limits of every run.
     jobs
@@ -118,6 +118,7 @@ def run(
         trial = Trial(headroom, truth, error, under, check_holds=check_holds)
         texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
         names = [schedulers] if isinstance(schedulers, str) else schedulers
+        seeds = [seeds] if isinstance(seeds, int) else seeds
         tasks, _ = plan_tasks(RunOrder(_problems(instances), names, texts, seeds, limits, trial, own))
         jobs, _ = fitting_jobs(jobs, threads)
         with ExitStack() as stack:

@@ -72,6 +72,12 @@ def test_a_ledger_gives_the_rows_that_it_has(runs: tuple[pandas.DataFrame, Path]
     assert set(first.columns) - {"claim", "plan"} <= set(bench.table(ledger).columns)
 
 
+def test_one_name_and_one_seed_need_no_list(runs: tuple[pandas.DataFrame, Path]) -> None:
+    first, ledger = runs
+    one = bench.run("igniter-3", "igniter", seeds=1, ledger=ledger)
+    assert one.key.tolist() == first[(first.instance == "igniter-3") & (first.seed == 1)].key.tolist()[:1]
+
+
 def test_the_table_prints_its_main_columns(runs: tuple[pandas.DataFrame, Path]) -> None:
     table, _ = runs
     assert "..." not in str(table)

@@ -11,6 +11,7 @@ from bench.cli.terminal import say
 from bench.cli.views.tables import show
 from bench.deploy.targets import Target, deployed, placeholders
 from bench.judging.judge import judge
+from bench.planning import require_limit
 from bench.selection import find_plan
 from instances import InputError
 from instances.files import write_bytes
@@ -35,6 +36,7 @@ def deploy(
     If the target cannot express the plan, the instance is solved again within the target's limits, and the added cost
     is printed. The files are read back and judged before the command ends. Names in capitals are placeholders.
     """
+    require_limit("--time-limit", time_limit)
     plan, instance = find_plan(plan_file, instance_name)
     verdict = judge(plan, instance)
     if not verdict.feasible:

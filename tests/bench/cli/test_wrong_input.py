@@ -68,6 +68,8 @@ WRONG = [
     ),
     ("run --instances smoke --time-limit inf", "--time-limit: inf; expected a number"),
     ("run --instances smoke --time-limit soon", "--time-limit: "),
+    ("deploy plan.json --to shell -o out --time-limit nan", "--time-limit: nan; expected a number"),
+    ("library solve --check-limit 0", "--check-limit: 0; expected a number of seconds greater than 0"),
     (
         "run --instances smoke --time-limit 3e6",
         "--time-limit: 3e+06; expected a number of seconds",

@@ -10,6 +10,7 @@ from bench.cli.terminal import say
 from bench.cli.views.library import opened
 from bench.cli.views.tables import show
 from bench.library.solving import solve as solved
+from bench.planning import require_limit
 from bench.schedulers.registry import entries, load, parse_spec
 
 EXAMPLES = (
@@ -36,6 +37,8 @@ def solve(
     Each scheduler starts from the best-known plan. Certificates are checked before they are written. Ctrl-C keeps all
     results so far; run the command again to go on with the open entries.
     """
+    require_limit("--time-limit", time_limit)
+    require_limit("--check-limit", check_limit)
     library = opened(folder, written=True)
     names = set(library.names(pattern))
     chosen = [parse_spec(name, entries())[0] for name in schedulers.split(",")]

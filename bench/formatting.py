@@ -27,6 +27,11 @@ def objective_of(row: Row) -> str:
     return row.throughput_of or row.objective
 
 
+def gpu_count(count: int) -> str:
+    """Return a number of GPUs: ``1 GPU``, ``2 GPUs``."""
+    return f"{count:,} GPU{'s' * (count != 1)}"
+
+
 def percent(fraction: float | None) -> str:
     """Return a fraction as a percentage."""
     return pct(None if fraction is None else 100.0 * fraction)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from bench.deploy import clusters, hosts, mig_parted
 from bench.deploy.servers import Server, in_percents, plan_of_environments, rounded_up, servers
 from bench.fleet.solving import solved_here
+from bench.formatting import gpu_count
 from bench.judging.judge import judge
 from instances import InputError, Instance, Partition, Plan
 
@@ -77,7 +78,7 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
     """
     notes = [_REMARKS[target]] if target in _REMARKS else []
     if idle := sum(not gpu.gpulets for gpu in plan.gpus):
-        notes.append(f"{idle} GPUs of the plan stand by without a service; the files do not name them")
+        notes.append(f"{gpu_count(idle)} of the plan without a service, which the files do not name")
     if target is Target.MIG_PARTED:
         files = mig_parted.write_mig_parted(plan, instance)
         return _checked(files, plan, mig_parted.read_mig_parted(files, instance), instance, notes)
@@ -140,9 +141,9 @@ def _solved(instance: Instance, time_limit_s: float, where: str) -> Plan:
 def _price(plan: Plan, instance: Instance, found: Plan, terms: Instance, what: str) -> str:
     before, after = judge(plan, instance), judge(found, terms)
     if after.cost_per_hour == before.cost_per_hour:
-        return f"{what}: solved again, {after.gpus_used} GPUs as before"
+        return f"{what}: solved again, {gpu_count(after.gpus_used)} as before"
     costs = f"${after.cost_per_hour:,.2f}/h instead of ${before.cost_per_hour:,.2f}/h"
-    return f"{what}: {after.gpus_used} GPUs instead of {before.gpus_used}, {costs}"
+    return f"{what}: {gpu_count(after.gpus_used)} instead of {before.gpus_used}, {costs}"
 
 
 def _checked(files: Mapping[str, str], plan: Plan, back: Plan, instance: Instance, notes: list[str]) -> Deployment:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bench.fleet.last_straw import MOST_CANDIDATES, RATES, SLOS
 from bench.fleet.replanning import Replanned
 from bench.fleet.surviving import Surviving
-from bench.formatting import percent
+from bench.formatting import gpu_count, percent
 from bench.holding import SECONDS, SEEDS, Holding
 from bench.judging.verdict import Verdict
 from bench.ledger.bound_scope import scope_in_words
@@ -33,7 +33,7 @@ def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding
         if other.cost_per_hour is None:
             others.append(f"{name} finds no plan")
             continue
-        gpus = f"{other.gpus_used} GPU{'' if other.gpus_used == 1 else 's'}, ${other.cost_per_hour:,.2f}/h"
+        gpus = f"{gpu_count(other.gpus_used or 0)}, ${other.cost_per_hour:,.2f}/h"
         if held is not None and not held.holds:
             others.append(f"{name} takes {gpus} and does not hold")
         elif other.cost_per_hour < cost:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
+from bench.formatting import gpu_count
 from bench.ledger.row import Row
 from instances.instance import Instance
 from reports.charts.groups import name_groups, side_by_side
@@ -100,10 +101,10 @@ def draw_plans(
 
 def draw_plan(ax: Axes, row: Row, found: Sequence[Piece]) -> list[Label]:
     """Draw the plan of ``row`` with its pieces ``found``, a bar per GPU; return the labels to be fitted."""
-    count, used, violations = len(gpus(row)), row.gpus_used, row.violations or 0
+    count, used, violations = len(gpus(row)), row.gpus_used or 0, row.violations or 0
     ax.set_title(row.scheduler)
     ax.set_title(
-        f"{used} GPU{'s' * (used != 1)}, ${row.cost_per_hour:.2f}/h, {violations} violation{'s' * (violations != 1)}",
+        f"{gpu_count(used)}, ${row.cost_per_hour:.2f}/h, {violations} violation{'s' * (violations != 1)}",
         loc="right",
         fontweight="normal",
         color=ALARM if violations else "black",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from bench.formatting import objective_of, worth
+from bench.formatting import gpu_count, objective_of, worth
 from bench.ledger.better_plans import BetterPlan, better_plans
 from bench.ledger.bound_scope import Reach
 from bench.ledger.gap import CertifiedBound, Gap, best_bound, certified_bounds, gap_to, relative_gap
@@ -177,7 +177,7 @@ def in_gpus(value: float | None, case: InstanceResults) -> str:
     if value is None or not case.minimised or len(prices) != 1 or min(prices) <= 0.0 or value / min(prices) > 1e6:
         return text
     count = whole_gpus(value, min(prices))
-    return f"{text} ({count:,} GPU{'s' * (count != 1)})"
+    return f"{text} ({gpu_count(count)})"
 
 
 def read_cases(ledger: Ledger) -> list[InstanceResults]:

@@ -226,7 +226,7 @@ def test_mig_plans_go_to_mig_parted_and_others_do_not(mix: Instance, plan: Plan)
 
 def test_a_spare_gpu_is_noted(mix: Instance, plan: Plan) -> None:
     found = deployed(replace(plan, gpus=(PlacedGpu("v100", ()), *plan.gpus)), mix, Target.SHELL, 20.0)
-    assert any("1 GPUs of the plan stand by" in note for note in found.notes)
+    assert any(note.startswith("1 GPU of the plan without a service") for note in found.notes)
 
 
 def test_names_of_processes_are_unique(mix: Instance) -> None:

@@ -10,6 +10,7 @@ from bench.cli.options import PlanFile, output_option
 from bench.cli.terminal import say
 from bench.cli.views.tables import show
 from bench.deploy.targets import Target, deployed, placeholders
+from bench.formatting import gpu_count
 from bench.judging.judge import judge
 from bench.planning import require_limit
 from bench.selection import find_plan
@@ -51,7 +52,7 @@ def deploy(
     shown = f"{files[0]} and {len(files) - 1} more" if len(files) > 3 else ", ".join(files)
     back = judge(found.plan, found.instance)
     show(
-        f"wrote {shown} to {output}: {back.gpus_used} GPUs, ${back.cost_per_hour:,.2f}/h",
+        f"wrote {shown} to {output}: {gpu_count(back.gpus_used)}, ${back.cost_per_hour:,.2f}/h",
         "read back and judged: every constraint holds",
         f"fill in: {', '.join(placeholders(found.files)) or 'nothing'}",
     )

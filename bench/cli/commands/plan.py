@@ -21,6 +21,7 @@ from bench.fleet.replanning import replan
 from bench.fleet.solving import BEST, PRACTICE, Solve, plan_of, solved
 from bench.fleet.surviving import surviving
 from bench.fleet.trace import read_trace, window_instances
+from bench.formatting import gpu_count
 from bench.holding import Holding, holding
 from bench.judging.judge import judge
 from bench.ledger.row import Row
@@ -46,7 +47,7 @@ MOST_WINDOWS = 1_000
 
 class _SolveProgress(Listener):
     def finished(self, task: Task, row: Row) -> None:
-        cost = "no plan" if row.cost_per_hour is None else f"{row.gpus_used} GPUs, ${row.cost_per_hour:,.2f}/h"
+        cost = "no plan" if row.cost_per_hour is None else f"{gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
         say(f"{task.scheduler}: {cost}")
 
 

@@ -9,7 +9,7 @@ from bench.cli.options import FormatOption, PlanFile
 from bench.cli.terminal import one_line, print_json
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import mark, show
-from bench.formatting import worth
+from bench.formatting import gpu_count, worth
 from bench.judging.judge import judge
 from bench.judging.verdict import Verdict
 from bench.selection import find_plan
@@ -49,7 +49,7 @@ def _show(plan: Plan, instance: Instance, verdict: Verdict) -> None:
     show(
         f"{mark(verdict.feasible)} {found}: plan for {one_line(instance.name)}",
         f"  {instance.objective}: {worth(verdict.value, instance.objective)} on "
-        f"{verdict.gpus_used} GPU{'' if verdict.gpus_used == 1 else 's'}, "
+        f"{gpu_count(verdict.gpus_used)}, "
         f"{verdict.fragments_pct:.1f} % fragments, {verdict.utilisation_pct:.1f} % utilised"
         + ("" if over is None else f", {over:.1f} % of the time over capacity"),
         *(["  holds: unchecked; bench simulate PLAN --check tests it"] if over is None else []),

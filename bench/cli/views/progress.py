@@ -17,7 +17,7 @@ from rich.table import Table
 from bench.cli.terminal import one_line, say
 from bench.cli.views.run_tables import set_in_words
 from bench.cli.views.tables import cell, console_on, mark
-from bench.formatting import clock, labels, objective_of, result, seconds, worth
+from bench.formatting import clock, gpu_count, labels, objective_of, result, seconds, worth
 from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.runner.listener import Listener
@@ -141,7 +141,7 @@ def headline(row: Row, scheduler: str) -> str:
     elif row.value is not None:
         parts.append(worth(row.value, objective_of(row)))
     if row.gpus_used is not None:
-        parts.append(f"{row.gpus_used} GPU{'s' * (row.gpus_used != 1)}")
+        parts.append(gpu_count(row.gpus_used))
     if row.violations and row.scenarios is None:
         parts.append(f"{row.violations} violation{'s' * (row.violations != 1)}")
     if row.decision_s is not None:

@@ -21,6 +21,7 @@ row as soon as it is computed.
 nodes is divided so that its mean is kept. This adds variance, so the fraction is too large: by 0.3 % of itself on
 average and 2 % at most for batches up to 16. The quadrature is exact up to ten waiting requests; with batches of 32 and
 64 the fraction is at most 0.4 % too small and 5 % too large. The other transitions are sums of Poisson probabilities.
+These errors were measured at loads of up to 1.05; a far longer queue than ``MOST_NODES`` resolves has larger ones.
 """
 
 from typing import NamedTuple

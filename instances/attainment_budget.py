@@ -109,9 +109,10 @@ def _missed_at(slot: SlotTimes, terms: _Evaluator, units: int, time_ms: float) -
         )
     batch = most_waiting(slot.rate_per_ms, slot.batch, terms.busy_ms, timeout_ms)
     nodes = nodes_for(slot.rate_per_ms, latest_ms, batch) if batch == slot.batch else 1
-    return missed_fraction(
+    fraction = missed_fraction(
         terms.chain, slot.rate_per_ms, slot.slo_ms, batch, terms.result_ms, terms.busy_ms, timeout_ms, nodes
     )
+    return max(1.0 - most / slot.rate_per_ms, fraction)
 
 
 @kernel

@@ -198,7 +198,7 @@ def prepared(instance: Instance) -> Instance:
     ``warm`` fills the same tables would have an advantage over others. The cache of the tables finds the catalogue's
     own objects at once and compares others field by field.
 
-    If the budgets depend on the share, one of them is computed: after an installation, the compilation of its kernels
+    If the budgets depend on the share, one of them is computed: after an installation, the compilation of the kernels
     takes longer than many time limits, and a scheduler that is killed meanwhile would never find them compiled.
     """
     pools = tuple(replace(pool, type=_of_catalogue(pool.type)) for pool in instance.gpus)
@@ -208,6 +208,8 @@ def prepared(instance: Instance) -> Instance:
             view = View.of(ready, pool.type)
             if ready.slo_rule.by_share:
                 view.budgets_ms(np.flatnonzero(view.steps == 0)[:1], 1)
+            if view.bracketed:
+                view.bracket_ms(0, 1, float(view.rate_rps[0]))
     return ready
 
 

@@ -48,16 +48,16 @@ class Alternatives(NamedTuple):
 
 
 @njit(cache=True)
-def by_units(given: Alternatives, box: BoxLimits, capacity: int) -> Ints:
+def by_units(given: Alternatives, limits: BoxLimits, capacity: int) -> Ints:
     """Return the alternatives that fit below the ceilings, by increasing share."""
     count = np.zeros(capacity + 2, dtype=np.int64)
     for k, u in enumerate(given.units):
-        if u <= capacity and given.l2[k] <= box.l2_most and given.power[k] <= box.power_most:
+        if u <= capacity and given.l2[k] <= limits.l2_most and given.power[k] <= limits.power_most:
             count[u + 1] += 1
     place = np.cumsum(count)
     order = np.empty(place[-1], dtype=np.int64)
     for k, u in enumerate(given.units):
-        if u <= capacity and given.l2[k] <= box.l2_most and given.power[k] <= box.power_most:
+        if u <= capacity and given.l2[k] <= limits.l2_most and given.power[k] <= limits.power_most:
             order[place[u]] = k
             place[u] += 1
     return order
@@ -167,7 +167,7 @@ def polyak_step(
 @njit(cache=True)
 def bound_box(
     given: Alternatives,
-    box: BoxLimits,
+    limits: BoxLimits,
     threshold: int,
     multipliers: Ints,
     rounds: int,
@@ -179,8 +179,8 @@ def bound_box(
 
     Parameters
     ----------
-    given, box
-        Alternatives at the box's floors, and the box.
+    given, limits
+        Alternatives at the box's floors, and the limits of its demands.
     multipliers
         Multipliers to start from, at least 0, shape (2,); overwritten with those of the bound. Any are valid; Polyak
         steps look for good ones.
@@ -189,8 +189,8 @@ def bound_box(
     worth, table, first
         Output: charged worth of the alternatives, and buffers of ``fill_table``.
     """
-    residents, capacity = box.residents, table.shape[2] - 1
-    order, keep = by_units(given, box, capacity), np.empty(len(given.units), dtype=np.bool_)
+    residents, capacity = limits.residents, table.shape[2] - 1
+    order, keep = by_units(given, limits, capacity), np.empty(len(given.units), dtype=np.bool_)
     if len(order) < residents:
         return NOTHING
     l2_scale, power_scale = float(max(1, given.l2[order].max())), float(max(1, given.power[order].max()))
@@ -203,14 +203,14 @@ def bound_box(
         top = table[0, residents, capacity]
         if top < NOTHING // 2:
             return NOTHING
-        bound = top + multipliers[0] * box.l2_most + multipliers[1] * box.power_most
+        bound = top + multipliers[0] * limits.l2_most + multipliers[1] * limits.power_most
         if bound < best:
             best, best_l2, best_power = bound, multipliers[0], multipliers[1]
         if best <= threshold or step == rounds:
             break
         l2, power = demands_of_best(kept, given, worth, residents, table, first)
-        over = (l2 - box.l2_most) / l2_scale, (power - box.power_most) / power_scale
-        most = MOST_CHARGE / max(1, box.l2_most), MOST_CHARGE / max(1, box.power_most)
+        over = (l2 - limits.l2_most) / l2_scale, (power - limits.power_most) / power_scale
+        most = MOST_CHARGE / max(1, limits.l2_most), MOST_CHARGE / max(1, limits.power_most)
         if not polyak_step(multipliers, over, (l2_scale, power_scale), most, bound - threshold):
             break
     multipliers[0], multipliers[1] = best_l2, best_power

@@ -95,7 +95,7 @@ def search_box(
     merged: Tables,
     candidates: Candidates,
     given: Alternatives,
-    box: BoxLimits,
+    limits: BoxLimits,
     threshold: int,
     multipliers: Ints,
     node_limit: int,
@@ -116,15 +116,15 @@ def search_box(
         Worth of the last pattern found, whose candidates are in ``found``, or the given threshold if there is none; and
         bound on the box.
     """
-    residents, capacity, slots = box.residents, table.shape[2] - 1, given.option[0] >= 0
+    residents, capacity, slots = limits.residents, table.shape[2] - 1, given.option[0] >= 0
     charged, first = np.empty(len(given.units), dtype=np.int64), np.empty(len(given.units) + 1, dtype=np.int64)
-    bound = bound_box(given, box, threshold, multipliers, ROUNDS, charged, table, first)
+    bound = bound_box(given, limits, threshold, multipliers, ROUNDS, charged, table, first)
     if bound <= threshold:
         return REFUTED, threshold, bound
     # Leave out the alternatives that are in no pattern worth more than the threshold.
     charged[:] = given.worth - multipliers[0] * given.l2 - multipliers[1] * given.power
-    offset = multipliers[0] * box.l2_most + multipliers[1] * box.power_most
-    order = by_units(given, box, capacity)
+    offset = multipliers[0] * limits.l2_most + multipliers[1] * limits.power_most
+    order = by_units(given, limits, capacity)
     keep = np.empty(len(given.units), dtype=np.bool_)
     undominated(order, given.seat, charged, residents, keep)
     fill_table(np.flatnonzero(keep), given.seat, given.units, charged, residents, table, first)
@@ -155,8 +155,8 @@ def search_box(
         if (
             u > left[depth]
             or worth[depth] + charged[k] + table[group[j] + 1, need - 1, left[depth] - u] + offset <= threshold
-            or l2[depth] + given.l2[k] > box.l2_most
-            or power[depth] + given.power[k] > box.power_most
+            or l2[depth] + given.l2[k] > limits.l2_most
+            or power[depth] + given.power[k] > limits.power_most
         ):
             continue
         # Identical workloads take their seats in order, with alternatives that do not decrease: each pattern once.
@@ -184,7 +184,7 @@ def search_box(
             continue
         if slots:
             # The demands of slots are exact, so a pattern below a floor belongs to another box.
-            if l2[depth] + given.l2[k] < box.l2_least or power[depth] + given.power[k] < box.power_least:
+            if l2[depth] + given.l2[k] < limits.l2_least or power[depth] + given.power[k] < limits.power_least:
                 continue
             fit, total = exact_worth(tables, candidates, chosen, given.option[picked], given.units[picked])
         else:

@@ -20,8 +20,7 @@ class Replanned:
     Attributes
     ----------
     plan
-        The plan. GPUs of the old plan keep their positions; closed ones have no gpulets. Every further
-        GPU is in use.
+        The plan. GPUs of the old plan keep their positions; closed ones have no gpulets. Every further GPU is in use.
     moved
         Services that were on another GPU before.
     complete

@@ -82,7 +82,7 @@ def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
         If the plan was made for another instance, or names GPU types, workloads or sizes that do not exist.
     """
     if plan.instance != instance.name:
-        raise InputError(f"{where}: instance", f'made for "{plan.instance}", judged against "{instance.name}"')
+        raise InputError(f"{where}: instance", f'made for "{plan.instance}"; expected a plan for "{instance.name}"')
     for g, gpu in enumerate(plan.gpus):
         pool = instance.pool(gpu.type)
         if pool is None:

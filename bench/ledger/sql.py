@@ -97,7 +97,7 @@ def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str]
 
 
 def digest(values: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a stored row without its empty columns, so that columns added later do not change it."""
+    """Return the SHA-256 of a stored row without its empty columns."""
     lines = [f"{name}={value!r}" for name, value in sorted(values.items()) if value is not None and name != DIGEST]
     return sha256("\n".join(lines).encode()).hexdigest()
 

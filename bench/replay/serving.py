@@ -151,10 +151,11 @@ class _ReplayProcesses:
         """Serve all requests."""
         recording, options, settings = self.recording, self._options, self.recording.settings
         self._start_generator()
+        if not self._wait_until(lambda: self._generator_ready, START_LIMIT_S):
+            raise ReplayFailedError(f"the load generator was not ready after {START_LIMIT_S:g} s")
         if not self._prepare(0):
             failure = recording.failures[0]
             raise ReplayFailedError(f"{_named(recording.plans[0], failure.executor)}: {failure.reason}")
-        self._wait_until(lambda: self._generator_ready)
         self._say(f"serving {settings.warmup_s + settings.seconds:g} s")
         self._clock = Clock(time.monotonic_ns() + int(_HEAD_START_S * 1e9))
         self._serve(0)

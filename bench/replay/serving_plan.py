@@ -128,7 +128,7 @@ def _executors(plan: Plan, instance: Instance) -> Iterator[Executor]:
         pool = instance.pool(gpu.type)
         assert pool is not None
         for position, gpulet in enumerate(gpu.gpulets):
-            share_pct = min(100.0, 100.0 * gpulet.share_units / pool.type.share_units)
+            share_pct = 100.0 * gpulet.share_units / pool.type.share_units
             slots = tuple(_slot(slot, gpulet.duty_cycle_ms, pool.type, instance) for slot in gpulet.slots)
             yield Executor(g, position, share_pct, slots)
 

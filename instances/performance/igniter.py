@@ -8,10 +8,7 @@ from instances.performance.model import Demand, PerformanceModel, Sensitivity
 
 
 class IGniterModel(PerformanceModel):
-    """Active time inverse in the share and quadratic in the batch; L2 and power linear in the processing ability.
-
-    Every catalogue entry has its coefficients.
-    """
+    """Active time inverse in the share and quadratic in the batch; L2 and power linear in the processing ability."""
 
     name = "igniter"
     loading_overlaps = True
@@ -34,3 +31,7 @@ class IGniterModel(PerformanceModel):
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return the factors of equations 5 and 8."""
         return Sensitivity(model.scheduling_alone_ms, float(model.kernels), model.alpha_cache, 0.0)
+
+    def missing(self, gpu: GpuType, model: DnnModel) -> str:
+        """Return an empty text: every catalogue entry has these coefficients."""
+        return ""

@@ -99,9 +99,9 @@ class PerformanceModel(ABC):
             hardware.alpha_f / hardware.max_frequency_mhz,
         )
 
+    @abstractmethod
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
-        """Name the figures of ``model`` on ``gpu`` that the catalogue lacks; empty if it has all, as by default."""
-        return ""
+        """Name the figures of ``model`` on ``gpu`` that the catalogue lacks; empty if it has all."""
 
 
 def pcie_transfers_ms(gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:

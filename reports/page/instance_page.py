@@ -131,7 +131,7 @@ def _not_in_time(case: InstanceResults, row: Row) -> str:
     if row.sim_violation_rate is None or case.instance is None:
         return "-"
     attained = case.instance.slo_rule is SloRule.ATTAINMENT
-    allowed = 1.0 - case.instance.attainment if attained else VIOLATIONS_ALLOWED
+    allowed = case.instance.may_miss if attained else VIOLATIONS_ALLOWED
     return f"{percent(row.sim_violation_rate)} (allowed: {100.0 * allowed:.3g} %)"
 
 

@@ -160,7 +160,7 @@ def test_a_failing_chunk_ends_the_set_and_says_how_far_it_came(
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ("other-instance", 'mix#260: plan: instance: made for "another", judged against "mix#260"'),
+        ("other-instance", 'mix#260: plan: instance: made for "another"; expected a plan for "mix#260"'),
         ("no-plan", 'status is "optimal" but there is no plan (mix#260)'),
         ("text", "ServesOne returned a str; expected an Outcome (mix#260)"),
     ],

@@ -47,8 +47,10 @@ MOST_WINDOWS = 1_000
 
 class _SolveProgress(Listener):
     def finished(self, task: Task, row: Row) -> None:
-        cost = "no plan" if row.cost_per_hour is None else f"{gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
-        say(f"{task.scheduler}: {cost}")
+        found = "no plan"
+        if row.cost_per_hour is not None:
+            found = f"{gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
+        say(f"{task.scheduler}: {found}")
 
 
 def plan(

@@ -155,7 +155,7 @@ def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) 
         table(columns, cells),
         "",
         coloured(
-            f"{mark(good)} {many} with more than {100.0 * (1.0 - instance.attainment):g} % of the requests not in time;"
+            f"{mark(good)} {many} with more than {100.0 * instance.may_miss:g} % of the requests not in time;"
             f" worst P99 {worst}",
             None if good else good,
         ),

@@ -83,7 +83,7 @@ WRONG = [
         "run --instances smoke --truth igniterr",
         '--truth: unknown performance model "igniterr"; did you mean',
     ),
-    ("verify other.json igniter-3", 'other.json: instance: made for "nowhere", judged against "igniter-3"'),
+    ("verify other.json igniter-3", 'other.json: instance: made for "nowhere"; expected a plan for "igniter-3"'),
     ("show 0c", '"0c": is too short for the start of a key; expected at least four characters'),
     (
         "run --instances smoke --memory-limit 0",
@@ -109,7 +109,7 @@ WRONG = [
     ("verify", "PLAN: is missing"),
     ("verify missing.json", "missing.json: cannot be read"),
     ("verify broken.json", "broken.json: line 1, column 6"),
-    ("verify plan.json igniter-12", 'made for "igniter-3", judged against "igniter-12"'),
+    ("verify plan.json igniter-12", 'made for "igniter-3"; expected a plan for "igniter-12"'),
     ("verify plan.json smoke", '"smoke" names 4 instances; name one, such as "igniter-3"'),
     ("verify other.json", 'other.json: instance: unknown suite, instance or file "nowhere"'),
     ("generate", "FAMILY: is missing; expected one of igniter-mix"),

@@ -33,7 +33,7 @@ class OddOutcome(Hostile):
         ),
         "other-instance": (
             lambda plan: Outcome(FEASIBLE, replace(plan, instance="another")),
-            'plan: instance: made for "another", judged against "..."',
+            'plan: instance: made for "another"; expected a plan for "..."',
         ),
     }
     ENDS: ClassVar = {how: ("invalid_plan", reason) for how, (_, reason) in OUTCOMES.items()}

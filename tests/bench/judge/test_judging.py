@@ -284,7 +284,7 @@ def test_violations_add_up() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Plan("others", ()), 'plan: instance: made for "others", judged against "toys"'),
+        (Plan("others", ()), 'plan: instance: made for "others"; expected a plan for "toys"'),
         (
             plan([("a", 4, 1, 200.0), ("bb", 4, 2, 100.0)]),
             'plan: gpus[0].gpulets[1].slots[0].workload: unknown workload "bb"; did you mean "b"?',

@@ -119,6 +119,7 @@ def missing(name: str) -> Any:
 
 
 def test_a_missing_or_old_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    multiprocessors.cache_clear()
     monkeypatch.setattr(ctypes, "CDLL", missing)
     with pytest.raises(OSError, match="cannot open shared object file"):
         multiprocessors()

@@ -9,7 +9,7 @@ import pytest
 from conftest import Call
 
 from bench.cli.app import app
-from bench.replay.loop import BUDGET_MIN, NETWORKS, run_loop, steps
+from bench.replay.loop import BUDGET_MIN, NETWORKS, missing, run_loop, steps
 from instances.catalogue import gpu_type, gpu_type_to_toml
 from instances.files import read_instance
 
@@ -81,6 +81,9 @@ def test_every_command_is_right(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def test_a_host_without_a_gpu_says_what_it_would_do(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as complete:
+        complete.setattr("bench.replay.loop.which", lambda tool: f"/usr/bin/{tool}")
+        assert missing() == []
     monkeypatch.setenv("PATH", "/nowhere")
     done = call("gpu")
     assert done.code == 0

@@ -10,6 +10,7 @@ from bench.plan_simulation import Settings, simulate
 from bench.replay.serving_plan import ServingPlan
 from bench.simulation.arrivals import parse_arrivals
 from bench.simulation.decoding import Noise, decode, prefill
+from bench.simulation.services import ServiceSimulation
 from instances import Gpulet, GpuPool, InputError, Instance, PlacedGpu, Plan, Slot
 from instances.catalogue import gpu_type
 from instances.continuous import continuous_budget_ms
@@ -139,8 +140,11 @@ def test_too_few_places_delay_first_tokens_and_slow_steps_miss_the_time_per_toke
 def test_split_decoding_shares_the_requests_out() -> None:
     asked = instance_of((CHAT, 8.0))
     plan = plan_of(("chat/prefill", 54, 4, 8.0), ("chat/decode", 20, 32, 6.0), ("chat/decode", 20, 16, 2.0))
-    result = simulate(plan, asked, Settings(seconds=200.0))
-    assert result.workloads[1].throughput_rps == pytest.approx(8.0, rel=0.1)
+    settings = Settings(seconds=200.0)
+    run = ServiceSimulation(plan, asked, settings, asked)
+    dealt = {int(slot.record["batch"]): int(mine.sum()) for slot, mine in run._dealt(1, 800)}
+    assert dealt == {32: 600, 16: 200}
+    assert simulate(plan, asked, settings).workloads[1].throughput_rps == pytest.approx(8.0, rel=0.1)
 
 
 def test_requests_without_a_slot_are_dropped() -> None:

@@ -90,10 +90,14 @@ def _node(schema: Schema, location: Sequence[int | str]) -> _Node:
     """Return the part of ``schema`` for the value at ``location``."""
     node = schema
     for part in location:
-        wanted = "items" if isinstance(part, int) else "properties"
-        inner = next(one for one in _alternatives(schema, node) if wanted in one)[wanted]
-        node = inner if isinstance(part, int) else inner[part]
-    return _Node(node.get("description", ""), _alternatives(schema, node))
+        kinds = _alternatives(schema, node)
+        if isinstance(part, int):
+            node = next(one["items"] for one in kinds if "items" in one)
+        else:
+            listed = [one["properties"][part] for one in kinds if part in one.get("properties", ())]
+            node = listed[0] if listed else next(one["additionalProperties"] for one in kinds)
+    kinds = _alternatives(schema, node)
+    return _Node(node.get("description") or kinds[0].get("description", ""), kinds)
 
 
 def _alternatives(schema: Schema, node: Schema) -> list[Schema]:
@@ -131,9 +135,10 @@ def _worded(schema: Schema) -> str:
         return "one of " + ", ".join(_quoted(option) for option in schema["enum"])
     match schema["type"]:
         case "number" if "exclusiveMinimum" in schema:
-            return f"a finite number greater than {schema['exclusiveMinimum']}"
+            most = f", at most {schema['maximum']:.10g}" if "maximum" in schema else ""
+            return f"a finite number greater than {schema['exclusiveMinimum']}{most}"
         case "number" if "maximum" in schema:
-            return f"a number from {schema['minimum']} to {schema['maximum']}"
+            return f"a number from {schema['minimum']:.10g} to {schema['maximum']:.10g}"
         case "number":
             return f"a finite number of at least {schema['minimum']}"
         case "integer":

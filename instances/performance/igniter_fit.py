@@ -1,43 +1,34 @@
 """Fit of the iGniter model to its light profile: eleven configurations per model (iGniter, Sec. 3.1)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar, nnls
 
 from instances.arrays import Floats
 from instances.errors import InputError
+from instances.files.light_profile import LightProfile, ProfiledGpu
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.memory import is_listed, memory_mib, request_bytes
 
 
-def _line(x: Floats, y: Floats) -> tuple[float, float, Floats]:
+def _line(x: Floats, y: Floats, where: str) -> tuple[float, float, Floats]:
     """Return slope, intercept and residuals of the least-squares line."""
-    design = _finite(np.column_stack([x, np.ones_like(x)]))
-    (slope, intercept), *_ = np.linalg.lstsq(design, _finite(y), rcond=None)
+    design = _finite(np.column_stack([x, np.ones_like(x)]), where)
+    (slope, intercept), *_ = np.linalg.lstsq(design, _finite(y, where), rcond=None)
     return float(slope), float(intercept), design @ [slope, intercept] - y
 
 
-def _finite(numbers: Floats) -> Floats:
+def _finite(numbers: Floats, where: str) -> Floats:
     """Return ``numbers`` after checking that all are finite; LAPACK prints warnings for others."""
     if not np.isfinite(numbers).all():
-        raise ValueError("no finite curve fits the samples")
+        raise InputError(where, "no finite curve fits these samples")
     return numbers
 
 
-def _samples(fields: Mapping[str, Any], prefix: str, where: str) -> Any:
-    """Return the field whose name starts with ``prefix``; the rest of its name states the measuring conditions."""
-    found = next((value for key, value in fields.items() if key.startswith(prefix)), None)
-    if found is None:
-        raise InputError(where, f'has no samples; expected a field whose name starts with "{prefix}"')
-    return found
-
-
 def fit_active_time(
-    batch: Floats, share_pct: Floats, active_ms: Floats, falling: bool = False
+    batch: Floats, share_pct: Floats, active_ms: Floats, falling: bool = False, where: str = "model"
 ) -> tuple[tuple[float, float, float, float, float], Floats]:
     """Fit ``k1..k5`` of equation 11 by least squares.
 
@@ -50,21 +41,28 @@ def fit_active_time(
         The profiled configurations, shape (samples,).
     falling
         Keep all coefficients at 0 or above: the curve then never rises with the share, not even where it extrapolates.
+    where
+        Place that errors name.
 
     Returns
     -------
     k, residual_ms
         The coefficients, and prediction minus sample.
+
+    Raises
+    ------
+    InputError
+        If a sample is not finite.
     """
 
     def project(k4: float) -> tuple[Floats, Floats]:
         scale = 1.0 / (share_pct + k4)
-        design = _finite(np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)]))
+        design = _finite(np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)]), where)
         solved = nnls(design, active_ms) if falling else np.linalg.lstsq(design, active_ms, rcond=None)
         linear = np.asarray(solved[0], np.float64)
         return linear, design @ linear - active_ms
 
-    _finite(active_ms)
+    _finite(active_ms, where)
     # The curve must stay finite for every share above zero, hence k4 > -min(share); a grid finds the basin.
     grid = np.linspace(0.0 if falling else -0.9 * share_pct.min(), share_pct.max(), 400)
     sums = [float(np.sum(project(k4)[1] ** 2)) for k4 in grid]
@@ -107,7 +105,7 @@ def model_of_times(
     InputError
         If the model's memory is unknown.
     """
-    k, error_ms = fit_active_time(batch, share_pct, active_ms, falling=True)
+    k, error_ms = fit_active_time(batch, share_pct, active_ms, falling=True, where=where)
     input_bytes, output_bytes = request_bytes(name) if is_listed(name) else (0, 0)
     base_mib, per_item_mib = memory_mib(name, where) if memory is None else memory
     residual = {**origin.residual, "active_time_rel_mean": float(np.mean(np.abs(error_ms / active_ms)))}
@@ -128,21 +126,23 @@ def model_of_times(
     )
 
 
-def _fitted_hardware(gpu: Mapping[str, Any]) -> tuple[Hardware, dict[str, float]]:
-    """Return the hardware in the ``gpu`` object of a light profile, and the largest residuals of its fit.
+def _require_finite(where: str, *numbers: float) -> None:
+    if not np.isfinite(numbers).all():
+        raise InputError(where, "no finite coefficients fit these samples")
+
+
+def _fitted_hardware(gpu: ProfiledGpu, where: str) -> tuple[Hardware, dict[str, float]]:
+    """Return the hardware in a light profile, and the largest residuals of its fit.
 
     ``alpha_f``, ``alpha_sch`` and ``beta_sch`` are fitted to measurements of one to five identical co-located models.
     """
-    series = _samples(gpu, "identical_", "profile: gpu")
-    power, frequency, delay = (
-        np.array(series[key], dtype=float) for key in ("power_w", "frequency_mhz", "scheduling_delay_ms_per_kernel")
-    )
-    top_mhz, cap_w = float(gpu["max_frequency_mhz"]), float(gpu["max_power_w"])
+    crowd, top_mhz, cap_w = gpu.crowd, gpu.max_frequency_mhz, gpu.max_power_w
+    power, frequency, delay = map(np.array, (crowd.power_w, crowd.frequency_mhz, crowd.scheduling_delay_ms_per_kernel))
 
     # A throttled GPU draws power at its cap. Its demand is extrapolated by the step per model below the cap.
     free = int(np.sum(frequency >= top_mhz))
     if not len(power) == len(frequency) == len(delay) or free < 2:
-        raise InputError("profile: gpu", "expected one to n co-located models, at least two unthrottled")
+        raise InputError(where, "expected measurements of one to n co-located models, at least two unthrottled")
     step_w = float(np.mean(np.diff(power[:free])))
     excess_w = power[free - 1] + step_w * np.arange(1, len(power) - free + 1) - cap_w
     drop_mhz = frequency[free:] - top_mhz
@@ -150,74 +150,66 @@ def _fitted_hardware(gpu: Mapping[str, Any]) -> tuple[Hardware, dict[str, float]
     alpha_f = float(excess_w @ drop_mhz / (excess_w @ excess_w)) if len(drop_mhz) else 0.0
 
     added_ms = delay[1:] * frequency[1:] / top_mhz - delay[0]
-    alpha_sch, beta_sch, delay_error = _line(np.arange(2, len(delay) + 1, dtype=float), added_ms)
+    alpha_sch, beta_sch, delay_error = _line(np.arange(2, len(delay) + 1, dtype=float), added_ms, where)
     hardware = Hardware(
-        pcie_bytes_per_ms=float(gpu["pcie_bytes_per_ms"]),
-        idle_power_w=float(gpu["idle_power_w"]),
+        pcie_bytes_per_ms=gpu.pcie_bytes_per_ms,
+        idle_power_w=gpu.idle_power_w,
         max_power_w=cap_w,
         max_frequency_mhz=top_mhz,
         alpha_f=alpha_f,
         alpha_sch=alpha_sch,
         beta_sch=beta_sch,
     )
+    _require_finite(where, *asdict(hardware).values())
     return hardware, {
         "frequency_mhz_max": float(np.max(np.abs(alpha_f * excess_w - drop_mhz), initial=0.0)),
         "scheduling_delay_ms_max": float(np.max(np.abs(delay_error))),
     }
 
 
-def _fitted_model(
-    name: str,
-    model: Mapping[str, Any],
-    gpu: Mapping[str, Any],
-    batches: Sequence[int],
-    shares_pct: Sequence[float],
-    source: str,
-) -> DnnModel:
-    """Fit a model to its nine solo configurations, with latencies as ``[batch][share]``, and two copies side by side.
-
-    ``model`` and ``gpu`` are objects of a light profile.
-    """
-    top_mhz = float(gpu["max_frequency_mhz"])
-    grid = np.array(list(product(batches, shares_pct)), dtype=float)
-    batch, share = grid[:, 0], grid[:, 1]
+def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> DnnModel:
+    """Fit a model to its nine solo configurations and two copies side by side."""
+    model, gpu = profile.models[name], profile.gpu
+    batches, shares_pct, top_mhz = profile.profiled_batches, profile.profiled_shares_pct, profile.gpu.max_frequency_mhz
+    batch, share = np.array(list(product(batches, shares_pct)), dtype=float).T
     latency, power, frequency = (
-        np.array(model[key], dtype=float).ravel()
-        for key in ("gpu_latency_ms[batch][share]", "power_w[batch][share]", "frequency_mhz[batch][share]")
+        np.array([value for row in rows for value in row])
+        for rows in (model.gpu_latency_ms, model.power_w, model.frequency_mhz)
     )
-    if not len(latency) == len(power) == len(frequency) == len(grid):
-        raise InputError(f"profile: models.{name}", f"expected {len(grid)} samples, one per profiled batch and share")
-    scheduling = float(model["scheduling_delay_alone_ms"])
+    if not len(latency) == len(power) == len(frequency) == len(batch):
+        raise InputError(where, f"expected {len(batch)} samples, one per profiled batch and share")
+    scheduling = model.scheduling_delay_alone_ms
+    if not (latency > scheduling).all():
+        raise InputError(where, "expected GPU latencies above scheduling_delay_alone_ms")
 
     active = latency * frequency / top_mhz - scheduling
-    k, error_ms = fit_active_time(batch, share, active)
+    k, error_ms = fit_active_time(batch, share, active, where=where)
 
     # Power and L2 utilisation are linear in the processing ability. Throttled rows show the power cap, not the demand.
     ability = 1000.0 * batch / (latency - scheduling)
     free = frequency >= top_mhz
-    power_slope, power_base, power_error = _line(ability[free], power[free] - float(gpu["idle_power_w"]))
+    power_slope, power_base, power_error = _line(ability[free], power[free] - gpu.idle_power_w, where)
     diagonal = np.arange(len(batches)) * (len(shares_pct) + 1)
-    l2 = np.array(_samples(model, "l2_util_pct_at", f"profile: models.{name}"), dtype=float)
+    l2 = np.array(model.l2_pct)
     if len(l2) != len(diagonal) or np.sum(free) < 2:
-        raise InputError(f"profile: models.{name}", f"expected {len(diagonal)} L2 samples, two unthrottled for power")
-    l2_slope, l2_base, l2_error = _line(ability[diagonal], l2)
+        raise InputError(where, f"expected {len(diagonal)} L2 samples, two unthrottled for power")
+    l2_slope, l2_base, l2_error = _line(ability[diagonal], l2, where)
 
-    pair = _samples(model, "two_identical", f"profile: models.{name}")
-    slowdown = (
-        pair["active_time_ms_colocated"] * pair["frequency_mhz_colocated"] / (top_mhz * pair["active_time_ms_alone"])
-    )
-    # Interference never speeds up an inference: a measured slowdown below 1 is noise.
-    alpha_cache = max(0.0, slowdown - 1.0) / pair["l2_util_pct_of_corunner"]
+    pair = model.pair
+    slowdown = pair.active_time_ms_colocated * pair.frequency_mhz_colocated / (top_mhz * pair.active_time_ms_alone)
     residual = {
         "active_time_rel_mean": float(np.mean(np.abs(error_ms / active))),
         "active_time_rel_max": float(np.max(np.abs(error_ms / active))),
-        "power_rel_max": float(np.max(np.abs(power_error / (power[free] - float(gpu["idle_power_w"]))))),
+        "power_rel_max": float(np.max(np.abs(power_error / (power[free] - gpu.idle_power_w)))),
         "l2_rel_max": float(np.max(np.abs(l2_error / l2))),
     }
-    if "memory_base_mib" in model:
-        base_mib, per_item_mib = float(model["memory_base_mib"]), float(model["memory_per_item_mib"])
+    # Interference never speeds up an inference: a measured slowdown below 1 is noise.
+    alpha_cache = max(0.0, slowdown - 1.0) / pair.l2_util_pct_of_corunner
+    _require_finite(where, *k, power_slope, power_base, l2_slope, l2_base, alpha_cache, *residual.values())
+    if model.memory_base_mib is not None and model.memory_per_item_mib is not None:
+        base_mib, per_item_mib = model.memory_base_mib, model.memory_per_item_mib
     else:
-        base_mib, per_item_mib = memory_mib(name, f"profile: models.{name}")
+        base_mib, per_item_mib = memory_mib(name, where)
         source = f"{source}; memory calibrated (instances/memory.py)"
     return DnnModel(
         name=name,
@@ -225,50 +217,45 @@ def _fitted_model(
         k=k,
         power=(power_slope, power_base),
         l2=(l2_slope, l2_base),
-        alpha_cache=float(alpha_cache),
+        alpha_cache=alpha_cache,
         scheduling_alone_ms=scheduling,
-        kernels=int(model["kernels"]),
-        input_bytes=int(model["input_bytes"]),
-        output_bytes=int(model["output_bytes"]),
+        kernels=int(model.kernels),
+        input_bytes=int(model.input_bytes),
+        output_bytes=int(model.output_bytes),
         memory_base_mib=base_mib,
         memory_per_item_mib=per_item_mib,
         provenance=Provenance("fitted", source, residual),
     )
 
 
-def fit_profile(profile: Mapping[str, Any], source: str, memory_limit_mib: float, price_per_hour: float) -> GpuType:
+def fit_profile(
+    profile: LightProfile, source: str, memory_limit_mib: float, price_per_hour: float, where: str = "profile"
+) -> GpuType:
     """Fit a whole light profile.
 
     Parameters
     ----------
-    profile
-        Content of a light-profile JSON file: ``gpu``, ``profiled_batches``, ``profiled_shares_pct``, ``models``.
     source
         Origin of the measurements, for the provenance.
     memory_limit_mib, price_per_hour
         Device memory and price, which a profile does not contain.
+    where
+        Place that errors name.
 
     Raises
     ------
     InputError
-        If the profile lacks a field or samples, or holds values other than numbers.
+        If samples are missing, or no finite coefficients fit them.
     """
-    try:
-        gpu, models = profile["gpu"], profile["models"]
-        hardware, residual = _fitted_hardware(gpu)
-        batches, shares = profile["profiled_batches"], profile["profiled_shares_pct"]
-        return GpuType(
-            name=str(gpu["name"]).lower(),
-            share_units=round(100.0 / gpu["share_unit_pct"]),
-            memory_mib=memory_limit_mib,
-            price_per_hour=price_per_hour,
-            hardware=hardware,
-            models={name: _fitted_model(name, model, gpu, batches, shares, source) for name, model in models.items()},
-            provenance=Provenance("fitted", source, residual),
-        )
-    except KeyError as missing:
-        raise InputError("profile", f"field {missing} is missing") from None
-    except InputError:
-        raise
-    except (TypeError, ValueError, AttributeError, IndexError) as error:
-        raise InputError("profile", f"is not a light profile: {type(error).__name__} {error}") from None
+    with np.errstate(all="ignore"):  # coefficients that are not finite are refused
+        hardware, residual = _fitted_hardware(profile.gpu, f"{where}: gpu")
+        models = {name: _fitted_model(name, profile, source, f"{where}: models.{name}") for name in profile.models}
+    return GpuType(
+        name=profile.gpu.name.lower(),
+        share_units=round(100.0 / profile.gpu.share_unit_pct),
+        memory_mib=memory_limit_mib,
+        price_per_hour=price_per_hour,
+        hardware=hardware,
+        models=models,
+        provenance=Provenance("fitted", source, residual),
+    )

@@ -8,6 +8,7 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.errors import InputError
+from instances.files.light_profile import LightProfile
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.measurements import Configuration, PairSample, SoloSample, by_model
 from instances.memory import is_listed, most_memory_mib, request_bytes
@@ -51,7 +52,11 @@ class ProfileFit:
 
 
 def fit_measurements(
-    facts: GpuFacts, source: str, solo: Sequence[SoloSample], pairs: Sequence[PairSample], light: Any = None
+    facts: GpuFacts,
+    source: str,
+    solo: Sequence[SoloSample],
+    pairs: Sequence[PairSample],
+    light: LightProfile | None = None,
 ) -> ProfileFit:
     """Fit every performance model to measurements of one GPU type.
 
@@ -66,7 +71,7 @@ def fit_measurements(
     solo, pairs
         The samples; without pairs no interference is fitted.
     light
-        Content of a light profile, or ``None``.
+        A light profile, or ``None``.
 
     Raises
     ------

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import tomli_w
 
-from bench.cli.commands.profile.fitting import catalogued, fit_light_profile
 from bench.cli.experiment import read_experiment
 from bench.ledger.row import Row, Termination, columns
 from bench.ledger.store import Ledger
 from bench.simulation.trace import read_trace
 from instances.catalogue import gpu_type, gpu_type_to_toml
 from instances.files import instance_from_json, read_gpu_type, read_instance, read_json, read_plan
+from instances.files.light_profile import light_profile_from_json
 from instances.files.models import INSTANCE_EXAMPLE, PLAN_EXAMPLE
 from instances.measurements import read_pairs, read_solo
+from instances.performance.igniter_fit import fit_profile
 from tests.instances.file_parts import APPLICATION, W2
 from tests.instances.light_profile import light_profile
 
@@ -159,9 +160,7 @@ def _read_policy(path: Path) -> object:
 
 
 def _read_profile(path: Path) -> object:
-    measured = read_json(path)
-    catalogued(measured, path)
-    return fit_light_profile(measured, path, "fuzz", 16000.0, 1.0)
+    return fit_profile(light_profile_from_json(read_json(path), str(path)), "fuzz", 16000.0, 1.0, str(path))
 
 
 OPTIONS = ("instances", "schedulers", "param", "time-limit", "seeds", "truth", "plans", "ledger")

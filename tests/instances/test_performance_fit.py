@@ -17,6 +17,8 @@ from instances.calibration.rtx2080ti import PINNED_BATCH, rtx2080ti
 from instances.calibration.shapes import Shape, fit_shape
 from instances.calibration.t4 import t4
 from instances.catalogue import gpu_type
+from instances.files import read_json
+from instances.files.light_profile import light_profile_from_json
 from instances.gpu import PairFactor
 from instances.measurements import Configuration, PairSample, SoloSample, read_pairs, read_solo
 from instances.performance.company_fit import fit_company, fit_inss, fit_pair_factor
@@ -192,15 +194,12 @@ def test_a_shape_is_found_again() -> None:
 
 
 def test_the_published_measurements_give_the_catalogues_v100() -> None:
-    from instances.files import read_json
-
     solo, pairs = (
         read(measured("v100-igniter", f)) for read, f in ((read_solo, "solo.csv"), (read_pairs, "pairs.csv"))
     )
     facts = GpuFacts("v100", V100.share_units, V100.memory_mib, V100.price_per_hour, V100.hardware.pcie_bytes_per_ms)
-    fit = fit_measurements(
-        facts, V100.provenance.source, solo, pairs, read_json(measured("v100-igniter", "profile.json"))
-    )
+    light = light_profile_from_json(read_json(measured("v100-igniter", "profile.json")))
+    fit = fit_measurements(facts, V100.provenance.source, solo, pairs, light)
 
     for name, model in V100.models.items():
         assert model.solo is not None

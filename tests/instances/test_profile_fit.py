@@ -13,6 +13,7 @@ import pytest
 
 from instances import DnnModel, GpuType, InputError
 from instances.catalogue import gpu_type
+from instances.files.light_profile import light_profile_from_json
 from instances.performance.igniter_fit import fit_profile
 from tests.instances import reference
 from tests.instances.reference import TOY
@@ -92,7 +93,13 @@ def _model_profile(gpu: GpuType, model: DnnModel) -> dict[str, Any]:
 
 
 PROFILE = profile_of(KNOWN)
-FITTED = fit_profile(PROFILE, "made up", 4000.0, 2.0)
+
+
+def fit_to(profile: Any) -> GpuType:
+    return fit_profile(light_profile_from_json(profile), "made up", 4000.0, 2.0)
+
+
+FITTED = fit_to(PROFILE)
 
 
 def test_the_synthetic_profile_throttles_in_some_places_only() -> None:
@@ -153,7 +160,7 @@ def test_a_residual_is_the_error_over_the_fits_own_samples() -> None:
     noisy = deepcopy(PROFILE)
     noisy["models"]["vgg19"]["gpu_latency_ms[batch][share]"][1][1] *= 1.2  # one sample of nine is 20 % off
 
-    fitted = fit_profile(noisy, "made up", 4000.0, 2.0).models["vgg19"]
+    fitted = fit_to(noisy).models["vgg19"]
 
     errors = []
     for batch, row, mhz in zip(
@@ -175,7 +182,7 @@ def test_a_gpu_that_never_throttles_loses_no_frequency() -> None:
     cool = deepcopy(PROFILE)
     cool["gpu"]["identical_vgg19_colocated_1_to_5"]["frequency_mhz"] = [1000.0] * 5
 
-    fitted = fit_profile(cool, "made up", 4000.0, 2.0)
+    fitted = fit_to(cool)
 
     assert fitted.hardware.alpha_f == 0.0
     assert fitted.provenance.residual["frequency_mhz_max"] == 0.0
@@ -185,14 +192,14 @@ def test_company_makes_nobody_faster() -> None:
     noisy = deepcopy(PROFILE)
     noisy["models"]["vgg19"]["two_identical_colocated_at_50pct_batch16"]["active_time_ms_colocated"] = 3.9
 
-    assert fit_profile(noisy, "made up", 4000.0, 2.0).models["vgg19"].alpha_cache == 0.0
+    assert fit_to(noisy).models["vgg19"].alpha_cache == 0.0
 
 
 def test_memory_is_the_profiles_where_it_was_measured() -> None:
     measured = deepcopy(PROFILE)
     measured["models"]["tiny"] = {**measured["models"]["vgg19"], "memory_base_mib": 321.0, "memory_per_item_mib": 2.5}
 
-    fitted = fit_profile(measured, "made up", 4000.0, 2.0).models["tiny"]
+    fitted = fit_to(measured).models["tiny"]
 
     assert (fitted.memory_base_mib, fitted.memory_per_item_mib) == (321.0, 2.5)
     assert fitted.provenance.source == "made up"
@@ -220,33 +227,51 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("profile", "message"),
     [
-        (changed("gpu"), "profile: field 'gpu' is missing"),
-        (changed("models"), "profile: field 'models' is missing"),
-        (changed("profiled_batches"), "profile: field 'profiled_batches' is missing"),
-        (changed("gpu", "max_power_w"), "profile: field 'max_power_w' is missing"),
-        (changed(*SERIES), 'profile: gpu: has no samples; expected a field whose name starts with "identical_"'),
-        (changed(*SERIES, "power_w"), "profile: field 'power_w' is missing"),
-        (changed(*SERIES, "power_w", value=[100.0, 200.0]), "profile: gpu: expected one to n co-located models"),
-        (changed(*SERIES, "frequency_mhz", value=[900.0] * 5), "profile: gpu: expected one to n co-located models"),
-        (changed(*SERIES, "power_w", value=7), "profile: is not a light profile: TypeError"),
-        (changed(*VGG, "kernels"), "profile: field 'kernels' is missing"),
-        (changed(*VGG, "power_w[batch][share]"), "profile: field 'power_w[batch][share]' is missing"),
+        (changed("gpu"), "profile: gpu: is missing; expected an object"),
+        (changed("models"), "profile: models: is missing; expected an object"),
+        (changed("profiled_batches"), "profile: profiled_batches: is missing; expected a list"),
+        (
+            changed("gpu", "max_power_w"),
+            "profile: gpu.max_power_w: is missing; expected a finite number greater than 0",
+        ),
+        (changed(*SERIES), "profile: gpu.identical_: is missing; expected an object"),
+        (changed(*SERIES, "power_w"), "profile: gpu.identical_.power_w: is missing; expected a list"),
+        (
+            changed(*SERIES, "power_w", value=[100.0, 200.0]),
+            "profile: gpu: expected measurements of one to n co-located models",
+        ),
+        (
+            changed(*SERIES, "frequency_mhz", value=[900.0] * 5),
+            "profile: gpu: expected measurements of one to n co-located models",
+        ),
+        (changed(*SERIES, "power_w", value=7), "profile: gpu.identical_.power_w: is 7; expected a list"),
+        (
+            changed(*VGG, "kernels"),
+            "profile: models.vgg19.kernels: is missing; expected a number from 0 to 1e+12: number of kernels",
+        ),
+        (
+            changed(*VGG, "power_w[batch][share]"),
+            'profile: models.vgg19["power_w[batch][share]"]: is missing; expected a list',
+        ),
         (
             changed(*VGG, "gpu_latency_ms[batch][share]", value=[[1.0, 2.0, 3.0]]),
             "profile: models.vgg19: expected 9 samples, one per profiled batch and share",
         ),
         (
             changed(*VGG, "gpu_latency_ms[batch][share]", value=[[1.0], [1.0, 2.0]]),
-            "profile: is not a light profile: ValueError",
+            "profile: models.vgg19: expected 9 samples, one per profiled batch and share",
         ),
-        (changed(*VGG, "gpu_latency_ms[batch][share]", value="fast"), "profile: is not a light profile: ValueError"),
+        (
+            changed(*VGG, "gpu_latency_ms[batch][share]", value="fast"),
+            'profile: models.vgg19["gpu_latency_ms[batch][share]"]: is the text "fast"; expected a list',
+        ),
         (
             changed(*VGG, "frequency_mhz[batch][share]", value=[[900.0] * 3] * 3),
             "profile: models.vgg19: expected 3 L2 samples, two unthrottled for power",
         ),
         (
             changed(*VGG, "l2_util_pct_at_(1,10)_(16,50)_(32,100)"),
-            'profile: models.vgg19: has no samples; expected a field whose name starts with "l2_util_pct_at"',
+            "profile: models.vgg19.l2_util_pct_at: is missing; expected a list",
         ),
         (
             changed(*VGG, "l2_util_pct_at_(1,10)_(16,50)_(32,100)", value=[1.0, 2.0]),
@@ -254,20 +279,28 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
         ),
         (
             changed(*VGG, "two_identical_colocated_at_50pct_batch16"),
-            'profile: models.vgg19: has no samples; expected a field whose name starts with "two_identical"',
+            "profile: models.vgg19.two_identical: is missing; expected an object",
         ),
         (
             changed(*VGG, "two_identical_colocated_at_50pct_batch16", "active_time_ms_alone"),
-            "profile: field 'active_time_ms_alone' is missing",
+            "profile: models.vgg19.two_identical.active_time_ms_alone: is missing; expected a finite number",
         ),
         (changed("models", "vgg", value=PROFILE["models"]["vgg19"]), "profile: models.vgg: unknown model"),
-        (changed("gpu", value=3), "profile: is not a light profile: AttributeError"),
-        ([], "profile: is not a light profile: TypeError"),
+        (changed("gpu", value=3), "profile: gpu: is 3; expected an object"),
+        (
+            changed("gpu", "max_power_w", value=1e13),
+            "profile: gpu.max_power_w: is 10000000000000.0; expected a finite number greater than 0, at most 1e+12",
+        ),
+        (
+            changed(*VGG, "scheduling_delay_alone_ms", value=1e3),
+            "profile: models.vgg19: expected GPU latencies above scheduling_delay_alone_ms",
+        ),
+        ([], "profile: is a list of 0; expected an object"),
     ],
 )
 def test_a_malformed_profile_is_refused(profile: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        fit_profile(profile, "made up", 4000.0, 2.0)
+        fit_to(profile)
 
     assert str(caught.value).startswith(message)
 
@@ -280,7 +313,9 @@ def published() -> GpuType:
     if not MEASURED.is_file():
         pytest.skip("GPUSHARE_MEASUREMENTS names no folder that holds v100-igniter/profile.json")
     profile = json.loads(MEASURED.read_text(encoding="utf-8"))
-    return fit_profile(profile, "iGniter's published light profile", V100.memory_mib, V100.price_per_hour)
+    return fit_profile(
+        light_profile_from_json(profile), "iGniter's published light profile", V100.memory_mib, V100.price_per_hour
+    )
 
 
 def test_the_published_profile_gives_the_catalogues_v100(published: GpuType) -> None:

@@ -18,7 +18,9 @@ from bench.cli.views.tables import show
 from instances import GpuType, InputError
 from instances.catalogue import gpu_type_to_toml, known_gpu_type
 from instances.files import read_json, write_bytes
+from instances.files.light_profile import light_profile_from_json
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
+from instances.performance.igniter_fit import fit_profile
 from instances.performance.profile_fit import GpuFacts
 
 EXAMPLES = (
@@ -82,11 +84,11 @@ def fit(
         return
 
     refuse_input(output, [profile_file], "--output")
-    measured = read_json(profile_file)
+    profile = light_profile_from_json(read_json(profile_file), str(profile_file))
     options = {"price_per_hour": price_per_hour, "memory_mib": memory_mib}
-    values = _values(options, {}, fitting.catalogued(measured, profile_file))
+    values = _values(options, {}, known_gpu_type(profile.gpu.name.lower()))
     memory, price = values["memory_mib"], values["price_per_hour"]
-    gpu = fitting.fit_light_profile(measured, profile_file, source or profile_file.name, memory, price)
+    gpu = fit_profile(profile, source or profile_file.name, memory, price, str(profile_file))
     _write(gpu, output, fitting.light_residuals(gpu))
 
 

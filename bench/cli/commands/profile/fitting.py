@@ -1,8 +1,6 @@
 """Fits of ``bench profile fit``: all performance models to a folder of measurements, iGniter's to a light profile."""
 
 import math
-import warnings
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,9 @@ from rich.table import Table
 from bench.cli.commands.profile.error_tables import parts_of, summary_table, worst_table
 from bench.cli.views.tables import table
 from instances import GpuType, InputError
-from instances.catalogue import known_gpu_type
 from instances.files import read_json
-from instances.files.problems import input_error
+from instances.files.light_profile import light_profile_from_json
 from instances.measurements import read_pairs, read_solo
-from instances.performance.igniter_fit import fit_profile
 from instances.performance.profile_fit import GpuFacts, ProfileFit, fit_measurements
 from instances.performance.validation import summary
 
@@ -24,9 +20,6 @@ SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = FILES = "solo.csv", "pairs.csv",
 
 TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
 """Fields of ``gpu.json``; other fields are ignored."""
-
-LARGEST = 1e12
-"""Largest number that a light profile may contain, above all plausible times, powers, rates and sizes."""
 
 
 def stated_facts(folder: Path) -> dict[str, Any]:
@@ -70,7 +63,7 @@ def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
             source,
             read_solo(folder / SOLO_FILE),
             read_pairs(pairs) if pairs.exists() else [],
-            read_json(light) if light.exists() else None,
+            light_profile_from_json(read_json(light), str(light)) if light.exists() else None,
         )
     except InputError as error:
         where = error.where if error.where.startswith(str(folder)) else f"{folder}: {error.where}"
@@ -98,53 +91,6 @@ def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
         for sample, error in zip(samples, fit.solo[name], strict=True):
             groups.setdefault(getattr(sample.configuration, key), []).append(float(error))
     return {value: summary(np.array(groups[value])) for value in (groups if key == "model" else sorted(groups))}
-
-
-def catalogued(profile: Any, file: Path) -> GpuType | None:
-    """Return the catalogue's entry of the profiled GPU, or ``None`` if there is none.
-
-    Raises
-    ------
-    InputError
-        If the profile does not name its GPU.
-    """
-    gpu = profile.get("gpu") if isinstance(profile, dict) else None
-    if not isinstance(gpu, dict) or not isinstance(gpu.get("name"), str):
-        raise InputError(f"{file}: gpu.name", "is missing; expected the name of the profiled GPU")
-    return known_gpu_type(gpu["name"].lower())
-
-
-def fit_light_profile(profile: Any, file: Path, source: str, memory_mib: float, price_per_hour: float) -> GpuType:
-    """Fit ``profile``; every error in it becomes an ``InputError`` about ``file``."""
-    _check_numbers(profile, str(file))
-    try:
-        with warnings.catch_warnings():  # a fit to implausible samples warns; its coefficients are refused below
-            warnings.simplefilter("ignore")
-            gpu = fit_profile(profile, source, memory_mib, price_per_hour)
-    except InputError as error:
-        raise InputError(f"{file}: {error.where}", error.problem) from None
-    except (ArithmeticError, AttributeError, IndexError, StopIteration, TypeError, ValueError) as error:
-        cause = f"{type(error).__name__} {error}".rstrip()
-        raise InputError(str(file), f"is not a valid light profile; see docs/measurements.md ({cause})") from None
-    for model in gpu.models.values():
-        numbers = (*model.k, *model.power, *model.l2, model.alpha_cache, *model.provenance.residual.values())
-        if not all(map(math.isfinite, numbers)):
-            raise InputError(f"{file}: models.{model.name}", "no finite coefficients fit these samples")
-    if not all(map(math.isfinite, asdict(gpu.hardware).values())):
-        raise InputError(f"{file}: gpu", "no finite coefficients fit these samples")
-    return gpu
-
-
-def _check_numbers(profile: Any, where: str) -> None:
-    """Refuse implausibly large numbers before any computation."""
-    waiting: list[tuple[tuple[int | str, ...], Any]] = [((), profile)]
-    while waiting:
-        location, value = waiting.pop()
-        if isinstance(value, int | float) and not abs(value) <= LARGEST:
-            raise input_error(where, [(location, f"expected a number of at most {LARGEST:g}")])
-        if isinstance(value, dict | list):
-            children = value.items() if isinstance(value, dict) else enumerate(value)
-            waiting += [((*location, key), child) for key, child in children]
 
 
 def light_residuals(gpu: GpuType) -> list[Table | str]:

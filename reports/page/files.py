@@ -109,7 +109,7 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     except OSError as error:
         if former.exists() and not target.exists():
             former.rename(target)
-        raise InputError(f"-o {folder}", f"cannot be written: {error.strerror}") from None
+        raise InputError(str(folder), f"cannot be written: {error.strerror}") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         shutil.rmtree(former, ignore_errors=True)
@@ -123,18 +123,18 @@ def check_folder(folder: Path) -> None:
     InputError
         If it holds anything else.
     """
-    where = f"-o {folder}"
+    where = str(folder)
     try:
         if not folder.exists():
             return
-        if not folder.is_dir():
-            raise InputError(where, "is a file; expected a folder for the report")
         mark = folder / MARK
         if mark.is_file():
             own = {*mark.read_text(encoding="utf-8").splitlines(), MARK}
             found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
         else:
             own, found = set(), {path.name for path in folder.iterdir()}
+    except NotADirectoryError:
+        raise InputError(where, "is a file; expected a folder for the report") from None
     except (OSError, ValueError) as error:
         raise InputError(where, f"cannot be read: {error}") from None
     if strange := sorted(found - own):

@@ -39,8 +39,9 @@ def test_what_no_report_wrote_is_left_alone(tmp_path, stranger):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "site").write_text("mine")
-    with pytest.raises(InputError, match="is a file"):
+    with pytest.raises(InputError) as refused:
         check_folder(tmp_path / "site")
+    assert str(refused.value) == f"{tmp_path / 'site'}: is a file; expected a folder for the report"
 
 
 def test_what_cannot_be_written_leaves_the_former_report(tmp_path):

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen import ColGen
 from formulations.compact.repair import repair
-from formulations.compact.search import Search
+from formulations.compact.search import Search, improving_model
 from instances import Instance, Objective
 from instances.costs import next_cost
 from instances.suites import suite
@@ -67,12 +67,12 @@ class Minlp:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve the model globally and report each better plan."""
-        # Pyomo and SCIP take a second to import: listing the schedulers does without them.
-        from formulations.compact import build, scip
-
-        started = build.improving_model(instance, run, self.continuous_shares)
+        started = improving_model(instance, run, self.continuous_shares)
         if isinstance(started, Outcome):
             return started
+        # SCIP takes long to import: listing the schedulers, and instances without a model, do without it.
+        from formulations.compact import scip
+
         search, model = started
         model.state_relations(exact=self.as_printed)
 

@@ -31,7 +31,7 @@ from typing import ClassVar
 
 from bench.api import Outcome, Run
 from formulations.compact.repair import repair
-from formulations.compact.search import Search
+from formulations.compact.search import Search, improving_model
 from formulations.problem import Group
 from instances import Instance, Objective, Plan
 from instances.suites import suite
@@ -75,12 +75,12 @@ class Pwl:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve the linearised model and repair its plan."""
-        # Pyomo and HiGHS take a second to import: listing the schedulers does without them.
-        from formulations.compact import build, highs, piecewise
-
-        started = build.improving_model(instance, run)
+        started = improving_model(instance, run)
         if isinstance(started, Outcome):
             return started
+        # Pyomo and HiGHS take long to import: listing the schedulers, and instances without a model, do without them.
+        from formulations.compact import highs, piecewise
+
         search, model = started
         search.statistics |= piecewise.linearise(model, self.pieces, self.certified)
         answer = highs.solve(model.pyomo, run, min(RESERVE_S, RESERVE_PART * run.remaining_s))

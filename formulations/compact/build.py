@@ -14,41 +14,17 @@ and 4, and under ``capacity`` the throughput (equation 2). ``CompactModel.state_
 model a nonconvex MINLP. ``formulations.compact.piecewise`` linearises them.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 
 import pyomo.environ as pyo
 
-from bench.api import Outcome, Run
 from formulations.compact.interference import state_interference, state_tables
 from formulations.compact.model import CompactModel, add
 from formulations.compact.options import Option, options_of, span
-from formulations.compact.search import Search
 from formulations.compact.times import state_budgets, state_objective, state_times
 from formulations.problem import Problem
-from instances import Instance, Objective
-
-
-def improving_model(
-    instance: Instance, run: Run, continuous_shares: bool = False
-) -> tuple[Search, CompactModel] | Outcome:
-    """Return a search with its first plan, and the model of all better plans, without its nonlinear relations.
-
-    Return an ``Outcome`` if no model is needed or possible, or if building it takes too long.
-    """
-    search = Search.of(instance, run)
-    if isinstance(search, Outcome):
-        return search
-    search.limit, gpus = search.better_than, search.gpus()
-    if not any(gpus):
-        # A better plan would have to cost less than one GPU.
-        return search.outcome(search.bound(math.inf, certified=True))
-    if reason := search.too_large(gpus):
-        return search.outcome(None, reason)
-    model = build(search.problem, gpus, continuous_shares)
-    model.require(search.limit)
-    return search, model
+from instances import Objective
 
 
 def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False) -> CompactModel:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.compact.options import problem_of, why_not_compact
@@ -11,6 +12,9 @@ from formulations.problem import Group, Problem, groups_of
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
 from instances.one_gpu import fit_gpu, placed_throughput_rps
+
+if TYPE_CHECKING:
+    from formulations.compact.model import CompactModel
 
 BUILD_S_PER_PLACE = 0.004
 """Seconds that Pyomo needs to pass a model to a solver, for each pair of a workload and a GPU that may serve it."""
@@ -181,6 +185,30 @@ class Search:
             reached = bound is not None and abs(bound.value - self.value) <= OPTIMAL_WITHIN * abs(self.value)
             status = Status.OPTIMAL if reached and trusted else Status.FEASIBLE
         return Outcome(status, self.plan, bound, self.statistics, reason)
+
+
+def improving_model(
+    instance: Instance, run: Run, continuous_shares: bool = False
+) -> "tuple[Search, CompactModel] | Outcome":
+    """Return a search with its first plan, and the model of all better plans, without its nonlinear relations.
+
+    Return an ``Outcome`` if no model is needed or possible, or if building it takes too long.
+    """
+    search = Search.of(instance, run)
+    if isinstance(search, Outcome):
+        return search
+    search.limit, gpus = search.better_than, search.gpus()
+    if not any(gpus):
+        # A better plan would have to cost less than one GPU.
+        return search.outcome(search.bound(math.inf, certified=True))
+    if reason := search.too_large(gpus):
+        return search.outcome(None, reason)
+    # Pyomo takes a second to import: instances that need no model, or have none, do without it.
+    from formulations.compact.build import build
+
+    model = build(search.problem, gpus, continuous_shares)
+    model.require(search.limit)
+    return search, model
 
 
 @dataclass(frozen=True, slots=True)

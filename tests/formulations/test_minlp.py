@@ -189,8 +189,12 @@ def test_what_the_equations_cannot_say_is_refused_with_the_reason(change: dict[s
 # --- The scheduler ---
 
 
-def test_the_module_imports_neither_pyomo_nor_scip() -> None:
-    code = "import sys, formulations.minlp, formulations.pwl;print(sorted({'pyomo', 'pyscipopt'} & set(sys.modules)))"
+def test_neither_listing_nor_instances_without_a_model_import_pyomo_or_scip() -> None:
+    code = """import sys; from dataclasses import replace
+from bench import api; from formulations import minlp, pwl; from instances import SloRule, generate
+instance = replace(generate.generate("igniter-mix", 2, 0), slo_rule=SloRule.P99)
+assert all(each.schedule(instance, api.Run()).reason for each in (minlp.Minlp(), pwl.Pwl()))
+print(sorted({"pyomo", "pyscipopt"} & set(sys.modules)))"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"

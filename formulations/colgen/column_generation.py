@@ -9,9 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Bound, Duals, ProofNode, Run
+from formulations.colgen.bounded_search import BoundedSearch
 from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.exchanges import served_by
-from formulations.colgen.loop import Generation, Smoothing, StepResult, generate
+from formulations.colgen.loop import Smoothing, StepResult, generate
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation, RestrictedMaster
 from instances import PART_STEPS, Gpulet, Instance, PlacedGpu, Plan, PlanClass
 from instances.arrays import Floats, Ints
@@ -25,7 +26,7 @@ CLOSING_ROOM = 1e-6
 """Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
 
 
-class ColumnGeneration(Generation):
+class ColumnGeneration(BoundedSearch):
     """Restricted master and pricing problems of one instance; subclasses by objective, plan class and rule.
 
     ``nodes`` is the number of nodes of pricing searches, for the statistics of a run.

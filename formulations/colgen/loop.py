@@ -1,65 +1,11 @@
-"""Parts of column generation that are the same for every plan class: the pool, the loop, the smoothing of the duals."""
+"""Loop of column generation and smoothing of its duals, the same for every plan class."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar
-
-import numpy as np
 
 from bench.api import Run
 from formulations.colgen.restricted_master import Relaxation
-from instances import Instance
-from instances.costs import next_cost
-
-
-class Generation:
-    """Instance of a column generation, its pool and the best bound so far.
-
-    Attributes
-    ----------
-    price, count
-        Price of each GPU type, and number of its GPUs: ``inf`` without a limit, shape (GPU types,).
-    bound
-        Bound on the instance's own objective.
-    iterations
-        Number of pricing rounds so far.
-    """
-
-    agreement: ClassVar[float] = 1e-9
-    """Relative difference up to which a throughput or scale and its bound count as equal."""
-
-    def __init__(self, instance: Instance, run: Run) -> None:
-        self.instance, self.run = instance, run
-        self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
-        self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
-        self.bound = -math.inf if self.minimised else math.inf
-        self.iterations = 0
-
-    @property
-    def minimised(self) -> bool:
-        """Whether the instance's own objective is minimised; the restricted master's always is."""
-        return self.instance.objective.minimised
-
-    @property
-    def pool_price(self) -> float:
-        """Price of all GPUs of the pool; infinite if some type has no limit."""
-        return math.fsum(price * count for price, count in zip(self.price, self.count, strict=True) if price > 0.0)
-
-    def impossible(self) -> bool:
-        """Return whether the bound proves that no plan exists: a cost above the pool's, or a throughput below zero."""
-        return self.bound > self.pool_price * (1.0 + 1e-9) if self.minimised else self.bound < 0.0
-
-    def reaches(self, value: float) -> bool:
-        """Return whether the bound, a cost rounded up to the next cost of a plan, proves this value optimal."""
-        if self.minimised:
-            return value <= next_cost(self.bound, self.instance) * (1.0 + 1e-9)
-        return value >= self.bound * (1.0 - self.agreement)
-
-    def better(self, bound: float, than: float) -> bool:
-        """Return whether a bound is better than another one."""
-        return bound > than if self.minimised else bound < than
 
 
 @dataclass(slots=True)

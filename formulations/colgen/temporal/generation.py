@@ -7,8 +7,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from bench.api import Run
+from formulations.colgen.bounded_search import BoundedSearch
 from formulations.colgen.bounds import SAFETY, cost_bound, value_bound
-from formulations.colgen.loop import Generation, Smoothing, StepResult, generate
+from formulations.colgen.loop import Smoothing, StepResult, generate
 from formulations.colgen.restricted_master import LinearMaster, Priced, Relaxation
 from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
 from formulations.colgen.temporal.pricer import RelaxedGpu, TemporalPricer
@@ -50,7 +51,7 @@ class ContentColumn(NamedTuple):
     least: Floats | None = None
 
 
-class TemporalGeneration(Generation):
+class TemporalGeneration(BoundedSearch):
     """Column generation over contents; one subclass per objective.
 
     Parameters

@@ -9,7 +9,7 @@ from numba import njit
 
 from bench.api import Outcome, Status
 from heuristics.tiny import tiny_instance
-from instances import GOODPUT_STEP, PART_STEPS, GpuPool, Instance, Objective, PlacedGpu, Plan, Workload
+from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, PlacedGpu, Plan, Workload
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_within, raise_to_feasible
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
@@ -213,7 +213,7 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
         gpus = _placed_gpus(view, items, packing)
         if spend_spare and instance.objective is Objective.CAPACITY:
             gpus = tuple(with_spare_spent(view, gpu) for gpu in gpus)
-        worth = _worth(view, pool, gpus)
+        worth = _worth(view, gpus)
         if best is None or worth > best[0]:
             best = (worth, gpus)
     if best is None:
@@ -221,10 +221,10 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
     return Outcome(Status.FEASIBLE, Plan(instance.name, best[1]))
 
 
-def _worth(view: View, pool: GpuPool, gpus: tuple[PlacedGpu, ...]) -> float:
+def _worth(view: View, gpus: tuple[PlacedGpu, ...]) -> float:
     """Return the value of a plan for comparison; larger is better."""
     if view.instance.objective is Objective.COST:
-        return -pool.type.price_per_hour * len(gpus)
+        return -view.instance.cost_per_hour(gpus)
     if view.instance.objective is Objective.CAPACITY:
         return sum(placed_throughput_rps(view, gpu) for gpu in gpus)
     return sum(slot.rate_rps for gpu in gpus for gpulet in gpu.gpulets for slot in gpulet.slots)

@@ -152,8 +152,9 @@ def _partition(
             while rest_rps[m] > 0.0:  # atc22 line 4, arxiv line 8
                 # atc22 line 7, arxiv line 10
                 required = min_required_partition(tables, terms, m, whole_rps[m] if of_whole else rest_rps[m])
-                # atc22 line 8, arxiv line 11
-                ideal = max(efficient[m], required) if spatial else min(efficient[m], required)
+                ideal = min(efficient[m], required)  # atc22 line 8, arxiv line 11
+                if spatial:
+                    ideal = max(efficient[m], required)
                 if not _allocate(tables, terms, gpulets, m, ideal, spatial, any_turns, rest_rps):
                     return
                 progress = True
@@ -209,18 +210,22 @@ def partitioned(
     of_whole: bool = False,
     any_turns: bool = True,
 ) -> Gpulets | None:
-    """Serve all workloads on ``gpus`` GPUs of one type by Algorithm 1; return ``None`` if that fails.
+    """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails.
+
+    In Algorithm 1 the ideal size of a gpulet is the smaller of ``p_eff`` and ``p_req``, and slots may take turns. With
+    ``spatial`` it is the larger of them, no gpulet is smaller, and no slots take turns.
 
     Parameters
     ----------
     order, efficient
-        The workloads in the order of placement, and the ``p_eff`` of each workload.
+        The workloads in the order of placement, and the ``p_eff`` of each workload: zeros with ``spatial`` if ``p_req``
+        alone sets the size.
     spatial
-        Give every workload gpulets of its own, at least as large as both ``p_eff`` and ``p_req``.
+        Give every workload gpulets of its own, without turns.
     of_whole
         Take ``p_req`` of a workload's whole rate, not of the rate that is left.
     any_turns
-        Try turns also if no free gpulet serves the workload.
+        Try turns also if no free gpulet serves the workload; no effect with ``spatial``.
     """
     gpulets = Gpulets.undivided(gpus, view.tables.share_units)
     rest_rps = view.rate_rps.copy()

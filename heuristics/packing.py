@@ -208,7 +208,7 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
         packing = pack(view, items, count if pool.count is None else min(pool.count, count))
         left_out = int(np.count_nonzero(packing[0] < 0))
         if left_out and instance.objective is not Objective.GOODPUT:
-            reasons.append(f"{left_out} of {count} workloads (or parts) do not fit on {pool.in_words} GPUs")
+            reasons.append(f"{left_out} of {count} workloads (or parts) do not fit on {pool.in_words}")
             continue
         gpus = _placed_gpus(view, items, packing)
         if spend_spare and instance.objective is Objective.CAPACITY:

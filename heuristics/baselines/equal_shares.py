@@ -151,12 +151,12 @@ def _cheapest(
 ) -> Outcome:
     """Return the cheapest greedy plan over the numbers of equal parts in ``tried``, into which GPUs are ``divided``."""
     plans: list[Plan] = []
-    reason = "no GPU type of the pool permits these equal shares"
+    reason = ""
     for parts in tried:
-        pools = [(pool, gpu) for pool in instance.gpus if (gpu := divided(pool.type, parts)) is not None]
         if run.remaining_s <= 0.0:
-            reason = "the time was over before a plan was found"
+            reason = reason or "the time was over before a plan was found"
             break
+        pools = [(pool, gpu) for pool in instance.gpus if (gpu := divided(pool.type, parts)) is not None]
         if not pools:
             continue
         cut = replace(instance, gpus=tuple(replace(pool, type=gpu) for pool, gpu in pools))
@@ -169,7 +169,7 @@ def _cheapest(
             reason = placement.shortage()
         else:
             plans.append(Plan(instance.name, placement.gpus()))
-    return cheapest(plans, instance, reason)
+    return cheapest(plans, instance, reason or "no GPU type of the pool permits these equal shares")
 
 
 def _in_time_slices(gpu: GpuType) -> GpuType:

@@ -91,3 +91,10 @@ def test_beside_services_a_plain_workload_has_a_gpu_of_its_own() -> None:
 def test_after_the_deadline_no_other_number_of_replicas_is_tried(mix: Instance) -> None:
     outcome = EqualShares().schedule(mix, Run(deadline=time.monotonic() - 1.0))
     assert (outcome.status, outcome.reason) == (Status.UNKNOWN, "the time was over before a plan was found")
+
+
+def test_what_was_found_before_the_deadline_is_the_reason(mix: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(mix, gpus=(replace(mix.gpus[0], count=1),))
+    remaining_s = iter([1.0, 0.0])
+    monkeypatch.setattr(Run, "remaining_s", property(lambda _: next(remaining_s)))
+    assert EqualShares().schedule(small, Run()).reason.endswith("do not fit on 1 v100")

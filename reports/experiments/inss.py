@@ -60,17 +60,19 @@ _DRAWN = {
 def _of_optimum(runs: Runs, label: str, least: bool = False) -> str:
     """Return the served percentage of the certified optimum: the mean over all draws, or the least."""
     rows, optima = runs.each([_DRAWN[label], _OPTIMA])
-    bound = {row.instance: row.bound for row in optima if row.bound_certified}
+    bound = {row.instance: certified_bound(row) for row in optima}
     parts = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]
     return f"{min(parts) if least else fmean(parts):.1f} %"
 
 
-def _drawn(label: str, of: Quantity, form: str) -> Query:
-    return lambda runs: form.format(mean_of(runs.rows(_DRAWN[label]), of))
+@query
+def _drawn(runs: Runs, label: str, of: Quantity, form: str) -> str:
+    return form.format(mean_of(runs.rows(_DRAWN[label]), of))
 
 
-def _typical_decision(label: str) -> Query:
-    return lambda runs: duration(median(row.decision_s or 0.0 for row in runs.rows(_DRAWN[label])))
+@query
+def _typical_decision(runs: Runs, label: str) -> str:
+    return duration(median(row.decision_s or 0.0 for row in runs.rows(_DRAWN[label])))
 
 
 UNSEEN = QueryTable(

@@ -56,8 +56,9 @@ def _loads(runs: Runs, scheduler: str) -> str:
     return f"{min(loads):.0f}–{max(loads):.0f} %"
 
 
-def _judged(scheduler: str) -> Query:
-    return lambda runs: f"{runs.row(twelve(scheduler)).violations}"
+@query
+def _judged(runs: Runs, scheduler: str) -> str:
+    return f"{runs.row(twelve(scheduler)).violations}"
 
 
 _VARYING = replace(_STEADY, interference=Interference.STATIC, dropping=False)
@@ -175,8 +176,10 @@ def _under_the_rule(runs: Runs, scheduler: str) -> str:
     return f"{row.gpus_used}{'' if row.holds else f', {row.late_workloads} late'}"
 
 
-def _exact(need: Need, of: Callable[[Row], str]) -> Query:
-    return lambda runs: of(runs.row(need)) if runs.row(need).value is not None else "no plan"
+@query
+def _exact(runs: Runs, need: Need, of: Callable[[Row], str]) -> str:
+    row = runs.row(need)
+    return of(row) if row.value is not None else "no plan"
 
 
 def _proven(row: Row) -> str:

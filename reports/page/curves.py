@@ -9,6 +9,7 @@ from bench.ledger.gap import reachable
 from bench.ledger.row import Row
 from instances.grouping import grouped
 from reports.page.instance_results import InstanceResults
+from reports.quantities import certified_bound
 
 Point = tuple[float, float]
 
@@ -31,7 +32,7 @@ def reference(case: InstanceResults) -> tuple[float, str] | None:
     if case.best_known is not None:
         return case.best_known, "the best known plan"
     bounds = [bound.value for bound in case.bounds.values() if bound is not None]
-    bounds = bounds or [row.bound for row in case.rows if row.bound is not None and row.bound_certified]
+    bounds = bounds or [bound for row in case.rows if (bound := certified_bound(row)) is not None]
     return ((max if case.minimised else min)(bounds), "the best certified bound") if bounds else None
 
 

@@ -1,6 +1,6 @@
 """gpulet ATC'22, Fig. 5 and 16, and arXiv'21, Fig. 4 and 15: scenarios that schedulers can schedule."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from reports.charts.scenario_bars import count_missed, draw_counts, missed
@@ -39,8 +39,9 @@ IDEAL = _with_the_ideal("gpulet-19682", "atc22", "gpulet-1790")
 ARXIV_IDEAL = _with_the_ideal("gpulet-1023", "arxiv", "gpulet-93")
 
 
-def _accepted(*needs: Need) -> Callable[[Runs], Values]:
-    return lambda runs: tuple((row.scenarios or {})["accepted"] for (row,) in runs.each(needs))
+@query
+def _accepted(runs: Runs, *needs: Need) -> Values:
+    return tuple((row.scenarios or {})["accepted"] for (row,) in runs.each(needs))
 
 
 @query

@@ -9,7 +9,7 @@ from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.charts.page import Axes, Page
 from reports.charts.palette import QUIET
 from reports.charts.scheduler_bars import BarPart, draw_bars
-from reports.claim import Claim, Values
+from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.papers.inss_schedulers import Compared, compared, needs_of
 from reports.quantities import (
@@ -90,9 +90,10 @@ def mean_of(rows: list[Row], of: Quantity) -> float | None:
     return fmean(known) if known else None
 
 
-def _means(compared: Compared, labels: tuple[str, ...], of: Quantity) -> Callable[[Runs], Values]:
-    """Query the mean of one figure for several schedulers."""
-    return lambda runs: tuple(mean_of(rows_of(runs, compared, label), of) for label in labels)
+@query
+def _means(runs: Runs, compared: Compared, labels: tuple[str, ...], of: Quantity) -> Values:
+    """Return the mean of one figure for several schedulers."""
+    return tuple(mean_of(rows_of(runs, compared, label), of) for label in labels)
 
 
 def _fragments_gpus(row: Row) -> float | None:

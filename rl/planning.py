@@ -9,7 +9,7 @@ import numpy as np
 from instances import PART_STEPS, GpuPool, GpuType, InputError, Instance, Objective, PlacedGpu, SloRule, Workload
 from instances.arrays import Floats, Ints
 from instances.catalogue import gpu_type
-from instances.plan import spatial_gpu
+from instances.view import View
 from rl.cluster import Cluster
 from rl.environment import admit, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
@@ -71,15 +71,10 @@ class Decided:
 
     def gpus_of(self, group: int) -> list[PlacedGpu]:
         """Return the GPUs of one group as divided by the second stage, without workloads of admitted rate 0."""
-        gpus = []
-        for places in self.residents(group):
-            served = places[self.rate_rps[group, places] > 0.0]
-            columns = self.dealt.position, self.decision.units, self.decision.batch, self.rate_rps
-            figures = zip(*(column[group, served].tolist() for column in columns), strict=True)
-            rows = [(self.instance.workloads[w].id, units, batch, rate_rps) for w, units, batch, rate_rps in figures]
-            if rows:
-                gpus.append(spatial_gpu(self.policy.gpu, rows))
-        return gpus
+        view = View.of(self.instance, self.instance.gpus[0].type)
+        columns = self.dealt.position, self.decision.units, self.decision.batch, self.rate_rps
+        served = [places[self.rate_rps[group, places] > 0.0] for places in self.residents(group)]
+        return [view.placed(*(column[group, places] for column in columns)) for places in served if len(places)]
 
 
 Deal = Callable[[Policy, Sequence[Workload], int], Dealt]

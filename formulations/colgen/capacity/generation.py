@@ -14,7 +14,6 @@ from formulations.colgen.restricted_master import Covering, Pattern, Priced, Rel
 from formulations.colgen.spatial.generation import CostGeneration
 from instances import Instance, Objective, PlacedGpu
 from instances.one_gpu import Resident, fit_gpu
-from instances.plan import spatial_gpu
 
 RESOLUTION = 1.5e-3
 """Largest error of the boxes that are searched and not halved, relative to a GPU's mean throughput."""
@@ -113,12 +112,9 @@ class CapacityGeneration(ColumnGeneration):
         """Return a GPU with these residents of a pattern, at the pattern's shares if all residents remain."""
         if len(residents) < len(pattern.members):
             return fit_gpu(self.views[pattern.pool], residents, spend_spare=True)
-        units = self._filled[pattern].units
-        slots = [
-            (self.instance.workloads[r.workload].id, u, r.batch, r.rate_rps)
-            for r, u in zip(residents, units, strict=True)
-        ]
-        return spatial_gpu(self.views[pattern.pool].gpu.name, slots)
+        workload, batch = [r.workload for r in residents], [r.batch for r in residents]
+        rate_rps = [r.rate_rps for r in residents]
+        return self.views[pattern.pool].placed(workload, self._filled[pattern].units, batch, rate_rps)
 
     def price_at(self, relaxation: Relaxation, tolerance: float, node_limit: int) -> list[Priced[Pattern]]:
         """Solve the pricing problem of every GPU type."""

@@ -76,9 +76,9 @@ def draw_relative_scales(
     if not parts:
         raise NothingToDrawError(figure.name, f"no run has a result to compare with one of {reference}")
     notes = missing_notes(figure, own, [row for row in own if not row.feasible])
-    stopped = [row for row in own if row.feasible and row.decision_s is not None and row.decision_s > row.time_limit_s]
-    if stopped:
-        where = ", ".join(f"{row.scheduler} on {row.instance}" for row in stopped)
+    overran = [row for row in own if row.feasible and row.decision_s is not None and row.decision_s > row.time_limit_s]
+    if overran:
+        where = ", ".join(f"{row.scheduler} on {row.instance}" for row in overran)
         notes.append(f"Stopped by the time limit: {where}.")
     drawn = {row.instance for row in own}
     places = [name for name in instances_of(figure.needs) if name in names and name in drawn] + [MEAN]

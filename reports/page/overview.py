@@ -13,7 +13,7 @@ from reports.entrants import entrants, facets_of
 from reports.page.curves import mean
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
 from reports.statistics.complete_table import CompleteTable, complete_table
-from reports.statistics.gaps import TOLERANCE, UNSOLVED, achieved, gap_to_best, stopped
+from reports.statistics.gaps import TOLERANCE, UNSOLVED, achieved, gap_to_best, used_up_limit
 from reports.statistics.summary import undiscriminating
 
 _LIMITS = {10.0: "10 s", 1.0: "1 s", 0.1: "0.1 s", 0.01: "10 ms"}
@@ -102,7 +102,7 @@ class Selection:
         Entrants that did not run on all of the instances.
     undecided
         Instances on which ``random`` reaches the best known value.
-    stopped
+    open_at_limit
         Schedulers that stopped at their time limit with an open gap, and the limits in seconds.
     """
 
@@ -115,7 +115,7 @@ class Selection:
     proven: int
     left_out: Sequence[str]
     undecided: Sequence[str]
-    stopped: Mapping[str, float]
+    open_at_limit: Mapping[str, float]
 
     @property
     def key(self) -> str:
@@ -179,8 +179,8 @@ class Selection:
         if self.bounded:
             count = len(self.instances)
             text += f"; the best plan is proven optimal in its plan class on {self.proven} of {count} instances"
-        if leader.scheduler in self.stopped:
-            limit_s = self.stopped[leader.scheduler]
+        if leader.scheduler in self.open_at_limit:
+            limit_s = self.open_at_limit[leader.scheduler]
             text += (
                 f"; a run of {self._short(leader)} stopped at its limit of {limit_s:g} s, so more time may prove more"
             )
@@ -245,15 +245,17 @@ def _selection(suite: str, objective: str, cases: Sequence[InstanceResults]) -> 
     bounded = bool(chosen) and all(gaps[row.key] is not None for row in chosen if achieved(row) is not None)
     results = [_result(name, table, by_print, gaps if bounded else None) for name in table.runs]
     results.sort(key=lambda one: (not one.solved, round(one.gap, 9), one.decision_s or 0.0, one.name))
-    at_limit = {
+    open_at_limit = {
         row.scheduler: row.time_limit_s
         for row in chosen
-        if row.bound is not None and row.status != "optimal" and stopped(row)
+        if row.bound is not None and row.status != "optimal" and used_up_limit(row)
     }
     proven = sum(_proven(case, table.best[at]) for at, case in by_print.items())
     names = [case.name for case in by_print.values()]
     undecided = undiscriminating(rows, table.best)
-    return Selection(suite, objective, results, names, len(cases), bounded, proven, table.left_out, undecided, at_limit)
+    return Selection(
+        suite, objective, results, names, len(cases), bounded, proven, table.left_out, undecided, open_at_limit
+    )
 
 
 def _proven(case: InstanceResults, best: float | None) -> bool:

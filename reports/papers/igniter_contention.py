@@ -35,7 +35,7 @@ NEIGHBOUR_BATCHES = (1, 2, 4, 8, 16, 32)
 """Batches of Fig. 4."""
 
 _LOOKS = dict(zip(MODELS, SERIES, strict=False))
-_MISSING = partial(missing_note, "v100")
+_missing_note = partial(missing_note, "v100")
 _COUNT = {"xlabel": "Workloads on the GPU", "xticks": list(RESIDENTS)}
 
 
@@ -278,7 +278,7 @@ FIG4 = Figure(
     "longer the larger the batch of the neighbour.",
     look_for="Hollow marks are measured and lie in the paper's range. iGniter's own model stays below them, since it "
     "ignores PCIe and DRAM. The models that are fitted to pairs come closer.",
-    draws=partial(draw_panels, panels=_fig4, notes=_MISSING),
+    draws=partial(draw_panels, panels=_fig4, notes=_missing_note),
     claims=(
         Claim(
             what="Fig. 4: growth of ResNet-50's latency beside AlexNet and VGG-19, measured",
@@ -332,7 +332,7 @@ FIG5 = Figure(
     "fewer kernels.",
     look_for="Lines are iGniter's equations 5 and 6: a slope in proportion to the kernels, of which ResNet-50 has 80, "
     "VGG-19 29 and AlexNet 20. Hollow marks are the measurements that the coefficients are fitted to.",
-    draws=partial(draw_panels, panels=_fig5, notes=_MISSING),
+    draws=partial(draw_panels, panels=_fig5, notes=_missing_note),
     claims=(
         Claim(
             what="Fig. 5: scheduling delay per added workload, ResNet-50 and AlexNet",
@@ -361,7 +361,7 @@ FIG7 = Figure(
     shows="Power grows linearly up to the cap of 300 W; from there on the frequency falls.",
     look_for="Lines are iGniter's equations 9 and 10 for batches of 16. Hollow marks are measured with VGG-19, whose "
     "fourth copy reaches the cap; the frequency's coefficient is fitted to them.",
-    draws=partial(draw_panels, panels=_fig7, notes=_MISSING),
+    draws=partial(draw_panels, panels=_fig7, notes=_missing_note),
     claims=(
         Claim(
             what="Fig. 7: number of VGG-19 copies from which the GPU throttles; frequency with five",

@@ -15,7 +15,7 @@ from reports.papers.igniter_plans import IGNITER, twelve
 from reports.quantities import decision_ms, size_of
 from reports.runs import Runs
 from reports.selection import missing_notes, own_rows
-from reports.statistics.gaps import stopped
+from reports.statistics.gaps import used_up_limit
 
 _QUICK = "igniter-mix-10-s0,igniter-mix-20-s0,igniter-mix-50-s0"
 
@@ -38,23 +38,23 @@ THOUSAND = Need("igniter-mix-1000-s0", ("igniter",), parameters=IGNITER)
 
 @dataclass(frozen=True, slots=True)
 class SizePoint:
-    """Times or memory of one scheduler at one number of workloads; ``stopped`` if a run used up its time limit."""
+    """Times or memory of one scheduler at one number of workloads; ``at_limit`` if a run used up its time limit."""
 
     workloads: int
     least: float
     middle: float
     most: float
-    stopped: bool
+    at_limit: bool
 
 
 def points(rows: Sequence[Row], figure_of: Callable[[Row], float | None]) -> list[SizePoint]:
     """Return, by number of workloads, the median and range of a figure over ``rows``; rows without it are left out."""
     known = [(row, value) for row in rows if (value := figure_of(row)) is not None]
-    groups = grouped((size_of(row), (value, stopped(row))) for row, value in known)
+    groups = grouped((size_of(row), (value, used_up_limit(row))) for row, value in known)
     found = []
     for size, taken in sorted(groups.items()):
-        values, at_limit = zip(*taken, strict=True)
-        found.append(SizePoint(size, min(values), median(values), max(values), any(at_limit)))
+        values, used_up = zip(*taken, strict=True)
+        found.append(SizePoint(size, min(values), median(values), max(values), any(used_up)))
     return found
 
 
@@ -65,7 +65,7 @@ def _draw_lines(ax: Axes, rows: Sequence[Row], figure_of: Callable[[Row], float 
         sizes, middles = [point.workloads for point in found], [point.middle for point in found]
         ax.plot(sizes, middles, color=look.colour, linestyle=look.line, label=scheduler)
         for point in found:
-            fill = "white" if point.stopped else look.colour
+            fill = "white" if point.at_limit else look.colour
             ax.plot(point.workloads, point.middle, look.marker, color=look.colour, markerfacecolor=fill)
         least, most = [point.least for point in found], [point.most for point in found]
         if len(found) == 1:  # a band of no width
@@ -104,7 +104,7 @@ def _label(time: Axes, memory: Axes) -> None:
 def _legend(timed: Sequence[Row]) -> list[Artist]:
     schedulers = dict.fromkeys(row.scheduler for row in timed)
     handles = [stroke(scheduler, **scheduler_look(scheduler).marked) for scheduler in schedulers]
-    if any(stopped(row) for row in timed):
+    if any(used_up_limit(row) for row in timed):
         handles.append(stroke("used up its time limit", color=QUIET, marker="o", markerfacecolor="white", linestyle=""))
     handles.append(stroke("the paper, another machine", **STAR))
     return handles

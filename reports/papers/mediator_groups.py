@@ -63,15 +63,15 @@ _PANEL_IN, _MARGINS_IN = 1.25, 0.6
 
 
 def _draw_portfolios(figure: Figure, rows: Sequence[Row]) -> Page:
-    grouped = colocations()
+    pairs = colocations()
     sheet = page(FULL_WIDTH_IN, _PORTFOLIO_HEIGHT_IN)
     panels = sheet.subplots(1, 2, sharey=True)
-    for ax, (scheduler, groups) in zip(panels, grouped.items(), strict=True):
+    for ax, (scheduler, groups) in zip(panels, pairs.items(), strict=True):
         _draw_groups(ax, groups, scheduler_look(scheduler).colour)
         total_pct = sum(deviation_pct(group) for group in groups)
         ax.set_title(f"{scheduler}: deviations of both GPUs together {total_pct:.1f} %")
     panels[0].set_ylabel("Utilisation (%)")
-    handles = [swatch(scheduler_look(scheduler).colour, f"mean utilisation, {scheduler}") for scheduler in grouped]
+    handles = [swatch(scheduler_look(scheduler).colour, f"mean utilisation, {scheduler}") for scheduler in pairs]
     handles.append(swatch(OBSERVED, "standard deviation of the portfolio"))
     return with_legend(sheet, handles, 3)
 

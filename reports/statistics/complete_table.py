@@ -78,8 +78,8 @@ class CompleteTable:
     def unsolved(self) -> dict[str, int]:
         """Return the number of runs without a feasible plan, by contestant that has some."""
         counts = {
-            name: sum(achieved(row) is None for rows in by_instance.values() for row in rows)
-            for name, by_instance in self.runs.items()
+            name: sum(achieved(row) is None for seeds in runs.values() for row in seeds)
+            for name, runs in self.runs.items()
         }
         return {name: count for name, count in counts.items() if count}
 

@@ -14,10 +14,10 @@ TOLERANCE = 1e-6
 """Differences of gaps, and relative differences of values, up to this are rounding errors."""
 
 _AT_LIMIT = 0.95
-"""Part of the time limit from which a run counts as stopped by it; solvers that check the clock return before it."""
+"""Fraction of the time limit from which it counts as used up, since solvers that check the clock return earlier."""
 
 
-def stopped(row: Row) -> bool:
+def used_up_limit(row: Row) -> bool:
     """Return whether a run used up its time limit."""
     return row.decision_s is not None and row.decision_s >= _AT_LIMIT * row.time_limit_s
 

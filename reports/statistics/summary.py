@@ -239,10 +239,10 @@ def _standings(
 
 def _over_seeds(table: CompleteTable, name: str) -> list[float]:
     """Return for each seed that ran on every instance its mean gap over the instances."""
-    by_instance = [{row.seed: row for row in rows} for rows in table.runs[name].values()]
-    common = sorted(set.intersection(*(set(one) for one in by_instance)))
+    by_seed = [{row.seed: row for row in rows} for rows in table.runs[name].values()]
+    common = sorted(set.intersection(*(set(one) for one in by_seed)))
     return [
-        fmean(mean_gap([one[seed]], best) for one, best in zip(by_instance, table.best.values(), strict=True))
+        fmean(mean_gap([one[seed]], best) for one, best in zip(by_seed, table.best.values(), strict=True))
         for seed in common
     ]
 

@@ -104,8 +104,8 @@ def test_a_bound_that_stopped_early_is_told(cases):
     rows = list(cases[0].rows)
     early = replace(rows[0], status="feasible", decision_s=9.9, time_limit_s=10.0, bound=7.0)
     case = case_of(MIXES[0], early, *rows[1:], suite="mixes")
-    assert selections([case])[0].stopped == {"colgen": 10.0}
-    assert selections(cases)[0].stopped == {}
+    assert selections([case])[0].open_at_limit == {"colgen": 10.0}
+    assert selections(cases)[0].open_at_limit == {}
 
 
 def test_an_instance_that_random_solves_is_told(cases):

@@ -52,7 +52,7 @@ class _Work:
         return self.nodes / NODES_PER_S + over_s
 
 
-# Work outside of a run counts for nothing, so one object may stand for it everywhere.
+# Without a run, work has no limit and its count is not reported, so all contexts may share one default.
 _WORK: ContextVar[_Work] = ContextVar("work", default=_Work(math.inf, limited=False))  # noqa: B039
 
 

@@ -48,9 +48,9 @@ class Priced(Generic[PatternT]):
         Patterns found that are worth more than the threshold; under ``capacity``, more than the gain, if that is lower.
         In temporal pricing, contents of high worth.
     nodes
-        Number of nodes or regions visited, except in temporal pricing.
+        Number of nodes visited by spatial and capacity pricing, or of regions by split pricing; 0 in temporal pricing.
     cut_short
-        Whether a limit stopped the search; only spatial and capacity pricing set it.
+        Whether a limit stopped the search of spatial or capacity pricing; false in split and temporal pricing.
     """
 
     bound: float

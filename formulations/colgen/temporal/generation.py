@@ -69,6 +69,8 @@ class TemporalGeneration(BoundedSearch):
         Solution of the master with the duals of the best bound.
     """
 
+    agreement: ClassVar[float] = 2e-6  # relaxed times are too short by ``MARGIN``
+
     def __init__(self, instance: Instance, run: Run, slots: int = SLOTS) -> None:
         super().__init__(instance, run)
         self.slots = slots
@@ -79,7 +81,6 @@ class TemporalGeneration(BoundedSearch):
 
     # Parts that depend on the objective ------------------------------------------------------------------------
 
-    agreement: ClassVar[float] = 2e-6  # relaxed times are too short by ``MARGIN``
     throughput: ClassVar[float] = 0.0
     """Worth of a unit of throughput."""
 

@@ -1,4 +1,4 @@
-"""Lists of entries of which none dominates another: gpulets or GPUs by the rates that they serve."""
+"""Lists of gpulets or GPUs of which none dominates another in rates, or in rates, least rates and throughput."""
 
 from typing import NamedTuple
 
@@ -16,9 +16,10 @@ class Undominated(NamedTuple):
     size
         Number of entries, shape (1,).
     amounts
-        Amounts by which entries are compared, shape (most, amounts).
+        Amounts by which entries are compared, the larger the better, shape (most, amounts): the rates of the workloads,
+        or these followed by the negated least rates and by the worth of the throughput.
     worth
-        Largest worth of the entry and of those that it dominates, shape (most,).
+        Largest worth of the entry and of those that it dominates, shape (most,); 0 if the user of the list ignores it.
     content
         Numbers that describe the content, -1 for none, shape (most, numbers).
     """

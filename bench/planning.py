@@ -13,6 +13,7 @@ from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError, Instance, ScenarioSet
+from instances.grouping import grouped
 
 _MIB_PER_GB = 1024.0
 
@@ -155,9 +156,7 @@ def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]
 def _tasks(
     order: RunOrder, specs: Mapping[str, Sequence[Entry]], variants: Sequence[SchedulerInfo]
 ) -> tuple[list[Task], list[str]]:
-    infos: dict[str, list[SchedulerInfo]] = {}
-    for info in variants:
-        infos.setdefault(info.entry.name, []).append(info)
+    infos = grouped((info.entry.name, info) for info in variants)
     notes = []
     if order.schedulers is None:
         broken = {name: infos[name][0].error for name in specs if infos[name][0].error}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from instances.errors import InputError
 from instances.files import read_text
+from instances.grouping import grouped
 
 SOLO_COLUMNS = ("model", "batch", "share_pct", "latency_ms")
 PAIR_COLUMNS = ("model_a", "batch_a", "share_a_pct", "model_b", "batch_b", "share_b_pct", "latency_a_ms")
@@ -113,10 +114,7 @@ def read_solo(file: Path) -> list[SoloSample]:
 
 def by_model(samples: Iterable[SoloSample]) -> dict[str, list[SoloSample]]:
     """Return the samples of each model, in their order."""
-    found: dict[str, list[SoloSample]] = {}
-    for sample in samples:
-        found.setdefault(sample.configuration.model, []).append(sample)
-    return found
+    return grouped((sample.configuration.model, sample) for sample in samples)
 
 
 def read_pairs(file: Path) -> list[PairSample]:

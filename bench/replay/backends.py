@@ -14,6 +14,7 @@ from bench.replay.nets import input_shape
 from bench.replay.serving_plan import Executor, ServingPlan
 from instances import InputError
 from instances.errors import unknown_name
+from instances.grouping import grouped
 
 CPU_WORKER_MIB = 400.0
 """Host memory of a worker with a tiny model."""
@@ -129,9 +130,7 @@ class _OneProcess(_GpuBackend):
 
     def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
         """Return one worker per GPU."""
-        by_gpu: dict[int, list[int]] = {}
-        for number, executor in enumerate(plan.executors):
-            by_gpu.setdefault(executor.gpu, []).append(number)
+        by_gpu = grouped((executor.gpu, number) for number, executor in enumerate(plan.executors))
         return [WorkerSpec(tuple(numbers), self._seeing(gpu)) for gpu, numbers in by_gpu.items()]
 
 

@@ -14,6 +14,7 @@ from numba import njit
 
 from formulations.cpsat.integers import IntegerConfigurations
 from instances.arrays import Ints
+from instances.grouping import grouped
 
 NODE_LIMIT = 100_000
 """Largest number of batch combinations tried for one set; a set that is undecided at the limit counts as fitting."""
@@ -169,9 +170,7 @@ def find_conflicts(
 
 def _one_larger(fitting: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Return the sets with one member more whose subsets without any one member are all in ``fitting``."""
-    by_head: dict[tuple[int, ...], list[int]] = {}
-    for members in sorted(fitting):
-        by_head.setdefault(members[:-1], []).append(members[-1])
+    by_head = grouped((members[:-1], members[-1]) for members in sorted(fitting))
     return [
         (*head, a, b)
         for head, tails in by_head.items()

@@ -10,8 +10,9 @@ import numpy as np
 from bench.api import Outcome, Run, Status
 from heuristics.baselines.placement import greedy_placement, warm_placement
 from heuristics.packing import UnservableError, cheapest
-from instances import DnnModel, Gpulet, GpuType, Instance, Objective, PlacedGpu, Plan, Workload
+from instances import DnnModel, Gpulet, GpuType, Instance, Objective, PlacedGpu, Plan
 from instances.gpu import Company, PairFactor
+from instances.grouping import grouped
 from instances.performance import performance_model
 
 MOST_REPLICAS = 10
@@ -117,10 +118,7 @@ class TimeSlicing(Replicated):
 def _each_service(instance: Instance, run: Run) -> Outcome:
     """Return a plan in which every service, and every workload outside services, has GPUs of its own."""
     gpus: list[PlacedGpu] = []
-    groups: dict[object, list[Workload]] = {}
-    for workload in instance.workloads:
-        groups.setdefault(workload.service or workload.id, []).append(workload)
-    for own in groups.values():
+    for own in grouped((workload.service or workload.id, workload) for workload in instance.workloads).values():
         apart = replace(instance, workloads=tuple(own))
         found = _cheapest(apart, run, [1], divided=lambda gpu, _: gpu)
         if found.plan is None:

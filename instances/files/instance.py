@@ -18,6 +18,7 @@ from instances.files.models import VERSION, ApplicationEntry, GpuEntry, Instance
 from instances.files.problems import Location, Problem, input_error, validated
 from instances.files.text import read_json
 from instances.gpu import GpuType
+from instances.grouping import grouped
 from instances.instance import GpuPool, Instance, Objective, partition_mismatch, services_mismatch
 from instances.mig import MIG_TABLE
 from instances.performance import performance_model
@@ -256,14 +257,12 @@ def _application_problems(application: ApplicationEntry, workloads: set[str], at
         elif stage in seen:
             yield (*at, "stages", position), f'"{stage}" is a stage already; expected each workload once'
         seen.add(stage)
-    followers: dict[str, list[str]] = {}
     for position, edge in enumerate(application.edges):
-        followers.setdefault(edge[0], []).append(edge[1])
         for end, stage in enumerate(edge):
             if stage not in seen:
                 yield (*at, "edges", position, end), _unknown("stage", stage, application.stages)
     try:
-        TopologicalSorter(followers).prepare()
+        TopologicalSorter(grouped((before, after) for before, after in application.edges)).prepare()
     except CycleError as error:
         yield (*at, "edges"), f'has a cycle through "{error.args[1][0]}"; expected pairs [before, after] without one'
 

@@ -9,6 +9,7 @@ from scipy.optimize import lsq_linear, nnls
 from instances.arrays import Flags, Floats
 from instances.errors import InputError
 from instances.gpu import Company, DnnModel, GpuType, Hardware, PairFactor, SoloProfile
+from instances.grouping import grouped
 from instances.measurements import Configuration, PairSample
 from instances.performance.gpulet import tabulated_ms
 from instances.performance.inss import regressed_ms
@@ -180,13 +181,9 @@ def _cell_shrinkage(own: Sequence[Configuration], growth: Floats) -> float:
 
     If the growth hardly differs between shares, the weight is large and the effects of cells are small.
     """
-    cells: dict[Effect, list[float]] = {}
-    for at, value in zip(own, growth.tolist(), strict=True):
-        cells.setdefault(cell_of(at), []).append(value)
+    cells = grouped(zip(map(cell_of, own), growth.tolist(), strict=True))
     within = [np.var(values, ddof=1) for values in cells.values() if len(values) > 1]
-    batches: dict[Effect, list[float]] = {}
-    for cell, values in cells.items():
-        batches.setdefault(cell[:2], []).append(float(np.mean(values)))
+    batches = grouped((cell[:2], float(np.mean(values))) for cell, values in cells.items())
     between = [np.var(means, ddof=1) for means in batches.values() if len(means) > 1]
     if not within or not between:
         return SHRINKAGE

@@ -21,6 +21,7 @@ from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError
 from instances.errors import unknown_name
+from instances.grouping import grouped
 from reports.comparison import Comparison, Measure, Pair, PairVerdict, compare_pairs, pair_runs
 from reports.statistics.gaps import achieved
 
@@ -169,9 +170,7 @@ def _pair_json(pair: Pair) -> dict[str, object]:
 
 def _pair_table(pairs: Sequence[Pair], across: bool, each_seed: bool) -> Fitted:
     """Return a table with a line per instance, or per run if ``each_seed``."""
-    groups: dict[tuple[object, ...], list[Pair]] = {}
-    for pair in pairs:
-        groups.setdefault((pair.a.instance_hash, pair.name, *((pair.a.seed,) * each_seed)), []).append(pair)
+    groups = grouped(((pair.a.instance_hash, pair.name, *((pair.a.seed,) * each_seed)), pair) for pair in pairs)
     several = each_seed or any(len(group) > 1 for group in groups.values())
     columns = ["instance", *([] if across else ["scheduler"]), *([">seed" if each_seed else ">seeds"] * several)]
     cells = []

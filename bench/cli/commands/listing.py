@@ -16,6 +16,7 @@ from bench.selection import pool_in_words
 from instances import Instance
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.errors import unknown_name
+from instances.grouping import grouped
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.papers import figure, figure_names, figures_not_drawn
 
@@ -104,10 +105,7 @@ def _show(entries: Entries, columns: list[str], every_line: bool) -> None:
 
 def _show_instances_by_suite(entries: Entries) -> None:
     """Show a line per suite; an instance of several suites counts in each."""
-    suites: dict[str, Entries] = {}
-    for entry in entries:
-        for suite in entry["suites"]:
-            suites.setdefault(suite, []).append(entry)
+    suites = grouped((suite, entry) for entry in entries for suite in entry["suites"])
     lines = []
     for suite, own in suites.items():
         sizes = [entry["workloads"] or entry["jobs"] for entry in own]
@@ -125,10 +123,7 @@ def _show_instances_by_suite(entries: Entries) -> None:
 
 
 def _show_figures_by_paper(entries: Entries) -> None:
-    papers: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry["reproducible"]:
-            papers.setdefault(entry["paper"].partition(",")[0], []).append(entry["name"])
+    papers = grouped((entry["paper"].partition(",")[0], entry["name"]) for entry in entries if entry["reproducible"])
     show(table(["paper", "figures"], [[paper, "  ".join(sorted(names))] for paper, names in papers.items()]), "")
     without = sum(not entry["reproducible"] for entry in entries)
     show(f"{without} more of the papers' figures are not drawn; `bench list figures NAME` or --all tells why")

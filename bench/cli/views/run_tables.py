@@ -30,6 +30,7 @@ from bench.formatting import (
 from bench.ledger.gap import Gap
 from bench.ledger.refutation import by_instance
 from bench.ledger.row import JsonObject, Row
+from instances.grouping import grouped
 
 SPARE = ("not in time", "bound", "GPUs", "status", "over capacity", "decision", "tried", "seeds", "judged")
 """Columns of runs that a narrow terminal omits, the first ones first."""
@@ -218,10 +219,11 @@ def _tried(row: Row) -> str:
 
 def _why_no_plan(rows: Sequence[Row]) -> list[str]:
     """Return a line for every reason why runs that did not fail have no plan."""
-    instances: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        if row.value is None and row.reason and not row.failed and row.termination != "skipped":
-            instances.setdefault((row.scheduler, row.reason), []).append(row.instance)
+    instances = grouped(
+        ((row.scheduler, row.reason), row.instance)
+        for row in rows
+        if row.value is None and row.reason and not row.failed and row.termination != "skipped"
+    )
     return [
         one_line(f"{scheduler} has no plan for {listed(list(dict.fromkeys(names)))}: {reason}")
         for (scheduler, reason), names in instances.items()

@@ -12,6 +12,7 @@ from bench.cli.views.tables import table
 from instances import GpuType, InputError
 from instances.files import read_json
 from instances.files.light_profile import light_profile_from_json
+from instances.grouping import grouped
 from instances.measurements import read_pairs, read_solo
 from instances.performance.profile_fit import GpuFacts, ProfileFit, fit_measurements
 from instances.performance.validation import summary
@@ -86,10 +87,11 @@ def folder_residuals(fit: ProfileFit) -> list[Table | str]:
 
 
 def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
-    groups: dict[Any, list[float]] = {}
-    for name, samples in fit.samples.items():
-        for sample, error in zip(samples, fit.solo[name], strict=True):
-            groups.setdefault(getattr(sample.configuration, key), []).append(float(error))
+    groups = grouped(
+        (getattr(sample.configuration, key), float(error))
+        for name, samples in fit.samples.items()
+        for sample, error in zip(samples, fit.solo[name], strict=True)
+    )
     return {value: summary(np.array(groups[value])) for value in (groups if key == "model" else sorted(groups))}
 
 

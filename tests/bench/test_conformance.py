@@ -192,6 +192,8 @@ def test_there_are_instances_for_every_objective(objective: Objective, partition
 KNOWN = {
     # Under goodput: it tabulates for every box which takes of the others are reachable, without a look at the clock.
     "colgen": {"keeps to its deadline"},
+    # Under capacity: it gives each of n processes 1/n of the GPU's time, but their turns can serve less than that.
+    "time-slicing": {"keeps every workload"},
 }
 """Checks that built-in schedulers fail."""
 

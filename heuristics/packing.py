@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import numpy as np
 from numba import njit
 
 from bench.api import Outcome, Status
 from heuristics.tiny import tiny_instance
-from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, PlacedGpu, Plan, Workload
+from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, PlacedGpu, Plan, Workload, spatial_gpu
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_within, raise_to_feasible
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
@@ -174,12 +175,11 @@ Pack = Callable[[View, DemandItems, int], Packing]
 def _placed_gpus(view: View, items: DemandItems, packing: Packing) -> tuple[PlacedGpu, ...]:
     """Return the GPUs of a packing that are in use."""
     column, resident, units, residents = packing
-    gpus = []
-    for g in np.flatnonzero(residents):
-        here = resident[g, : residents[g]]
-        at = (here, column[here])
-        gpus.append(view.placed(items.workload[here], units[g, : len(here)], items.batch[at], items.rate_rps[at]))
-    return tuple(gpus)
+    used = np.arange(resident.shape[1]) < residents[:, None]
+    at = (resident[used], column[resident[used]])
+    ids = [view.instance.workloads[w].id for w in items.workload[at[0]].tolist()]
+    rows = zip(ids, units[used].tolist(), items.batch[at].tolist(), items.rate_rps[at].tolist(), strict=True)
+    return tuple(spatial_gpu(view.gpu.name, list(islice(rows, count))) for count in residents[residents > 0].tolist())
 
 
 def cheapest(plans: Sequence[Plan], instance: Instance, reason: str) -> Outcome:

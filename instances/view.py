@@ -1,6 +1,6 @@
 """View of an instance on one GPU type: the arrays that kernels and schedulers use."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -70,13 +70,15 @@ class View:
             found.append([max(float(of[k]) for k in at) for of in (tables.l2_pct, tables.dram_pct, tables.power_w)])
         return np.array(found).reshape(-1, 3)
 
-    def placed(
-        self, workload: Iterable[int], units: Iterable[int], batch: Iterable[int], rate_rps: Iterable[float]
-    ) -> PlacedGpu:
+    def placed(self, workload: ArrayLike, units: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike) -> PlacedGpu:
         """Return a GPU of a plan with these residents, each in a gpulet of its own; ``workload`` has positions."""
-        ids = [self.instance.workloads[w].id for w in workload]
-        rows = zip(ids, map(int, units), map(int, batch), map(float, rate_rps), strict=True)
-        return spatial_gpu(self.gpu.name, list(rows))
+        ids = [self.instance.workloads[w].id for w in np.asarray(workload).tolist()]
+        figures = (
+            np.asarray(units).tolist(),
+            np.asarray(batch).tolist(),
+            np.asarray(rate_rps, dtype=np.float64).tolist(),
+        )
+        return spatial_gpu(self.gpu.name, list(zip(ids, *figures, strict=True)))
 
     def places_needed(self, workload: Ints, rate_rps: Floats) -> Ints:
         """Return the fewest places in a decoding batch that serve each rate with the longest permitted steps."""

@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from instances.files.problems import validated
 
-LARGEST = 1e12
+_LARGEST = 1e12
 """Largest number in a light profile, above all plausible times, powers, rates and sizes."""
 
-_Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
-_Positive = Annotated[float, Field(gt=0, le=LARGEST)]
-_Size = Annotated[float, Field(ge=0, le=LARGEST)]
+_Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+_Positive = Annotated[float, Field(gt=0, le=_LARGEST)]
+_Size = Annotated[float, Field(ge=0, le=_LARGEST)]
 _Series = list[_Number]
 _Clock = Annotated[list[_Positive], Field(description="GPU frequency, in MHz.")]
 
@@ -32,8 +32,8 @@ class _Measurements(BaseModel):
     def _without_ends(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        found = {start: key for start in cls.opened for key in data if isinstance(key, str) and key.startswith(start)}
-        return {**data, **{start: data[key] for start, key in found.items()}}
+        found = {start: [key for key in data if str(key).startswith(start)] for start in cls.opened}
+        return {**data, **{start: data[keys[0]] for start, keys in found.items() if keys}}
 
 
 class Crowd(_Measurements):

@@ -172,12 +172,10 @@ def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> 
     model, gpu = profile.models[name], profile.gpu
     batches, shares_pct, top_mhz = profile.profiled_batches, profile.profiled_shares_pct, profile.gpu.max_frequency_mhz
     batch, share = np.array(list(product(batches, shares_pct)), dtype=float).T
-    latency, power, frequency = (
-        np.array([value for row in rows for value in row])
-        for rows in (model.gpu_latency_ms, model.power_w, model.frequency_mhz)
-    )
-    if not len(latency) == len(power) == len(frequency) == len(batch):
+    tables = model.gpu_latency_ms, model.power_w, model.frequency_mhz
+    if any(list(map(len, rows)) != [len(shares_pct)] * len(batches) for rows in tables):
         raise InputError(where, f"expected {len(batch)} samples, one per profiled batch and share")
+    latency, power, frequency = (np.array(rows).ravel() for rows in tables)
     scheduling = model.scheduling_delay_alone_ms
     if not (latency > scheduling).all():
         raise InputError(where, "expected GPU latencies above scheduling_delay_alone_ms")
@@ -206,9 +204,10 @@ def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> 
     # Interference never speeds up an inference: a measured slowdown below 1 is noise.
     alpha_cache = max(0.0, slowdown - 1.0) / pair.l2_util_pct_of_corunner
     _require_finite(where, *k, power_slope, power_base, l2_slope, l2_base, alpha_cache, *residual.values())
-    if model.memory_base_mib is not None and model.memory_per_item_mib is not None:
-        base_mib, per_item_mib = model.memory_base_mib, model.memory_per_item_mib
-    else:
+    base_mib, per_item_mib = model.memory_base_mib, model.memory_per_item_mib
+    if (base_mib is None) != (per_item_mib is None):
+        raise InputError(where, "expected memory_base_mib and memory_per_item_mib, or neither")
+    if base_mib is None or per_item_mib is None:
         base_mib, per_item_mib = memory_mib(name, where)
         source = f"{source}; memory calibrated (instances/memory.py)"
     return DnnModel(

@@ -266,6 +266,14 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
             'profile: models.vgg19["gpu_latency_ms[batch][share]"]: is the text "fast"; expected a list',
         ),
         (
+            changed(*VGG, "power_w[batch][share]", value=[[90.0] * 4, [90.0] * 2, [90.0] * 3]),
+            "profile: models.vgg19: expected 9 samples, one per profiled batch and share",
+        ),
+        (
+            changed(*VGG, "memory_base_mib", value=321.0),
+            "profile: models.vgg19: expected memory_base_mib and memory_per_item_mib, or neither",
+        ),
+        (
             changed(*VGG, "frequency_mhz[batch][share]", value=[[900.0] * 3] * 3),
             "profile: models.vgg19: expected 3 L2 samples, two unthrottled for power",
         ),

@@ -1,18 +1,21 @@
 """Groups of bars: bars side by side around a tick, and the names of the groups."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from reports.charts.page import Axes
+
+_Bar = TypeVar("_Bar")
 
 _WIDTH = 0.8
 """Width of a group; the ticks are 1 apart."""
 
 
-def side_by_side(count: int) -> tuple[float, list[float]]:
-    """Return the width of each of ``count`` bars of a group, and the distances of their middles from the tick."""
-    width = _WIDTH / count
-    return width, [(position - (count - 1) / 2.0) * width for position in range(count)]
+def side_by_side(bars: Iterable[_Bar]) -> tuple[float, list[tuple[float, _Bar]]]:
+    """Return the width of each bar of a group, and each bar after the distance of its middle from the tick."""
+    group = list(bars)
+    width = _WIDTH / max(1, len(group))
+    return width, [((position - (len(group) - 1) / 2.0) * width, bar) for position, bar in enumerate(group)]
 
 
 def name_groups(ax: Axes, names: Sequence[str], **text: Any) -> None:

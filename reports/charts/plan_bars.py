@@ -172,8 +172,8 @@ def draw_shares(figure: Figure, rows: Sequence[Row]) -> Page:
     placed = {scheduler: pieces(row, instance) for scheduler, row in plans.items()}
     sheet = page(FULL_WIDTH_IN, _SHARES_HEIGHT_IN, notes)
     ax = sheet.subplots()
-    width, offsets = side_by_side(len(placed))
-    for offset, (scheduler, found) in zip(offsets, placed.items(), strict=True):
+    width, group = side_by_side(placed.items())
+    for offset, (scheduler, found) in group:
         _draw_group(ax, instance, scheduler, found, offset, width)
     _label_workloads(ax, instance)
     handles = [swatch(scheduler_look(scheduler).colour, scheduler) for scheduler in placed]

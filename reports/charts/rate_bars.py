@@ -84,9 +84,9 @@ def draw_relative_scales(
     places = [name for name in instances_of(figure.needs) if name in names and name in drawn] + [MEAN]
     sheet = page(COLUMN_IN, _SCALE_HEIGHT_IN, notes)
     ax = sheet.subplots()
-    width, offsets = side_by_side(len(needs))
+    width, group = side_by_side(needs.items())
     handles = []
-    for offset, (label, need) in zip(offsets, needs.items(), strict=True):
+    for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
         mine = parts.get(label, {})
         at = [place for place, name in enumerate(places) if name in mine]
@@ -131,9 +131,9 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
     notes += _unended(climbs)
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     ax = sheet.subplots()
-    width, offsets = side_by_side(len(needs))
+    width, group = side_by_side(needs.items())
     handles = []
-    for offset, (label, need) in zip(offsets, needs.items(), strict=True):
+    for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
         hatch = "////" if _blind(need) else None
         handles.append(swatch(colour, label, hatch=hatch, edgecolor="white"))
@@ -183,11 +183,11 @@ def draw_late_at_largest_rates(
     sheet = page(COLUMN_IN, _LATE_HEIGHT_IN, notes)
     ax = sheet.subplots()
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
-    width, offsets = side_by_side(len(needs))
+    width, group = side_by_side(needs.items())
     handles = []
-    for offset, (label, need) in zip(offsets, needs.items(), strict=True):
+    for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
-        face = pale(colour) if offset == offsets[0] else colour
+        face = pale(colour) if offset == group[0][0] else colour
         for place, name in enumerate(places):
             if (label, name) in found:
                 _draw_bar(ax, place + offset, width, found[label, name], largest[name], face)

@@ -96,10 +96,10 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
         f" {'; '.join(f'{label}: {row.gpus_used} GPUs' for label, row in planned.items())}."
     )
     shown = [condition for condition in CONDITIONS if condition not in absent]
-    width, offsets = side_by_side(len(PLANS))
+    width, group = side_by_side(zip(PLANS, _COLOURS, strict=True))
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     late, missed = sheet.subplots(2, 1, sharex=True)
-    for offset, label, colour in zip(offsets, PLANS, _COLOURS, strict=True):
+    for offset, (label, colour) in group:
         for place, condition in enumerate(shown):
             if (result := found.get((label, condition))) is not None:
                 late.bar(place + offset, 100.0 * len(result.late) / len(result.workloads), width, color=colour)

@@ -149,8 +149,8 @@ def improvement_pct(ours: Rates, theirs: Rates) -> dict[str, float]:
 def _draw_jobs(ax: Axes, plans: Plans, rates: Callable[[JobThroughputs], Rates]) -> None:
     others = [other for other in OTHERS if other in plans]
     jobs = sorted(plans[OURS].served, key=lambda job: int(job.removeprefix("j")))
-    width, offsets = side_by_side(len(others))
-    for offset, other in zip(offsets, others, strict=True):
+    width, group = side_by_side(others)
+    for offset, other in group:
         better = improvement_pct(rates(plans[OURS]), rates(plans[other]))
         heights = [better.get(job, 0.0) for job in jobs]
         ax.bar(
@@ -169,8 +169,8 @@ def _draw_jobs(ax: Axes, plans: Plans, rates: Callable[[JobThroughputs], Rates])
 
 def _draw_mixes(ax: Axes, compared: Mapping[str, Plans], rates: Callable[[JobThroughputs], Rates]) -> None:
     """Draw the mean over the jobs of each mix."""
-    width, offsets = side_by_side(len(OTHERS))
-    for offset, other in zip(offsets, OTHERS, strict=True):
+    width, group = side_by_side(OTHERS)
+    for offset, other in group:
         for x, plans in enumerate(compared.values()):
             if other in plans:
                 better = list(improvement_pct(rates(plans[OURS]), rates(plans[other])).values())

@@ -24,12 +24,10 @@ average and 2 % at most for batches up to 16. The quadrature is exact up to ten 
 These errors were measured at loads of up to 1.05; a far longer queue than ``MOST_NODES`` resolves has larger ones.
 """
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats
+from instances.attainment_chain import Chain, eliminate, excess_ms, poisson, poisson_tails, tabulate
 from instances.compiled import kernel
 
 RESOLUTION = 12.0
@@ -40,80 +38,6 @@ FEWEST_NODES, MOST_NODES = 32, 240
 
 NEGLIGIBLE = 1e-12
 """Probability below which a full batch is left out."""
-
-VANISHING = 1e-18
-"""Probability below which a number of arrivals is left out."""
-
-_POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(5)
-_POINTS, _WEIGHTS = (_POINTS + 1.0) / 2.0, _WEIGHTS / 2.0
-"""Quadrature on [0, 1] over the age of a request that waits while older ones are dropped."""
-
-
-class Chain(NamedTuple):
-    """Working memory of ``missed_fraction`` for batches up to some size b.
-
-    Attributes
-    ----------
-    points, weights
-        Quadrature on [0, 1].
-    next
-        Transitions, shape (b + nodes + 1, b + nodes + 3): from the renewal state in row 0, from state i in row i + 1.
-        Columns 0 and 1 have the mean number of requests dropped and served until the next state, column 2 the
-        probability of the renewal state, column i + 3 that of state i. States 0 to b - 2 follow a batch of 1 to b - 1,
-        the others a full batch.
-    excess_ms, within
-        ``E[(x - E)+]`` and ``P(E <= x)`` at the nodes x, shape (nodes + 2,).
-    waiting, fewer
-        Probability that j requests wait and that their batch starts later with k, and its sum over less than j
-        requests, shape (b + 1, b + 1).
-    window, timeout, latest, level, after, kept, larger, step, more, young, late
-        Probabilities of numbers of requests, shape (b + 2,).
-    """
-
-    points: Floats
-    weights: Floats
-    next: Floats
-    excess_ms: Floats
-    within: Floats
-    waiting: Floats
-    fewer: Floats
-    window: Floats
-    timeout: Floats
-    latest: Floats
-    level: Floats
-    after: Floats
-    kept: Floats
-    larger: Floats
-    step: Floats
-    more: Floats
-    young: Floats
-    late: Floats
-
-
-@njit(cache=True)
-def chain_for(batch: int, nodes: int) -> Chain:
-    """Return working memory for batches up to ``batch``."""
-    states = batch + nodes
-    return Chain(
-        _POINTS.copy(),
-        _WEIGHTS.copy(),
-        np.empty((states + 1, states + 3)),
-        np.empty(nodes + 2),
-        np.empty(nodes + 2),
-        np.empty((batch + 1, batch + 1)),
-        np.empty((batch + 1, batch + 1)),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-    )
 
 
 @kernel
@@ -174,9 +98,9 @@ def missed_fraction(
         return 1.0
     step_ms = max(latest_ms, 1e-9 * slo_ms) / nodes
     states = batch + nodes
-    _tabulate(chain, rate_per_ms, batch, step_ms, nodes)
-    many = _poisson(rate_per_ms * timeout_ms, batch, chain.timeout)
-    full = _poisson(rate_per_ms * latest_ms, batch, chain.latest)
+    tabulate(chain, rate_per_ms, batch, step_ms, nodes)
+    many = poisson(rate_per_ms * timeout_ms, batch, chain.timeout)
+    full = poisson(rate_per_ms * latest_ms, batch, chain.latest)
     _waiting_batches(chain, rate_per_ms, batch, timeout_ms, many)
 
     near = 0
@@ -197,11 +121,11 @@ def missed_fraction(
         size, reached_ms = _drop_up_to(chain, rate_per_ms, slo_ms, batch, result_ms, window_ms, size, reached_ms)
         _some_dropped(chain, row, rate_per_ms, slo_ms, batch, result_ms, window_ms, timeout_ms, size, reached_ms, full)
         if row >= lasting:
-            _eliminate(chain.next, row + 1, row + 3, batch + 3, near + 1)
+            eliminate(chain.next, row + 1, row + 3, batch + 3, near + 1)
     chain.next[0, 2] = 0.0
-    _eliminate(chain.next, 0, 2, lasting + 3, lasting + 1)
+    eliminate(chain.next, 0, 2, lasting + 3, lasting + 1)
     for row in range(lasting - 1, 0, -1):
-        _eliminate(chain.next, row + 1, row + 3, row + 3, row + 1)
+        eliminate(chain.next, row + 1, row + 3, row + 3, row + 1)
     return chain.next[1, 0] / (chain.next[1, 0] + chain.next[1, 1])
 
 
@@ -209,44 +133,6 @@ def missed_fraction(
 def _window_ms(row: int, batch: int, busy_ms: Floats, step_ms: float) -> float:
     """Return the time of the batch that precedes a state, and the age of the youngest request of a full one."""
     return busy_ms[row + 1] if row < batch - 1 else busy_ms[batch] + (row - batch + 1) * step_ms
-
-
-@kernel
-def _poisson(mean: float, terms: int, out: Floats) -> float:
-    """Write the probabilities of 0 to ``terms - 1`` events, and return that of ``terms`` or more."""
-    p = np.exp(-mean)
-    rest = 1.0
-    for n in range(terms):
-        out[n] = p
-        rest -= p
-        p *= mean / (n + 1)
-    return max(0.0, rest)
-
-
-@kernel
-def _tabulate(chain: Chain, rate_per_ms: float, batch: int, step_ms: float, nodes: int) -> None:
-    """Tabulate the Erlang distribution of the time of ``batch`` arrivals."""
-    for i in range(nodes + 2):
-        x_ms = step_ms * i
-        at_least = _poisson(rate_per_ms * x_ms, batch, chain.window)
-        exactly = chain.window[batch - 1] * rate_per_ms * x_ms / batch
-        chain.within[i] = at_least
-        chain.excess_ms[i] = x_ms * at_least - batch / rate_per_ms * max(0.0, at_least - exactly)
-
-
-@kernel
-def _excess_ms(chain: Chain, step_ms: float, x_ms: float, nodes: int) -> float:
-    """Return ``E[(x - E)+]`` by cubic interpolation."""
-    if x_ms <= 0.0:
-        return 0.0
-    i = min(int(x_ms / step_ms), nodes)
-    s = x_ms / step_ms - i
-    return (
-        (1.0 + 2.0 * s) * (1.0 - s) * (1.0 - s) * chain.excess_ms[i]
-        + s * (1.0 - s) * (1.0 - s) * step_ms * chain.within[i]
-        + s * s * (3.0 - 2.0 * s) * chain.excess_ms[i + 1]
-        + s * s * (s - 1.0) * step_ms * chain.within[i + 1]
-    )
 
 
 @kernel
@@ -262,7 +148,7 @@ def _none_dropped(
     nodes: int,
 ) -> None:
     """Write the row of a state in which no request is too old; ``many`` is P(N(timeout) >= b)."""
-    full = _poisson(rate_per_ms * window_ms, batch, chain.window)
+    full = poisson(rate_per_ms * window_ms, batch, chain.window)
     _full_at_once(chain, row, batch, window_ms, step_ms, nodes, full)
     out, served = chain.next[row + 1], batch * full
     # No request has waited the timeout: from the first arrival on, a batch collects for the timeout.
@@ -288,14 +174,14 @@ def _full_at_once(
     out[: ages + nodes + 1] = 0.0
     if full <= NEGLIGIBLE:
         return
-    up = _excess_ms(chain, step_ms, window_ms, nodes)
-    here = _excess_ms(chain, step_ms, window_ms - step_ms, nodes)
+    up = excess_ms(chain, step_ms, window_ms, nodes)
+    here = excess_ms(chain, step_ms, window_ms - step_ms, nodes)
     out[ages] = max(0.0, full - (up - here) / step_ms)
     computed = 1 if row >= batch else nodes  # after a full batch one node older, every age is one node larger
     for j in range(1, computed + 1):
         if up <= 0.0:
             return
-        down = _excess_ms(chain, step_ms, window_ms - (j + 1) * step_ms, nodes)
+        down = excess_ms(chain, step_ms, window_ms - (j + 1) * step_ms, nodes)
         out[ages + j] = max(0.0, (up - 2.0 * here + down) / step_ms)  # rounding makes differences negative
         up, here = here, down
     for j in range(computed + 1, nodes + 1):
@@ -311,7 +197,7 @@ def _waiting_batches(chain: Chain, rate_per_ms: float, batch: int, timeout_ms: f
     chain.waiting[0, batch] = chain.timeout[0] * (many + chain.timeout[batch - 1])
     for n in range(len(chain.points)):
         age_ms = chain.points[n] * timeout_ms
-        _poisson_tails(chain, rate_per_ms * (timeout_ms - age_ms), batch + 1)
+        poisson_tails(chain, rate_per_ms * (timeout_ms - age_ms), batch + 1)
         density = chain.weights[n] * rate_per_ms * timeout_ms * chain.timeout[0]
         for j in range(1, batch):
             for k in range(j, batch):
@@ -322,23 +208,6 @@ def _waiting_batches(chain: Chain, rate_per_ms: float, batch: int, timeout_ms: f
     for j in range(batch):
         for k in range(batch + 1):
             chain.fewer[j + 1, k] = chain.fewer[j, k] + chain.waiting[j, k]
-
-
-@kernel
-def _poisson_tails(chain: Chain, mean: float, terms: int) -> int:
-    """Write the probabilities of n < ``terms`` events into ``chain.step`` and of n or more into ``chain.more``.
-
-    Return the number of them that matter; both are 0 from there on.
-    """
-    p, rest, count = np.exp(-mean), 1.0, 0
-    while count < terms and (p >= VANISHING or count < mean):
-        chain.step[count], chain.more[count] = p, max(0.0, rest)
-        rest -= p
-        count += 1
-        p *= mean / count
-    for n in range(count, terms):
-        chain.step[n] = chain.more[n] = 0.0
-    return count
 
 
 @kernel
@@ -374,7 +243,7 @@ def _drop_up_to(
 @kernel
 def _add_arrivals(chain: Chain, mean: float, size: int, out: Floats) -> None:
     """Add to ``out`` the distribution ``chain.level`` after Poisson arrivals; ``out[size - 1]`` also counts more."""
-    terms = _poisson_tails(chain, mean, size)
+    terms = poisson_tails(chain, mean, size)
     for c in range(size - terms, size):
         out[size - 1] += chain.level[c] * chain.more[size - 1 - c]
     for n in range(min(terms, size - 1)):
@@ -420,24 +289,3 @@ def _some_dropped(
         out[k + 2] = chance
         served += k * chance
     out[0], out[1], out[2] = max(0.0, lost), served, full
-
-
-@kernel
-def _eliminate(next_: Floats, row: int, column: int, width: int, rows: int) -> None:
-    """Skip a state (Grassmann, Taksar, Heyman 1985): the first ``rows`` rows lead to what follows it instead.
-
-    Its row has zeros from ``width`` on.
-    """
-    leaving = 0.0
-    for j in range(2, width):
-        leaving += next_[row, j]
-    if leaving <= 0.0:
-        return
-    for j in range(width):
-        next_[row, j] /= leaving
-    for i in range(rows):
-        chance = next_[i, column]
-        if chance > 0.0:
-            next_[i, column] = 0.0
-            for j in range(width):
-                next_[i, j] += chance * next_[row, j]

@@ -21,7 +21,8 @@ import numpy as np
 from numba import njit
 
 from instances.arrays import Floats, Ints
-from instances.attainment import MOST_NODES, Chain, chain_for, missed_fraction, most_waiting, nodes_for
+from instances.attainment import MOST_NODES, missed_fraction, most_waiting, nodes_for
+from instances.attainment_chain import Chain, chain_for
 from instances.attainment_terms import AttainmentTerms
 from instances.compiled import kernel
 from instances.queueing import dropped_fraction

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import GpuPool, Instance, Objective, SloRule, Workload
-from instances.attainment import chain_for, missed_fraction, nodes_for
+from instances.attainment import missed_fraction, nodes_for
 from instances.attainment_budget import (
     BRACKET_GROWTH,
     BRACKET_STEPS,
@@ -19,6 +19,7 @@ from instances.attainment_budget import (
     bracketed_budgets_ms,
     slot_times,
 )
+from instances.attainment_chain import chain_for
 from instances.attainment_terms import AttainmentTerms
 from instances.catalogue import gpu_type
 from instances.least_shares import least_shares, within_budgets

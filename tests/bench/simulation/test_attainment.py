@@ -10,8 +10,9 @@ import pytest
 from bench.plan_simulation import Interference, Settings
 from bench.simulation.driver import Simulation
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
-from instances.attainment import chain_for, missed_fraction, nodes_for
+from instances.attainment import missed_fraction, nodes_for
 from instances.attainment_budget import SlotTimes, slot_times
+from instances.attainment_chain import chain_for
 from instances.catalogue import gpu_type
 from instances.view import View
 

@@ -78,6 +78,12 @@ REFERENCES: Mapping[str, Mapping[str, tuple[int, int]]] = MappingProxyType(
             "inception": (24, 2200),
             "mobilenet": (13, 3200),
         },
+        "h100-sxm": {
+            "vgg19": (8, 2300),
+            "resnet50": (5, 3600),
+            "alexnet": (2, 14000),
+            "ssd": (12, 1300),
+        },
         "a100-inss": {
             "resnet50": (15, 2100),
             "alexnet": (3, 8900),

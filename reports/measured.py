@@ -1,11 +1,13 @@
-"""Published measurements for figures of performance models, from the folder in ``GPUSHARE_MEASUREMENTS``."""
+"""Measurements for figures and tables: published ones in ``GPUSHARE_MEASUREMENTS``, and the project's own."""
 
+import csv
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import instances
 from instances.errors import InputError
 from instances.measurements import PairSample, SoloSample, read_pairs, read_solo
 from reports.figure import Figure
@@ -13,8 +15,11 @@ from reports.need import NothingToDrawError
 
 VARIABLE = "GPUSHARE_MEASUREMENTS"
 
-FOLDERS: Mapping[str, str] = {"v100": "v100-igniter", "a100": "a100-gpulet"}
-"""Folder of the published measurements of each GPU type."""
+FOLDERS: Mapping[str, str] = {"v100": "v100-igniter", "a100": "a100-gpulet", "h100-sxm": "h100-graphs"}
+"""Folder of the measurements of each GPU type."""
+
+OWN = Path(instances.__file__).with_name("measured")
+"""Folder of the project's own measurements, a part of the package."""
 
 
 def measured_pairs(gpu: str) -> list[PairSample]:
@@ -58,10 +63,22 @@ def twitter_trace_file() -> Path | None:
 
 
 def _file(folder: str, name: str) -> Path | None:
-    """Return a file of published measurements, or ``None`` if it is not available."""
-    root = os.environ.get(VARIABLE)
-    file = Path(root or "") / folder / name
-    return file if root and file.is_file() else None
+    """Return a file of measurements, or ``None`` if it is not available."""
+    published = os.environ.get(VARIABLE)
+    roots = (OWN, Path(published)) if published else (OWN,)
+    return next((file for root in roots if (file := root / folder / name).is_file()), None)
+
+
+def own_replays(folder: str) -> list[dict[str, Any]]:
+    """Return the replays in a folder of the project's own measurements, in the order of time."""
+    text = (OWN / folder / "replays.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def own_copies(folder: str) -> list[dict[str, str]]:
+    """Return the rows of ``copies.csv`` in a folder of the project's own measurements."""
+    with (OWN / folder / "copies.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def missing_note(*gpus: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Backends of a replay: one for each way to share a device."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -125,6 +126,19 @@ class Mps(_GpuBackend):
         return self._seeing(gpu) | mps.client(executor.share_pct, memory_mib)
 
 
+class TimeSlicingBackend(_GpuBackend):
+    """One process per executor without MPS: the driver lets the processes take turns on the whole GPU."""
+
+    name, device = "time-slicing", "cuda"
+
+    def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
+        """Return one worker per executor, which does not find an MPS daemon even if one runs on the host."""
+        return [
+            WorkerSpec((number,), self._seeing(executor.gpu) | {mps.PIPES: os.devnull})
+            for number, executor in enumerate(plan.executors)
+        ]
+
+
 class _OneProcess(_GpuBackend):
     """Base of the backends that run all executors of a GPU as threads of one process."""
 
@@ -155,7 +169,7 @@ class StreamBackend(_OneProcess):
     name, device = "stream", "cuda"
 
 
-BACKENDS: dict[str, type[Backend]] = {kind.name: kind for kind in (Cpu, Mps, Green, StreamBackend)}
+BACKENDS: dict[str, type[Backend]] = {kind.name: kind for kind in (Cpu, Mps, Green, TimeSlicingBackend, StreamBackend)}
 
 
 def backend(name: str) -> Backend:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from statistics import median
 from typing import Any, Protocol
@@ -52,20 +52,20 @@ class CpuNet:
 
 
 class CudaNet:
-    """A model on a GPU that runs batches of at most ``batch`` on one stream and keeps its requests in pinned memory.
+    """A model on a GPU that runs batches of ``sizes`` on one stream and keeps its requests in pinned memory.
 
-    With ``graphs``, batches are CUDA graphs: one per power of two and one for the largest batch. Other sizes run the
-    next larger graph.
+    With ``graphs``, batches are CUDA graphs: one for each power of two among ``sizes`` and one for the largest size.
+    Other sizes run the next larger graph.
     """
 
-    def __init__(self, model: str, batch: int, half: bool, graphs: bool, stream: torch.cuda.Stream) -> None:
+    def __init__(self, model: str, sizes: Sequence[int], half: bool, graphs: bool, stream: torch.cuda.Stream) -> None:
         self._stream = stream
         with _LOADING:
-            self._load(model, batch, half)
+            self._load(model, max(sizes), half)
             if graphs:
-                self._capture(sorted({*(2**power for power in range(batch.bit_length())), batch}))
+                self._capture([size for size in sizes if size.bit_count() == 1 or size == max(sizes)])
             else:
-                for size in range(1, batch + 1):  # the first batch of a size loads its kernels
+                for size in sizes:  # the first batch of a size loads its kernels
                     self.run(size)
 
     def _load(self, model: str, batch: int, half: bool) -> None:
@@ -114,8 +114,8 @@ def _flat(outputs: Any) -> list[Tensor]:
     return [outputs] if isinstance(outputs, Tensor) else list(outputs)
 
 
-Loader = Callable[[str, int], Net]
-"""Function that loads a model with buffers for a batch."""
+Loader = Callable[[str, Sequence[int]], Net]
+"""Function that loads a model with buffers for batches of the given sizes, in ascending order."""
 
 
 @contextmanager
@@ -133,13 +133,13 @@ def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[
     """
     with torch.inference_mode():
         if device == "cpu":
-            yield lambda model, batch: CpuNet(model, batch, half)
+            yield lambda model, sizes: CpuNet(model, max(sizes), half)
             return
         own: AbstractContextManager[torch.cuda.Stream] = (
             _green_stream(share_pct) if device == "green" else nullcontext(torch.cuda.Stream())  # type: ignore[no-untyped-call]
         )
         with own as stream:
-            yield lambda model, batch: CudaNet(model, batch, half, graphs, stream)
+            yield lambda model, sizes: CudaNet(model, sizes, half, graphs, stream)
 
 
 @contextmanager
@@ -157,10 +157,10 @@ def use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def batch_ms(net: Net, size: int) -> float:
+def batch_ms(net: Net, size: int, least_s: float = _LEAST_S) -> float:
     """Return the time of a batch of ``size`` in ms: the median of several runs on the host's clock."""
     found: list[float] = []
-    end = time.perf_counter() + _LEAST_S
+    end = time.perf_counter() + least_s
     while len(found) < _FEWEST or time.perf_counter() < end:
         begin = time.perf_counter()
         net.run(size)

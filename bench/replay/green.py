@@ -17,7 +17,19 @@ MULTIPROCESSORS = 1
 """``CU_DEV_RESOURCE_TYPE_SM``."""
 
 IN_PAIRS = 1
-"""``CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING``: parts of two; the default gives multiples of 8 on Hopper."""
+"""``CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING``: parts of two multiprocessors, which cannot run clusters."""
+
+TOGETHER = 0
+"""Flag of the default division: multiprocessors of a part can run the blocks of a cluster together."""
+
+MAJOR = 75
+"""``CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR``."""
+
+CLUSTERS_SINCE, CLUSTER_STEP = 9, 8
+"""First compute capability with clusters of thread blocks (Hopper), and the multiprocessors in the smallest part there.
+
+Kernels with clusters fail in smaller parts: cuDNN's on an H100 did, in CUDA graphs.
+"""
 
 WITH_DEFAULT_STREAM = 1
 """``CU_GREEN_CTX_DEFAULT_STREAM``."""
@@ -63,6 +75,10 @@ class Multiprocessors:
         self._device = ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(self._device), ctypes.c_int(0))
         self._left = Resource()
+        major = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(major), ctypes.c_int(MAJOR), self._device)
+        clusters = major.value >= CLUSTERS_SINCE
+        self._step, self._flags = (CLUSTER_STEP, TOGETHER) if clusters else (2, IN_PAIRS)
         self._call("cuDeviceGetDevResource", self._device, self._left, ctypes.c_int(MULTIPROCESSORS))
         self._all = _count(self._left)
         self._returned: dict[int, list[int]] = {}
@@ -71,16 +87,17 @@ class Multiprocessors:
     def stream(self, share_pct: float) -> Iterator[int]:
         """Yield the handle of a stream whose kernels run on a share of the multiprocessors that no other stream uses.
 
-        The share is rounded down to pairs, with a minimum of one pair. Shares of at least one pair that sum to 100
-        percent always fit. Streams are reused and never destroyed: freeing pinned memory queries the stream that used
-        the memory.
+        The share is rounded down to whole steps, with a minimum of one step: two multiprocessors, or eight on GPUs with
+        clusters of thread blocks. Shares of at least one step that sum to 100 percent always fit. Streams are reused
+        and never destroyed: freeing pinned memory queries the stream that used the memory.
 
         Raises
         ------
         OSError
             If too few multiprocessors are left.
         """
-        wanted = max(2, int(self._all * share_pct / 100.0 + 1e-9) // 2 * 2)
+        step = self._step
+        wanted = max(step, int(self._all * share_pct / 100.0 + 1e-9) // step * step)
         with self._lock:
             returned = self._returned.setdefault(wanted, [])
             handle = returned.pop() if returned else self._stream(self._take(wanted))
@@ -92,7 +109,7 @@ class Multiprocessors:
 
     def _take(self, wanted: int) -> _Resource:
         """Split ``wanted`` multiprocessors off the remaining ones."""
-        if wanted >= _count(self._left) - 1:  # a single multiprocessor cannot remain
+        if wanted > _count(self._left) - self._step:  # less than a step cannot remain
             if wanted > _count(self._left):
                 raise OSError(f"{wanted} multiprocessors are needed, {_count(self._left)} of {self._all} are left")
             part, self._left = self._left, Resource()
@@ -104,7 +121,7 @@ class Multiprocessors:
             ctypes.byref(groups),
             self._left,
             rest,
-            ctypes.c_uint(IN_PAIRS),
+            ctypes.c_uint(self._flags),
             ctypes.c_uint(wanted),
         )
         # The rest of a split can only be split again as the resource of a context.

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import which
 
+from bench.replay import mps
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.files import instance_to_json, read_gpu_type, write_json
 
-NETWORKS = ("resnet50", "vgg19", "alexnet", "ssd")
-"""Models that are profiled, alone and in pairs."""
+NETWORKS = ("vgg19", "resnet50", "alexnet", "ssd")
+"""Models that are profiled, alone and in pairs; the first is the strong neighbour of the others."""
 
 BUDGET_MIN = 25.0
 """Budget of the whole loop in minutes."""
@@ -41,8 +42,8 @@ class Step:
     needed: bool = True
 
 
-def steps() -> list[Step]:
-    """Return the steps in order."""
+def steps(through_mps: bool) -> list[Step]:
+    """Return the steps in order; only with ``through_mps``, plans are replayed by MPS."""
     profile = ("profile", "run", "--gpu", "0", "--quick", "--models", ",".join(NETWORKS), "-o", _PROFILE)
     run = ("run", "--schedulers", "local-search,colgen@local-search", "--time-limit", "30", "--ledger", _LEDGER)
     found = [
@@ -52,23 +53,32 @@ def steps() -> list[Step]:
         Step("plan for the least cost", 1.2, (*run, "--instances", "cost.json", "--plans", "plans/cost")),
         Step("plan for capacity", 1.2, (*run, "--instances", "capacity.json", "--plans", "plans/capacity")),
     ]
+    ways: list[tuple[str, ...]] = [("green",), ("green", "--graphs"), ("time-slicing",)]
+    if through_mps:
+        ways = [("mps",), ("mps", "--graphs"), *ways]
     for objective in ("cost", "capacity"):
-        for backend in ("mps", "green"):
-            for graphs in ((), ("--graphs",)):
-                words = f"replay the {objective} plan by {backend}{' with CUDA graphs' if graphs else ''}"
-                options = ("--backend", backend, *graphs, "--seconds", "30", "--ledger", _LEDGER)
-                found.append(Step(words, 1.0, ("replay", f"{objective}.plan.json", *options), needed=False))
+        for backend, *graphs in ways:
+            words = f"replay the {objective} plan by {backend}{' with CUDA graphs' if graphs else ''}"
+            options = ("--backend", backend, *graphs, "--seconds", "30", "--ledger", _LEDGER)
+            found.append(Step(words, 1.0, ("replay", f"{objective}.plan.json", *options), needed=False))
     return [*found, Step("write the report", 0.3, ("report", _LEDGER, "-o", "report"))]
 
 
-def missing() -> list[str]:
-    """Return what the host lacks for the loop, each with the way to get it."""
-    remedies = {
-        "nvidia-smi": "the NVIDIA driver: install it, or run the container with --gpus all",
-        "nvidia-cuda-mps-control": "the MPS daemon: it comes with the driver (on Debian: nvidia-cuda-mps); a container"
-        " needs --ipc=host and the driver capability utility",
-    }
-    return [remedy for tool, remedy in remedies.items() if which(tool) is None]
+def missing_driver() -> str | None:
+    """Return how to get the driver, without which the loop cannot run, or ``None`` if the host has it."""
+    if which("nvidia-smi") is not None:
+        return None
+    return "the NVIDIA driver: install it, or run the container with --gpus all"
+
+
+def missing_mps() -> str | None:
+    """Return how to get the MPS daemon, without which the loop uses green contexts alone, or ``None``."""
+    if which(mps.CONTROL) is not None:
+        return None
+    return (
+        "the MPS daemon: it comes with the driver (on Debian: nvidia-cuda-mps); a container needs --ipc=host and the"
+        " driver capability utility"
+    )
 
 
 def write_instances(folder: Path) -> None:
@@ -131,7 +141,7 @@ def run_loop(
     folder.mkdir(parents=True, exist_ok=True)
     note = folder / "done.json"
     done: dict[str, float] = json.loads(note.read_text()) if note.exists() else {}
-    for step in steps():
+    for step in steps(missing_mps() is None):
         if step.name in done:
             tell(f"done before: {step.name}")
             continue

@@ -51,7 +51,7 @@ class ExecutorThread(threading.Thread):
         use_one_thread()
         with loader(self._order["device"], self._order["half"], self._order["graphs"], self._share_pct) as load:
             on_cpu = self._order["device"] == "cpu"
-            nets = [load(TINY if on_cpu else slot.model, slot.batch) for slot in self._slots]
+            nets = [load(TINY if on_cpu else slot.model, range(1, slot.batch + 1)) for slot in self._slots]
             for net, slot in zip(nets, self._slots, strict=True):
                 net.run(slot.batch)
             self._say(ready=True)

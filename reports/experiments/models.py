@@ -45,7 +45,8 @@ def errors(gpu: str, model: str, held_out: str | None = None) -> Errors:
     return validate_held_out(gpu_type(gpu), model, samples, held_out)
 
 
-def _line(gpu: str, model: str, held_out: str | None = None) -> tuple[str | Query, ...]:
+def error_line(gpu: str, model: str, held_out: str | None = None) -> tuple[str | Query, ...]:
+    """Return the line of a performance model, fitted to all pairs or to those that are not held out."""
     suffix = f", {_HELD_OUT_WORDS[held_out]}" if held_out is not None else ""
 
     def column(name: str) -> Query:
@@ -54,16 +55,20 @@ def _line(gpu: str, model: str, held_out: str | None = None) -> tuple[str | Quer
     return (gpu, f"`{model}`{suffix}", *(column(name) for name in QUANTILES))
 
 
-ERRORS = QueryTable(
-    ("GPU", "model", *(name.upper() if name[0] == "p" else name for name in QUANTILES)),
+def error_table(lines: Sequence[tuple[str | Query, ...]]) -> QueryTable:
+    """Return a table of relative errors, in percent."""
+    return QueryTable(("GPU", "model", *(name.upper() if name[0] == "p" else name for name in QUANTILES)), lines)
+
+
+ERRORS = error_table(
     [
         line
         for gpu in GPUS
         for line in (
-            *(_line(gpu, model) for model in interference_model_names()),
-            *(_line(gpu, "hybrid", held_out) for held_out in HELD_OUT),
+            *(error_line(gpu, model) for model in interference_model_names()),
+            *(error_line(gpu, "hybrid", held_out) for held_out in HELD_OUT),
         )
-    ],
+    ]
 )
 
 

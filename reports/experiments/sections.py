@@ -8,8 +8,8 @@ from pathlib import Path
 from bench.ledger.bound_scope import claim_in_words
 from reports.claim import Claim, QueryTable, Values, below, query
 from reports.experiments import gpulet as gpulet_tables
+from reports.experiments import hardware, models, optimum, services, serving
 from reports.experiments import inss as inss_tables
-from reports.experiments import models, optimum, services, serving
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers import (
@@ -171,5 +171,15 @@ SECTIONS = (
     ),
     Section("services", "Language-model services", {"sharing": services.SHARING, "in_time": services.IN_TIME}),
     Section("deployment", "What each API costs", {"prices": measured_once("deployment")}),
-    Section("hardware", "On hardware", {"checked": measured_once("hardware")}),
+    Section(
+        "hardware",
+        "On hardware",
+        {
+            "errors": hardware.ERRORS,
+            "copies": hardware.COPIES,
+            "replays": hardware.REPLAYS,
+            "batches": hardware.BATCHES,
+            "checked": measured_once("hardware"),
+        },
+    ),
 )

@@ -153,7 +153,11 @@ def disagreements(tables: Tables, draws: int) -> list[tuple[object, ...]]:
     return found
 
 
-@pytest.mark.parametrize("gpu", [TOY, *SHARED], ids=lambda gpu: gpu.name)
+# On the H100, the delay of a kernel jumps with the first neighbour, so the line is above 0 at one resident.
+LINEAR = [gpu for gpu in (TOY, *SHARED) if gpu.name != "h100-sxm"]
+
+
+@pytest.mark.parametrize("gpu", LINEAR, ids=lambda gpu: gpu.name)
 def test_a_budget_is_four_linear_conditions(gpu: GpuType) -> None:
     tables = gpu_tables(gpu, "igniter")
 
@@ -183,6 +187,13 @@ def test_without_the_premise_the_conditions_differ(alpha_sch: float, beta_sch: f
 
     assert not linear_conditions_hold(tables)
     assert disagreements(tables, 2_000) != []
+
+
+def test_the_measured_h100_has_a_jump_at_the_first_neighbour() -> None:
+    gpu = gpu_type("h100-sxm")
+
+    assert not linear_conditions_hold(gpu_tables(gpu, "igniter"))
+    assert gpu.hardware.alpha_sch + gpu.hardware.beta_sch > 0.0
 
 
 @pytest.mark.parametrize("gpu", SHARED, ids=lambda gpu: gpu.name)

@@ -176,8 +176,10 @@ def test_no_scheduler_puts_three_on_a_gpu_where_interference_is_that_of_pairs() 
 def test_exact_methods_can_use_every_model_on_every_entry(gpu: object, model_name: str) -> None:
     tables = gpu_tables(gpu, model_name)  # type: ignore[arg-type]
 
+    jumps = tables.alpha_sch + tables.beta_sch > 0.0
     assert premises_hold(tables)
-    assert linear_conditions_hold(tables)
+    assert linear_conditions_hold(tables) != jumps
+    assert gpu.name == "h100-sxm" or not jumps  # type: ignore[attr-defined]
 
 
 @given(st.sampled_from(SHARED), st.data())

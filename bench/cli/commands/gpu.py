@@ -8,7 +8,7 @@ import typer
 from bench.cli.options import output_option
 from bench.cli.terminal import say
 from bench.cli.views.tables import show, table
-from bench.replay.loop import BUDGET_MIN, NETWORKS, missing, run_loop, steps
+from bench.replay.loop import BUDGET_MIN, NETWORKS, missing_driver, missing_mps, run_loop, steps
 
 EXAMPLES = ("bench gpu --dry-run     # every command and its minutes", "bench gpu -o results/gpu")
 
@@ -22,19 +22,23 @@ def gpu(
 
     After Ctrl-C or a failure, the same command continues. On a host without a GPU it prints its steps and runs nothing.
     """
-    lacking = missing()
+    no_driver, no_mps = missing_driver(), missing_mps()
+    through_mps = bool(no_driver) or no_mps is None  # without a GPU, the list shows all steps
     aim = (
         f"this profiles {len(NETWORKS)} networks alone and in pairs, fits a catalogue entry, plans, and replays the"
-        f" plans by MPS and green contexts, in at most {budget:g} minutes"
+        f" plans by {'MPS, ' if through_mps else ''}green contexts and time slices, in at most {budget:g} minutes"
     )
-    if lacking or dry_run:
-        say(f"no GPU to use here; on a host with one, {aim}" if lacking else f"on this host, {aim}")
-        rows = [[f"{step.minutes:g}", step.name, f"bench {' '.join(step.command)}"] for step in steps()]
-        total = sum(step.minutes for step in steps())
+    if no_driver or dry_run:
+        say(f"no GPU to use here; on a host with one, {aim}" if no_driver else f"on this host, {aim}")
+        listed = steps(through_mps)
+        rows = [[f"{step.minutes:g}", step.name, f"bench {' '.join(step.command)}"] for step in listed]
+        total = sum(step.minutes for step in listed)
         show(table([">minutes", "step", f"command, in {output}"], rows), f"{total:g} minutes in all")
-        for remedy in lacking:
+        for remedy in filter(None, (no_driver, no_mps)):
             say(f"missing: {remedy}")
         return
     say(aim)
+    if no_mps:
+        say(f"without MPS: green contexts divide the GPU; missing: {no_mps}")
     if not run_loop(output, say, budget_min=budget):
         raise typer.Exit(1)

@@ -42,8 +42,9 @@ def replay_plan(
     backend: Annotated[
         str,
         typer.Option(
-            metavar="cpu|mps|green|stream|sim",
-            help="mps, green or stream: how GPUs are shared; cpu: tiny models on CPU cores; sim: simulation only.",
+            metavar="cpu|mps|green|time-slicing|stream|sim",
+            help="mps, green, time-slicing or stream: how GPUs are shared; cpu: tiny models on CPU cores;"
+            " sim: simulation only.",
         ),
     ] = "mps",
     seconds: Annotated[float, typer.Option(metavar="N", help="Measured seconds.")] = 30.0,

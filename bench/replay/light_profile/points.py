@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from typing import Self
 
 MODELS = ("vgg19", "alexnet", "resnet50", "ssd")
@@ -18,6 +18,8 @@ CROWD = 5
 """Largest number of copies of a model that share the GPU (iGniter, Sec. 2.2)."""
 
 CROWD_SHARE_PCT = 100.0 / CROWD
+
+HALF_PCT = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class Grid:
         Three batches and three shares for the fit of iGniter's model; pairs and copies use the second batch.
     pair_batches, pair_shares_pct
         Grid of pairs of models; both models of a pair have the same batch.
+    beside_batches
+        Batches of each model beside the largest batch of the first model, each on half of the GPU. One strong neighbour
+        beside all batches tells more than several neighbours beside one batch.
     """
 
     batches: tuple[int, ...]
@@ -56,19 +61,21 @@ class Grid:
     light_shares_pct: tuple[float, float, float]
     pair_batches: tuple[int, ...]
     pair_shares_pct: tuple[tuple[float, float], ...]
+    beside_batches: tuple[int, ...]
 
     @classmethod
     def full(cls) -> Self:
         """Return the grid from which all performance models are fitted."""
         shares = (10.0, 20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
         pairs = ((50.0, 50.0), (20.0, 80.0), (80.0, 20.0))
-        return cls((1, 2, 4, 8, 16, 32), shares, (1, 16, 32), (10.0, 50.0, 100.0), (16, 1, 32), pairs)
+        batches = (1, 2, 4, 8, 16, 32)
+        return cls(batches, shares, (1, 16, 32), (10.0, 50.0, 100.0), (16, 1, 32), pairs, batches)
 
     @classmethod
     def quick(cls) -> Self:
-        """Return the grid of the light profile only: nine points per model alone, and pairs at equal shares."""
-        light = (10.0, 50.0, 100.0)
-        return cls((1, 4, 16), light, (1, 4, 16), light, (4,), ((50.0, 50.0),))
+        """Return the grid of the light profile, with one strong neighbour beside each model at all batches."""
+        batches, shares = (1, 8, 32), (20.0, 50.0, 100.0)
+        return cls(batches, shares, batches, shares, (8,), ((50.0, 50.0),), batches)
 
     @property
     def middle_batch(self) -> int:
@@ -80,14 +87,23 @@ class Grid:
         return [(Tenant(m, b, s),) for s in self.shares_pct for m in models for b in self.batches]
 
     def pairs(self, models: Sequence[str]) -> list[Point]:
-        """Return the points of all pairs, of a model with itself included; those of the light profile come first."""
-        return [
-            (Tenant(a, batch, share_a), Tenant(b, batch, share_b))
+        """Return the points of two models, or of a model with itself.
+
+        The pairs of equal batches at the first division, which the light profile needs, come first; then the pairs with
+        the strong neighbour.
+        """
+        equal = [
+            [
+                (Tenant(a, batch, share_a), Tenant(b, batch, share_b))
+                for batch in self.pair_batches
+                for a, b in combinations_with_replacement(models, 2)
+                if a != b or share_a <= share_b
+            ]
             for share_a, share_b in self.pair_shares_pct
-            for batch in self.pair_batches
-            for a, b in combinations_with_replacement(models, 2)
-            if a != b or share_a <= share_b
         ]
+        strong = Tenant(models[0], self.batches[-1], HALF_PCT)
+        beside = [(strong, Tenant(m, b, HALF_PCT)) for m in models for b in self.beside_batches]
+        return list(dict.fromkeys([*equal[0], *beside, *chain(*equal[1:])]))
 
     def copies(self, model: str, count: int) -> Point:
         """Return ``count`` copies of a model, each on a fifth of the GPU."""

@@ -24,6 +24,9 @@ COPIED_BYTES = 2**26
 
 COPIES = 5
 
+GLANCE_S = 0.05
+"""Time for a first look at a tenant's batches, from which the length of a measurement follows."""
+
 
 class TenantThread(threading.Thread):
     """Thread of a tenant: it loads its model, waits for the start, and runs batch after batch."""
@@ -39,8 +42,8 @@ class TenantThread(threading.Thread):
         order, tenant = self._order, self._tenant
         try:
             with loader(order["device"], order["half"], order["graphs"], tenant.share_pct) as load:
-                net = load(tenant.model, tenant.batch)
-                self.messages.put({"batch_ms": batch_ms(net, tenant.batch)})
+                net = load(tenant.model, (tenant.batch,))
+                self.messages.put({"batch_ms": batch_ms(net, tenant.batch, GLANCE_S)})
                 turn = self.turn.get()
                 if turn is not None:
                     self.messages.put(self._batches(net, *turn))

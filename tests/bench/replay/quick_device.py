@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -19,11 +19,11 @@ class Net:
 
 
 @contextmanager
-def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[Callable[[str, int], Net]]:
+def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[Callable[[str, Sequence[int]], Net]]:
     """Load anything on any device but one."""
     if device == "abacus":
         raise ValueError("no abacus here\nat all")
-    yield lambda model, batch: Net()
+    yield lambda model, sizes: Net()
 
 
 module = ModuleType("bench.replay.device")

@@ -15,7 +15,7 @@ import pytest
 import bench.replay.serving as serving
 from bench.replay import mps
 from bench.replay import process as processes
-from bench.replay.backends import BACKENDS, Green, Mps, StreamBackend
+from bench.replay.backends import BACKENDS, Green, Mps, StreamBackend, TimeSlicingBackend
 from bench.replay.backends import backend as backend_called
 from bench.replay.gpus import GpuState
 from bench.replay.nets import NETS
@@ -217,7 +217,22 @@ def test_executors_of_a_gpu_are_threads_of_one_process(
     assert spec.environment == {"CUDA_VISIBLE_DEVICES": "GPU-11"}
 
 
-@pytest.mark.parametrize("name", ["mps", "green", "stream"])
+def test_processes_that_take_turns_find_no_daemon(fake: Path, serving_plan: Callable[..., ServingPlan]) -> None:
+    served = serving_plan(("w1", "w2"))
+    backend = TimeSlicingBackend()
+    backend.check([served])
+
+    with backend.running() as variables:
+        assert variables == {}
+    specs = backend.worker_specs(served)
+
+    assert [spec.executors for spec in specs] == [(0,), (1,)]
+    for spec in specs:
+        assert spec.environment == {"CUDA_VISIBLE_DEVICES": "GPU-11", mps.PIPES: os.devnull}
+    assert asked(fake) == []
+
+
+@pytest.mark.parametrize("name", ["mps", "green", "time-slicing", "stream"])
 @pytest.mark.parametrize(
     ("gpus", "problem"),
     [
@@ -279,6 +294,6 @@ def test_without_the_control_program_mps_says_what_helps(
 
 
 def test_backends_are_known_by_name() -> None:
-    assert [backend_called(name).name for name in BACKENDS] == ["cpu", "mps", "green", "stream"]
+    assert [backend_called(name).name for name in BACKENDS] == ["cpu", "mps", "green", "time-slicing", "stream"]
     with pytest.raises(InputError, match=r'--backend: unknown backend "gren"; did you mean "green"\?'):
         backend_called("gren")

@@ -14,8 +14,8 @@ from bench.replay.green import Multiprocessors, Resource, has_green_contexts, mu
 class FakeDriver:
     """A GPU of ``count`` multiprocessors; a resource's bytes hold its count and, invented here, its first one."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, count: int, major: int = 8) -> None:
+        self.count, self.major = count, major
         self.handles: dict[int, range] = {}
         self._numbers: Iterator[int] = iter(range(1, 1000))
 
@@ -35,13 +35,20 @@ class FakeDriver:
     def cuDeviceGet(self, device: Any, index: Any) -> int:  # noqa: N802
         return 0
 
+    def cuDeviceGetAttribute(self, value: Any, attribute: Any, device: Any) -> int:  # noqa: N802
+        assert attribute.value == 75
+        value._obj.value = self.major
+        return 0
+
     def cuDeviceGetDevResource(self, device: Any, resource: Any, kind: Any) -> int:  # noqa: N802
         self._put(resource, range(self.count))
         return 0
 
     def cuDevSmResourceSplitByCount(self, part: Any, groups: Any, whole: Any, rest: Any, flags: Any, least: Any) -> int:  # noqa: N802
-        assert (flags.value, groups._obj.value) == (1, 1)
-        have, cut = self._get(whole), least.value + least.value % 2
+        clusters = self.major >= 9
+        assert (flags.value, groups._obj.value) == (0 if clusters else 1, 1)
+        step = 8 if clusters else 2
+        have, cut = self._get(whole), -(-least.value // step) * step
         assert cut < len(have)
         self._put(part, have[:cut])
         self._put(rest, have[cut:])
@@ -79,6 +86,23 @@ def test_no_two_streams_share_a_multiprocessor(count: int, shares: tuple[float, 
             for part, share in zip(parts, shares, strict=True):
                 assert count * share / 100.0 - 2.0 < len(part) <= max(2.0, count * share / 100.0 + 1.0)
     assert sorted(rounds[0]) == sorted(rounds[1])  # what was returned is given out again
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [((100.0,), [132]), ((50.0, 50.0), [64, 68]), ((3.03, 18.2, 10.6, 16.7), [8, 24, 8, 16]), ((20.0,) * 5, [24] * 5)],
+)
+def test_parts_can_run_clusters_where_kernels_may_have_them(shares: tuple[float, ...], expected: list[int]) -> None:
+    driver = FakeDriver(132, major=9)
+    free = Multiprocessors(driver)
+
+    with ExitStack() as stack:
+        streams = [stack.enter_context(free.stream(share)) for share in shares]
+        parts = [driver.handles[stream] for stream in streams]
+
+    assert [len(part) for part in parts] == expected
+    everybody = [place for part in parts for place in part]
+    assert len(everybody) == len(set(everybody))
 
 
 def test_more_than_there_is_is_refused() -> None:

@@ -9,9 +9,17 @@ import pytest
 from conftest import Call
 
 from bench.cli.app import app
-from bench.replay.loop import BUDGET_MIN, NETWORKS, missing, run_loop, steps
+from bench.replay.loop import BUDGET_MIN, NETWORKS, missing_driver, missing_mps, run_loop, steps
 from instances.catalogue import gpu_type, gpu_type_to_toml
 from instances.files import read_instance
+
+
+@pytest.fixture(autouse=True)
+def driver(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Programs of the driver that the host has."""
+    programs = {"nvidia-smi", "nvidia-cuda-mps-control"}
+    monkeypatch.setattr("bench.replay.loop.which", lambda tool: f"/usr/bin/{tool}" if tool in programs else None)
+    return programs
 
 
 class Host:
@@ -40,7 +48,7 @@ class Host:
 def test_the_loop_runs_every_step_once(tmp_path: Path) -> None:
     host, told = Host(), list[str]()
     assert run_loop(tmp_path, told.append, host)
-    assert host.ran == [step.command for step in steps()]
+    assert host.ran == [step.command for step in steps(through_mps=True)]
     instance = read_instance(tmp_path / "capacity.json")
     assert {workload.model for workload in instance.workloads} == set(NETWORKS)
     assert (instance.gpus[0].type.name, instance.gpus[0].count) == ("measured-here", 1)
@@ -48,7 +56,7 @@ def test_the_loop_runs_every_step_once(tmp_path: Path) -> None:
     again = Host()
     assert run_loop(tmp_path, told.append, again)
     assert again.ran == []
-    assert set(json.loads((tmp_path / "done.json").read_text())) == {step.name for step in steps()}
+    assert set(json.loads((tmp_path / "done.json").read_text())) == {step.name for step in steps(through_mps=True)}
 
 
 def test_a_failed_step_is_repeated_and_a_failed_replay_is_not_needed(tmp_path: Path) -> None:
@@ -62,7 +70,7 @@ def test_a_failed_step_is_repeated_and_a_failed_replay_is_not_needed(tmp_path: P
 
 
 def test_the_budget_is_kept(tmp_path: Path) -> None:
-    assert sum(step.minutes for step in steps()) <= BUDGET_MIN
+    assert sum(step.minutes for step in steps(through_mps=True)) <= BUDGET_MIN
     host, told = Host(), list[str]()
     assert run_loop(tmp_path, told.append, host, budget_min=0.5)
     assert not any(command[0] == "replay" for command in host.ran)
@@ -73,20 +81,36 @@ def test_every_command_is_right(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     import typer
 
     monkeypatch.chdir(tmp_path)
-    for step in steps():
+    for step in steps(through_mps=True):
         command, rest = typer.main.get_command(app), list(step.command)
         while hasattr(command, "commands"):
             command = command.commands[rest.pop(0)]
         command.make_context("bench", rest)
 
 
-def test_a_host_without_a_gpu_says_what_it_would_do(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as complete:
-        complete.setattr("bench.replay.loop.which", lambda tool: f"/usr/bin/{tool}")
-        assert missing() == []
-    monkeypatch.setenv("PATH", "/nowhere")
+def test_without_mps_the_loop_goes_on_with_green_contexts(
+    driver: set[str], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.remove("nvidia-cuda-mps-control")
+    host, told = Host(), list[str]()
+
+    assert run_loop(tmp_path, told.append, host)
+
+    replayed = {command[3] for command in host.ran if command[0] == "replay"}
+    assert replayed == {"green", "time-slicing"}
+    assert set(steps(through_mps=False)) < set(steps(through_mps=True))
+    monkeypatch.setattr("bench.cli.commands.gpu.run_loop", lambda *_, **__: True)
+    done = call("gpu")
+    assert done.code == 0
+    assert "replays the plans by green contexts and time slices" in done.err
+    assert "without MPS: green contexts divide the GPU; missing: the MPS daemon" in done.err
+
+
+def test_a_host_without_a_gpu_says_what_it_would_do(call: Call, driver: set[str]) -> None:
+    assert (missing_driver(), missing_mps()) == (None, None)
+    driver.clear()
     done = call("gpu")
     assert done.code == 0
     assert done.err.startswith("no GPU to use here; on a host with one, this profiles 4 networks alone and in pairs")
     assert "missing: the MPS daemon" in done.err
-    assert all(f"bench {' '.join(step.command)}" in done.out for step in steps())
+    assert all(f"bench {' '.join(step.command)}" in done.out for step in steps(through_mps=True))

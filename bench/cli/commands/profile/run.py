@@ -14,7 +14,7 @@ from bench.replay.light_profile.writing import CatalogueFacts
 
 EXAMPLES = (
     "bench profile run --gpu 0 -o measured-here",
-    "bench profile run --quick --models vgg19,resnet50 -o light    # the eleven configurations of iGniter's profile",
+    "bench profile run --quick --models vgg19,resnet50 -o light    # iGniter's light profile and one strong neighbour",
     "bench profile fit measured-here -o measured-here.toml         # the next step",
 )
 
@@ -23,10 +23,11 @@ def run(
     gpu: Annotated[int, typer.Option(metavar="N", min=0, help="Index of the GPU on this host.")] = 0,
     output: Annotated[Path, output_option("Output folder; measurements in it are kept.", "DIR")] = Path(MEASURED_HERE),
     models: Annotated[
-        str, typer.Option(metavar="A,B", help="Models to measure; the first also in up to five copies.")
+        str,
+        typer.Option(metavar="A,B", help="Models to measure; the first is the strong neighbour and runs in copies."),
     ] = ",".join(MODELS),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Measure only the eleven configurations per model of iGniter's profile.")
+        bool, typer.Option("--quick", help="Measure iGniter's light profile and one strong neighbour only.")
     ] = False,
     seconds: Annotated[float, typer.Option(metavar="S", help="Minimum measured seconds per point.")] = 1.0,
     device: Annotated[

@@ -38,11 +38,11 @@ def test_ctrl_c_keeps_what_was_measured_and_the_next_run_goes_on(tmp_path: Path,
 
 
 def test_a_point_that_fails_is_told_left_out_and_tried_again(tmp_path: Path, told: list[str]) -> None:
-    large = Tenant("vgg19", 16, 100.0)
+    large = Tenant("vgg19", 32, 100.0)
 
     assert profile(FakeRig(fails=large), order(tmp_path, Grid.quick()), told.append) == 1
 
-    assert any("vgg19 b16 100 %: OutOfMemoryError: CUDA out of memory" in line for line in told)
+    assert any("vgg19 b32 100 %: OutOfMemoryError: CUDA out of memory" in line for line in told)
     again = FakeRig()
     assert profile(again, order(tmp_path, Grid.quick()), told.append) == 0
     assert again.measured == [(large,)]
@@ -64,7 +64,7 @@ def test_progress_counts_and_says_what_is_left(tmp_path: Path, told: list[str]) 
     total = len(set(Grid.quick().all(MODELS)))
     profile(FakeRig(), order(tmp_path, Grid.quick()), told.append)
 
-    assert told[0].startswith(f"[1/{total}] vgg19 b1 10 %: ")
+    assert told[0].startswith(f"[1/{total}] vgg19 b1 20 %: ")
     assert " W, about " in told[0]
     assert told[0].endswith(" left")
     assert told[total - 1].startswith(f"[{total}/{total}] ")

@@ -20,11 +20,24 @@ def test_the_full_grid_holds_the_light_profile_and_company() -> None:
     assert all(sum(tenant.share_pct for tenant in point) <= 100.0 for point in points)
 
 
-def test_the_quick_grid_is_eleven_configurations_per_model_and_the_copies() -> None:
+def test_the_quick_grid_is_the_light_profile_and_a_strong_neighbour_beside_every_batch() -> None:
     grid = Grid.quick()
 
     assert len(grid.solo(MODELS)) == 9 * len(MODELS)
-    assert [point for point in grid.pairs(MODELS) if point[0].model == point[1].model] == [
-        (Tenant(model, 4, 50.0),) * 2 for model in MODELS
-    ]
+    pairs = grid.pairs(MODELS)
+    for model in MODELS:
+        assert (Tenant(model, 8, 50.0),) * 2 in pairs
+        for batch in (1, 8, 32):
+            assert (Tenant("vgg19", 32, 50.0), Tenant(model, batch, 50.0)) in pairs
+    assert len(pairs) == len(set(pairs)) == 3 + 2 * 3
     assert len(grid.crowd("vgg19")) == 10
+
+
+def test_the_light_profile_comes_before_the_strong_neighbour_and_both_before_other_divisions() -> None:
+    pairs = Grid.full().pairs(MODELS)
+
+    strong = [n for n, (a, b) in enumerate(pairs) if a == Tenant("vgg19", 32, 50.0) and b.batch != 32]
+    same = [n for n, (a, b) in enumerate(pairs) if a.batch == b.batch and a.share_pct == b.share_pct == 50.0]
+    others = [n for n, (a, _) in enumerate(pairs) if a.share_pct != 50.0]
+    assert max(same) < min(strong)
+    assert max(strong) < min(others)

@@ -219,7 +219,7 @@ def children_of(parent: int) -> list[int]:
 @pytest.mark.soak
 def test_a_cpu_is_profiled_and_fitted_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     light = (10.0, 20.0, 50.0)  # of two cores never more than one, whose threads would fight
-    grid = Grid((1, 4, 8), light, (1, 4, 8), light, (4,), ((20.0, 20.0),))
+    grid = Grid((1, 4, 8), light, (1, 4, 8), light, (4,), ((20.0, 20.0),), ())
 
     wanted = order(tmp_path, grid, models=("lenet",), seconds=0.05)
     assert carry_out(RigSettings(device="cpu"), wanted, lambda line: None) == 0

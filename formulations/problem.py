@@ -11,6 +11,7 @@ from bench.api import Bound
 from formulations.configurations import Configurations, Rates, configurations_on
 from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan, PlanClass
 from instances.one_gpu import Resident, fit_gpu
+from instances.tolerance import widened
 from instances.view import View
 
 
@@ -154,9 +155,6 @@ class Problem:
 BATCHES_TRIED = 3
 """First fit tries this many (batch, rate) pairs of a workload at each step of its rate: those of the fewest units."""
 
-RATE_TOLERANCE = 1e-9
-"""Relative difference below which two rates count as equal."""
-
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -248,7 +246,7 @@ def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Grou
             w = problem.instance.workload_index.get(slot.workload)
             if w is None or w in seen or slot.batch > view.tables.max_batch[view.model[w]]:
                 continue
-            lower = rates[w].rate_rps[rates[w].rate_rps <= slot.rate_rps * (1.0 + RATE_TOLERANCE)]
+            lower = rates[w].rate_rps[rates[w].rate_rps <= widened(slot.rate_rps)]
             if len(lower):
                 residents.append(Resident(w, slot.batch, float(lower.max())))
                 seen.add(w)

@@ -8,6 +8,7 @@ import numpy as np
 from heuristics.packing import UnservableError, fewest_parts, shares_alone
 from instances import GOODPUT_STEP, Objective, Plan
 from instances.arrays import Floats, Ints
+from instances.tolerance import widened
 from instances.view import View
 
 BATCHES_TRIED = 3
@@ -15,9 +16,6 @@ BATCHES_TRIED = 3
 
 HOPELESS_PARTS = 1e6
 """Number of parts in which a workload is tried; if it cannot be served then, it counts as unservable."""
-
-RATE_TOLERANCE = 1e-9
-"""Relative difference below which two rates count as equal."""
 
 
 class Items(NamedTuple):
@@ -149,7 +147,7 @@ def items_of(plan: Plan, views: Sequence[View]) -> Items:
         whole.batch[workload] = batch
         return whole
     served_rps = np.bincount(workload, weights=rate_rps, minlength=len(index))
-    as_planned = served_rps >= views[0].rate_rps * (1.0 - RATE_TOLERANCE)
+    as_planned = widened(served_rps.astype(np.float64)) >= views[0].rate_rps
     servable = np.zeros(len(slots), dtype=bool)
     for view in views:
         servable[_rows(view, workload, rate_rps, batch).pair] = True

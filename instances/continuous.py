@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from instances.arrays import Floats, Ints
+from instances.tolerance import widened
 
 CONTINUOUS = "continuous"
 """Name of the rule."""
@@ -58,7 +59,7 @@ def places_needed(slo_ms: ArrayLike, rate_rps: ArrayLike, steps: ArrayLike, wait
     More places are never needed: they only make steps longer.
     """
     load = np.asarray(rate_rps, float) * np.asarray(steps, float) * np.asarray(slo_ms, float) / 1000.0
-    return np.minimum(np.searchsorted(largest_loads(most, waiting), load), most)
+    return np.minimum(np.searchsorted(widened(largest_loads(most, waiting)), load), most)
 
 
 def continuous_budget_ms(

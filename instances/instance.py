@@ -93,6 +93,8 @@ class Instance:
     attainment, arrivals, immediate_dispatch
         Terms of the rule ``attainment``: the fraction of requests to serve within the SLO, the assumed arrivals
         (``poisson`` or ``gamma:CV``), and whether a partial batch starts without a timeout.
+    dropping
+        Whether the servers drop requests that can no longer meet their SLO; otherwise they serve every request.
     seed
         Seed of the generator that made the instance, if any.
     provenance
@@ -111,6 +113,7 @@ class Instance:
     attainment: float = DEFAULT_ATTAINMENT
     arrivals: str = POISSON
     immediate_dispatch: bool = False
+    dropping: bool = True
     seed: int | None = None
     provenance: str = ""
 
@@ -203,13 +206,16 @@ class Instance:
 def _plain(value: object) -> dict[str, Any] | str:
     """Convert a value for the fingerprint's JSON; ``asdict`` of the whole instance takes three times as long.
 
-    The terms of the rule ``attainment`` are left out under other rules, and empty fields of language models everywhere.
+    The terms of the rule ``attainment`` are left out under other rules. ``dropping`` is left out if it is true, and
+    fields of language models if they are empty, so that instances from before these fields keep their fingerprints.
     """
     if is_dataclass(value):
         found = {each.name: getattr(value, each.name) for each in fields(value)}
         if isinstance(value, Instance) and value.slo_rule is not SloRule.ATTAINMENT:
             for name in ("attainment", "arrivals", "immediate_dispatch"):
                 del found[name]
+        if isinstance(value, Instance) and value.dropping:
+            del found["dropping"]
         for name in ("rule", "service", "language_models"):
             if name in found and not found[name]:
                 del found[name]

@@ -27,7 +27,7 @@ def least_share_within(tables: Tables, model: int, batch: int, budget_ms: Floats
     units = tables.next_share[0]
     while (
         units <= tables.share_units
-        and tables.active_ms[model, batch, units] > budget_ms[row, units if last else 0] - tables.scheduling_ms[model]
+        and tables.scheduling_ms[model] + tables.active_ms[model, batch, units] > budget_ms[row, units if last else 0]
     ):
         units = tables.next_share[units]
     return units

@@ -11,13 +11,18 @@ from instances.gpu import DnnModel, GpuType
 from instances.measurements import Configuration
 from instances.performance import performance_model
 from instances.performance.model import pcie_transfers_ms
+from instances.tolerance import MOST_TERMS, summable, widened
+
+_LARGEST_MEMORY = 4.0
+"""Largest sum of memory that is exact, over the memory of the GPU; larger sums exceed it however they are rounded."""
 
 
 class Tables(NamedTuple):
     """Figures of every model on one GPU type at every batch and share.
 
     Arrays are indexed by ``[model, batch, share_units]`` or a prefix of it. Batch and share start at 1: index 0 is
-    unused (infinite time, no demand).
+    unused (infinite time, no demand). Demands and memory are rounded so that their sums on a GPU are exact
+    (``instances.tolerance``).
 
     Attributes
     ----------
@@ -31,6 +36,8 @@ class Tables(NamedTuple):
         The part of ``x`` that does not overlap with an execution: throughput is ``b / (t_gpu + exposed)``.
     memory_mib
         Resident memory, shape (models, max batch + 1).
+    memory_limit_mib
+        Memory of the GPU, widened by the tolerance of constraints.
     scheduling_ms, kernels, alpha_l2, alpha_dram
         Sensitivity of each model, shape (models,).
     max_batch
@@ -124,6 +131,7 @@ def _tabulate(
     """Tabulate each model at its batches and shares, at indices 1 and up."""
     performance = performance_model(model_name)
     units = max((len(share_pct) for share_pct in shares_pct), default=0)
+    most_residents = max(units, MOST_TERMS)
     shape = (len(models), max((len(batch) for batch in batches), default=0) + 1, units + 1)
     active = np.full(shape, np.inf)
     l2, dram, power, company = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
@@ -144,6 +152,8 @@ def _tabulate(
         transfer[row, filled] = load_ms + feedback_ms
         exposed[row, filled] = feedback_ms if performance.loading_overlaps else load_ms + feedback_ms
         memory[row, filled] = [model.memory_mib(int(b)) for b in batch]
+    l2, dram, power = (summable(of, most_residents * float(np.abs(of).max(initial=0.0))) for of in (l2, dram, power))
+    memory = summable(memory, _LARGEST_MEMORY * gpu.memory_mib)
     falling = all(
         bool(np.all(np.diff(beside_ms[1 : len(batch) + 1, 1:], axis=1) <= 0.0))
         for beside_ms, batch in zip(active * company, batches, strict=True)
@@ -167,7 +177,7 @@ def _tabulate(
         np.append(permitted, units + 1)[np.searchsorted(permitted, np.arange(units + 1), side="right")],
         permitted,
         units,
-        gpu.memory_mib,
+        widened(gpu.memory_mib),
         contention.alpha_sch,
         contention.beta_sch,
         contention.idle_power_w,

@@ -16,6 +16,7 @@ from instances.gpu import GpuType, Partition
 from instances.instance import Instance
 from instances.plan import PlacedGpu, spatial_gpu
 from instances.tables import Tables, gpu_tables
+from instances.tolerance import widened
 
 if TYPE_CHECKING:
     from instances.attainment_table import BudgetTable
@@ -88,7 +89,7 @@ class View:
     def budget_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
         """Return the latency budgets of workloads at given batches, for rules whose budgets hold at every share.
 
-        Arguments broadcast.
+        Budgets are widened by the tolerance of constraints. Arguments broadcast.
 
         Parameters
         ----------
@@ -113,7 +114,7 @@ class View:
     def _whole_request_ms(self, w: Ints, b: Ints, rate_rps: Floats) -> Floats:
         """Return the budgets under the instance's rule."""
         model = self.model[w]
-        return latency_budget_ms(
+        budget_ms = latency_budget_ms(
             self.instance.slo_rule,
             self.slo_ms[w],
             rate_rps,
@@ -122,13 +123,14 @@ class View:
             self.tables.exposed_ms[model, b],
             self.instance.latency_buffer,
         )
+        return widened(budget_ms)
 
     def _continuous_ms(self, w: Ints, b: Ints, rate_rps: Floats) -> Floats:
         """Return the budgets under the rule ``continuous``; -inf at batches that the model does not support."""
         budget_ms = continuous_budget_ms(
             self.slo_ms[w], rate_rps, b, self.steps[w], self.instance.may_miss, self.instance.latency_buffer
         )
-        return np.where(b <= self.tables.max_batch[self.model[w]], budget_ms, -np.inf)
+        return np.where(b <= self.tables.max_batch[self.model[w]], widened(budget_ms), -np.inf)
 
     def budgets_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
         """Return the latency budgets by share, for every rule; arguments as for ``budget_ms``.
@@ -158,7 +160,8 @@ class View:
         decoding = self.steps[w] > 0
         found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])[:, None]
         rows = [table.row_ms(*each, units) for each in self._slots(w[~decoding], b[~decoding], rate[~decoding])]
-        found[~decoding] = np.array(rows).reshape(-1, self.tables.share_units + 1) / self.instance.latency_buffer
+        rows_ms = np.array(rows).reshape(-1, self.tables.share_units + 1)
+        found[~decoding] = widened(rows_ms / self.instance.latency_buffer)
         return found
 
     @property
@@ -178,7 +181,7 @@ class View:
         near_ms = None if lower_rate_ms is None else lower_rate_ms * buffer
         key = int(self.model[workload]), float(self.slo_ms[workload]), batch, rate_rps
         least_ms, most_ms = self._attainment_table().bracket_ms(*key, near_ms)
-        return least_ms / buffer, most_ms / buffer
+        return widened(least_ms / buffer), widened(most_ms / buffer)
 
     def _attainment_table(self) -> "BudgetTable":
         from instances.attainment_table import BudgetTable  # loads numba; `import instances.view` does not

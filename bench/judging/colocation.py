@@ -17,10 +17,11 @@ from bench.judging.verdict import SlotVerdict, Violation
 from instances import Gpulet, GpuType, InputError, Instance, PlacedGpu, Plan, Slot
 from instances.arrays import Floats
 from instances.colocation import Launches, Sample, draw_launches, run_alone, run_together
+from instances.tolerance import widened
 from instances.view import View
 
-_FULL = 1.0 + 1e-9
-"""Whole GPU, with a tolerance for rounding."""
+_FULL = widened(1.0)
+"""Whole GPU, with the tolerance of constraints."""
 
 
 def check_shared_gpulet(gpulet: Gpulet, gpu: GpuType, where: str) -> None:
@@ -101,11 +102,13 @@ def unsupported_batches(position: int, slots: Sequence[Slot], view: View) -> lis
 
 def excess_memory(position: int, slots: Sequence[Slot], view: View) -> list[Violation]:
     """Return a violation if the slots of a GPU need more memory than it has."""
-    limit = view.gpu.memory_mib
-    models = (view.gpu.models[view.instance.model_of[slot.workload]] for slot in slots)
-    memory = math.fsum(model.memory_mib(slot.batch) for model, slot in zip(models, slots, strict=True))
-    if memory <= limit:
+    rows = {name: row for row, name in enumerate(view.gpu.models)}
+    memory = sum(
+        float(view.tables.memory_mib[rows[view.instance.model_of[slot.workload]], slot.batch]) for slot in slots
+    )
+    if memory <= view.tables.memory_limit_mib:
         return []
+    limit = view.gpu.memory_mib
     message = f"GPU {position}: {memory:.0f} MiB resident, {limit:.0f} MiB exist"
     return [Violation("memory", position, None, memory, limit, message)]
 

@@ -10,12 +10,13 @@ from itertools import islice
 
 from bench.judging.colocation import check_shared_gpulet, excess_memory, judge_colocation, unsupported_batches
 from bench.judging.mig import check_mig_gpulet, judge_mig_gpu
-from bench.judging.verdict import RATE_TOLERANCE, SlotVerdict, Verdict, Violation
+from bench.judging.verdict import SlotVerdict, Verdict, Violation
 from instances import GOODPUT_STEP, Gpulet, GpuType, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
 from instances.arrays import Floats
 from instances.continuous import CONTINUOUS
 from instances.errors import unknown_name
 from instances.interference import gpu_time_beside_ms
+from instances.tolerance import TOLERANCE, widened
 from instances.view import View
 
 __all__ = ["Verdict", "Violation", "judge"]
@@ -156,7 +157,7 @@ def _judge_gpulet(
     inference_ms = [
         t + float(tables.transfer_ms[_model(view, s), s.batch]) for t, s in zip(times_ms, gpulet.slots, strict=True)
     ]
-    if cycle_ms is not None and (taken_ms := buffer * math.fsum(inference_ms)) > cycle_ms:
+    if cycle_ms is not None and (taken_ms := buffer * math.fsum(inference_ms)) > widened(cycle_ms):
         message = f"GPU {position}: the slots of a gpulet take {taken_ms:.3f} ms of {cycle_ms:g} ms"
         found.append(Violation("duty-cycle", position, None, taken_ms, cycle_ms, message))
 
@@ -172,9 +173,9 @@ def _judge_gpulet(
             period_ms = t_gpu + float(tables.exposed_ms[m, slot.batch])
         else:
             # D + t_inf <= SLO and r <= 1000 b / D
-            budget = (float(view.slo_ms[w]) - cycle_ms) / buffer - (t_inf - t_gpu)
+            budget = (widened(float(view.slo_ms[w])) - cycle_ms) / buffer - (t_inf - t_gpu)
             period_ms = cycle_ms
-            if slot.rate_rps * cycle_ms > 1000.0 * slot.batch * (1.0 + RATE_TOLERANCE):
+            if slot.rate_rps * cycle_ms > widened(1000.0 * slot.batch):
                 most = 1000.0 * slot.batch / cycle_ms
                 message = f"GPU {position}, {slot.workload}: {slot.rate_rps:g} req/s, the cycle serves {most:g}"
                 found.append(Violation("rate", position, slot.workload, most, slot.rate_rps, message))
@@ -216,11 +217,7 @@ def _arriving_part(plan: Plan, instance: Instance) -> dict[str, float]:
     if instance.objective not in (Objective.COST, Objective.CAPACITY):
         return {}
     served = _served_rps(plan)
-    return {
-        w.id: w.rate_rps / served[w.id]
-        for w in instance.workloads
-        if served.get(w.id, 0.0) > w.rate_rps * (1.0 + RATE_TOLERANCE)
-    }
+    return {w.id: w.rate_rps / served[w.id] for w in instance.workloads if served.get(w.id, 0.0) > widened(w.rate_rps)}
 
 
 def _served_rps(plan: Plan) -> dict[str, float]:
@@ -240,16 +237,16 @@ def _judge_rates(plan: Plan, instance: Instance) -> list[Violation]:
         for position, _, slot in plan.slots():
             asked = instance.workloads[instance.workload_index[slot.workload]].rate_rps
             steps = slot.rate_rps / (GOODPUT_STEP * asked)
-            if abs(steps - round(steps)) > RATE_TOLERANCE * steps:
+            if abs(steps - round(steps)) > TOLERANCE * steps:
                 problem = f"{slot.rate_rps:g} req/s is not a multiple of 5 % of {asked:g}"
                 message = f"GPU {position}, {slot.workload}: {problem}"
                 found.append(Violation("rate", position, slot.workload, slot.rate_rps, asked, message))
     for workload in instance.workloads:
         rate, arriving = served.get(workload.id, 0.0), workload.rate_rps
         message = ""
-        if instance.objective is Objective.GOODPUT and rate > arriving * (1.0 + RATE_TOLERANCE):
+        if instance.objective is Objective.GOODPUT and rate > widened(arriving):
             message = f"{workload.id}: {rate:g} req/s served, only {arriving:g} arrive"
-        elif instance.objective is not Objective.GOODPUT and rate < arriving * (1.0 - RATE_TOLERANCE):
+        elif instance.objective is not Objective.GOODPUT and widened(rate) < arriving:
             message = f"{workload.id}: {rate:g} req/s served of {arriving:g}"
         if message:
             found.append(Violation("rate", None, workload.id, rate, arriving, message))

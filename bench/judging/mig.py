@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterator
 from itertools import combinations
 
-from bench.judging.verdict import RATE_TOLERANCE, SlotVerdict, Violation
+from bench.judging.verdict import SlotVerdict, Violation
 from instances import Gpulet, InputError, Instance, MigProfile, Partition, PlacedGpu
+from instances.tolerance import widened
 
 
 def check_mig_gpulet(gpulet: Gpulet, partition: Partition, where: str) -> None:
@@ -91,12 +92,12 @@ def _judge_instance(
         nothing = SlotVerdict(position, slot.workload, math.inf, math.inf, budget_ms, 0.0, 0.0)
         return nothing, [Violation("configuration", position, slot.workload, slot.batch, 0, message)]
     found = []
-    if not known.latency_ms <= budget_ms:
+    if not known.latency_ms <= widened(budget_ms):
         message = f"{at}: {known.latency_ms:g} ms exceed {budget_ms:g} ms, half its SLO"
         found.append(Violation("latency", position, slot.workload, known.latency_ms, budget_ms, message))
     # The latency buffer lengthens every batch, so the throughput falls by the same factor.
     most_rps = known.throughput_rps / instance.latency_buffer
-    if slot.rate_rps > most_rps * (1.0 + RATE_TOLERANCE):
+    if slot.rate_rps > widened(most_rps):
         message = f"{at}: {slot.rate_rps:g} req/s, the instance serves {most_rps:g}"
         found.append(Violation("rate", position, slot.workload, most_rps, slot.rate_rps, message))
     busy = min(1.0, slot.rate_rps / known.throughput_rps)

@@ -3,10 +3,6 @@
 import math
 from dataclasses import asdict, dataclass
 
-RATE_TOLERANCE = 1e-9
-"""Relative tolerance on rates only, for rounding in the sum of a split workload's rates and in cycles of exactly
-``1000 b / r``."""
-
 
 @dataclass(frozen=True, slots=True)
 class Violation:

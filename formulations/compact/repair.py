@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from formulations.configurations import Configurations
-from formulations.problem import RATE_TOLERANCE, Group, Offer, Problem, Way, ways_to_serve
+from formulations.problem import Group, Offer, Problem, Way, ways_to_serve
 from instances import Objective
 from instances.one_gpu import Resident
+from instances.tolerance import TOLERANCE
 
 BATCHES_TRIED = 2
 """Number of batches tried per workload and rate: those of the configurations with the fewest units."""
@@ -72,7 +73,7 @@ def _best(configurations: Configurations, resident: Resident) -> Resident:
     """Return the resident with the batch that serves its rate on the fewest units."""
     for ways in ways_to_serve(resident.workload, configurations, BATCHES_TRIED).values():
         for way in ways:
-            if abs(way.resident.rate_rps - resident.rate_rps) <= RATE_TOLERANCE * resident.rate_rps:
+            if abs(way.resident.rate_rps - resident.rate_rps) <= TOLERANCE * resident.rate_rps:
                 return way.resident
     return resident
 

@@ -7,6 +7,7 @@ import numpy as np
 from instances import Instance, MigConfiguration
 from instances.arrays import Floats, Ints
 from instances.mig import Layout
+from instances.tolerance import widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Offers:
         layouts = tuple((position, layout) for position, mig in migs.items() for layout in mig.layouts())
         best = tuple(
             tuple(
-                migs[position].fastest(workload.model, units, workload.slo_ms / 2.0 / instance.latency_buffer)
+                migs[position].fastest(workload.model, units, widened(workload.slo_ms / 2.0 / instance.latency_buffer))
                 for position, units in kinds
             )
             for workload in instance.workloads

@@ -8,10 +8,11 @@ from math import inf
 import numpy as np
 
 from heuristics.baselines.fleet import Fleet, fill, insert, take_out
-from heuristics.options import RATE_TOLERANCE, ItemOptions, Items, items_of, options_of, whole_items
+from heuristics.options import ItemOptions, Items, items_of, options_of, whole_items
 from heuristics.tiny import tiny_instance
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.arrays import Floats, Ints
+from instances.tolerance import TOLERANCE
 from instances.view import View
 
 ROUNDING = 1e-9
@@ -152,7 +153,7 @@ class Placement:
         for slot in (slot for gpulet in gpu.gpulets if gpulet.duty_cycle_ms is None for slot in gpulet.slots):
             for item in np.flatnonzero(items.workload == self.problem.instance.workload_index.get(slot.workload, -1)):
                 rows = np.arange(options.first[item], options.first[item + 1])
-                same_rate = np.abs(options.rate_rps[rows] - slot.rate_rps) <= RATE_TOLERANCE * slot.rate_rps
+                same_rate = np.abs(options.rate_rps[rows] - slot.rate_rps) <= TOLERANCE * slot.rate_rps
                 rows = rows[same_rate & (options.batch[rows] == slot.batch)]
                 if len(rows) and int(item) not in placed | here:
                     here.add(int(item))

@@ -118,6 +118,7 @@ def build_instance(file: InstanceFile, where: str, base: Location = (), folder: 
         attainment=file.attainment,
         arrivals=file.arrivals,
         immediate_dispatch=file.immediate_dispatch,
+        dropping=file.dropping,
         seed=file.seed,
         provenance=file.provenance,
     )
@@ -313,6 +314,7 @@ def _data(instance: Instance, frozen: bool) -> dict[str, object]:
         "attainment": instance.attainment,
         "arrivals": instance.arrivals,
         "immediate_dispatch": instance.immediate_dispatch,
+        "dropping": instance.dropping,
         "catalogue": own or None,
         "gpus": gpus,
         "workloads": [_workload_data(workload) for workload in instance.workloads if workload.service is None],

@@ -196,6 +196,10 @@ class InstanceFile(_Strict):
     immediate_dispatch: bool = Field(
         False, description="slo_rule attainment only: whether partial batches start at once, without a timeout."
     )
+    dropping: bool = Field(
+        True,
+        description="Whether servers drop requests that can no longer meet their SLO; false: they serve every request.",
+    )
     catalogue: Catalogue = Field(
         None,
         description="Your own GPU types: a catalogue file or a folder of them, relative to this file, or the entries "

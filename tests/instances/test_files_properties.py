@@ -93,6 +93,7 @@ def random_instances(draw: st.DrawFn) -> Instance:
         jobs=tuple(draw(job_lists())) if colocation else (),
         latency_buffer=draw(positive),
         **terms,
+        dropping=draw(st.booleans()),
         seed=draw(st.none() | st.integers(0, 2**63 - 1)),
         provenance=draw(names | st.just("") | st.just("two\n\tlines")),
     )

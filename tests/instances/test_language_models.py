@@ -201,6 +201,16 @@ def test_instances_without_services_keep_their_fingerprints() -> None:
     assert plain.fingerprint == "4d89980022f2b8f09a6af1f202da57c3b83b31b9dc398dcbfee53b3d44ed681b"
 
 
+def test_servers_that_drop_are_the_default_and_leave_fingerprints_and_files_as_they_were() -> None:
+    plain = suite("igniter-3").build()[0]
+    serving_all = replace(plain, dropping=False)
+
+    assert "dropping" not in instance_to_json(plain)
+    assert instance_to_json(serving_all)["dropping"] is False
+    assert serving_all.fingerprint != plain.fingerprint
+    assert instance_from_json(instance_to_json(serving_all)).fingerprint == serving_all.fingerprint
+
+
 def test_eighths_differ_in_their_shares_only() -> None:
     eighths = gpu_type("a100-eighths")
     assert replace(eighths, name=A100.name, allowed_shares=A100.allowed_shares) == A100

@@ -1,0 +1,45 @@
+"""Tolerance of every constraint, and sums that do not depend on their order.
+
+A constraint ``value <= limit`` is tested as ``value <= widened(limit)``: judge, kernels and solvers compare with the
+same widened limits. Relaxations may widen a limit further; no verdict does. The figures that are added up on a GPU are
+multiples of a common power of two, so that their sums are exact in floating-point numbers, in any order. Two programs
+that add them in different orders therefore compare the same numbers.
+"""
+
+import math
+from typing import overload
+
+import numpy as np
+
+from instances.arrays import Floats
+
+TOLERANCE = 1e-9
+"""Relative tolerance of every constraint: on times, rates, memory and shares of applications' stages."""
+
+_MANTISSA_BITS = 53
+
+MOST_TERMS = 128
+"""Number of values whose sums are exact; a GPU divided into more units has sums of as many values as units."""
+
+
+@overload
+def widened(limit: float) -> float: ...
+@overload
+def widened(limit: Floats) -> Floats: ...
+def widened(limit: float | Floats) -> float | Floats:
+    """Return an upper limit with the tolerance; limits that are not positive stay, because nothing meets them."""
+    factor = 1.0 + TOLERANCE
+    if isinstance(limit, np.ndarray):
+        return np.where(limit > 0.0, limit * factor, limit)
+    return limit * factor if limit > 0.0 else limit
+
+
+def summable(values: Floats, largest_sum: float) -> Floats:
+    """Round values to multiples of a power of two, so that sums up to ``largest_sum`` are exact.
+
+    The rounding is less than 2e-16 of ``largest_sum``. It never changes the order of two values. Infinite values stay.
+    """
+    if not 0.0 < largest_sum < math.inf:
+        return values
+    step = math.ldexp(1.0, math.frexp(largest_sum)[1] - _MANTISSA_BITS)
+    return values if step == 0.0 else np.rint(values / step) * step

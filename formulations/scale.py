@@ -1,15 +1,19 @@
 """Bisection over the scales of objective ``scale``, shared by ``colgen`` and ``cpsat``."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from bench.api import Bound, Outcome, ProofNode, Run, Status
 from formulations.problem import TOO_FEW, WHOLE
 from instances import SCALE_STEP, Instance, Plan, SloRule
 from instances.attainment_terms import POISSON
+from instances.view import View
 
-UNDECIDED = 200_000
-"""Value of ``ScaleBisection.fails`` while no scale is known to be infeasible."""
+HALVINGS = 40
+"""Number of times that the first scale of the grid is halved to find out whether any scale is feasible."""
 
 
 @dataclass
@@ -21,10 +25,12 @@ class ScaleBisection:
 
     Attributes
     ----------
-    fits, fails
-        Largest scale known to be feasible, and smallest scale known to be infeasible.
+    fits
+        Largest scale known to be feasible; 0 while none is.
+    fails
+        Smallest scale known to be infeasible; ``None`` while none is.
     plan
-        Plan of scale ``fits``.
+        Plan of scale ``fits``, or of a scale below the grid.
     reason, proof
         Why scale ``fails`` is infeasible, and the proof if there is one.
     """
@@ -32,23 +38,24 @@ class ScaleBisection:
     instance: Instance
     run: Run
     fits: int = 0
-    fails: int = UNDECIDED
+    fails: int | None = None
     plan: Plan | None = None
     reason: str = f"{TOO_FEW}, {WHOLE}"
     statistics: dict[str, float] = field(default_factory=dict)
     proof: Sequence[ProofNode] = ()
+    _never_fits: bool = False
 
     @property
     def decided(self) -> bool:
         """Whether no scale is left between ``fits`` and ``fails``."""
-        return self.fails - self.fits == 1
+        return self.fails is not None and self.fails - self.fits == 1
 
     def bound(self) -> Bound | None:
         """Return the bound; ``None`` if no scale is known to be infeasible."""
         # Under p99 and gamma arrivals, budgets are sampled: a rate above the workload's own may have a larger one. Such
         # rates are not tried, so the bound is not certified.
         certified = self.instance.slo_rule is not SloRule.P99 and self.instance.arrivals == POISSON
-        return None if self.fails == UNDECIDED else Bound(self.fails * SCALE_STEP, certified)
+        return None if self.fails is None else Bound(self.fails * SCALE_STEP, certified)
 
     def accept(self, scale: int, plan: Plan) -> None:
         """Record and report a plan of a larger scale."""
@@ -60,11 +67,61 @@ class ScaleBisection:
         self.fails, self.reason, self.proof = scale, reason or self.reason, proof
         self.run.report(bound=self.bound())
 
+    def look_below_the_grid(self, decide: Callable[[float], Outcome]) -> None:
+        """Look for a plan below the first scale of the grid, if that scale is infeasible.
+
+        ``decide`` returns a plan at a multiple of the rates, or the status ``infeasible`` if there is none. Halve the
+        multiple between the largest feasible and the smallest infeasible one until they differ by a factor of two.
+        """
+        if self.fits > 0 or not self.decided:
+            return
+        fails, fits = 0, HALVINGS
+        halvings = HALVINGS
+        while fits - fails > 1 or self.plan is None:
+            outcome = decide(SCALE_STEP / 2.0**halvings)
+            if outcome.plan is not None:
+                fits, self.plan = halvings, outcome.plan
+                self.run.report(plan=self.plan)
+            elif outcome.status is Status.INFEASIBLE:
+                fails = halvings
+                self._never_fits = self.plan is None
+            if outcome.plan is None and (self.plan is None or outcome.status is not Status.INFEASIBLE):
+                return
+            halvings = (fits + fails) // 2
+
     def outcome(self, late: str) -> Outcome:
         """Return the outcome; ``late`` is the reason if nothing was decided in time."""
         if self.plan is not None:
-            status = Status.OPTIMAL if self.decided else Status.FEASIBLE
-            return Outcome(status, self.plan, self.bound(), self.statistics, proof=self.proof)
-        status = Status.INFEASIBLE if self.decided else Status.UNKNOWN
+            status = Status.OPTIMAL if self.decided and self.fits > 0 else Status.FEASIBLE
+            reason = "" if self.fits > 0 else self._below_the_grid(self.plan)
+            return Outcome(status, self.plan, self.bound(), self.statistics, reason, self.proof)
+        status = Status.INFEASIBLE if self._never_fits else Status.UNKNOWN
         reason = self.reason if self.decided else late
         return Outcome(status, None, self.bound(), self.statistics, reason, self.proof)
+
+    def _below_the_grid(self, plan: Plan) -> str:
+        own = self.instance.workload_index
+        scale = min(slot.rate_rps / self.instance.workloads[own[slot.workload]].rate_rps for _, _, slot in plan.slots())
+        return f"a scale of {scale:g} is feasible; the grid of scales starts at {SCALE_STEP:g}, which is not"
+
+
+def impossible_scale(instance: Instance) -> int:
+    """Return a scale at which, for some workload, more requests arrive than any batch on one GPU can serve."""
+    beyond = math.inf
+    for w, asked in enumerate(instance.workloads):
+        most_rps = 0.0
+        for pool in instance.gpus:
+            view = View.of(instance, pool.type)
+            model = int(view.model[w])
+            batch = np.arange(1, int(view.tables.max_batch[model]) + 1)
+            alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, 1:].min(axis=1)
+            most_rps = max(most_rps, float((1000.0 * batch / alone_ms).max()))
+        beyond = min(beyond, most_rps / instance.latency_buffer / asked.rate_rps)
+    # The finite sample of p99 may end before a slowly growing queue violates the SLO (hence 1.1). Under
+    # ``attainment``, some requests may be dropped.
+    beyond *= 1.1 / instance.attainment / SCALE_STEP
+    return math.ceil(min(beyond, MOST_SCALES)) + 1
+
+
+MOST_SCALES = 1e300
+"""Largest number of a scale; with smaller rates, the scale is bounded by what fits into a floating-point number."""

@@ -7,6 +7,7 @@ that add them in different orders therefore compare the same numbers.
 """
 
 import math
+from collections.abc import Callable
 from typing import overload
 
 import numpy as np
@@ -34,12 +35,13 @@ def widened(limit: float | Floats) -> float | Floats:
     return limit * factor if limit > 0.0 else limit
 
 
-def summable(values: Floats, largest_sum: float) -> Floats:
+def summable(values: Floats, largest_sum: float, rounding: Callable[[Floats], Floats] = np.rint) -> Floats:
     """Round values to multiples of a power of two, so that sums up to ``largest_sum`` are exact.
 
-    The rounding is less than 2e-16 of ``largest_sum``. It never changes the order of two values. Infinite values stay.
+    The rounding, to the nearest multiple or as ``rounding`` asks, is less than 3e-16 of ``largest_sum``. It never
+    changes the order of two values. Infinite values stay.
     """
     if not 0.0 < largest_sum < math.inf:
         return values
     step = math.ldexp(1.0, math.frexp(largest_sum)[1] - _MANTISSA_BITS)
-    return values if step == 0.0 else np.rint(values / step) * step
+    return values if step == 0.0 else rounding(values / step) * step

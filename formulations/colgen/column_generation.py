@@ -267,15 +267,19 @@ class ColumnGeneration(BoundedSearch):
         Returns
         -------
         tuple or None
-            The value in the master, and the plan; ``None`` if the solver's rounding made the solution infeasible.
+            The value in the master, and the plan; ``None`` if rounding made the solution infeasible.
         """
         patterns = self.master.chosen(counts)
         if not self.complete(patterns):
             return None
-        return math.fsum(self.master.costs[c] * n for c, n in counts.items()), self._plan_of(patterns)
+        plan = self._plan_of(patterns)
+        return None if plan is None else (math.fsum(self.master.costs[c] * n for c, n in counts.items()), plan)
 
-    def _plan_of(self, patterns: list[Pattern]) -> Plan:
-        """Build the plan with one GPU per pattern; a workload that several patterns cover is placed once."""
+    def _plan_of(self, patterns: list[Pattern]) -> Plan | None:
+        """Build the plan with one GPU per pattern; a workload that several patterns cover is placed once.
+
+        The result is ``None`` if a GPU is not feasible any more when residents have left it.
+        """
         whole_rps = {w: self.instance.workloads[w].rate_rps for w in self.divisible}
         left_rps = whole_rps.copy()
         waiting: dict[int, deque[int]] = defaultdict(deque)
@@ -295,7 +299,8 @@ class ColumnGeneration(BoundedSearch):
                     residents.append(Resident(of_class.popleft(), batch, rate))
             if residents:
                 gpu = self.placed(pattern, residents)
-                assert gpu is not None, "a pattern stays feasible when residents leave it"
+                if gpu is None:
+                    return None
                 gpus.append(gpu)
         return Plan(self.instance.name, tuple(gpus))
 

@@ -19,6 +19,7 @@ from numba import njit
 from instances.arrays import Flags, Floats
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
+from instances.tolerance import MOST_TERMS, summable
 
 MARGIN = 1e-9
 """Relative tolerance of every relaxed test, towards a valid bound."""
@@ -107,6 +108,7 @@ def one_growth(tables: Tables) -> OneGrowth:
     if weight == 0.0:
         return OneGrowth(tables._replace(alpha_dram=np.zeros_like(alpha)), tables.alpha_dram == 0.0)
     summed = (1.0 - weight) * tables.l2_pct + weight * tables.dram_pct
+    summed = summable(summed, max(tables.share_units, MOST_TERMS) * float(summed.max(initial=0.0)), np.floor)
     merged = tables._replace(l2_pct=summed, alpha_l2=alpha, alpha_dram=np.zeros_like(alpha))
     return OneGrowth(merged, left_out <= SAME_RATIO * both)
 

@@ -142,7 +142,7 @@ def search(
             value += 1000.0 * batch[i] / (times_ms[i] + tables.exposed_ms[rows[i], batch[i]])
             charged += market.charge[workload[i]]
         if so_far.memory[residents] > tables.memory_limit_mib:
-            slack = min(slack, -MARGIN / 2.0)  # within rounding
+            continue
         if slack < -MARGIN or value - charged <= threshold:
             continue
         worth = max(worth, (value - charged) + MARGIN * value)
@@ -174,7 +174,7 @@ def _next_place(
     # The last resident completes a GPU inside the box, so its demands are not charged.
     missing_gain = threshold - so_far.gain[depth] if need == 1 else -np.inf
     l2_free, power_free = l2_cap - so_far.l2[depth], power_cap - so_far.power[depth]
-    memory_free = tables.memory_limit_mib * (1.0 + MARGIN) - so_far.memory[depth]
+    memory_free = tables.memory_limit_mib - so_far.memory[depth]
     place, last = so_far.place[depth] + 1, market.budget_ms.shape[2] - 1
     while place < len(relaxed.worth) * batches:
         choice, b = place // batches, place % batches
@@ -200,7 +200,7 @@ def _next_place(
             continue
         m = market.model[w]
         if (
-            options.time_ms[m, j, b] <= market.budget_ms[w, b, u if last else 0]
+            options.time_ms[m, j, b] <= market.budget_ms[w, b, u if last else 0] * (1.0 + MARGIN)
             and options.worth[m, j, b] - market.charge[w] + relaxed.table[w + 1, need - 1, free - u] > missing
             and options.rate_rps[m, j, b] - market.charge[w] > missing_gain
             and tables.l2_pct[m, b, u] <= l2_free

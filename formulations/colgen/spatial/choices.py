@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import now
+from formulations.colgen.interference_boxes import MARGIN
 from formulations.colgen.spatial.dominance import drop_dominated, outshone, replaceable
 from formulations.configurations import Rates
 from instances.arrays import Flags, Floats, Ints
@@ -158,7 +159,7 @@ def _memory_can_bind(view: View, served: list[_BatchTable]) -> bool:
         left -= part * units[position]
         if left <= 0.0:
             break
-    return total > view.tables.memory_limit_mib
+    return total * (1.0 + MARGIN) > view.tables.memory_limit_mib
 
 
 def all_choices(

@@ -6,7 +6,7 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.clock import alone
 from formulations.colgen.solution import GOOD_ENOUGH, Solution
 from formulations.colgen.spatial.generation import FitGeneration
-from formulations.scale import UNDECIDED, ScaleBisection
+from formulations.scale import ScaleBisection, impossible_scale
 from instances import SCALE_STEP, Instance, Objective, Plan, PlanClass
 
 
@@ -31,9 +31,9 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
         return Outcome(Status.UNKNOWN, reason="scale needs a number of GPUs for every type of the pool")
     if not instance.workloads:
         return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, PlanClass.SPATIAL))
-    bisection, undecided = ScaleBisection(instance, run), False
+    bisection, undecided, impossible = ScaleBisection(instance, run), False, impossible_scale(instance)
     while not (bisection.decided or undecided) and run.remaining_s > 0.0:
-        scale = _next(bisection.fits, bisection.fails)
+        scale = _next(bisection.fits, bisection.fails, impossible)
         outcome = _decide(instance, scale * SCALE_STEP, run, integer_fraction)
         if outcome.plan is not None:
             bisection.accept(scale, outcome.plan)
@@ -41,13 +41,14 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
             bisection.exclude(scale, outcome.reason, outcome.proof)
         else:
             undecided = True
+    bisection.look_below_the_grid(lambda factor: _decide(instance, factor, run, integer_fraction))
     return bisection.outcome("no multiple was decided in time")
 
 
-def _next(fits: int, fails: int) -> int:
+def _next(fits: int, fails: int | None, impossible: int) -> int:
     """Return the next scale in steps: the given rates, doubled until they are infeasible, then the middle."""
-    if fails == UNDECIDED:
-        return min(max(round(1.0 / SCALE_STEP), 2 * fits), UNDECIDED - 1)
+    if fails is None:
+        return max(fits + 1, min(max(round(1.0 / SCALE_STEP), 2 * fits), impossible))
     return (fits + fails) // 2
 
 

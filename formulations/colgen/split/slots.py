@@ -16,6 +16,7 @@ from instances.arrays import Floats, Ints
 from instances.continuous import largest_loads
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
+from instances.tolerance import widened
 from instances.view import View
 
 STEP_ROUNDING = 1e-9
@@ -77,7 +78,7 @@ def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats)
     most_ms[steps > 0] = slo_ms[steps > 0, None]
     loads = largest_loads(len(batch) - 1, view.instance.may_miss) if steps.any() else batch
     requests = np.where(steps[:, None] > 0, loads / np.maximum(steps, 1)[:, None], batch.astype(np.float64))
-    limit_ms = most_ms / instance.latency_buffer - tables.transfer_ms[model]
+    limit_ms = widened(most_ms / instance.latency_buffer - tables.transfer_ms[model])
     limit_ms[(batch == 0) | (batch > tables.max_batch[model][:, None])] = -np.inf
     return SplitMarket(
         tables,

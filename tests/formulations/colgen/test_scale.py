@@ -84,3 +84,45 @@ def test_without_time_nothing_is_claimed() -> None:
 
     assert outcome.status is Status.UNKNOWN
     assert outcome.bound is None
+
+
+@pytest.mark.parametrize("rate_rps", [0.5, 1e-3, 1e-30, 1e-250])
+def test_no_multiple_is_assumed_to_be_too_large(rate_rps: float) -> None:
+    """One AlexNet on a V100 serves 9,167 req/s; the scale is that over its own rate, however large."""
+    instance = alone(Workload("a", "alexnet", 50.0, rate_rps), GpuPool(V100, 1), SloRule.HALF_SLO)
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    value = judge(outcome.plan, instance).value
+    assert value is not None
+    # the largest multiple of a two-hundredth of the rate
+    step_rps = max(SCALE_STEP * rate_rps, 9167.0 * 1e-9)
+    assert value * rate_rps == pytest.approx(9167.12, abs=0.01 + step_rps)
+    assert value < outcome.bound.value <= value + 2.0 * max(SCALE_STEP, 1e-9 * value)
+
+
+def test_a_plan_below_the_grid_is_a_plan(  # a GPU that serves 0.3 % of the rate
+) -> None:
+    instance = alone(Workload("a", "alexnet", 50.0, 9167.0 / 0.003), GpuPool(V100, 1), SloRule.HALF_SLO)
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.FEASIBLE
+    assert outcome.plan is not None
+    verdict = judge(outcome.plan, instance)
+    assert verdict.feasible
+    assert verdict.value is not None
+    assert 0.0015 <= verdict.value < SCALE_STEP
+    assert outcome.bound is not None
+    assert outcome.bound.value == SCALE_STEP
+    assert outcome.reason == "a scale of 0.0025 is feasible; the grid of scales starts at 0.005, which is not"
+
+
+def test_what_no_rate_makes_feasible_is_infeasible() -> None:
+    outcome = solve(alone(Workload("a", "alexnet", 0.1, 100.0), GpuPool(V100, 1), SloRule.HALF_SLO))
+
+    assert outcome.status is Status.INFEASIBLE
+    assert outcome.plan is None

@@ -116,3 +116,27 @@ def test_more_requests_may_arrive_than_are_served_under_attainment() -> None:
     assert outcome.bound.value == pytest.approx(value(outcome.plan, instance) + SCALE_STEP)
     higher = replace(instance.scaled(outcome.bound.value), objective=Objective.COST)
     assert by_share.oversized(higher) == {0}
+
+
+@pytest.mark.parametrize("rate_rps", [0.5, 1e-30])
+def test_the_scale_of_small_rates_is_large(rate_rps: float) -> None:
+    workload = Workload("a", "alexnet", 50.0, rate_rps)
+    instance = instance_of((workload,), GpuPool(V100, 1), objective=Objective.SCALE, slo_rule=SloRule.HALF_SLO)
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) * rate_rps == pytest.approx(9167.12, abs=0.02)
+
+
+def test_a_plan_below_the_grid_is_a_plan() -> None:
+    workload = Workload("a", "alexnet", 50.0, 9167.0 / 0.003)
+    instance = instance_of((workload,), GpuPool(V100, 1), objective=Objective.SCALE, slo_rule=SloRule.HALF_SLO)
+
+    outcome = solve(instance)
+
+    assert outcome.status is Status.FEASIBLE
+    assert value(outcome.plan, instance) == pytest.approx(0.0025)
+    assert outcome.bound is not None
+    assert outcome.bound.value == SCALE_STEP
+    assert "the grid of scales starts at 0.005" in outcome.reason

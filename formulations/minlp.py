@@ -26,15 +26,9 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen import ColGen
 from formulations.compact.repair import repair
 from formulations.compact.search import Search, improving_model
+from formulations.confirmation import confirm, reserved_s
 from instances import Instance, Objective
-from instances.costs import next_cost
 from instances.suites import suite
-
-CONFIRM_S, CONFIRM_PART = 10.0, 0.25
-"""Time reserved for the repair and the confirmation: seconds, and the largest fraction of the remaining time."""
-
-AGREEMENT = 1e-9
-"""Relative difference below which a value and a bound count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +75,7 @@ class Minlp:
             if repaired is not None:
                 search.accept(repaired)
 
-        answer = scip.solve(model, run, min(CONFIRM_S, CONFIRM_PART * run.remaining_s), take)
+        answer = scip.solve(model, run, reserved_s(run), take)
         search.statistics["nodes"] = answer.nodes
         bound = search.bound(answer.bound, certified=False)
         if bound is not None:
@@ -109,27 +103,14 @@ def confirmed(search: Search, bound: Bound | None, infeasible: bool) -> Outcome:
     infeasible
         Whether SCIP claims that no plan exists.
     """
-    instance, run = search.instance, search.run
     if search.plan is None and not infeasible:
         return search.outcome(bound, "SCIP's solution is not feasible and could not be repaired")
-    # A run without a listener: only the plans and bounds of this scheduler are reported.
-    quiet = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb, search.plan)
-    answer = ColGen().schedule(instance, quiet)
+    answer = confirm(search.instance, search.run, search.plan, search.value)
     if search.plan is None:
-        if answer.status is Status.INFEASIBLE:
+        if answer.agrees:
             return search.outcome(None, answer.reason, infeasible=True)
-        doubt = "column generation found a plan" if answer.plan is not None else answer.reason
-        doubt = doubt or "column generation did not finish in time"
-        return search.outcome(None, f"SCIP finds no plan, but this is not confirmed: {doubt}")
-    if answer.bound is not None and answer.bound.certified:
-        proven = answer.bound
-        if instance.objective.minimised:
-            proven = replace(proven, value=next_cost(proven.value, instance))
-        nearly = proven.value * (1.0 - search.sense * AGREEMENT)
-        if search.sense * search.value >= search.sense * nearly:
-            return replace(search.outcome(proven), status=Status.OPTIMAL)
-        doubt = f"the certified bound of column generation is {proven.value:.6g}"
-    else:
-        doubt = answer.reason or "column generation found no bound in time"
+        return search.outcome(None, f"SCIP finds no plan, but this is not confirmed: {answer.reason}")
+    if answer.agrees and answer.bound is not None:
+        return replace(search.outcome(answer.bound), status=Status.OPTIMAL)
     claim = f"{bound.value:.6g}" if bound is not None else "optimality"
-    return search.outcome(bound, f"SCIP proves {claim}, but this is not confirmed: {doubt}", trusted=False)
+    return search.outcome(bound, f"SCIP proves {claim}, but this is not confirmed: {answer.reason}", trusted=False)

@@ -33,6 +33,8 @@ class ScaleBisection:
         Plan of scale ``fits``, or of a scale below the grid.
     reason, proof
         Why scale ``fails`` is infeasible, and the proof if there is one.
+    doubt
+        Why the claim that ``fails`` is infeasible does not count.
     """
 
     instance: Instance
@@ -43,6 +45,7 @@ class ScaleBisection:
     reason: str = f"{TOO_FEW}, {WHOLE}"
     statistics: dict[str, float] = field(default_factory=dict)
     proof: Sequence[ProofNode] = ()
+    doubt: str = ""
     _never_fits: bool = False
 
     @property
@@ -54,7 +57,8 @@ class ScaleBisection:
         """Return the bound; ``None`` if no scale is known to be infeasible."""
         # Under p99 and gamma arrivals, budgets are sampled: a rate above the workload's own may have a larger one. Such
         # rates are not tried, so the bound is not certified.
-        certified = self.instance.slo_rule is not SloRule.P99 and self.instance.arrivals == POISSON
+        sampled = self.instance.slo_rule is SloRule.P99 or self.instance.arrivals != POISSON
+        certified = not sampled and not self.doubt
         return None if self.fails is None else Bound(self.fails * SCALE_STEP, certified)
 
     def accept(self, scale: int, plan: Plan) -> None:
@@ -92,11 +96,11 @@ class ScaleBisection:
     def outcome(self, late: str) -> Outcome:
         """Return the outcome; ``late`` is the reason if nothing was decided in time."""
         if self.plan is not None:
-            status = Status.OPTIMAL if self.decided and self.fits > 0 else Status.FEASIBLE
-            reason = "" if self.fits > 0 else self._below_the_grid(self.plan)
+            status = Status.OPTIMAL if self.decided and self.fits > 0 and not self.doubt else Status.FEASIBLE
+            reason = self.doubt if self.fits > 0 else self._below_the_grid(self.plan)
             return Outcome(status, self.plan, self.bound(), self.statistics, reason, self.proof)
-        status = Status.INFEASIBLE if self._never_fits else Status.UNKNOWN
-        reason = self.reason if self.decided else late
+        status = Status.INFEASIBLE if self._never_fits and not self.doubt else Status.UNKNOWN
+        reason = self.doubt or (self.reason if self.decided else late)
         return Outcome(status, None, self.bound(), self.statistics, reason, self.proof)
 
     def _below_the_grid(self, plan: Plan) -> str:

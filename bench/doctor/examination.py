@@ -8,6 +8,7 @@ from itertools import permutations
 from pathlib import Path
 
 from bench.doctor import Finding, Level, rated
+from bench.doctor.cp_sat import presolve_answers
 from bench.doctor.machine import control_groups, frequency, gpus, swap
 from bench.doctor.solvers import installed_known_bad, nonlinear_answers
 from bench.provenance import distribution_version, load_average, memory_mib, solver_versions, usable_cores
@@ -119,6 +120,7 @@ CHECKS: tuple[Callable[[], list[Finding]], ...] = (
     known_bad_versions,
     installed_versions,
     import_clashes,
+    presolve_answers,
     nonlinear_answers,
     cores,
     control_groups,

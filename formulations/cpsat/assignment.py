@@ -50,15 +50,20 @@ class Modelled:
     def of(cls, offer: Offer, count: int, conflict_sets: int, deadline: float) -> "Modelled":
         """Round the configurations of ``offer`` and find conflicts, within a third of the remaining time."""
         tables = offer.view.tables
+        company = most_company(offer.configurations, tables.share_units)
+        most = company[:, -1, -1].copy()
+        most[0] = min(most[0], tables.most_residents)
         conflicts: list[tuple[int, ...]] = []
         if count > 0:
             now = time.monotonic()
             # Conflicts do not depend on the values of the rates.
-            any_rate = [IntegerConfigurations.of(undominated(own, count_steps=False)) for own in offer.configurations]
+            any_rate = [
+                IntegerConfigurations.of(undominated(own, count_steps=False), most) for own in offer.configurations
+            ]
             limits = (tables.share_units, memory_limit(tables))
             conflicts = find_conflicts(any_rate, *limits, conflict_sets, now + (deadline - now) / 3)
-        whole = [IntegerConfigurations.of(own) for own in offer.configurations]
-        return cls(offer, count, whole, conflicts, most_company(offer.configurations, tables.share_units))
+        whole = [IntegerConfigurations.of(own, most) for own in offer.configurations]
+        return cls(offer, count, whole, conflicts, company)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,7 @@ class Assignment:
             for offer, count in zip(problem.offers, counts, strict=True)
         ]
         self.sense = 0  # -1 if there is an objective to minimise, 1 to maximise, 0 for none
+        self.objective: cp_model.LinearExprT = 0
         self.model = cp_model.CpModel()
         self.offer_of = [o for o, gpus in enumerate(modelled) for _ in range(gpus.count)]
         self.used = [self.model.new_bool_var("") for _ in self.offer_of]
@@ -256,7 +262,7 @@ class Assignment:
     def minimise(self, price: Sequence[int], below: int | None) -> None:
         """Set the objective: the least sum of the used GPUs' prices, given by offer; it must be less than ``below``."""
         total = sum(price[o] * used for o, used in zip(self.offer_of, self.used, strict=True))
-        self.sense = -1
+        self.sense, self.objective = -1, total
         self.model.minimize(total)
         if below is not None:
             self.model.add(total <= below - 1)
@@ -271,7 +277,14 @@ class Assignment:
                 terms += [
                     (higher - lower) * x for (lower, higher), x in zip(pairwise(values), placed.ladder, strict=True)
                 ]
-        self.model.maximize(sum(terms))
+        self.objective = sum(terms)
+        self.model.maximize(self.objective)
+
+    def require_better(self, worth: int) -> None:
+        """Replace the objective with the condition that it is better than ``worth``."""
+        self.model.add(self.sense * (self.objective - worth) >= 1)
+        self.model.clear_objective()  # type: ignore[no-untyped-call]
+        self.sense = 0
 
     def forbid(self, group: Group) -> None:
         """Forbid GPUs of this type with these workloads at these batches and at these or higher rates."""

@@ -8,14 +8,20 @@ from math import ceil, floor, lcm
 import numpy as np
 
 from formulations.configurations import Configurations
-from instances.arrays import Ints
+from instances.arrays import Floats, Ints
 from instances.tables import Tables
 
 DEMAND_RESOLUTION = 100
 """Steps per percent of L2 and DRAM and per watt."""
 
 CONDITION_RESOLUTION = 1_000_000_000
-"""Steps of the larger of a condition's limit and its first coefficient."""
+"""Largest number of steps of the larger of a condition's limit and its first coefficient."""
+
+LARGEST_ROW = 2**31 - 2**16
+"""Largest limit plus sum of a condition's coefficients times the ranges of their variables.
+
+Some code in presolve of CP-SAT 9.15 computes such sums in 32 bits.
+"""
 
 MEMORY_RESOLUTION = 16
 """Steps per MiB."""
@@ -58,11 +64,18 @@ class IntegerConfigurations:
         return len(self.units)
 
     @classmethod
-    def of(cls, own: Configurations) -> "IntegerConfigurations":
-        """Round the configurations of a workload."""
+    def of(cls, own: Configurations, most: Floats) -> "IntegerConfigurations":
+        """Round the configurations of a workload.
+
+        ``most`` bounds the number of residents of a GPU and the sums of their L2, DRAM and power, shape (4,).
+        """
         rows = own.conditions
-        size = np.maximum(np.abs(rows[:, :, 4]), rows[:, :, 0])
-        scaled = rows * (CONDITION_RESOLUTION / np.where(size > 0.0, size, 1.0))[:, :, None]
+        limit = np.abs(rows[:, :, 4])
+        size = np.maximum(limit, rows[:, :, 0])
+        steps = CONDITION_RESOLUTION / np.where(size > 0.0, size, 1.0)
+        reach = limit + 2.0 * (rows[:, :, :4] @ most)  # a workload's own demands move to the right side
+        steps = np.minimum(steps, LARGEST_ROW / np.where(reach > 0.0, reach, 1.0))
+        scaled = rows * steps[:, :, None]
         scaled[:, :, 1:4] /= DEMAND_RESOLUTION
         whole = np.floor(scaled)
         whole[:, :, 4] += 2.0  # one for the fraction cut off, one for the rounding of floating-point numbers

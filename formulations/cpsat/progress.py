@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.integers import Weights
@@ -19,12 +19,15 @@ RESERVE_S = 0.5
 """Seconds reserved for the solver's overrun and the steps after it; at most a tenth of the remaining time."""
 
 
-def solver_deadline(run: Run, part: float = 1.0) -> float:
-    """Return the ``time.monotonic()`` value at which a solver that may use ``part`` of the remaining time must stop."""
+def solver_deadline(run: Run, part: float = 1.0, reserved_s: float = 0.0) -> float:
+    """Return the ``time.monotonic()`` value at which a solver must stop.
+
+    It may use ``part`` of the remaining time without ``reserved_s``.
+    """
     left = run.remaining_s
     if math.isinf(left):
         return left
-    return time.monotonic() + part * (left - min(RESERVE_S, 0.1 * left))
+    return time.monotonic() + part * (left - reserved_s - min(RESERVE_S, 0.1 * left))
 
 
 @dataclass
@@ -37,6 +40,10 @@ class CpSatProgress:
         Conversion between the integers and the unit of the objective.
     worth_of
         Function that returns the integer objective of groups.
+    bound
+        Best bound, that of CP-SAT included.
+    certified_bound
+        Best bound that is proven without CP-SAT, or confirmed.
     """
 
     problem: Problem
@@ -47,6 +54,7 @@ class CpSatProgress:
     plan: Plan | None = None
     worth: int = 0
     bound: int | None = None
+    certified_bound: int | None = None
     statistics: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -67,38 +75,46 @@ class CpSatProgress:
             self.groups, self.worth, self.plan = groups, worth, self.problem.plan(groups)
             self.run.report(plan=self.plan)
 
-    def improve_bound(self, bound: int) -> None:
-        """Record and report a bound on all plans that are better than the incumbent, if it is tighter."""
+    def improve_bound(self, bound: int, certified: bool = False) -> None:
+        """Record and report a bound on all plans that are better than the incumbent, if it is tighter.
+
+        ``certified`` tells whether it is proven without CP-SAT.
+        """
         if self.plan is not None:
             bound = self.sense * max(self.sense * bound, self.sense * self.worth)
-        if self.bound is None or self.sense * (self.bound - bound) > 0:
+        if certified and self._tighter(bound, self.certified_bound):
+            self.certified_bound = bound
+        if self._tighter(bound, self.bound):
             self.bound = bound
-            self.run.report(bound=self.certified())
+            self.run.report(bound=self.best_bound())
 
-    def certified(self) -> Bound | None:
-        """Return the bound in the unit of the objective; for an optimal plan, the plan's own value."""
+    def _tighter(self, bound: int, than: int | None) -> bool:
+        return than is None or self.sense * (than - bound) > 0
+
+    def best_bound(self) -> Bound | None:
+        """Return the best bound in the unit of the objective; for an optimal plan, the plan's own value."""
         if self.bound is None:
             return None
         if self.proven and self.weights.exact:
-            return self._bound(self._value())
+            return self._bound(self.value())
         return self._bound(self.weights.value(self.bound) * (1.0 + self.sense * ROUNDING))
 
     def _bound(self, value: float) -> Bound:
         split = self.problem.split
-        return bound_on_parts(value, self.problem.instance, split) if split else Bound(value, certified=True)
+        bound = bound_on_parts(value, self.problem.instance, split) if split else Bound(value, certified=True)
+        return replace(bound, certified=self.bound == self.certified_bound)
 
-    def _value(self) -> float:
+    def value(self) -> float:
         """Return the plan's value, summed as the judge does."""
         assert self.plan is not None
         if self.problem.instance.objective is Objective.COST:
             return self.problem.instance.cost_per_hour(self.plan.gpus)
         return math.fsum(slot.rate_rps for _, _, slot in self.plan.slots())
 
-    def outcome(self, infeasible: str = "") -> Outcome:
-        """Return the outcome; ``infeasible`` is the reason if infeasibility is proven."""
+    def outcome(self, doubt: str = "") -> Outcome:
+        """Return the outcome; ``doubt`` tells why a claim of CP-SAT is not confirmed."""
         if self.plan is not None:
-            status = Status.OPTIMAL if self.proven else Status.FEASIBLE
-            return Outcome(status, self.plan, self.certified(), self.statistics)
-        if infeasible:
-            return Outcome(Status.INFEASIBLE, statistics=self.statistics, reason=infeasible)
-        return Outcome(Status.UNKNOWN, None, self.certified(), self.statistics, NO_PLAN_IN_TIME)
+            proven = self.proven and self.bound == self.certified_bound
+            status = Status.OPTIMAL if proven else Status.FEASIBLE
+            return Outcome(status, self.plan, self.best_bound(), self.statistics, doubt)
+        return Outcome(Status.UNKNOWN, None, self.best_bound(), self.statistics, doubt or NO_PLAN_IN_TIME)

@@ -8,15 +8,18 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from formulations.configurations import Rates, rates_at
+from formulations.confirmation import confirm
 from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, solver_deadline
 from formulations.cpsat.solving import solve
 from formulations.problem import TOO_FEW, WHOLE, Problem, first_fit, groups_of
 from formulations.scale import ScaleBisection, impossible_scale
-from instances import SCALE_STEP, Instance, Plan
+from instances import SCALE_STEP, Instance, Objective, Plan
 
 PATIENCE = 0.25
 """Fraction of the remaining time and work that one scale may take, so that others can still be decided."""
+
+UNCONFIRMED = "CP-SAT's proof was not confirmed in time"
 
 LEAST_WORK = 0.01
 """Deterministic seconds below which no further scale is tried."""
@@ -32,9 +35,10 @@ def largest_scale(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
 
 @dataclass
 class _ScaleSearch(ScaleBisection):
-    """Bisection by necessary conditions, by first fit, and by the assignment model."""
+    """Bisection by necessary conditions, by first fit, and by the assignment model; ``_claimed`` is CP-SAT's claim."""
 
     conflict_sets: int = 0
+    _claimed: int = 0
 
     def solved(self) -> Outcome:
         """Run the search and return its outcome."""
@@ -45,7 +49,8 @@ class _ScaleSearch(ScaleBisection):
             self._fit_greedily()
             if self.run.remaining_s > 0.0:
                 self._decide_exactly()
-            self.look_below_the_grid(self._at)
+            self._confirm_limit()
+            self.look_below_the_grid(self._below)
         return self.outcome(NO_PLAN_IN_TIME)
 
     @property
@@ -123,10 +128,11 @@ class _ScaleSearch(ScaleBisection):
         if found.plan is not None:
             self.accept(scale, found.plan)
         elif found.status is Status.INFEASIBLE:
+            self._claimed, self.doubt = scale, UNCONFIRMED
             self.exclude(scale)
         return found.status is not Status.UNKNOWN
 
-    def _at(self, factor: float) -> Outcome:
+    def _at(self, factor: float, presolve: bool = True) -> Outcome:
         """Solve the model at ``factor`` times the rates."""
         problem = self._problem(factor)
         deadline = solver_deadline(self.run, PATIENCE)
@@ -144,7 +150,29 @@ class _ScaleSearch(ScaleBisection):
             improve_bound=lambda _: None,
             statistics=self.statistics,
             part=PATIENCE,
+            presolve=presolve,
         )
         if plans:
             return Outcome(Status.FEASIBLE, plans[-1])
         return Outcome(Status.INFEASIBLE if finished else Status.UNKNOWN)
+
+    def _confirm_limit(self) -> None:
+        """Prove once more that the smallest infeasible scale is infeasible, if CP-SAT claims it."""
+        if self._claimed == self.fails and self.fails is not None:
+            self.doubt = self._doubt(self.fails * SCALE_STEP)
+            self.run.report(bound=self.bound())
+
+    def _below(self, factor: float) -> Outcome:
+        """Solve the model at ``factor``, and prove once more that it is infeasible if CP-SAT claims so."""
+        found = self._at(factor)
+        if found.status is Status.INFEASIBLE:
+            self.doubt = self.doubt or self._doubt(factor)
+        return found
+
+    def _doubt(self, factor: float) -> str:
+        """Return why it is not confirmed that ``factor`` times the rates is infeasible; empty if it is."""
+        scaled = replace(self.instance.scaled(factor), name=self.instance.name, objective=Objective.COST)
+        answer = confirm(scaled, self.run, None, 0.0)
+        if answer.agrees or self._at(factor, presolve=False).status is Status.INFEASIBLE:
+            return ""
+        return f"CP-SAT's proof is not confirmed: {answer.reason}"

@@ -11,13 +11,15 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from formulations.configurations import Rates, rates_of
+from formulations.confirmation import reserved_s
 from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.capacity.throughput import MostThroughput
+from formulations.cpsat.claims import confirmed
 from formulations.cpsat.integers import Weights
 from formulations.cpsat.progress import CpSatProgress, solver_deadline
 from formulations.cpsat.scale import largest_scale
 from formulations.cpsat.solving import solve
-from formulations.problem import IN_PARTS, TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
+from formulations.problem import Group, Problem, first_fit, groups_of
 from instances import PART_STEPS, Instance, Objective
 from instances.attainment_terms import POISSON
 
@@ -63,7 +65,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     for groups in _starts(problem, run, _with_parts(problem), price):
         if problem.serves_all(groups):
             progress.accept(groups)
-    progress.improve_bound(_volume_bound(problem, weights))
+    progress.improve_bound(_volume_bound(problem, weights), certified=True)
 
     # The model covers only plans that are cheaper than the incumbent; no such plan uses more GPUs than these.
     below = progress.worth if progress.plan is not None else None
@@ -71,11 +73,9 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
         offer.count if below is None or each == 0 else min(offer.count, (below - 1) // each)
         for offer, each in zip(problem.offers, weights.whole, strict=True)
     ]
-    if not progress.proven:
-        proven = _search(progress, counts, conflict_sets, lambda model: model.minimise(weights.whole, below))
-        if proven and progress.plan is None:
-            return progress.outcome(infeasible=f"{TOO_FEW}, {IN_PARTS if problem.split else WHOLE}")
-    return progress.outcome()
+    if progress.proven:
+        return progress.outcome()
+    return _search(progress, counts, conflict_sets, lambda model: model.minimise(weights.whole, below))
 
 
 def _in_parts(problem: Problem, deadline: float) -> Problem:
@@ -124,7 +124,7 @@ def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     progress = CpSatProgress(problem, run, weights, worth_of)
     progress.accept(())
     servable = [w for w in range(len(workloads)) if problem.least_fraction(w) <= 1.0]
-    progress.improve_bound(sum(PART_STEPS * weights.whole[w] for w in servable))
+    progress.improve_bound(sum(PART_STEPS * weights.whole[w] for w in servable), certified=True)
     most_per_unit = sorted(servable, key=lambda w: problem.least_fraction(w) / workloads[w].rate_rps)
     for groups in _starts(problem, run, most_per_unit, [1.0] * len(problem.offers)):
         progress.accept(groups)
@@ -133,9 +133,9 @@ def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
         model.maximise(lambda w, step: weights.whole[w] * step)
         model.hint(progress.groups)
 
-    if not progress.proven:
-        _search(progress, [offer.count for offer in problem.offers], conflict_sets, prepare)
-    return progress.outcome()
+    if progress.proven:
+        return progress.outcome()
+    return _search(progress, [offer.count for offer in problem.offers], conflict_sets, prepare)
 
 
 def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[float]) -> Iterator[Sequence[Group]]:
@@ -146,15 +146,19 @@ def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[fl
 
 def _search(
     progress: CpSatProgress, counts: Sequence[int], conflict_sets: int, prepare: Callable[[Assignment], None]
-) -> bool:
-    """Solve the model with the objective set by ``prepare``; return whether the search was completed."""
+) -> Outcome:
+    """Solve the model with the objective set by ``prepare``, and confirm what CP-SAT claims."""
+    run = progress.run
     try:
-        model = Assignment(progress.problem, counts, conflict_sets, solver_deadline(progress.run))
+        deadline = solver_deadline(run, reserved_s=reserved_s(run))
+        model = Assignment(progress.problem, counts, conflict_sets, deadline)
     except TimeoutError:
-        return False
+        return progress.outcome()
     prepare(model)
     progress.statistics["cuts"] = float(sum(len(gpus.conflicts) for gpus in model.modelled))
-    completed = solve(model, progress.run, progress.accept, progress.improve_bound, progress.statistics)
+    completed = solve(model, run, progress.accept, progress.improve_bound, progress.statistics)
     if completed and progress.plan is not None:
         progress.improve_bound(progress.worth)
-    return completed
+    if not completed and not progress.proven:
+        return progress.outcome()
+    return confirmed(progress, model)

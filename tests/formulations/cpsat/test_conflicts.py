@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from formulations.configurations import configurations_on, rates_of
+from formulations.configurations import configurations_on, most_company, rates_of
 from formulations.cpsat.conflicts import find_conflicts
 from formulations.cpsat.integers import (
     DEMAND_RESOLUTION,
@@ -34,10 +34,9 @@ def draw(seed: int, gpu: GpuType, workloads: int = 5) -> View:
 
 
 def whole_choices(view: View) -> list[IntegerConfigurations]:
-    count = len(view.instance.workloads)
-    return [
-        IntegerConfigurations.of(c) for c in configurations_on(view, [rates_of(view.instance, w) for w in range(count)])
-    ]
+    found = configurations_on(view, [rates_of(view.instance, w) for w in range(len(view.instance.workloads))])
+    most = most_company(found, view.tables.share_units)[:, -1, -1]
+    return [IntegerConfigurations.of(each, most) for each in found]
 
 
 @pytest.mark.parametrize("gpu", [COARSE, TIGHT], ids=lambda gpu: gpu.name)
@@ -79,8 +78,10 @@ def test_a_limit_leaves_out_larger_sets() -> None:
 def test_rounding_keeps_what_is_feasible(seed: int) -> None:
     view = draw(seed, COARSE)
     random = np.random.default_rng(seed)
-    for choices in configurations_on(view, [rates_of(view.instance, w) for w in range(5)]):
-        whole = IntegerConfigurations.of(choices)
+    found = configurations_on(view, [rates_of(view.instance, w) for w in range(5)])
+    most = most_company(found, view.tables.share_units)[:, -1, -1]
+    for choices in found:
+        whole = IntegerConfigurations.of(choices, most)
         for _ in range(50):
             sums = np.array([random.integers(2, 6), *random.uniform(0.0, (40.0, 1e-9, 300.0))])
             in_integers = np.array([sums[0], *np.floor(sums[1:] * DEMAND_RESOLUTION)]).astype(np.int64)

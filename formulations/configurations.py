@@ -1,8 +1,7 @@
 """Undominated configurations (batch, share and rate of a workload on a GPU type), and the rates to plan for.
 
-The module relies on two properties of the GPU type's tables. The residents of a feasible GPU have least shares
-(``premises_hold``), and a time test is four linear conditions (``linear_conditions_hold``). Both depend on the GPU
-type only, not on the instance. ``why_not_exact`` names the property that fails.
+The module relies on properties of the GPU type's tables (``premises_hold``), which do not depend on the instance. The
+residents of a feasible GPU then have least shares, and the test of a time beside others is two linear conditions.
 """
 
 import math
@@ -15,7 +14,7 @@ from numba import njit
 
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Flags, Floats, Ints
-from instances.least_shares import linear_conditions_hold, premises_hold
+from instances.least_shares import premises_hold
 from instances.tables import Tables
 from instances.view import View
 
@@ -103,12 +102,10 @@ class Configurations:
 
 
 def why_not_exact(tables: Tables) -> str:
-    """Return which property that this module relies on fails for the tables; empty if both hold."""
-    if not premises_hold(tables):
-        return "least shares need not exist: a demand falls as the share grows, or interference shortens a latency"
-    if not linear_conditions_hold(tables):
-        return "the scheduling delay is not the larger of zero and a line, so time tests are not linear"
-    return ""
+    """Return why the premises of this module fail for the tables; empty if they hold."""
+    if premises_hold(tables):
+        return ""
+    return "least shares need not exist: a demand falls as the share grows, or interference shortens a latency"
 
 
 def configurations_on(view: View, rates: Sequence[Rates], deadline: float = math.inf) -> list[Configurations]:

@@ -152,11 +152,10 @@ def premises_hold(tables: Tables) -> bool:
     )
 
 
-def linear_conditions_hold(tables: Tables) -> bool:
-    """Return whether the test of a time against its budget is four linear conditions.
+def delay_is_one_line(tables: Tables) -> bool:
+    """Return whether the added scheduling delay (iGniter, equation 6) is the larger of 0 and its line in N.
 
-    They are linear in the number N of residents and the sums of their L2, DRAM and power demands. They exist if the
-    added scheduling delay (iGniter, equation 6) is the larger of 0 and its line in N for every N: the line is not above
-    0 at one resident and not below 0 from two on.
+    If ``premises_hold``, it is from two residents on. It is not at one resident if the delay jumps with the first
+    neighbour.
     """
-    return tables.alpha_sch + tables.beta_sch <= 0 <= 2 * tables.alpha_sch + tables.beta_sch and tables.alpha_sch >= 0
+    return tables.alpha_sch + tables.beta_sch <= 0

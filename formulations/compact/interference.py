@@ -69,7 +69,7 @@ def state_interference(model: CompactModel) -> None:
             if dram_on is not None:
                 # InSS, Sec. 4.1
                 rows.add(m.others_dram[o] >= add(dram_on[p, t, k] for p in members if p != o) - there_dram * absent)
-            # Equation 6: the larger of zero and the line (``linear_conditions_hold``)
+            # Equation 6: the larger of zero and the line (``delay_is_one_line``)
             residents = add(m.v[p, t, k] for p in members)
             rows.add(m.delay[o] >= tables.alpha_sch * residents + tables.beta_sch - slack_delay * absent)
             if slowdown_most > 0.0:

@@ -8,6 +8,7 @@ from formulations.problem import Offer, Problem
 from instances import Instance, Objective, SloRule
 from instances.arrays import Floats, Ints
 from instances.gpu import DnnModel
+from instances.least_shares import delay_is_one_line
 from instances.view import View
 
 Range = tuple[float, float]
@@ -84,6 +85,8 @@ def why_not_compact(instance: Instance) -> str:
             return f"{pool.type.name} permits only some shares, but the compact model has every integer unit"
         if reason := why_not_exact(tables):
             return f"{pool.type.name}: {reason}"
+        if not delay_is_one_line(tables):
+            return f"{pool.type.name}: its scheduling delay jumps with the first neighbour; the model has one line"
     return ""
 
 

@@ -149,6 +149,13 @@ def segment(knots: Floats, at: Floats) -> tuple[Ints, Floats]:
 
 
 def alone_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
-    """Return the solo GPU time by interpolation, linear in the logarithms of batch, share and time."""
-    time_ms = np.exp(interpolate(solo, np.log(solo.times_ms), batch, share_pct))
+    """Return the solo GPU time by interpolation, linear in the logarithms of batch, share and time.
+
+    Below the least share, the lines of two batches may cross: a batch takes at least as long as every smaller one.
+    """
+    logs = np.log(solo.times_ms)
+    time_ms = np.exp(interpolate(solo, logs, batch, share_pct))
+    for smaller in solo.batch[:-1]:
+        least_ms = np.exp(interpolate(solo, logs, np.array(float(smaller)), share_pct))
+        time_ms = np.where(np.asarray(batch, float) > smaller, np.maximum(time_ms, least_ms), time_ms)
     return np.maximum(time_ms, solo.beyond_ms(np.asarray(batch, float), np.asarray(share_pct, float)))

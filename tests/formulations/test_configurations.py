@@ -256,4 +256,5 @@ def test_a_premise_that_fails_is_named() -> None:
 
     assert why_not_exact(gpu_tables(TOY, "igniter")) == ""
     assert "least shares" in why_not_exact(gpu_tables(helpful, "igniter"))
-    assert "not linear" in why_not_exact(gpu_tables(broken(TOY, alpha_sch=0.02, beta_sch=0.01), "igniter"))
+    assert why_not_exact(gpu_tables(broken(TOY, alpha_sch=0.02, beta_sch=0.01), "igniter")) == ""
+    assert "least shares" in why_not_exact(gpu_tables(broken(TOY, alpha_sch=0.01, beta_sch=-0.05), "igniter"))

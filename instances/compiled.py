@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -44,7 +45,7 @@ class _KernelFiles(IndexDataCacheFile):
     def load(self, key: Any) -> Any:
         """Load the compiled code of a signature, if there is any, and note the use."""
         with suppress(OSError):  # there is no file, or it belongs to another user
-            if time.time() - os.stat(self._index_path).st_mtime > _NOTED_S:  # noqa: PTH116 - an eighth of Path.stat's time
+            if time.time() - Path(self._index_path).stat().st_mtime > _NOTED_S:
                 os.utime(self._index_path)
         return super().load(key)
 
@@ -70,10 +71,10 @@ class KernelCache(FunctionCache):
         """Whether the kernel can be kept; the other attributes are set after this one."""
         try:
             made_from = fingerprint(self._kernel)
-        except UnseenChangeError as error:
+            super().__init__(self._kernel.py_func)  # a RuntimeError if no folder can be written
+        except (UnseenChangeError, RuntimeError) as error:
             warnings.warn(f"compiled code is not kept: {error}", NumbaWarning, stacklevel=2)
             return False
-        super().__init__(self._kernel.py_func)
         name = self._impl.filename_base.rpartition("-")[0]  # what follows is the line
         self._cache_file = _KernelFiles(self._cache_path, f"{name}-{made_from[:_DIGITS]}.kernel", made_from)
         return True
@@ -119,19 +120,17 @@ def remove_unused(folder: str) -> None:
 
     Other processes may do the same, or use a file that is about to go: they compile again what they do not find.
     """
-    files: dict[str, list[str]] = defaultdict(list)
-    used_at: dict[str, float] = defaultdict(float)
+    files: dict[str, list[Path]] = defaultdict(list)
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             ours = _OURS.fullmatch(entry.name)
             if ours is not None and entry.is_file(follow_symlinks=False):
-                files[ours[1]].append(entry.path)
-                used_at[ours[1]] = max(used_at[ours[1]], entry.stat().st_mtime)
-    for made_from, last in used_at.items():
-        if time.time() - last > UNUSED_S:
-            for file in files[made_from]:
-                with suppress(OSError):
-                    os.unlink(file)  # noqa: PTH108 - the names come from scandir
+                files[ours[1]].append(Path(entry.path))
+    for paths in files.values():
+        with suppress(OSError):  # another process has removed one of them
+            if time.time() - max(path.stat().st_mtime for path in paths) > UNUSED_S:
+                for path in paths:
+                    path.unlink(missing_ok=True)
 
 
 def compiled_with(**options: Any) -> Callable[[Function], "Dispatcher[Function]"]:

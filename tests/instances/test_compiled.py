@@ -403,8 +403,23 @@ def project_kernels() -> dict[str, Dispatcher]:
     return found
 
 
+def test_the_order_of_sets_is_not_in_a_fingerprint() -> None:
+    program = (
+        "from instances.compiled import compiled_with\n"
+        "from instances.kernel_fingerprint import fingerprint\n"
+        "def f(x):\n"
+        "    return x\n"
+        "print(fingerprint(compiled_with(fastmath={'nnan', 'ninf', 'contract', 'arcp', 'nsz'})(f)))\n"
+    )
+    told = set()
+    for seed in range(3):
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-P", "-c", program]
+        told.add(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+    assert len(told) == 1
+
+
 def test_every_kernel_has_a_fingerprint_that_no_other_process_sees_differently() -> None:
-    """A set or a hash in a fingerprint would differ between processes, and nothing would ever be found."""
     kernels = project_kernels()
     assert len(kernels) > 200
     program = (

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import ModuleType
 from uuid import uuid4
 
-from bench.runner.failures import shortened
 from bench.runner.worker_limits import LOG_VARIABLE, RUN_VARIABLE, SAFE_PATH_MARK, mark
 from instances import InputError
 
@@ -97,7 +96,7 @@ def _check_that_it_loads() -> None:
     if log.exists():
         _log.cache_clear()
         reason = log.read_text(encoding="utf-8").partition("\n")[0]
-        problem = f"the forkserver, which starts the workers, does not load: {shortened(reason)}; traceback in {log}"
+        problem = f"the forkserver, which starts the workers, does not load: {reason}; traceback in {log}"
         raise InputError("bench", problem)
 
 

@@ -4,6 +4,7 @@ import os
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from textwrap import shorten
 
 from bench.runner.worker_limits import LOG_VARIABLE, SAFE_PATH_MARK
 
@@ -15,7 +16,7 @@ try:
     import bench.runner.warm_modules  # noqa: F401
 except BaseException as error:  # noqa: BLE001 - the bench tells it
     # multiprocessing would pass over an ImportError, and print the traceback of another exception in every attempt.
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    reason = shorten(f"{type(error).__name__}: {error}", 500, placeholder=" ...")
     with suppress(OSError):
         unfinished = _LOG.with_suffix(".part")
         unfinished.write_text(f"{reason}\n\n{traceback.format_exc()}", encoding="utf-8", errors="backslashreplace")

@@ -51,7 +51,8 @@ class _KernelFiles(IndexDataCacheFile):
 
     def save(self, key: Any, data: Any) -> None:
         """Save the compiled code of a signature, and remove what nobody has used for long."""
-        super().save(key, data)
+        with suppress(FileNotFoundError):  # another process has removed the folder; a later one saves the code
+            super().save(key, data)
         remove_unused(self._cache_path)
 
     def _data_name(self, number: int) -> str:

@@ -4,6 +4,7 @@ import ast
 import dis
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -349,6 +350,23 @@ def test_two_processes_that_save_at_the_same_time_never_mix_their_code(
     one.save("signature", "code")
     assert one.load("signature") in ("code", None)
     assert one.load("signature of the other") == "code of the other"
+
+
+def test_a_folder_that_is_removed_during_a_save_costs_no_run(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove_and_save(files: compiled._KernelFiles, name: str, data: object) -> None:
+        shutil.rmtree(tmp_path / "__pycache__")
+        save(files, name, data)
+
+    save = compiled._KernelFiles._save_data
+    monkeypatch.setattr(compiled._KernelFiles, "_save_data", remove_and_save)
+    assert start().of_tuple(3.0) == 5.0
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    again = start()
+    assert again.of_tuple(3.0) == 5.0
+    assert misses(again) == ["of_tuple"]
 
 
 def test_a_kernel_whose_changes_cannot_be_noticed_is_not_kept(start: Start, tmp_path: Path) -> None:

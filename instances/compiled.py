@@ -12,7 +12,7 @@ import re
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -101,18 +101,20 @@ class KernelCache(FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         # The type of a named tuple is the same to Numba after its fields are exchanged.
-        return (*super()._index_key(sig, codegen), tuple(_fields(sig)))
+        return (*super()._index_key(sig, codegen), _fields(sig))
 
 
-def _fields(part: Any) -> Iterator[tuple[str, ...]]:
-    """Yield the names of the fields of all named tuples in types of arguments, nested ones included."""
-    if isinstance(part, types.NamedTuple | types.NamedUniTuple):
-        yield tuple(part.fields)
+def _fields(part: Any) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the fields of all named tuples in types of arguments, nested ones included."""
     if isinstance(part, types.Type):
-        part = tuple(vars(part).values())
-    if isinstance(part, tuple):
-        for one in part:
-            yield from _fields(one)
+        return _fields_of_type(part)
+    return sum(map(_fields, part), ()) if isinstance(part, tuple) else ()
+
+
+@cache
+def _fields_of_type(one: Any) -> tuple[tuple[str, ...], ...]:
+    own = (tuple(one.fields),) if isinstance(one, types.NamedTuple | types.NamedUniTuple) else ()
+    return own + _fields(tuple(vars(one).values()))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Fingerprints of the kernels of this project: every kernel has one, it is the same everywhere, and covers all names."""
+"""Fingerprints of the kernels of this project: each has one, the same in every process, that covers all names."""
 
 import ast
 import dis

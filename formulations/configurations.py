@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numba import njit
 
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 from instances.least_shares import premises_hold
 from instances.tables import Tables
 from instances.view import View
@@ -254,7 +254,7 @@ def undominated(configurations: Configurations, count_steps: bool = True) -> Con
     return configurations.only(np.sort(order[kept]))
 
 
-@njit(cache=True)
+@compiled
 def _undominated(units: Ints, worth: Ints, memory: Floats, demand: Floats, conditions: Floats) -> Flags:
     count = len(units)
     kept = np.zeros(count, dtype=np.bool_)
@@ -275,7 +275,7 @@ def _undominated(units: Ints, worth: Ints, memory: Floats, demand: Floats, condi
     return kept
 
 
-@njit(cache=True)
+@compiled
 def _implied(condition: Floats, premise: Floats) -> bool:
     """Return whether ``condition`` follows from ``premise`` for N >= 2 and nonnegative C, D, P.
 

@@ -6,12 +6,12 @@ from functools import partial
 from itertools import islice
 
 import numpy as np
-from numba import njit
 
 from bench.api import Outcome, Status
 from heuristics.tiny import tiny_instance
 from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, PlacedGpu, Plan, Workload, spatial_gpu
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.least_shares import least_share_within, raise_to_feasible
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
 from instances.tables import Tables
@@ -25,7 +25,7 @@ class UnservableError(Exception):
         super().__init__(f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {gpus} at any rate")
 
 
-@njit(cache=True)
+@compiled
 def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, time_only: bool = False) -> Ints:
     """Return the least share of each alone on a GPU; ``share_units + 1`` if none is enough.
 

@@ -18,13 +18,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats, Ints
 from instances.attainment import MOST_NODES, missed_fraction, most_waiting, nodes_for
 from instances.attainment_chain import Chain, chain_for
 from instances.attainment_terms import AttainmentTerms
-from instances.compiled import kernel
+from instances.compiled import compiled, kernel
 from instances.queueing import dropped_fraction
 from instances.tables import Tables
 
@@ -247,18 +246,18 @@ def _bracket(slot: SlotTimes, terms: _Evaluator, shares: Ints, near: Ints, low: 
             high[n] = min(high[n - 1], near[n])
 
 
-@njit(cache=True)
+@compiled
 def _evaluator(batch: int, missed: float, immediate: bool, sample: Floats) -> _Evaluator:
     chain = chain_for(batch, MOST_NODES)
     return _Evaluator(missed, immediate, sample, chain, np.empty(batch + 1), np.empty(batch + 1))
 
 
-@njit(cache=True)
+@compiled
 def _row(slot: SlotTimes, missed: float, immediate: bool, sample: Floats, shares: Ints, index: Ints) -> None:
     _fill(slot, _evaluator(slot.batch, missed, immediate, sample), shares, index)
 
 
-@njit(cache=True)
+@compiled
 def _bracket_row(
     slot: SlotTimes, missed: float, immediate: bool, shares: Ints, near: Ints, low: Ints, high: Ints
 ) -> None:

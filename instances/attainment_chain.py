@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats
-from instances.compiled import kernel
+from instances.compiled import compiled, kernel
 
 VANISHING = 1e-18
 """Probability below which a number of arrivals is left out."""
@@ -57,7 +56,7 @@ class Chain(NamedTuple):
     late: Floats
 
 
-@njit(cache=True)
+@compiled
 def chain_for(batch: int, nodes: int) -> Chain:
     """Return working memory for batches up to ``batch``."""
     states = batch + nodes

@@ -19,9 +19,9 @@ from random import Random
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
 from instances.tables import Tables
 from instances.workload import Job
@@ -144,7 +144,7 @@ def run_alone(tables: Tables, jobs: Sequence[Launches]) -> Floats:
     return np.concatenate([np.empty((0, WINDOWS)), *(run_together(tables, [job]).taken for job in jobs)])
 
 
-@njit(cache=True)
+@compiled
 def _take_turns(
     tables: Tables, model: Ints, starts: Ints, arrival_ms: Floats, batch: Ints
 ) -> tuple[Floats, Ints, Ints, Floats]:
@@ -200,7 +200,7 @@ def _take_turns(
     return taken, served, launches, on_gpu_ms
 
 
-@njit(cache=True)
+@compiled
 def _ready_ms(tables: Tables, model: int, at: int, end: int, arrival_ms: Floats, batch: Ints, now_ms: float) -> float:
     """Return the time at which launch ``at`` has arrived and is transferred; infinite after the job's last launch."""
     if at >= end:
@@ -208,7 +208,7 @@ def _ready_ms(tables: Tables, model: int, at: int, end: int, arrival_ms: Floats,
     return max(now_ms, arrival_ms[at]) + tables.transfer_ms[model, batch[at]]
 
 
-@njit(cache=True)
+@compiled
 def _slow_down(tables: Tables, model: Ints, batch: Ints, current: Ints, running: Flags, slower: Floats) -> None:
     """Write the factor by which each running launch takes longer than alone on the whole GPU."""
     beside = np.flatnonzero(running)
@@ -225,7 +225,7 @@ def _slow_down(tables: Tables, model: Ints, batch: Ints, current: Ints, running:
         slower[beside[n]] = count * disturbed_ms / _alone_ms(tables, m, b, units) if disturbed_ms < np.inf else np.inf
 
 
-@njit(cache=True)
+@compiled
 def _alone_ms(tables: Tables, model: int, batch: int, units: int) -> float:
     """Return the GPU time of a launch alone on the GPU."""
     return gpu_time_ms(tables, model, batch, units, 1, 0.0, 0.0, tables.power_w[model, batch, units])

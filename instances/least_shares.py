@@ -8,10 +8,9 @@ beside some residents also misses it there beside more.
 """
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats, Ints
-from instances.compiled import kernel
+from instances.compiled import compiled, kernel
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
 
@@ -111,7 +110,7 @@ def least_shares(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, un
     return raise_to_feasible(tables, model, batch, budget_ms, units, count)
 
 
-@njit(cache=True)
+@compiled
 def within_budgets(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, units: Ints) -> bool:
     """Return whether every resident meets its budget at exactly these shares and they fit on the GPU."""
     count = len(model)

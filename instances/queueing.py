@@ -3,10 +3,9 @@
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats
-from instances.compiled import kernel
+from instances.compiled import compiled, kernel
 
 P99_REQUESTS = 20_000
 P99_SEED = 20_220_711
@@ -16,7 +15,7 @@ P99_TOLERANCE = 1e-6
 """Precision of the budgets of this rule, as a fraction of the SLO."""
 
 
-@njit(cache=True)
+@compiled
 def next_batch(
     arrivals_ms: Floats, first: int, known: int, free_ms: float, batch: int, timeout_ms: float
 ) -> tuple[float, int]:
@@ -44,7 +43,7 @@ def next_batch(
     return start_ms, last
 
 
-@njit(cache=True)
+@compiled
 def batch_latencies_ms(
     arrivals_ms: Floats, batch: int, service_ms: float, timeout_ms: float, latencies_ms: Floats
 ) -> None:

@@ -1,15 +1,15 @@
 """Distribution of the spare shares of one GPU, at fixed batches, for the most throughput."""
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.least_shares import within_budgets
 from instances.tables import Tables
 
 
-@njit(cache=True)
+@compiled
 def throughput_rps(tables: Tables, model: Ints, batch: Ints, units: Ints) -> float:
     """Return the sum of the residents' throughputs ``b / (t_gpu + exposed)`` on one GPU, in requests per second."""
     count = len(model)
@@ -21,7 +21,7 @@ def throughput_rps(tables: Tables, model: Ints, batch: Ints, units: Ints) -> flo
     return total
 
 
-@njit(cache=True)
+@compiled
 def spend_spare_shares(
     tables: Tables,
     model: Ints,

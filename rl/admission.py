@@ -1,11 +1,10 @@
 """Admission of requests to a slot under the objective ``goodput``."""
 
-from numba import njit
-
 from instances import PART_STEPS
+from instances.compiled import compiled
 
 
-@njit(cache=True)
+@compiled
 def admitted_rps(
     rate_rps: float, slo_ms: float, batch: int, inference_ms: float, headroom: float, steps: int = PART_STEPS
 ) -> float:

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy.special import ndtr
 
 from instances import PART_STEPS
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
 from rl.admission import admitted_rps
@@ -88,7 +88,7 @@ class Feedback:
     arrivals: Ints
 
 
-@njit(cache=True)
+@compiled
 def _predicted(tables: Tables, model: Ints, gpus: int, gpu: Ints, units: Ints, batch: Ints) -> tuple[Floats, Floats]:
     clusters, workloads = gpu.shape
     inference_ms, throughput_rps = np.full(gpu.shape, np.inf), np.zeros(gpu.shape)
@@ -121,7 +121,7 @@ def predicted(cluster: Cluster, gpu: Ints, units: Ints, batch: Ints) -> tuple[Fl
     return _predicted(cluster.tables, cluster.view.model, cluster.gpus, gpu, units, batch)
 
 
-@njit(cache=True)
+@compiled
 def admit(
     rates_rps: Floats,
     slo_ms: Floats,
@@ -149,7 +149,7 @@ def admit(
     return admitted
 
 
-@njit(cache=True)
+@compiled
 def _serve(
     slo_ms: Floats,
     batch: Ints,

@@ -11,9 +11,9 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numba import njit
 
 from instances.arrays import Singles
+from instances.compiled import compiled, compiled_with
 
 
 class Stack:
@@ -177,7 +177,7 @@ class PerAction(Stack):
         return x.reshape(*x.shape[:-2], x.shape[-2] * self._actions, -1)
 
 
-@njit(cache=True)
+@compiled
 def _add_bias(y: Singles, bias: Singles, relu: bool) -> None:
     """Add the bias of a layer to ``y``, and set negative sums to 0 if ``relu``."""
     zero = np.float32(0.0)
@@ -188,7 +188,7 @@ def _add_bias(y: Singles, bias: Singles, relu: bool) -> None:
                 y[agent, row, j] = zero if relu and total < zero else total
 
 
-@njit(cache=True)
+@compiled
 def _through_relu(gradient: Singles, outputs: Singles) -> None:
     """Set the gradient to 0 where the layer's output is 0."""
     zero = np.float32(0.0)
@@ -223,7 +223,7 @@ class Adam:
         self._mean[:], self._square[:], self._steps = state["mean"], state["square"], state["steps"]
 
 
-@njit(cache=True, fastmath={"contract"}, error_model="numpy")
+@compiled_with(fastmath={"contract"}, error_model="numpy")
 def _adam(
     weights: Singles, gradient: Singles, mean: Singles, square: Singles, scale: np.float32, root: np.float32
 ) -> None:
@@ -238,7 +238,7 @@ def _adam(
         weights[i] -= scale * m / (np.sqrt(v) * root + floor)
 
 
-@njit(cache=True)
+@compiled
 def follow(targets: Singles, weights: Singles, soft: float) -> None:
     """Move all weights of ``targets`` by the fraction ``soft`` towards ``weights``; both of shape (parameters,)."""
     part = np.float32(soft)

@@ -2,10 +2,10 @@
 
 import math
 
-from numba import njit
+from instances.compiled import compiled
 
 
-@njit(cache=True)
+@compiled
 def serve_step(
     queued: int,
     running_ms: float,

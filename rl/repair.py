@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from instances import PART_STEPS, Instance, Objective, PlacedGpu
 from instances.arrays import Floats, Ints
 from instances.budget import latency_budget_ms
+from instances.compiled import compiled
 from instances.least_shares import least_share_within, least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
@@ -128,7 +128,7 @@ def _least_share_batches(view: View, residents: Ints, rate_rps: Floats, headroom
     return batch, np.take_along_axis(budget_ms, chosen, axis=2)[:, :, 0]
 
 
-@njit(cache=True)
+@compiled
 def _least_alone(tables: Tables, model: Ints, budget_ms: Floats) -> Ints:
     batch = np.zeros(budget_ms.shape[:2], dtype=np.int64)
     for i in range(len(model)):
@@ -146,7 +146,7 @@ def _least_alone(tables: Tables, model: Ints, budget_ms: Floats) -> Ints:
     return batch
 
 
-@njit(cache=True)
+@compiled
 def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_ms: Floats, units: Ints) -> Ints:
     """Return the index of the rate at which each resident is served, -1 for none; ``units`` are written."""
     count = len(model)
@@ -174,7 +174,7 @@ def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_m
         _fit(tables, model, batch, budget_ms, level, units)
 
 
-@njit(cache=True)
+@compiled
 def _fit(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, level: Ints, units: Ints) -> bool:
     """Return whether the residents with a rate fit together; ``units`` become their least shares, 0 for the others."""
     served = np.flatnonzero(level >= 0)

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 
 from instances.arrays import Flags, Floats, Ints, Singles
+from instances.compiled import compiled
 from rl.networks import Adam, Stack, follow
 from rl.replay import Replay
 
@@ -201,7 +201,7 @@ class SacDiscrete:
         return networks | {"replay": self.replay} | optimisers
 
 
-@njit(cache=True)
+@compiled
 def _best_safe(score: Singles, safe: Flags) -> Ints:
     """Return the safe action with the highest score in each state."""
     best = np.empty(len(score), dtype=np.int64)
@@ -213,7 +213,7 @@ def _best_safe(score: Singles, safe: Flags) -> Ints:
     return best
 
 
-@njit(cache=True)
+@compiled
 def _policy(logits: Singles, safe: Singles, log_p: Floats, p: Floats) -> None:
     """Write the probabilities of the safe actions of one state; those of other actions are 0."""
     top, total = -np.inf, 0.0
@@ -228,7 +228,7 @@ def _policy(logits: Singles, safe: Singles, log_p: Floats, p: Floats) -> None:
         p[j] /= total
 
 
-@njit(cache=True)
+@compiled
 def _targets(
     logits: Singles, safe: Singles, values: Singles, reward: Singles, temperature: Singles, discount: float
 ) -> Floats:
@@ -247,7 +247,7 @@ def _targets(
     return target
 
 
-@njit(cache=True)
+@compiled
 def _critic_loss(values: Singles, action: Singles, target: Floats) -> tuple[Singles, float]:
     """Return the gradient of the critics' loss with respect to ``values``, and the loss.
 
@@ -265,7 +265,7 @@ def _critic_loss(values: Singles, action: Singles, target: Floats) -> tuple[Sing
     return gradient, loss
 
 
-@njit(cache=True)
+@compiled
 def _actor_loss(
     logits: Singles, safe: Singles, values: Singles, temperature: Singles, target_entropy: float
 ) -> tuple[Singles, float, float, Singles]:

@@ -26,9 +26,9 @@ if the workload is on this GPU), then lambda and g (0 if it is not); the last nu
 """
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Flags, Floats, Ints, Singles
+from instances.compiled import compiled
 from rl.cluster import Cluster
 
 
@@ -117,7 +117,7 @@ class Placing:
         return np.concatenate(parts, axis=2).astype(np.float32)
 
 
-@njit(cache=True)
+@compiled
 def _write_turn(
     own: Floats,
     takes: Floats,
@@ -146,7 +146,7 @@ def _write_turn(
             safe[n] = True
 
 
-@njit(cache=True)
+@compiled
 def _take(takes: Floats, rate: Floats, choice: Ints, room: Flags, taken: Floats, gpu: Ints) -> None:
     """Write the GPU of one workload in each cluster, -1 for none, and add what it takes there."""
     _, demands, gpus = taken.shape

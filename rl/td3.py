@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 
 from instances.arrays import Singles
+from instances.compiled import compiled
 from rl.networks import Adam, Stack, follow
 from rl.replay import Replay
 
@@ -74,7 +74,7 @@ class Td3Settings:
     logit_margin: float = 0.0
 
 
-@njit(cache=True)
+@compiled
 def actions(state: Singles, last_layer: Singles) -> Singles:
     """Return the actor's actions: shares by a softmax over the workloads on the GPU, batches by a sigmoid.
 
@@ -103,7 +103,7 @@ def actions(state: Singles, last_layer: Singles) -> Singles:
     return action
 
 
-@njit(cache=True)
+@compiled
 def blurred(state: Singles, action: Singles, noise: Singles) -> Singles:
     """Add noise to actions and normalise them again; all of shape (states, 2 workloads)."""
     noisy = np.zeros_like(action)
@@ -230,7 +230,7 @@ class Td3:
         }
 
 
-@njit(cache=True)
+@compiled
 def _last_layer_gradient(
     action: Singles, by_action: Singles, last_layer: Singles, penalty: float, margin: float
 ) -> Singles:

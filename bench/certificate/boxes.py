@@ -7,10 +7,10 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bench.certificate.patterns import MARGIN
 from instances.arrays import Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 
 FINE = 10_000.0
@@ -83,7 +83,7 @@ def whole_box(merged: Tables, models: Ints, least: int, most: int) -> PatternBox
     return PatternBox(least, most, 0.0, l2, 0.0, power)
 
 
-@njit(cache=True)
+@compiled
 def box_limits(box: PatternBox) -> BoxLimits:
     """Return the limits of a box in steps: demands of slots are rounded down, so ceilings are rounded up."""
     return BoxLimits(

@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bench.certificate.one_gpu import ROUNDING
 from bench.certificate.patterns import MARGIN
 from instances import PART_STEPS, Objective, SloRule
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
 from instances.view import View
@@ -94,7 +94,7 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
     )
 
 
-@njit(cache=True)
+@compiled
 def slot_worth(known: DividedClasses, k: int, batch: int, time_ms: float) -> int:
     """Return the worth of a slot whose batches take ``time_ms``, rounded up; 0 if it serves nothing."""
     if not time_ms <= known.limit_ms[k, batch]:
@@ -105,7 +105,7 @@ def slot_worth(known: DividedClasses, k: int, batch: int, time_ms: float) -> int
     return known.worth[k] if part == 1.0 else int(np.ceil(known.worth[k] * part * (1.0 + ROUNDING)))
 
 
-@njit(cache=True)
+@compiled
 def served_alone(tables: Tables, known: DividedClasses, k: int) -> bool:
     """Return whether a slot of class ``k`` can serve requests when it is alone on a GPU."""
     m = known.model[k]
@@ -118,7 +118,7 @@ def served_alone(tables: Tables, known: DividedClasses, k: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@compiled
 def worth_of_slots(tables: Tables, known: DividedClasses, row: Ints, batch: Ints, units: Ints) -> int:
     """Return the worth of slots on one GPU, at most ``known.most`` for each class.
 

@@ -13,7 +13,6 @@ most N slots instead of exactly N. This only raises the bound.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bench.certificate.boxes import PatternBox, box_limits
 from bench.certificate.divided import DividedClasses, slot_worth
@@ -22,6 +21,7 @@ from bench.certificate.one_gpu import time_at_floors
 from bench.certificate.patterns import MARGIN
 from bench.certificate.search import ROUNDS
 from instances.arrays import Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 
 
@@ -49,7 +49,7 @@ class DividedTables(NamedTuple):
     table: Ints
 
 
-@njit(cache=True)
+@compiled
 def _slots_at_floors(
     merged: Tables,
     known: DividedClasses,
@@ -73,7 +73,7 @@ def _slots_at_floors(
                 made.slot[k, j, b] = slot_worth(known, k, b, time_ms[j, b]) if time_ms[j, b] < np.inf else 0
 
 
-@njit(cache=True)
+@compiled
 def _gains_of_class(
     merged: Tables,
     known: DividedClasses,
@@ -127,7 +127,7 @@ def _gains_of_class(
     return residents
 
 
-@njit(cache=True)
+@compiled
 def fill_gains(
     merged: Tables,
     known: DividedClasses,
@@ -155,7 +155,7 @@ def fill_gains(
     return table[0, residents, capacity]
 
 
-@njit(cache=True)
+@compiled
 def _best_choice(
     merged: Tables, known: DividedClasses, residents: int, tops: Ints, made: DividedTables, slots: Ints
 ) -> int:
@@ -186,7 +186,7 @@ def _best_choice(
     return size
 
 
-@njit(cache=True)
+@compiled
 def bound_divided(
     merged: Tables,
     known: DividedClasses,

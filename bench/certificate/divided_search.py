@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 from itertools import count
 
 import numpy as np
-from numba import njit
 
 from bench.certificate.boxes import FINE, PatternBox, TooHardError, box_limits, whole_box
 from bench.certificate.certificate import MOST
@@ -21,6 +20,7 @@ from bench.certificate.one_gpu import time_at_floors
 from bench.certificate.patterns import MARGIN, Progress, ignore, merged_tables
 from bench.certificate.search import FOUND, LIMIT, REFUTED
 from instances.arrays import Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 
 LISTED, NARROW = 3e-3, 1e-6
@@ -33,7 +33,7 @@ MOST_BOXES = 300_000
 """Boxes after which a search gives up."""
 
 
-@njit(cache=True)
+@compiled
 def list_patterns(
     tables: Tables,
     merged: Tables,
@@ -118,7 +118,7 @@ def list_patterns(
     return REFUTED, 0
 
 
-@njit(cache=True)
+@compiled
 def _losses(merged: Tables, known: DividedClasses, box: PatternBox, slots: Ints) -> tuple[int, int, int]:
     """Return the loss of the slots' worth if only N, only C or only P is at its ceiling instead of its floor."""
     lost = np.zeros(3, dtype=np.int64)

@@ -10,10 +10,10 @@ over N seats within the shares: a knapsack, solved exactly by dynamic programmin
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bench.certificate.boxes import BoxLimits
 from instances.arrays import Flags, Ints
+from instances.compiled import compiled
 
 NOTHING, UNBOUNDED = -(2**60), 2**60
 """Worth of an impossible choice, and bound of a box before the first step."""
@@ -47,7 +47,7 @@ class Alternatives(NamedTuple):
     power: Ints
 
 
-@njit(cache=True)
+@compiled
 def by_units(given: Alternatives, limits: BoxLimits, capacity: int) -> Ints:
     """Return the alternatives that fit below the ceilings, by increasing share."""
     count = np.zeros(capacity + 2, dtype=np.int64)
@@ -63,7 +63,7 @@ def by_units(given: Alternatives, limits: BoxLimits, capacity: int) -> Ints:
     return order
 
 
-@njit(cache=True)
+@compiled
 def undominated(order: Ints, seat: Ints, worth: Ints, residents: int, keep: Flags) -> None:
     """Mark alternatives that suffice for a best choice of at most ``residents`` seats.
 
@@ -92,7 +92,7 @@ def undominated(order: Ints, seat: Ints, worth: Ints, residents: int, keep: Flag
         keep[k] = True
 
 
-@njit(cache=True)
+@compiled
 def fill_table(kept: Ints, seat: Ints, units: Ints, worth: Ints, residents: int, table: Ints, first: Ints) -> int:
     """Fill ``table[g, n, s]``: the largest worth of exactly n of the seats g, g + 1, ... within s units.
 
@@ -119,7 +119,7 @@ def fill_table(kept: Ints, seat: Ints, units: Ints, worth: Ints, residents: int,
     return groups
 
 
-@njit(cache=True)
+@compiled
 def demands_of_best(
     kept: Ints, given: Alternatives, worth: Ints, residents: int, table: Ints, first: Ints
 ) -> tuple[int, int]:
@@ -138,7 +138,7 @@ def demands_of_best(
     return l2, power
 
 
-@njit(cache=True)
+@compiled
 def polyak_step(
     multipliers: Ints,
     over: tuple[float, float],
@@ -164,7 +164,7 @@ def polyak_step(
     return True
 
 
-@njit(cache=True)
+@compiled
 def bound_box(
     given: Alternatives,
     limits: BoxLimits,

@@ -1,12 +1,12 @@
 """Tests of one GPU: the alternatives at a box's floors, and whether a pattern fits."""
 
 import numpy as np
-from numba import njit
 
 from bench.certificate.boxes import FINE
 from bench.certificate.knapsack import Alternatives
 from bench.certificate.patterns import MARGIN, Candidates
 from instances.arrays import Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
 
@@ -14,7 +14,7 @@ ROUNDING = 1e-13
 """Relative rounding of a product, well above that of the processor."""
 
 
-@njit(cache=True)
+@compiled
 def time_at_floors(
     merged: Tables, model: int, batch: int, units: int, residents: int, l2: float, power: float
 ) -> float:
@@ -25,7 +25,7 @@ def time_at_floors(
     )
 
 
-@njit(cache=True)
+@compiled
 def least_share(
     merged: Tables, candidates: Candidates, model: int, option: int, residents: int, l2_floor: float, power_floor: float
 ) -> int:
@@ -44,13 +44,13 @@ def least_share(
     return u
 
 
-@njit(cache=True)
+@compiled
 def worth_at(candidates: Candidates, k: int, rate_rps: float) -> int:
     """Return the worth of candidate ``k``, rounded up, if the largest throughput of its slot is ``rate_rps``."""
     return candidates.worth[k] + int(np.ceil(candidates.per_rps[k] * rate_rps * (1.0 + ROUNDING)))
 
 
-@njit(cache=True)
+@compiled
 def least_demands(
     merged: Tables,
     candidates: Candidates,
@@ -76,7 +76,7 @@ def least_demands(
     return units, l2, power, memory
 
 
-@njit(cache=True)
+@compiled
 def alternatives_of_sets(
     merged: Tables, candidates: Candidates, residents: int, l2_floor: float, power_floor: float, given: Alternatives
 ) -> int:
@@ -94,7 +94,7 @@ def alternatives_of_sets(
     return count
 
 
-@njit(cache=True)
+@compiled
 def alternatives_of_slots(
     tables: Tables,
     merged: Tables,
@@ -125,7 +125,7 @@ def alternatives_of_slots(
     return count
 
 
-@njit(cache=True)
+@compiled
 def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, node_limit: int) -> int:
     """Return whether one GPU serves the chosen candidates at some batches and shares: 1, 0, or -1 if undecided.
 
@@ -162,7 +162,7 @@ def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, n
     return 0
 
 
-@njit(cache=True)
+@compiled
 def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, high: Ints) -> bool:
     residents = len(chosen)
     l2_floor, power_floor = 0.0, 0.0
@@ -181,7 +181,7 @@ def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, hi
         l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
 
 
-@njit(cache=True)
+@compiled
 def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints) -> bool:
     count, last = len(chosen), candidates.budget_ms.shape[1] - 1
     model, batch, units = candidates.model[chosen], candidates.batch[option], candidates.alone[option]
@@ -200,7 +200,7 @@ def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: 
     return True
 
 
-@njit(cache=True)
+@compiled
 def exact_worth(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints, units: Ints) -> tuple[bool, int]:
     """Return whether these slots fit on one GPU, and the sum of their worths beside each other."""
     count, last = len(chosen), candidates.budget_ms.shape[1] - 1

@@ -12,7 +12,6 @@ from heapq import heappop, heappush
 from itertools import count
 
 import numpy as np
-from numba import njit
 
 from bench.certificate.boxes import BoxLimits, PatternBox, TooHardError, box_limits, whole_box
 from bench.certificate.certificate import MOST
@@ -20,6 +19,7 @@ from bench.certificate.knapsack import NOTHING, Alternatives, bound_box, by_unit
 from bench.certificate.one_gpu import alternatives_of_sets, alternatives_of_slots, exact_worth, fits
 from bench.certificate.patterns import Candidates, Progress, ignore, merged_tables
 from instances.arrays import Flags, Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 
 ROUNDS = 12
@@ -40,7 +40,7 @@ The first limit is for alternatives of sets, which stand for all options of a ca
 REFUTED, FOUND, LIMIT = 0, 1, 2
 
 
-@njit(cache=True)
+@compiled
 def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, residents: int) -> Alternatives:
     """Return the first ``count`` alternatives, each once for every seat of its class.
 
@@ -71,7 +71,7 @@ def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, resid
     )
 
 
-@njit(cache=True)
+@compiled
 def _allowed(chosen: Ints, of_class: Ints, apart: Flags, together: Ints) -> bool:
     """Return whether a branch allows a pattern.
 
@@ -89,7 +89,7 @@ def _allowed(chosen: Ints, of_class: Ints, apart: Flags, together: Ints) -> bool
     return True
 
 
-@njit(cache=True)
+@compiled
 def search_box(
     tables: Tables,
     merged: Tables,

@@ -4,6 +4,7 @@ import multiprocessing.process
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +13,11 @@ from functools import cache
 from multiprocessing import forkserver, get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
 from types import ModuleType
+from uuid import uuid4
 
-from bench.runner.worker_limits import RUN_VARIABLE, SAFE_PATH_MARK, mark
+from bench.runner.worker_limits import LOG_VARIABLE, RUN_VARIABLE, SAFE_PATH_MARK, mark
 from instances import InputError
 
 _ATTEMPTS = 5
@@ -54,10 +57,11 @@ def start_process(
     Raises
     ------
     InputError
-        If the forkserver dies again and again.
+        If the forkserver cannot load its modules, or dies again and again.
     """
     context = forkserver_context()
     for _ in range(_ATTEMPTS):
+        _check_that_it_loads()
         # Every attempt has its own pipes: a process of the previous one may be alive, although its id is unknown.
         inward, outward = ([context.Pipe(duplex=False) for _ in range(count)] for count in (reads, writes))
         mine = [ours for _, ours in inward] + [ours for ours, _ in outward]
@@ -76,7 +80,24 @@ def start_process(
         finally:
             for pipe in theirs:
                 pipe.close()
+    _check_that_it_loads()
     raise InputError("bench", f"the forkserver, which starts the workers, was killed {_ATTEMPTS} times in a row")
+
+
+@cache
+def _log() -> Path:
+    """Return the file to which a forkserver of this process writes an exception; nobody can guess the name."""
+    return Path(tempfile.gettempdir(), f"gpushare-bench-forkserver-{uuid4().hex}.log")
+
+
+def _check_that_it_loads() -> None:
+    """Raise an ``InputError`` if a forkserver has ended with an exception; the next one gets a log of its own."""
+    log = _log()
+    if log.exists():
+        _log.cache_clear()
+        reason = log.read_text(encoding="utf-8").partition("\n")[0]
+        problem = f"the forkserver, which starts the workers, does not load: {reason}; traceback in {log}"
+        raise InputError("bench", problem)
 
 
 def forkserver_pid() -> int | None:
@@ -124,6 +145,7 @@ def _clean_start() -> Iterator[None]:
         # The forkserver would import folders called ``instances`` or ``bench`` in the working directory.
         safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
         run = os.environ.setdefault(RUN_VARIABLE, mark())  # workers overwrite this mark with their own
+        os.environ[LOG_VARIABLE] = str(_log())
         # ``multiprocessing`` would import the main program again in every worker, in case it defines the target. It
         # never does here, and the import would cost a third of a second per run on the command line.
         main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
@@ -134,6 +156,7 @@ def _clean_start() -> Iterator[None]:
             sys.argv = arguments
             if safe_path == SAFE_PATH_MARK:
                 del os.environ["PYTHONSAFEPATH"]
+            del os.environ[LOG_VARIABLE]
             if run == mark():
                 del os.environ[RUN_VARIABLE]
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -1,26 +1,24 @@
-"""Preload of the forkserver: NumPy, Numba, the file readers and warm kernels, shared by every worker."""
+"""Preload of the forkserver: it loads what every worker shares, and writes an exception to a log for the bench."""
 
-import gc
 import os
-import warnings
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from textwrap import shorten
 
-from bench.runner.worker_limits import SAFE_PATH_MARK, adopt_orphans
+from bench.runner.worker_limits import LOG_VARIABLE, SAFE_PATH_MARK
 
 if os.environ.get("PYTHONSAFEPATH") == SAFE_PATH_MARK:
     del os.environ["PYTHONSAFEPATH"]
+_LOG = Path(os.environ.pop(LOG_VARIABLE))
 
-# Threads of libraries do not survive the fork, so none may start before it. NumPy reads these variables on import.
-os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
-
-import bench.runner.inspection  # noqa: F401 - also imports bench.runner.worker, the code of workers
-from instances.one_gpu import warm_kernels
-
-warm_kernels()
-
-adopt_orphans()
-warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")  # that of an adopted orphan
-
-# The objects loaded here are never freed. The workers' garbage collectors skip frozen objects; otherwise they would
-# copy their memory pages.
-gc.collect()
-gc.freeze()
+try:
+    import bench.runner.warm_modules  # noqa: F401
+except BaseException as error:  # noqa: BLE001 - the bench tells it
+    # multiprocessing would pass over an ImportError, and print the traceback of another exception in every attempt.
+    reason = shorten(f"{type(error).__name__}: {error}", 500, placeholder=" ...")
+    with suppress(OSError):
+        unfinished = _LOG.with_suffix(".part")
+        unfinished.write_text(f"{reason}\n\n{traceback.format_exc()}", encoding="utf-8", errors="backslashreplace")
+        unfinished.rename(_LOG)
+    raise SystemExit(1) from None

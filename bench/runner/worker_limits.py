@@ -23,6 +23,9 @@ MEMBERSHIP = Path("/proc/self/cgroup")
 SAFE_PATH_MARK = "bench.runner.preload"
 """Value of ``PYTHONSAFEPATH`` for the forkserver only, which removes the variable for its children."""
 
+LOG_VARIABLE = "GPUSHARE_BENCH_FORKSERVER_LOG"
+"""Environment variable with the name of the file to which a forkserver that cannot load writes why."""
+
 RUN_VARIABLE = "GPUSHARE_BENCH_RUN"
 """Environment variable that marks the processes of a run with the process id of its worker."""
 

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bench.simulation.histogram import bin_of
 from bench.simulation.measured import Measured, nothing_measured
@@ -11,6 +10,7 @@ from bench.simulation.serving_rules import is_late
 from bench.simulation.settings import KernelSettings
 from instances import Instance
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 
 NONE = -1
 
@@ -103,7 +103,7 @@ def none_underway(flow: Flow) -> Underway:
     )
 
 
-@njit(cache=True)
+@compiled
 def stage_done(
     flow: Flow, underway: Underway, workload: int, request: int, done_ms: float, terms: KernelSettings
 ) -> None:
@@ -128,7 +128,7 @@ def stage_done(
         counts[one].largest_ms = max(counts[one].largest_ms, latency_ms)
 
 
-@njit(cache=True)
+@compiled
 def stage_dropped(flow: Flow, underway: Underway, workload: int, request: int, terms: KernelSettings) -> None:
     """Record that a stage dropped a request; the whole request then counts as dropped."""
     one = flow.application[workload]

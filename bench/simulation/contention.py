@@ -3,12 +3,11 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from bench.simulation.applications import NONE
 from bench.simulation.layout import Site
 from instances.arrays import Floats, Records
-from instances.compiled import inlined, kernel
+from instances.compiled import compiled, inlined, kernel
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
 
 
@@ -68,7 +67,7 @@ def _set_pace(state: Records, e: int, whole_ms: float, now_ms: float) -> None:
     state[e].event_ms = now_ms + (whole_ms * state[e].left if state[e].left > 0.0 else 0.0)
 
 
-@njit(cache=True)
+@compiled
 def _mixed(state: np.uint64) -> np.uint64:
     """Scramble 64 bits (the finaliser of splitmix64; Steele, Lea and Flood, OOPSLA 2014)."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -76,13 +75,13 @@ def _mixed(state: np.uint64) -> np.uint64:
     return state ^ (state >> np.uint64(31))
 
 
-@njit(cache=True)
+@compiled
 def _uniform(state: np.uint64) -> float:
     """Return a number above 0 and at most 1."""
     return (np.float64(state >> np.uint64(11)) + 1.0) * 2.0**-53
 
 
-@njit(cache=True)
+@compiled
 def noise_factor(deviation: float, seed: int, slot: int, batch: int) -> float:
     """Return a lognormal factor of mean 1 that depends only on the seed, the slot and the number of its batch.
 

@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bench.simulation.contention import noise_factor
 from bench.simulation.serving_rules import would_be_late
 from instances.arrays import Floats
+from instances.compiled import compiled
 from instances.queueing import next_batch
 
 
@@ -19,7 +19,7 @@ class Noise(NamedTuple):
     slot: int
 
 
-@njit(cache=True)
+@compiled
 def prefill(
     arrivals_ms: Floats,
     gpu_ms: Floats,
@@ -69,7 +69,7 @@ def prefill(
     return done_ms
 
 
-@njit(cache=True)
+@compiled
 def decode(ready_ms: Floats, steps: int, step_ms: Floats, noise: Noise) -> tuple[Floats, Floats]:
     """Decode with continuous batching: waiting requests take free places before every step, in their order.
 

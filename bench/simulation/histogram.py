@@ -1,10 +1,10 @@
 """Latency histogram with bins of equal relative width, for percentiles without samples."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from instances.arrays import Ints
+from instances.compiled import compiled
 
 _SUB_BITS = 7
 """Bits of the mantissa that select the bin: 128 bins per octave, each less than 0.8 % wide."""
@@ -76,7 +76,7 @@ def compact(counts: Ints) -> dict[str, list[float]]:
     return {"lower_ms": [round(edge, 6) for edge in lower_ms.tolist()], "requests": sums[occupied].tolist()}
 
 
-@njit(cache=True)
+@compiled
 def bin_of(latency_ms: float) -> int:
     """Return the bin of a latency: the leading bits of the number, which are a piecewise linear logarithm."""
     leading = int(np.float64(latency_ms).view(np.int64) >> SHIFT) - FIRST

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 
 
 class Routing(NamedTuple):
@@ -36,7 +36,7 @@ def routing_of(workloads: int, workload: Ints, rate_rps: Floats) -> Routing:
     return Routing(first, slot, rate_rps[slot] / total[workload[slot]], np.zeros(len(slot)))
 
 
-@njit(cache=True)
+@compiled
 def next_slot(routing: Routing, workload: int) -> int:
     """Return the slot of a workload's next request by smooth weighted round robin, or -1 if it has no slot."""
     best = -1
@@ -50,7 +50,7 @@ def next_slot(routing: Routing, workload: int) -> int:
     return routing.slot[best]
 
 
-@njit(cache=True)
+@compiled
 def spread(routing: Routing, workload: int, slots: Ints) -> None:
     """Write the slot of each of the next ``len(slots)`` requests of a workload."""
     for k in range(len(slots)):

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Flags, Floats
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 from instances.tolerance import MOST_TERMS, summable
@@ -121,7 +121,7 @@ def _growths(tables: Tables, dram_weight: float) -> Floats:
     return of_dram if dram_weight == 1.0 else np.minimum(tables.alpha_l2 / (1.0 - dram_weight), of_dram)
 
 
-@njit(cache=True)
+@compiled
 def least_share_beside(
     tables: Tables,
     model: int,
@@ -156,7 +156,7 @@ def least_share_beside(
     return tables.permitted[low] if low < len(tables.permitted) else tables.share_units + 1
 
 
-@njit(cache=True)
+@compiled
 def step_multipliers(multipliers: Floats, over_l2_pct: float, over_power_w: float, distance: float) -> bool:
     """Take a Polyak step of the multipliers towards a threshold; return ``False`` if no multipliers are better.
 

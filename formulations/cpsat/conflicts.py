@@ -10,10 +10,10 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from formulations.cpsat.integers import IntegerConfigurations
 from instances.arrays import Ints
+from instances.compiled import compiled
 from instances.grouping import grouped
 
 NODE_LIMIT = 100_000
@@ -60,7 +60,7 @@ class Chains(NamedTuple):
         )
 
 
-@njit(cache=True)
+@compiled
 def _settle(chains: Chains, position: Ints, chain: Ints, settled: int, count: int, base: Ints, room: int) -> bool:
     """Raise the shares of the first ``settled`` members to the least ones that meet their conditions.
 
@@ -95,7 +95,7 @@ def _settle(chains: Chains, position: Ints, chain: Ints, settled: int, count: in
             return True
 
 
-@njit(cache=True)
+@compiled
 def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: int) -> bool:
     """Return whether ``members`` fit on one GPU in some configurations; ``True`` if ``NODE_LIMIT`` stops the search.
 

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from heuristics.options import ItemOptions
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 
@@ -46,7 +46,7 @@ class Fleet(NamedTuple):
         )
 
 
-@njit(cache=True)
+@compiled
 def settle(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, count: int) -> bool:
     """Write the least shares of ``count`` residents of one GPU into ``units``; return whether they fit."""
     model, batch = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
@@ -65,7 +65,7 @@ def settle(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, count:
     return raise_to_feasible(tables, model, batch, budget_ms, units, count)
 
 
-@njit(cache=True)
+@compiled
 def fill(tables: Tables, options: ItemOptions, fleet: Fleet, gpu: int, rows: Ints, count: int) -> bool:
     """Make the first ``count`` of ``rows`` the residents of GPU ``gpu`` if they fit; return whether they do."""
     units = np.empty(count, dtype=np.int64)
@@ -80,7 +80,7 @@ def fill(tables: Tables, options: ItemOptions, fleet: Fleet, gpu: int, rows: Int
     return True
 
 
-@njit(cache=True)
+@compiled
 def insert(
     tables: Tables,
     options: ItemOptions,
@@ -161,7 +161,7 @@ def insert(
     return left_out[:left]
 
 
-@njit(cache=True)
+@compiled
 def take_out(
     tables: Tables, options: ItemOptions, fleet: Fleet, emptied: int, thinned: int, random: np.random.Generator
 ) -> Ints:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
-from numba import njit
 
 from heuristics.baselines.fleet import settle
 from heuristics.baselines.placement import Placement, order_waiting, tiny_problem
 from heuristics.options import ItemOptions
 from instances import Objective, PlacedGpu
 from instances.arrays import Ints
+from instances.compiled import compiled
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
 
@@ -102,7 +102,7 @@ MOVES = 20
 """Number of moves tried in a round."""
 
 
-@njit(cache=True)
+@compiled
 def _capacity_rps(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, node_limit: int) -> float:
     """Return the largest throughput of residents on one GPU, with shares in ``units``; -1 if they do not fit."""
     count = len(rows)

@@ -5,12 +5,12 @@ from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from heuristics.gpulet.moves import give, give_most, put, restore, revert_split, snapshot, split
 from heuristics.gpulet.pools import CuttingScheduler, terms_of
 from heuristics.gpulet.state import Gpulets, GpuletTerms, capacity_rps, neighbour_of, settle
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 from instances.view import View
 
@@ -64,7 +64,7 @@ def max_efficient_partition(view: View, terms: GpuletTerms, workload: int) -> in
     return most if len(shares) < 3 else knee_units(shares, most, rate)
 
 
-@njit(cache=True)
+@compiled
 def min_required_partition(tables: Tables, terms: GpuletTerms, workload: int, rate_rps: float) -> int:
     """Return ``p_req`` in units: the least share that serves ``rate_rps`` alone, or the whole GPU if none does."""
     for units in tables.permitted:
@@ -73,7 +73,7 @@ def min_required_partition(tables: Tables, terms: GpuletTerms, workload: int, ra
     return tables.share_units
 
 
-@njit(cache=True)
+@compiled
 def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
     """Return the free gpulet that fits ``p_ideal`` best, -1 if no gpulet is free.
 
@@ -91,7 +91,7 @@ def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
     return best
 
 
-@njit(cache=True)
+@compiled
 def temporal_merge(
     tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats
 ) -> bool:
@@ -111,7 +111,7 @@ def temporal_merge(
     return False
 
 
-@njit(cache=True)
+@compiled
 def _move(
     tables: Tables, terms: GpuletTerms, gpulets: Gpulets, a: int, i: int, workload: int, rest_rps: Floats
 ) -> bool:
@@ -130,7 +130,7 @@ def _move(
     return False
 
 
-@njit(cache=True)
+@compiled
 def _partition(
     tables: Tables,
     terms: GpuletTerms,
@@ -160,7 +160,7 @@ def _partition(
                 progress = True
 
 
-@njit(cache=True)
+@compiled
 def _allocate(
     tables: Tables,
     terms: GpuletTerms,

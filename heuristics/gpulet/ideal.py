@@ -6,7 +6,6 @@ from itertools import combinations_with_replacement
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from bench.api import Outcome, Run
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, Variant
@@ -15,6 +14,7 @@ from heuristics.gpulet.pools import CuttingScheduler, cut_pools, terms_of, warm_
 from heuristics.gpulet.state import Gpulets, GpuletTerms, capacity_rps, load, neighbour_of
 from instances import Instance
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 from instances.view import View
 
@@ -22,7 +22,7 @@ LAYOUT_TENTHS = (10, 2, 4, 5)
 """First gpulet of a GPU in tenths; the second has the remainder."""
 
 
-@njit(cache=True)
+@compiled
 def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> bool:
     """Serve the remaining rates, trying every gpulet for the workload with the largest; ``tries[0]`` counts down."""
     m, most = -1, 0.0
@@ -63,7 +63,7 @@ def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floa
     return False
 
 
-@njit(cache=True)
+@compiled
 def _like_an_earlier_one(gpulets: Gpulets, i: int) -> bool:
     """Return whether a gpulet before ``i`` is like it: equal sizes of both and of their neighbours, on empty GPUs.
 

@@ -1,7 +1,6 @@
 """Changes to GPUs that are split into gpulets: split, fill, make room, undo; by compiled kernels."""
 
 import numpy as np
-from numba import njit
 
 from heuristics.gpulet.state import (
     MOST_SLOTS,
@@ -15,6 +14,7 @@ from heuristics.gpulet.state import (
     settle,
 )
 from instances.arrays import Floats
+from instances.compiled import compiled
 from instances.tables import Tables
 
 BISECTIONS = 12
@@ -24,7 +24,7 @@ LEAST_PART = 0.01
 """Smallest part of an unserved rate for which a slot is added."""
 
 
-@njit(cache=True)
+@compiled
 def snapshot(gpulets: Gpulets, i: int) -> Gpulets:
     """Return a copy of the two gpulets of the GPU of ``i``."""
     g = i - i % 2
@@ -38,7 +38,7 @@ def snapshot(gpulets: Gpulets, i: int) -> Gpulets:
     )
 
 
-@njit(cache=True)
+@compiled
 def restore(gpulets: Gpulets, i: int, before: Gpulets) -> None:
     """Restore the GPU of ``i`` from ``before``."""
     g = i - i % 2
@@ -50,7 +50,7 @@ def restore(gpulets: Gpulets, i: int, before: Gpulets) -> None:
     gpulets.cycle_ms[g : g + 2] = before.cycle_ms
 
 
-@njit(cache=True)
+@compiled
 def split(tables: Tables, gpulets: Gpulets, i: int, units: int) -> None:
     """Split an undivided GPU into a gpulet of ``units`` and the largest permitted remainder."""
     rest = 0
@@ -60,7 +60,7 @@ def split(tables: Tables, gpulets: Gpulets, i: int, units: int) -> None:
     gpulets.units[i], gpulets.units[i ^ 1] = units, rest
 
 
-@njit(cache=True)
+@compiled
 def revert_split(tables: Tables, gpulets: Gpulets, i: int) -> None:
     """Merge the gpulets of the GPU of ``i`` if it is empty."""
     g = i - i % 2
@@ -68,7 +68,7 @@ def revert_split(tables: Tables, gpulets: Gpulets, i: int) -> None:
         gpulets.units[g], gpulets.units[g + 1] = tables.share_units, 0
 
 
-@njit(cache=True)
+@compiled
 def put(gpulets: Gpulets, i: int, workload: int, rate_rps: float) -> bool:
     """Add a rate to the workload's slot in gpulet ``i``, or add a slot if there is room; batches stay as they are."""
     for s in range(gpulets.slots[i]):
@@ -83,7 +83,7 @@ def put(gpulets: Gpulets, i: int, workload: int, rate_rps: float) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled
 def _make_room(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> tuple[bool, int, float]:
     """Settle the GPU of ``i``, if necessary by reducing the rate of the neighbour's largest slot.
 
@@ -109,7 +109,7 @@ def _make_room(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> 
     return low > 0.0 and settle(tables, terms, gpulets, i), gpulets.workload[other, slot], before - low
 
 
-@njit(cache=True)
+@compiled
 def give(
     tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rate_rps: float, rest_rps: Floats
 ) -> bool:
@@ -141,7 +141,7 @@ def give(
     return False
 
 
-@njit(cache=True)
+@compiled
 def give_most(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats) -> bool:
     """Let gpulet ``i`` serve as much of a workload's unserved rate as it can without loss to others."""
     spare_rps = (1.0 - load(terms, gpulets, i)) * terms.alone_rps[workload, gpulets.units[i]]

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
@@ -81,7 +81,7 @@ class Gpulets(NamedTuple):
         )
 
 
-@njit(cache=True)
+@compiled
 def neighbour_of(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> Neighbour:
     """Return the demands of the other gpulet of the GPU of ``i``; zeros if interference is off."""
     other = i ^ 1
@@ -96,7 +96,7 @@ def neighbour_of(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -
     return 1, l2, dram, power
 
 
-@njit(cache=True)
+@compiled
 def inference_ms(tables: Tables, terms: GpuletTerms, workload: int, batch: int, units: int, beside: Neighbour) -> float:
     """Return ``t_inf`` of a batch beside a neighbour, times the latency buffer; infinite if it is infeasible."""
     m = terms.model[workload]
@@ -110,7 +110,7 @@ def inference_ms(tables: Tables, terms: GpuletTerms, workload: int, batch: int, 
     return terms.latency_buffer * (t_gpu + tables.transfer_ms[m, batch])
 
 
-@njit(cache=True)
+@compiled
 def capacity_rps(tables: Tables, terms: GpuletTerms, workload: int, units: int, beside: Neighbour) -> float:
     """Return the largest rate of a gpulet with one slot: every cycle lasts as long as its batch, ``2 t_inf <= SLO``."""
     most = 0.0
@@ -121,7 +121,7 @@ def capacity_rps(tables: Tables, terms: GpuletTerms, workload: int, units: int, 
     return most * (1.0 - 2.0 * SLACK)
 
 
-@njit(cache=True)
+@compiled
 def alone_rps(tables: Tables, terms: GpuletTerms) -> Floats:
     """Compute ``GpuletTerms.alone_rps``; its value in ``terms`` is not used."""
     most = np.zeros((len(terms.model), tables.share_units + 1))
@@ -131,7 +131,7 @@ def alone_rps(tables: Tables, terms: GpuletTerms) -> Floats:
     return most
 
 
-@njit(cache=True)
+@compiled
 def load(terms: GpuletTerms, gpulets: Gpulets, i: int) -> float:
     """Return a lower bound on the busy fraction of gpulet ``i``: above 1 its slots cannot take turns."""
     busy = 0.0
@@ -140,7 +140,7 @@ def load(terms: GpuletTerms, gpulets: Gpulets, i: int) -> float:
     return busy
 
 
-@njit(cache=True)
+@compiled
 def duty_cycle_ms(
     tables: Tables,
     terms: GpuletTerms,
@@ -187,7 +187,7 @@ def duty_cycle_ms(
     return best_cycle
 
 
-@njit(cache=True)
+@compiled
 def cycles(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool:
     """Return whether the slots of gpulet ``i`` can take turns on an otherwise empty GPU."""
     batch = np.empty(MOST_SLOTS, dtype=np.int64)
@@ -195,7 +195,7 @@ def cycles(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool
     return duty_cycle_ms(tables, terms, *slots, gpulets.units[i], ALONE, batch) > 0.0
 
 
-@njit(cache=True)
+@compiled
 def settle(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool:
     """Determine batches and duty cycles of both gpulets of the GPU of ``i`` at their rates.
 

@@ -5,7 +5,6 @@ from math import ceil
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from bench.api import Outcome, Run
 from heuristics.gpulet.elastic_partitioning import knee_units
@@ -13,6 +12,7 @@ from heuristics.packing import cheapest
 from heuristics.tiny import tiny_instance
 from instances import GpuType, InputError, Instance, Objective, Plan, SloRule
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.performance.gpulet import GpuletModel
 from instances.tables import Tables
@@ -48,7 +48,7 @@ def most_efficient_share(view: View, model: int) -> int:
     return knee_units(np.array(units), most, 1000.0 / (alone_ms + tables.exposed_ms[model, 1]))
 
 
-@njit(cache=True)
+@compiled
 def _times_beside_ms(tables: Tables, model: int, units: int, other: int, other_batch: int, other_units: int) -> Floats:
     """Return the GPU time of every batch beside one other resident."""
     times_ms = np.full(tables.max_batch[model] + 1, np.inf)

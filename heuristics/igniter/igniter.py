@@ -5,18 +5,18 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from bench.api import Outcome, Run
 from heuristics.packing import DemandItems, Packing, pack_pools, warm_packing
 from instances import Instance, Objective
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.view import View
 
 
-@njit(cache=True)
+@compiled
 def _place(
     tables: Tables,
     model: Ints,

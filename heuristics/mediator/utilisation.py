@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances import Job
 from instances.arrays import Floats, Ints
 from instances.colocation import WINDOW_MS, Sample, draw_launches, run_alone
+from instances.compiled import compiled
 from instances.gpu import GpuType
 from instances.queueing import next_batch
 from instances.view import View
@@ -33,7 +33,7 @@ class Utilisation(NamedTuple):
     metrics: Floats
 
 
-@njit(cache=True)
+@compiled
 def busy_fractions(arrivals_ms: Floats, batch: int, service_ms: float, timeout_ms: float, windows: int) -> Floats:
     """Return the busy fraction of each window of ``WINDOW_MS`` of one server that serves the arrivals in batches.
 

@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS, step_multipliers
 from formulations.colgen.spatial.relaxation import best_of_table
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
@@ -59,7 +59,7 @@ class BoxOptions(NamedTuple):
     worth: Floats
 
 
-@njit(cache=True)
+@compiled
 def optimistic(tables: Tables, box: Floats, options: BoxOptions) -> None:
     """Write the times and throughputs at the floors of a box: the best that any GPU inside it can have.
 
@@ -128,7 +128,7 @@ def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> Relaxe
     )
 
 
-@njit(cache=True)
+@compiled
 def relax(
     market: CapacityMarket,
     box: Floats,
@@ -203,7 +203,7 @@ def relax(
     return best, step + 1
 
 
-@njit(cache=True)
+@compiled
 def _charge_demands(tables: Tables, multipliers: Floats, options: BoxOptions) -> None:
     """Write the worth of every option that fits into the box."""
     for m in range(len(tables.kernels)):
@@ -218,7 +218,7 @@ def _charge_demands(tables: Tables, multipliers: Floats, options: BoxOptions) ->
                     )
 
 
-@njit(cache=True)
+@compiled
 def _best_batches(market: CapacityMarket, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
     """Write for each (workload, share) its best batch and worth."""
     options, shares = relaxed.options, len(market.tables.permitted)
@@ -241,7 +241,7 @@ def _best_batches(market: CapacityMarket, alive: Flags, relaxed: RelaxedCapacity
             best_so_far = max(best_so_far, relaxed.worth[k])
 
 
-@njit(cache=True)
+@compiled
 def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> None:
     """Write ``table`` and ``take``, from the last workload to the first."""
     table, take = relaxed.table, relaxed.take
@@ -264,7 +264,7 @@ def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> Non
                 table[w, n, s] = max(take[w, n, s], table[w, n, s])
 
 
-@njit(cache=True)
+@compiled
 def losses_rps(
     market: CapacityMarket, box: Floats, relaxed: RelaxedCapacityBox, step: int
 ) -> tuple[float, float, float]:

@@ -7,11 +7,11 @@ The table of the box's relaxation bounds the worth of the missing residents. A c
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.capacity.relaxation import CapacityMarket, RelaxedCapacityBox
 from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
 
@@ -63,7 +63,7 @@ class _Partial(NamedTuple):
     memory: Floats
 
 
-@njit(cache=True)
+@compiled
 def search(
     exact: Tables,
     market: CapacityMarket,
@@ -151,7 +151,7 @@ def search(
     return True, worth, nodes
 
 
-@njit(cache=True)
+@compiled
 def _next_place(
     market: CapacityMarket,
     relaxed: RelaxedCapacityBox,
@@ -212,7 +212,7 @@ def _next_place(
     return -1
 
 
-@njit(cache=True)
+@compiled
 def _store(found: FilledFound, workload: Ints, batch: Ints, units: Ints, value: float) -> bool:
     """Store a filled GPU, of two with the same residents the better one; return whether there is room for another."""
     residents, row = len(workload), 0

@@ -1,16 +1,16 @@
 """Throughput of a set of workloads on one GPU: a fast lower bound by the one-GPU kernels."""
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.interference_boxes import MARGIN, least_share_beside
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.least_shares import least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
 
 
-@njit(cache=True)
+@compiled
 def value_pattern(
     tables: Tables, model: Ints, budget_ms: Floats, workload: Ints, batch: Ints, units: Ints, node_limit: int
 ) -> float:
@@ -67,7 +67,7 @@ def value_pattern(
     return best
 
 
-@njit(cache=True)
+@compiled
 def can_fit(merged: Tables, model: Ints, budget_ms: Floats, members: Ints, batch: Ints) -> bool:
     """Return whether a set fits on one GPU at its least demands over all batches; ``False`` is a proof.
 

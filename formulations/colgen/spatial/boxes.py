@@ -12,13 +12,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
 from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share_beside
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 
 SLOWDOWN_STEP = 0.017
@@ -95,7 +95,7 @@ class Entries(NamedTuple):
     known: NDArray[np.int16]
 
 
-@njit(cache=True)
+@compiled
 def entries_in(
     tables: Tables, choices: Choices, box: Box, known: NDArray[np.int16]
 ) -> tuple[Ints, NDArray[np.int16], Floats, Floats]:
@@ -131,7 +131,7 @@ def entries_in(
     return of[:count].copy(), units[:count].copy(), l2[:count].copy(), power[:count].copy()
 
 
-@njit(cache=True)
+@compiled
 def least_takes(
     tables: Tables, choices: Choices, which: Ints, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> None:
@@ -156,7 +156,7 @@ def least_takes(
                 power[j] = min(power[j], tables.power_w[m, b, u])
 
 
-@njit(cache=True)
+@compiled
 def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, power: Floats) -> None:
     """Write each workload's largest demands in ``box``: those at the least shares of its options at the ceilings."""
     tables = growth.tables
@@ -183,7 +183,7 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
             l2[w], power[w] = max(l2[w], tables.l2_pct[m, b, u]), max(power[w], tables.power_w[m, b, u])
 
 
-@njit(cache=True)
+@compiled
 def reachable(
     growth: OneGrowth, choices: Choices, box: Box, of: Ints, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> bool:

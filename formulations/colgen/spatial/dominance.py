@@ -1,10 +1,10 @@
 """Dominance among the batches of one workload: tests for batches that no pattern needs."""
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.interference_boxes import least_share_beside
 from instances.arrays import Flags, Floats
+from instances.compiled import compiled
 from instances.least_shares import least_share_within
 from instances.tables import Tables
 
@@ -15,7 +15,7 @@ Slot = tuple[int, int]
 """Batch and share in units."""
 
 
-@njit(cache=True)
+@compiled
 def dominates(
     tables: Tables,
     model: int,
@@ -59,7 +59,7 @@ def dominates(
     return True
 
 
-@njit(cache=True)
+@compiled
 def covers(
     tables: Tables, model: int, ours: Slot, theirs: Slot, our_ms: float, their_ms: float, most_residents: int
 ) -> bool:
@@ -103,7 +103,7 @@ def covers(
     return True
 
 
-@njit(cache=True)
+@compiled
 def replaceable(
     tables: Tables,
     model: int,
@@ -140,7 +140,7 @@ def replaceable(
     return True
 
 
-@njit(cache=True)
+@compiled
 def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: Flags) -> bool:
     """Return whether in all ``SURROUNDINGS`` a batch of ``seen`` takes less share and demands no more than ``batch``.
 
@@ -166,7 +166,7 @@ def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: Fl
     return True
 
 
-@njit(cache=True)
+@compiled
 def drop_dominated(
     tables: Tables,
     model: int,

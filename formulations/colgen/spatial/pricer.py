@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import one_growth
@@ -15,6 +14,7 @@ from formulations.colgen.spatial.relaxation import Buffers
 from formulations.colgen.spatial.search import Found, search_box
 from formulations.configurations import Rates
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.view import View
@@ -35,7 +35,7 @@ BOXES_PER_CALL = 64
 """Boxes searched between two checks of the clock; only one if choices are parts, whose search takes longer."""
 
 
-@njit(cache=True)
+@compiled
 def _search_boxes(
     tables: Tables,
     merged: Tables,

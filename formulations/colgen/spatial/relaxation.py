@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.interference_boxes import MARGIN, step_multipliers
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 
 ROUNDS = 12
 """Multiplier steps in one relaxation."""
@@ -58,7 +58,7 @@ class Buffers(NamedTuple):
         )
 
 
-@njit(cache=True)
+@compiled
 def completion_table(
     first: Ints,
     units: NDArray[np.int16],
@@ -97,7 +97,7 @@ def completion_table(
                     row[s] = added if added > before else before  # max() would not be vectorised
 
 
-@njit(cache=True)
+@compiled
 def best_of_table(
     first: Ints,
     units: NDArray[np.int16],
@@ -122,7 +122,7 @@ def best_of_table(
         w += 1
 
 
-@njit(cache=True)
+@compiled
 def _by_units(units: NDArray[np.int16], profit: Floats, capacity: int) -> Ints:
     """Return the choices of positive profit that fit on the GPU, by increasing share."""
     place = np.zeros(capacity + 2, dtype=np.int64)
@@ -138,7 +138,7 @@ def _by_units(units: NDArray[np.int16], profit: Floats, capacity: int) -> Ints:
     return listed
 
 
-@njit(cache=True)
+@compiled
 def undominated(
     workload: Ints, units: NDArray[np.int16], worth: Floats, by_units: Ints, residents: int, kept: Ints
 ) -> int:
@@ -184,7 +184,7 @@ def undominated(
     return stored
 
 
-@njit(cache=True)
+@compiled
 def complete(
     workload: Ints, units: NDArray[np.int16], residents: int, capacity: int, count: int, buffers: Buffers
 ) -> int:
@@ -202,7 +202,7 @@ def complete(
     return groups
 
 
-@njit(cache=True)
+@compiled
 def relax_box(
     workload: Ints,
     box: Floats,

@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from formulations.colgen.interference_boxes import MARGIN, least_share_beside
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.relaxation import Buffers, relax_box
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     value: Floats
 
 
-@njit(cache=True)
+@compiled
 def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
     """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
 
@@ -93,7 +93,7 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
     return 0
 
 
-@njit(cache=True)
+@compiled
 def _decide_by_halves(
     tables: Tables, merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints, batch: Ints
 ) -> int:
@@ -132,7 +132,7 @@ def _decide_by_halves(
     return 0
 
 
-@njit(cache=True)
+@compiled
 def _may_fit(merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
     """Return whether the least shares fit on the GPU under the least interference, for some options of each resident.
 
@@ -166,7 +166,7 @@ def _may_fit(merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: I
         l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
 
 
-@njit(cache=True)
+@compiled
 def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints) -> bool:
     """Return whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
     residents = len(chosen)
@@ -182,7 +182,7 @@ def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints
     return memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents)
 
 
-@njit(cache=True)
+@compiled
 def _agrees(choices: Choices, chosen: Ints, depth: int, w: int, last: bool) -> bool:
     """Return whether ``w`` may follow the chosen workloads: no conflicting pair, every required partner present."""
     workloads = len(choices.mate_after)
@@ -198,7 +198,7 @@ def _agrees(choices: Choices, chosen: Ints, depth: int, w: int, last: bool) -> b
     return mate_met and not (last and choices.mate_after[w] < workloads)
 
 
-@njit(cache=True)
+@compiled
 def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
     for d in range(depth):
         if choices.workload[chosen[d]] == workload:
@@ -206,7 +206,7 @@ def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@compiled
 def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bool:
     """Return whether the chosen workloads still fit if a part is larger by a step.
 
@@ -223,7 +223,7 @@ def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bo
     return False
 
 
-@njit(cache=True)
+@compiled
 def search_box(
     tables: Tables,
     merged: Tables,

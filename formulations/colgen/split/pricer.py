@@ -4,7 +4,6 @@ import heapq
 import math
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, Region, one_growth
@@ -20,6 +19,7 @@ from formulations.colgen.split.slots import (
     worth_of,
 )
 from instances.arrays import Floats
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 
 ENOUGH = 200
@@ -151,7 +151,7 @@ class SplitPricer:
         return self._contents(1) if improve(self.market, weight, best, 1) > 0.0 else None
 
 
-@njit(cache=True)
+@compiled
 def losses(market: SplitMarket, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
     """Return the worth that slots lose from the floors of a box to each ceiling; 0 along axes too narrow to halve."""
     tables = market.tables

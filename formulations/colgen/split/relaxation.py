@@ -8,11 +8,11 @@ among the slots of one class, whose parts together count at most as its number o
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS, step_multipliers
 from formulations.colgen.split.slots import Contents, SplitMarket, part_served
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 
 ROUNDS = 10
@@ -70,7 +70,7 @@ def empty_relaxed(market: SplitMarket, most_residents: int) -> RelaxedSplitBox:
     )
 
 
-@njit(cache=True)
+@compiled
 def relax(
     market: SplitMarket,
     weight: Floats,
@@ -130,7 +130,7 @@ def relax(
     return bound, count
 
 
-@njit(cache=True)
+@compiled
 def _parts_at_floors(market: SplitMarket, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
     """Write times and parts at the floors; return the largest L2 and power demand among them."""
     tables = market.tables
@@ -162,7 +162,7 @@ def _parts_at_floors(market: SplitMarket, weight: Floats, box: Floats, relaxed: 
     return l2_most, power_most
 
 
-@njit(cache=True)
+@compiled
 def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
     """Write the offers of each class: the largest worth of its slots together, by number of slots and units."""
     tables, capacity = market.tables, market.tables.share_units
@@ -221,7 +221,7 @@ def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Float
     relaxed.offer_first[len(weight)] = offers
 
 
-@njit(cache=True)
+@compiled
 def _complete(relaxed: RelaxedSplitBox, classes: int, residents: int, capacity: int) -> None:
     """Write ``table``, from the last class to the first."""
     table = relaxed.table
@@ -237,7 +237,7 @@ def _complete(relaxed: RelaxedSplitBox, classes: int, residents: int, capacity: 
                     table[w, n, s] = max(table[w, n, s], worth + table[w + 1, n - slots, s - u])
 
 
-@njit(cache=True)
+@compiled
 def trace(market: SplitMarket, box: Floats, relaxed: RelaxedSplitBox, first: int, best: Contents) -> int:
     """Write the slots of the relaxed solution without the classes before ``first``; return their number."""
     tables, table = market.tables, relaxed.table
@@ -255,7 +255,7 @@ def trace(market: SplitMarket, box: Floats, relaxed: RelaxedSplitBox, first: int
     return count
 
 
-@njit(cache=True)
+@compiled
 def _trace_class(
     market: SplitMarket, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
 ) -> int:

@@ -9,10 +9,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.continuous import largest_loads
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
@@ -93,7 +93,7 @@ def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats)
     )
 
 
-@njit(cache=True)
+@compiled
 def part_served(market: SplitMarket, group: int, batch: int, time_ms: float) -> float:
     """Return the part of its rate that a slot can serve if a batch takes ``time_ms``; 0 if that violates the SLO."""
     if not time_ms <= market.limit_ms[group, batch]:
@@ -131,7 +131,7 @@ def empty_contents(slots: int) -> Contents:
     )
 
 
-@njit(cache=True)
+@compiled
 def worth_of(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
     """Return the worth of the first ``count`` slots: parts times weights, each class at most at its copies.
 
@@ -161,7 +161,7 @@ def worth_of(market: SplitMarket, weight: Floats, contents: Contents, count: int
     return worth
 
 
-@njit(cache=True)
+@compiled
 def settle(market: SplitMarket, contents: Contents, count: int) -> int:
     """Give slots that violate their SLO the largest feasible batch, or drop them; return the number of slots left."""
     while count > 0 and not np.isfinite(worth_of(market, market.copies, contents, count)):
@@ -180,7 +180,7 @@ def settle(market: SplitMarket, contents: Contents, count: int) -> int:
     return count
 
 
-@njit(cache=True)
+@compiled
 def _serves(market: SplitMarket, contents: Contents, count: int, slot: int) -> bool:
     """Return whether one slot serves requests beside the others."""
     model = market.model[contents.group[:count]]
@@ -188,7 +188,7 @@ def _serves(market: SplitMarket, contents: Contents, count: int, slot: int) -> b
     return part_served(market, contents.group[slot], contents.batch[slot], contents.time_ms[slot]) > 0.0
 
 
-@njit(cache=True)
+@compiled
 def improve(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
     """Change batches, or move steps of share, as long as that adds worth; return the worth."""
     best = worth_of(market, weight, contents, count)
@@ -204,7 +204,7 @@ def improve(market: SplitMarket, weight: Floats, contents: Contents, count: int)
     return worth_of(market, weight, contents, count)
 
 
-@njit(cache=True)
+@compiled
 def _improve_batch(
     market: SplitMarket, weight: Floats, contents: Contents, count: int, slot: int, best: float
 ) -> float:
@@ -218,7 +218,7 @@ def _improve_batch(
     return best
 
 
-@njit(cache=True)
+@compiled
 def _improve_shares(
     market: SplitMarket, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
 ) -> float:
@@ -243,7 +243,7 @@ def _improve_shares(
     return best
 
 
-@njit(cache=True)
+@compiled
 def least_fractions(market: SplitMarket) -> Floats:
     """Return the least part of the GPU that a workload of each class takes in its best slot alone; inf without one."""
     tables, least = market.tables, np.full(len(market.model), np.inf)

@@ -7,10 +7,10 @@ cycle, the sum of their batch times: in a longer cycle each slot serves less.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_beside_ms
 from instances.tables import Tables
 
@@ -63,7 +63,7 @@ def no_contents(gpulets: int) -> GpuContents:
     )
 
 
-@njit(cache=True)
+@compiled
 def serve(tables: Tables, asked: TypeDemand, contents: GpuContents) -> bool:
     """Write rates, throughputs and cycles; return whether the shares, the memory and every SLO suffice."""
     gpulets, demands, memory, units = 0, np.zeros((len(contents.units), 3)), 0.0, 0
@@ -125,7 +125,7 @@ def serve(tables: Tables, asked: TypeDemand, contents: GpuContents) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled
 def worth_of(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents) -> float:
     """Return the worth of the rates that a GPU serves, and write them; -inf if it is infeasible."""
     if not serve(tables, asked, contents):
@@ -146,14 +146,14 @@ def worth_of(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuConte
     return total
 
 
-@njit(cache=True)
+@compiled
 def stepped(worth: Worth, workload: int, rate_rps: float) -> float:
     """Return the largest rate that may be planned for a slot that can serve ``rate_rps``."""
     step = worth.step_rps[workload]
     return np.floor(rate_rps / step + 1e-9) * step if step > 0.0 else rate_rps
 
 
-@njit(cache=True)
+@compiled
 def improve(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents, most_slots: int) -> float:
     """Change workloads, batches and shares as long as that adds worth; return the worth.
 
@@ -184,7 +184,7 @@ def improve(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuConten
     return worth_of(tables, asked, worth, contents)
 
 
-@njit(cache=True)
+@compiled
 def _settle(tables: Tables, asked: TypeDemand, contents: GpuContents) -> None:
     """Lower the batches and remove the slots of a start, last ones first, until it is feasible."""
     g = len(contents.units) - 1
@@ -204,7 +204,7 @@ def _settle(tables: Tables, asked: TypeDemand, contents: GpuContents) -> None:
                 g -= 1
 
 
-@njit(cache=True)
+@compiled
 def _open(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
     """Give an unused gpulet the largest permitted share that is free; return whether there is one."""
     free = tables.share_units - contents.units.sum()
@@ -216,7 +216,7 @@ def _open(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled
 def _improve_slot(
     tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
 ) -> float:
@@ -246,7 +246,7 @@ def _improve_slot(
     return best
 
 
-@njit(cache=True)
+@compiled
 def _improve_share(
     tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents, taker: int, best: float
 ) -> float:
@@ -277,7 +277,7 @@ def _improve_share(
     return best
 
 
-@njit(cache=True)
+@compiled
 def _close_gaps(contents: GpuContents) -> None:
     """Move the used gpulets to the front."""
     at = 0

@@ -7,11 +7,11 @@ the best integer choice of the listed contents bounds every better plan.
 """
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, Worth, all_times_ms
 from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 
 NUMBERS = 1 + 2 * SLOTS
@@ -23,7 +23,7 @@ def none_listed(most: int, workloads: int) -> Undominated:
     return nothing_listed(most, workloads, 2 * NUMBERS)
 
 
-@njit(cache=True)
+@compiled
 def list_gpulets(
     tables: Tables,
     asked: TypeDemand,
@@ -75,13 +75,13 @@ def list_gpulets(
     return True
 
 
-@njit(cache=True)
+@compiled
 def _up(grid: Worth, workload: int, rate_rps: float) -> float:
     """Return a rate in grid steps, rounded up."""
     return np.ceil(rate_rps / grid.step_rps[workload] - 1e-9)
 
 
-@njit(cache=True)
+@compiled
 def _list_turns(
     tables: Tables,
     asked: TypeDemand,
@@ -134,12 +134,12 @@ def _list_turns(
     return True
 
 
-@njit(cache=True)
+@compiled
 def _counted(grid: Worth, workload: int, rate_rps: float) -> float:
     return grid.per_rps[workload] * min(rate_rps, grid.most_rps[workload])
 
 
-@njit(cache=True)
+@compiled
 def combine(grid: Worth, first: Undominated, second: Undominated, least: float, found: Undominated) -> bool:
     """Add the undominated GPUs of two gpulets that are worth at least ``least``; return whether there was room."""
     most = np.ceil(grid.most_rps / grid.step_rps - 1e-9)

@@ -5,7 +5,6 @@ from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.temporal.contents import GpuContents, no_contents, stepped, worth_of
 from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
@@ -13,6 +12,7 @@ from formulations.colgen.temporal.plans import Content
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 
 MOST_GPULETS_TRIED, MOST_TRIED, MOST_FOUND = 20_000, 1_000_000, 20_000
@@ -78,7 +78,7 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
     return Choice(np.array([units for units, _, _ in rows]), workload, batch, most_worth)
 
 
-@njit(cache=True)
+@compiled
 def _search(
     tables: Tables,
     asked: TypeDemand,
@@ -130,7 +130,7 @@ def _search(
     return True
 
 
-@njit(cache=True)
+@compiled
 def _served(worth: Worth, contents: GpuContents, gpulets: int, served: Floats) -> None:
     """Write the rate of each workload, then its least rates, negated, and last the worth of the throughput."""
     served[:] = 0.0

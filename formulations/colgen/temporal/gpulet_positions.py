@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 
@@ -111,7 +111,7 @@ class FirstLook(NamedTuple):
     limit: float
 
 
-@njit(cache=True)
+@compiled
 def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
     """Return the least times of every batch at a position, shape (models, max batch + 1); infinite if infeasible.
 
@@ -139,7 +139,7 @@ def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) ->
     return times_ms, periods_ms, steady_ms
 
 
-@njit(cache=True)
+@compiled
 def first_look(tables: Tables, asked: TypeDemand, position: GpuletPosition, worth: Worth) -> FirstLook:
     """Find the best single workload for the gpulet, and an upper bound on the worth of turns.
 

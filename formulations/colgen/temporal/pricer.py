@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.clock import now, spend
 from formulations.colgen.restricted_master import Priced
@@ -20,6 +19,7 @@ from formulations.colgen.temporal.gpulet_positions import (
 from formulations.colgen.temporal.turns import most_in_turns
 from instances import SloRule
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 from instances.view import View
 
@@ -58,7 +58,7 @@ def asked_of(view: View) -> TypeDemand:
     return TypeDemand(view.model, view.slo_ms, view.instance.latency_buffer, longest_part, overlaps, assembly)
 
 
-@njit(cache=True)
+@compiled
 def _look_everywhere(
     tables: Tables,
     asked: TypeDemand,
@@ -78,7 +78,7 @@ def _look_everywhere(
         value[p], workload[p, 0], rate_rps[p, 0], steady_rps[p], limit[p] = look
 
 
-@njit(cache=True)
+@compiled
 def _fill(units: Ints, value: Floats, share_units: int, most: int, chosen: Ints) -> float:
     """Return the largest worth of at most ``most`` gpulets on one GPU; write how often each share is chosen."""
     best = np.zeros((most + 1, share_units + 1))

@@ -7,10 +7,10 @@ A request that just missed its batch still meets its SLO: ``D + t_inf <= SLO``.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, all_times_ms
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 from instances.tables import Tables
 
 CYCLE_STEP = 0.01
@@ -56,7 +56,7 @@ class CycleBound(NamedTuple):
     second: float
 
 
-@njit(cache=True)
+@compiled
 def _slots(
     asked: TypeDemand, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
 ) -> None:
@@ -87,7 +87,7 @@ def _slots(
     slots.first[len(worth)] = count
 
 
-@njit(cache=True)
+@compiled
 def _insert(slots: Slots, workload: int, count: int, time_ms: float, value: float) -> int:
     """Insert a candidate in order unless it is dominated by one of its workload; return the new total number."""
     first = int(slots.first[workload])
@@ -106,7 +106,7 @@ def _insert(slots: Slots, workload: int, count: int, time_ms: float, value: floa
     return count + moved
 
 
-@njit(cache=True)
+@compiled
 def _bounded(slots: Slots, high_ms: float) -> CycleBound:
     """Bound the worth of turns in cycles of at most ``high_ms``."""
     low, high = 0.0, 0.0
@@ -134,7 +134,7 @@ def _bounded(slots: Slots, high_ms: float) -> CycleBound:
     return best
 
 
-@njit(cache=True)
+@compiled
 def _best_three(slots: Slots, high_ms: float, bound: CycleBound, enough: float, chosen: Ints) -> float:
     """Write the best slots of up to three workloads that fit into ``high_ms``, if they are worth more than ``enough``.
 
@@ -172,7 +172,7 @@ def _best_three(slots: Slots, high_ms: float, bound: CycleBound, enough: float, 
     return best
 
 
-@njit(cache=True)
+@compiled
 def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stairs_slot: Ints) -> int:
     """Merge a workload's slots into the undominated slots by time; return their number."""
     i, k, steps = 0, slots.first[workload], 0
@@ -190,7 +190,7 @@ def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stai
     return steps
 
 
-@njit(cache=True)
+@compiled
 def most_in_turns(
     tables: Tables,
     asked: TypeDemand,
@@ -259,7 +259,7 @@ def most_in_turns(
     return best
 
 
-@njit(cache=True)
+@compiled
 def _range_ms(shortest_ms: float, first: int, count: int) -> tuple[float, float]:
     """Return the ends of ``count`` consecutive ranges of duty cycles, starting at number ``first``."""
     return shortest_ms * (1.0 + CYCLE_STEP) ** first, shortest_ms * (1.0 + CYCLE_STEP) ** (first + count)

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats, Ints
+from instances.compiled import compiled
 
 
 class Undominated(NamedTuple):
@@ -40,7 +40,7 @@ def nothing_listed(most: int, amounts: int, numbers: int) -> Undominated:
     )
 
 
-@njit(cache=True)
+@compiled
 def offer(listed: Undominated, amounts: Floats, worth: float, content: Ints) -> bool:
     """Insert an entry unless another one dominates it, and remove those that it dominates; ``False`` if it is full."""
     kept = 0
@@ -63,7 +63,7 @@ def offer(listed: Undominated, amounts: Floats, worth: float, content: Ints) -> 
     return True
 
 
-@njit(cache=True)
+@compiled
 def _covers(first: Floats, second: Floats) -> bool:
     """Return whether every entry of the first array is at least that of the second, of the same length."""
     for k in range(len(second)):

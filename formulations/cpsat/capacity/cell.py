@@ -12,10 +12,10 @@ and every upper bound is raised by it.
 """
 
 import numpy as np
-from numba import njit
 
 from formulations.cpsat.capacity.configurations import ClassConfigurations
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
 
@@ -23,7 +23,7 @@ MARGIN = 1e-11
 """Relative tolerance for rounding."""
 
 
-@njit(cache=True)
+@compiled
 def overestimate(
     gpu: Tables, configurations: ClassConfigurations, members: Ints, low: Ints, high: Ints, chosen: Ints
 ) -> float:
@@ -54,7 +54,7 @@ def overestimate(
     return _most(gpu, configurations, low, high, start, alive, least, most, chosen)
 
 
-@njit(cache=True)
+@compiled
 def _filter(
     gpu: Tables,
     configurations: ClassConfigurations,
@@ -106,7 +106,7 @@ def _filter(
             return True
 
 
-@njit(cache=True)
+@compiled
 def _amount(configurations: ClassConfigurations, k: int, quantity: int) -> float:
     """Return L2, DRAM, power, units or memory of a configuration."""
     if quantity < 3:
@@ -114,7 +114,7 @@ def _amount(configurations: ClassConfigurations, k: int, quantity: int) -> float
     return float(configurations.units[k]) if quantity == 3 else float(configurations.memory_mib[k])
 
 
-@njit(cache=True)
+@compiled
 def _sum_but(amounts: Floats, left_out: int) -> Floats:
     """Return the sum of each quantity over all residents but one."""
     total = np.zeros(amounts.shape[1])
@@ -124,7 +124,7 @@ def _sum_but(amounts: Floats, left_out: int) -> Floats:
     return total
 
 
-@njit(cache=True)
+@compiled
 def _work_ms(
     gpu: Tables, configurations: ClassConfigurations, k: int, residents: int, l2_pct: float, dram_pct: float
 ) -> tuple[float, bool]:
@@ -140,14 +140,14 @@ def _work_ms(
     return work_ms, clipped
 
 
-@njit(cache=True)
+@compiled
 def _clock(gpu: Tables, power_w: float) -> float:
     """Return the fraction of the full frequency at this total power, not counting idle power; may be negative."""
     excess_w = gpu.idle_power_w + power_w - gpu.max_power_w
     return 1.0 if excess_w <= 0.0 else 1.0 + gpu.throttle_per_w * excess_w
 
 
-@njit(cache=True)
+@compiled
 def _slopes(
     gpu: Tables, configurations: ClassConfigurations, k: int, count: int, others_least: Floats, others_most: Floats
 ) -> tuple[float, float, float, float]:
@@ -176,7 +176,7 @@ def _slopes(
     return throughput, per_l2, per_dram, per_watt
 
 
-@njit(cache=True)
+@compiled
 def _most(
     gpu: Tables,
     configurations: ClassConfigurations,
@@ -236,7 +236,7 @@ def _most(
     return float(table[0, shares] + MARGIN * total)
 
 
-@njit(cache=True)
+@compiled
 def throughput_of(gpu: Tables, configurations: ClassConfigurations, chosen: Ints) -> tuple[float, float]:
     """Return the throughput of these configurations on one GPU, and the least slack.
 

@@ -1,0 +1,382 @@
+"""Compiled code on disk: what an edit compiles again, what it does not, and which files go."""
+
+import importlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+import pytest
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaWarning
+
+from instances import compiled
+
+TREE = {
+    "plain": """
+        from enum import IntEnum
+        from typing import NamedTuple
+        import numpy as np
+
+        TENTHS = 20
+        LIMITS = (1.0, 2.0)
+        POINTS = np.array([4.0, 5.0])
+
+        class Kind(IntEnum):
+            SLOW = 1
+            FAST = 2
+
+        class Pair(NamedTuple):
+            left: float
+            right: float
+        """,
+    "inner": """
+        from instances.compiled import compiled, compiled_with, inlined, kernel
+        from plain import LIMITS, POINTS, Kind, Pair, TENTHS
+
+        @kernel
+        def innermost(x):
+            return 0.1 * TENTHS * x
+
+        @inlined
+        def within(x):
+            return x + 1.0
+
+        @compiled
+        def made(x):
+            return Pair(x, 2.0 * x)
+
+        @compiled
+        def stepped(x, step=3.0):
+            return x + step
+
+        @compiled_with(error_model="numpy")
+        def divided(x):
+            return x / (x - x)
+        """,
+    "outer": '''
+        from inner import innermost
+
+        OWN = 1.0
+
+        def unrelated():
+            """Return what no kernel uses."""
+            return 5
+
+        def used_nowhere(x):
+            return 7
+
+        from instances.compiled import compiled
+
+        @compiled
+        def middle(x):
+            """Return more than ``x``."""
+            return innermost(x) + OWN
+        ''',
+    "top": """
+        from inner import divided, made, stepped, within
+        from instances.compiled import compiled
+        from outer import middle
+        from plain import LIMITS, POINTS, Kind, Pair
+
+        @compiled
+        def of_callee(x):
+            return middle(x)
+
+        @compiled
+        def of_inlined(x):
+            return within(x)
+
+        @compiled
+        def of_default(x):
+            return stepped(x)
+
+        @compiled
+        def of_options(x):
+            return divided(x)
+
+        @compiled
+        def of_tuple(x):
+            return x + LIMITS[1]
+
+        @compiled
+        def of_array(x):
+            return x + POINTS[1]
+
+        @compiled
+        def of_enum(x):
+            return 2.0 * x if Kind.FAST == 2 else x
+
+        @compiled
+        def of_made(x):
+            return made(x).left
+
+        @compiled
+        def left_of(pair):
+            return pair.left
+
+        @compiled
+        def left_of_inner(nested):
+            return nested[1].left
+
+        def of_argument(x):
+            return left_of(Pair(left=x, right=-x))
+
+        def of_nested(x):
+            return left_of_inner((x, Pair(left=x, right=-x)))
+        """,
+}
+"""Modules by name, each of which uses those above it."""
+
+Start = Callable[..., ModuleType]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Import the tree as a new process would, after the edit of one module if one is given."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the time of a file in seconds does not tell edits apart
+    compiled.remove_unused.cache_clear()
+
+    def begin(module: str = "", old: str = "", new: str = "") -> ModuleType:
+        for name, text in TREE.items():
+            text = "\n".join(line.removeprefix("        ") for line in text.splitlines())
+            if name == module:
+                assert text.count(old) == 1
+                text = text.replace(old, new)
+            (tmp_path / f"{name}.py").write_text(text + "\n")
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        return importlib.import_module("top")
+
+    yield begin
+    for name in TREE:
+        sys.modules.pop(name, None)
+
+
+def misses(tree: ModuleType) -> list[str]:
+    """Return the kernels of a tree that were called and not found on disk."""
+    kernels = [one for one in vars(tree).values() if isinstance(one, Dispatcher)]
+    return [one.__name__ for one in kernels if sum(one.stats.cache_misses.values())]
+
+
+EDITS = {
+    "a kernel called by a called kernel": ("of_callee", "inner", "0.1 * TENTHS * x", "0.2 * TENTHS * x", 7.0, 13.0),
+    "a constant of a plain module": ("of_callee", "plain", "TENTHS = 20", "TENTHS = 10", 7.0, 4.0),
+    "a constant of the callee's module": ("of_callee", "outer", "OWN = 1.0", "OWN = 2.0", 7.0, 8.0),
+    "the kernel itself": ("of_tuple", "top", "LIMITS[1]", "LIMITS[0]", 5.0, 4.0),
+    "an inlined kernel": ("of_inlined", "inner", "x + 1.0", "x + 2.0", 4.0, 5.0),
+    "a default": ("of_default", "inner", "step=3.0", "step=4.0", 6.0, 7.0),
+    "a tuple": ("of_tuple", "plain", "(1.0, 2.0)", "(1.0, 3.0)", 5.0, 6.0),
+    "an array": ("of_array", "plain", "[4.0, 5.0]", "[4.0, 6.0]", 8.0, 9.0),
+    "a member of an enumeration": ("of_enum", "plain", "FAST = 2", "FAST = 3", 6.0, 3.0),
+    "fields of a named tuple made by a kernel": (
+        *("of_made", "plain", "left: float\n    right", "right: float\n    left"),
+        *(3.0, 6.0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "module", "old", "new", "before", "after"), EDITS.values(), ids=EDITS)
+def test_an_edit_of_another_file_takes_effect_and_undone_finds_the_old_code(
+    start: Start, asked: str, module: str, old: str, new: str, before: float, after: float
+) -> None:
+    assert getattr(start(), asked)(3.0) == before
+    edited = start(module, old, new)
+    assert getattr(edited, asked)(3.0) == after
+    assert asked in misses(edited)
+    undone = start()
+    assert getattr(undone, asked)(3.0) == before
+    assert misses(undone) == []
+
+
+@pytest.mark.parametrize("asked", ["of_argument", "of_nested"])
+def test_fields_of_an_argument_are_those_of_today(start: Start, asked: str) -> None:
+    assert getattr(start(), asked)(3.0) == 3.0
+    edited = start("plain", "left: float\n    right", "right: float\n    left")
+    assert getattr(edited, asked)(3.0) == 3.0
+    undone = start()
+    assert getattr(undone, asked)(3.0) == 3.0
+    assert misses(undone) == []
+
+
+def test_options_of_a_called_kernel_take_effect(start: Start) -> None:
+    assert str(start().of_options(3.0)) == "inf"
+    with pytest.raises(ZeroDivisionError):
+        start("inner", 'error_model="numpy"', 'error_model="python"').of_options(3.0)
+    assert str(start().of_options(3.0)) == "inf"
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("outer", "more than", "less than"),
+        ("outer", "\ndef unrelated", "# a comment, and lines that move\n\n\ndef unrelated"),
+        ("outer", "return 7", "return 8"),
+        ("inner", "x + 1.0", "x + 2.0"),
+        ("plain", "(1.0, 2.0)", "(1.0, 3.0)"),
+        ("plain", "SLOW = 1", "SLOW = 0"),
+    ],
+)
+def test_an_edit_that_does_not_concern_a_kernel_compiles_nothing(start: Start, module: str, old: str, new: str) -> None:
+    assert start().of_callee(3.0) == 7.0
+    edited = start(module, old, new)
+    assert edited.of_callee(3.0) == 7.0
+    assert misses(edited) == []
+
+
+@pytest.mark.parametrize("package", ["numba", "numpy"])
+def test_another_version_compiles_again(start: Start, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert start().of_tuple(3.0) == 5.0
+    versions = importlib.import_module("instances.kernel_fingerprint").VERSIONS
+    assert importlib.import_module(package).__version__ in versions
+    monkeypatch.setattr("instances.kernel_fingerprint.VERSIONS", ("another", *versions))
+    again = start()
+    assert again.of_tuple(3.0) == 5.0
+    assert misses(again) == ["of_tuple"]
+
+
+def kept(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*.nb[ic]*"))
+
+
+def age(folder: Path, days: float) -> None:
+    for path in folder.rglob("*.nb[ic]*"):
+        os.utime(path, (time.time() - days * 86400.0,) * 2)
+
+
+def test_compiled_code_unused_for_thirty_days_goes_when_new_code_comes(start: Start, tmp_path: Path) -> None:
+    edit = ("plain", "(1.0, 2.0)", "(1.0, 3.0)")
+    start().of_tuple(3.0)
+    old = kept(tmp_path)
+    assert len(old) == 2
+    age(tmp_path, 29.0)
+    start(*edit).of_tuple(3.0)
+    assert set(old) < set(kept(tmp_path))
+
+    age(tmp_path, 31.0)
+    unfinished = tmp_path / "__pycache__" / f"{old[0]}.tmp.00ff"
+    unfinished.touch()
+    os.utime(unfinished, (0.0, 0.0))
+    compiled.remove_unused.cache_clear()
+    start("plain", "(1.0, 2.0)", "(1.0, 4.0)").of_tuple(3.0)
+    assert len(kept(tmp_path)) == 2
+    assert not set(old) & set(kept(tmp_path))
+
+
+def test_compiled_code_that_was_used_stays(start: Start, tmp_path: Path) -> None:
+    start().of_tuple(3.0)
+    used = kept(tmp_path)
+    age(tmp_path, 31.0)
+    start().of_tuple(3.0)  # found, and the use noted
+    compiled.remove_unused.cache_clear()
+    start("plain", "(1.0, 2.0)", "(1.0, 3.0)").of_tuple(3.0)
+    assert set(used) < set(kept(tmp_path))
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    ours = "inner.f-0123456789abcdef.kernel.nbi"
+    others = (
+        "inner.f-12.py311.nbi",
+        "inner.f-12.py311.1.nbc",
+        "inner.cpython-311.pyc",
+        f"{ours}x",
+        f"copy of {ours}.bak",
+    )
+    for name in (ours, *others):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0.0, 0.0))
+    folder, link = tmp_path / "g-0123456789abcdef.kernel.nbi", tmp_path / "h-0123456789abcdef.kernel.nbi"
+    folder.mkdir()
+    link.symlink_to(tmp_path / others[0])
+    compiled.remove_unused(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted((*others, folder.name, link.name))
+
+
+def test_a_folder_that_cannot_be_written_is_replaced_by_the_users(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "__pycache__").touch()  # so that no folder of this name can be made; root may write everywhere
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of the user"))
+    assert start().of_callee(3.0) == 7.0
+    assert len(kept(tmp_path / "of the user")) == 6  # an index and a file of code of each of three kernels
+    again = start()
+    assert again.of_callee(3.0) == 7.0
+    assert misses(again) == []
+
+
+def test_without_any_folder_kernels_are_compiled_each_time(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "__pycache__").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    with pytest.warns(NumbaWarning, match="compiled code is not kept: .*no locator available"):
+        assert start().of_tuple(3.0) == 5.0
+
+
+def test_the_folder_that_the_user_names_is_obeyed(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "named"))
+    assert start().of_tuple(3.0) == 5.0
+    assert len(kept(tmp_path / "named")) == 2
+    assert kept(tmp_path) == kept(tmp_path / "named")
+
+
+def test_two_processes_that_save_at_the_same_time_never_mix_their_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (compiled._KernelFiles(str(tmp_path), "f-0123456789abcdef.kernel", "stamp") for _ in range(2))
+    save = one._save_data
+
+    def save_after_the_other(name: str, data: object) -> None:
+        other.save("signature of the other", "code of the other")
+        save(name, data)
+
+    monkeypatch.setattr(one, "_save_data", save_after_the_other)
+    monkeypatch.setattr(other, "_load_index", dict)  # it has looked before there was any file
+    one.save("signature", "code")
+    assert one.load("signature") in ("code", None)
+    assert one.load("signature of the other") == "code of the other"
+
+
+def test_a_folder_that_is_removed_during_a_save_costs_no_run(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove_and_save(files: compiled._KernelFiles, name: str, data: object) -> None:
+        shutil.rmtree(tmp_path / "__pycache__")
+        save(files, name, data)
+
+    save = compiled._KernelFiles._save_data
+    monkeypatch.setattr(compiled._KernelFiles, "_save_data", remove_and_save)
+    assert start().of_tuple(3.0) == 5.0
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    again = start()
+    assert again.of_tuple(3.0) == 5.0
+    assert misses(again) == ["of_tuple"]
+
+
+def test_a_kernel_whose_changes_cannot_be_noticed_is_not_kept(start: Start, tmp_path: Path) -> None:
+    changed = start(
+        "top",
+        "@compiled\ndef of_tuple(x):\n    return x",
+        "from numba.extending import register_jitable\n\n@register_jitable\ndef plain(x):\n    return x\n\n"
+        "@compiled\ndef of_tuple(x):\n    return plain(x)",
+    )
+    with pytest.warns(NumbaWarning, match="not kept: top.of_tuple uses plain, a function, whose changes"):
+        assert changed.of_tuple(3.0) == 5.0
+    assert kept(tmp_path) == []
+    assert changed.of_tuple.stats.cache_path is None
+
+
+def test_with_numba_disabled_kernels_are_plain_functions(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
+    top: Any = start()
+    assert top.of_callee(3.0) == 7.0
+    assert not isinstance(top.of_callee, Dispatcher)

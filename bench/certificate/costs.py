@@ -43,7 +43,7 @@ _ARRAYS = 8
 """Numbers per cell in memory at a time."""
 
 Offer = tuple[Fraction, int]
-"""Price of a GPU type, greater than 0, and the largest number of its GPUs."""
+"""Price of a GPU type, greater than 0 and less than the bound, and the largest number of its GPUs."""
 
 
 def costs_around(
@@ -60,15 +60,24 @@ def costs_around(
     """
     if bound <= 0:
         return 0, 0
-    # A cheapest set that costs at least the bound misses it without any one of its GPUs.
+    # Without any one of its GPUs, a cheapest set that costs at least the bound misses it. So a GPU that alone costs the
+    # bound is alone in it, and the set costs less than twice the bound if there is no such GPU.
+    known = [(price, limit) for price, limit in zip(prices, limits, strict=True) if limit != 0 and price > 0]
+    alone = min((price for price, _ in known if price >= bound), default=inf)
     offers = [
         (price, ceil(bound / price) if limit is None else min(limit, ceil(bound / price)))
-        for price, limit in zip(prices, limits, strict=True)
-        if price > 0 and limit != 0
+        for price, limit in known
+        if price < bound
     ]
     whole = sum((price * count for price, count in offers), start=Fraction(0))
     if whole < bound:
-        return whole, inf
+        return whole, alone
+    below, above = _around(bound, offers)
+    return below, min(above, alone)
+
+
+def _around(bound: Fraction, offers: Sequence[Offer]) -> tuple[Fraction, Fraction]:
+    """Return bounds on the two costs; every price is below the bound, and all GPUs together cost at least that much."""
     if len(offers) == 1:
         price = offers[0][0]
         return (ceil(bound / price) - 1) * price, ceil(bound / price) * price
@@ -84,9 +93,7 @@ def _common_divisor(prices: Sequence[Fraction]) -> Fraction:
     return Fraction(gcd(*(int(price * scale) for price in prices)), scale)
 
 
-def _exactly(
-    bound: Fraction, offers: Sequence[Offer], common: Fraction, most: Fraction
-) -> tuple[Fraction | float, Fraction | float]:
+def _exactly(bound: Fraction, offers: Sequence[Offer], common: Fraction, most: Fraction) -> tuple[Fraction, Fraction]:
     """Return the two costs, from the multiples of ``common`` up to ``most`` that sets of GPUs cost."""
     reached = np.zeros(int(most / common) + 1, dtype=np.bool_)
     reached[0] = True

@@ -28,7 +28,7 @@ ROUNDING = 64
 """Whole units added to the dual of a GPU type, since the worths of its residents are rounded up."""
 
 DIGITS, DIGITS_OF_COSTS = 9, 33
-"""Decimals of a claimed bound, after leading zeros: a cost gets the second number if it needs more than the first."""
+"""Decimals of a claimed bound after leading zeros; 33 are enough for sums of prices with the 17 digits of a float."""
 
 Node = Mapping[str, Any]
 
@@ -108,7 +108,8 @@ def _certificate(
     if not scale:
         proven = attainable(statement, proven)
         none = proven == inf if statement.minimised else proven < 0
-        claim["bound"] = NONE if none else decimal(Fraction(proven), up=not statement.minimised)
+        digits = DIGITS_OF_COSTS if statement.minimised else DIGITS
+        claim["bound"] = NONE if none else decimal(Fraction(proven), up=not statement.minimised, digits=digits)
     return {
         "version": 1,
         "instance": instance_to_json(instance, frozen=True),
@@ -131,12 +132,11 @@ def as_strong(proven: Fraction | float, bound: float | None, minimised: bool) ->
     return proven >= bound - room if minimised else proven <= bound + room
 
 
-def decimal(value: Fraction, *, up: bool) -> str:
-    """Return a nonnegative decimal number, rounded up or down: a number down has more decimals if it needs them."""
-    zeros = len(str(floor(1 / value))) - 1 if 0 < value < 1 else 0
-    digits = zeros + (DIGITS if up or value * 10 ** (zeros + DIGITS) % 1 == 0 else DIGITS_OF_COSTS)
-    whole = (ceil if up else floor)(value * 10**digits)
-    return f"{whole // 10**digits}.{whole % 10**digits:0{digits}d}".rstrip("0").rstrip(".")
+def decimal(value: Fraction, *, up: bool, digits: int = DIGITS) -> str:
+    """Return a nonnegative number as a decimal with at most ``digits`` decimals after leading zeros, rounded."""
+    power = 10 ** (digits + (len(str(floor(1 / value))) - 1 if 0 < value < 1 else 0))
+    whole = (ceil if up else floor)(value * power)
+    return f"{whole // power}.{whole % power:0{len(str(power)) - 1}d}".rstrip("0").rstrip(".")
 
 
 def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:

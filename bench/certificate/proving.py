@@ -108,6 +108,7 @@ def _certificate(
     if not scale:
         proven = attainable(statement, proven)
         none = proven == inf if statement.minimised else proven < 0
+        proven = max(0, proven)  # rounded duals may prove a little less
         digits = DIGITS_OF_COSTS if statement.minimised else DIGITS
         claim["bound"] = NONE if none else decimal(Fraction(proven), up=not statement.minimised, digits=digits)
     return {

@@ -81,7 +81,8 @@ class Minlp:
         if bound is not None:
             run.report(bound=bound)
         if not answer.finished:
-            return search.outcome(bound, "" if search.plan is not None else "out of time", trusted=False)
+            reason = answer.problem or ("" if search.plan is not None else "out of time")
+            return search.outcome(bound, reason, trusted=False)
         return confirmed(search, bound, answer.infeasible)
 
     def write_model(self, instance: Instance, file: Path) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.packing import UnservableError, fewest_parts, shares_alone
+from heuristics.packing import MOST_PARTS, UnservableError, fewest_parts, shares_alone, trickle_rps
 from instances import GOODPUT_STEP, Objective, Plan
 from instances.arrays import Floats, Ints
 from instances.tolerance import widened
@@ -13,9 +13,6 @@ from instances.view import View
 
 BATCHES_TRIED = 3
 """Batches tried per rate of an item: those of the fewest units; more only if the objective is throughput."""
-
-HOPELESS_PARTS = 1e6
-"""Number of parts in which a workload is tried; if it cannot be served then, it counts as unservable."""
 
 
 class Items(NamedTuple):
@@ -80,7 +77,9 @@ def _rows(view: View, workload: Ints, rate_rps: Floats, wanted: Ints) -> _Rows:
     top = view.tables.max_batch[model]
     if not every_batch:
         # A batch that takes longer than the SLO to fill is never full; it only makes every batch slower.
-        useful = np.ceil(view.slo_ms[workload] * rate_rps / 1000.0).astype(np.int64)
+        with np.errstate(over="ignore"):
+            waiting = view.slo_ms[workload] * rate_rps / 1000.0
+        useful = np.ceil(np.minimum(waiting, top)).astype(np.int64)
         useful = np.where(view.steps[workload] > 0, view.places_needed(workload, rate_rps), useful)
         top = np.clip(np.maximum(useful, wanted), 1, top)
     pair = np.repeat(np.arange(len(workload)), top)
@@ -103,7 +102,7 @@ def whole_items(views: Sequence[View]) -> Items:
     Raises
     ------
     UnservableError
-        If a workload cannot be served at any rate; under ``goodput`` it is an item without options instead.
+        If a workload cannot be served, or only in too many parts; under ``goodput`` it is an item without options.
     """
     workload = np.arange(len(views[0].rate_rps), dtype=np.int64)
     if views[0].instance.objective is Objective.GOODPUT:
@@ -122,13 +121,15 @@ def _parts(views: Sequence[View], workload: int) -> int:
     """Return the fewest equal parts in which a workload can be served that cannot be served whole."""
     rate = float(views[0].rate_rps[workload])
 
-    def servable(count: float) -> bool:
-        asked = np.array([workload]), np.array([rate / count]), np.zeros(1, dtype=np.int64)
+    def servable_at(rate_rps: float) -> bool:
+        asked = np.array([workload]), np.array([rate_rps]), np.zeros(1, dtype=np.int64)
         return any(len(_rows(view, *asked).batch) for view in views)
 
-    if not servable(HOPELESS_PARTS):
-        raise UnservableError(views[0].instance.workloads[workload], " or ".join(view.gpu.name for view in views))
-    return fewest_parts(servable)
+    if not servable_at(rate / MOST_PARTS):
+        trickle = float(trickle_rps(views[0].rate_rps, views[0].slo_ms)[workload])
+        gpus = " or ".join(view.gpu.name for view in views)
+        raise UnservableError(views[0].instance.workloads[workload], gpus, in_parts=servable_at(trickle))
+    return fewest_parts(lambda count: servable_at(rate / count))
 
 
 def items_of(plan: Plan, views: Sequence[View]) -> Items:

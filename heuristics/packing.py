@@ -17,12 +17,30 @@ from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
 from instances.tables import Tables
 from instances.view import View
 
+MOST_PARTS = 100_000
+"""Largest number of equal parts into which a workload is divided."""
+
 
 class UnservableError(Exception):
-    """Workload that no whole GPU serves, at any batch and in any number of parts."""
+    """Workload that no whole GPU serves, at any batch.
 
-    def __init__(self, asked: Workload, gpus: str) -> None:
-        super().__init__(f"{asked.id}: {asked.model} cannot meet {asked.slo_ms:g} ms on a whole {gpus} at any rate")
+    Attributes
+    ----------
+    status
+        ``infeasible`` if a GPU serves it in no number of parts; ``unknown`` if ``MOST_PARTS`` are too few.
+    """
+
+    def __init__(self, asked: Workload, gpus: str, in_parts: bool) -> None:
+        why = f"cannot meet {asked.slo_ms:g} ms on a whole {gpus} at any rate"
+        if in_parts:
+            why = f"asks for {asked.rate_rps:g} req/s: too much for {MOST_PARTS:,} parts, each on a whole {gpus}"
+        super().__init__(f"{asked.id}: {asked.model} {why}")
+        self.status = Status.UNKNOWN if in_parts else Status.INFEASIBLE
+
+
+def trickle_rps(rate_rps: Floats, slo_ms: Floats) -> Floats:
+    """Return a rate at which a request is alone, at most the part of the rate that ``MOST_PARTS`` leave."""
+    return np.minimum(rate_rps / MOST_PARTS, 1.0 / slo_ms)
 
 
 @compiled
@@ -104,7 +122,7 @@ class DemandItems:
         Raises
         ------
         UnservableError
-            If a workload cannot be served at any rate (not under ``goodput``).
+            If a workload cannot be served, or only in too many parts (not under ``goodput``).
         """
         workload = np.arange(len(view.rate_rps), dtype=np.int64)
         if view.instance.objective is Objective.GOODPUT:
@@ -133,10 +151,10 @@ class DemandItems:
 def _parts(view: View, workload: Ints) -> Ints:
     """Return into how many equal parts each workload is split so that one GPU serves a part; usually 1."""
     full = view.tables.share_units
-    trickle = view.rate_rps * 1e-6
+    trickle = trickle_rps(view.rate_rps, view.slo_ms)
     hopeless = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
     if hopeless.any():
-        raise UnservableError(view.instance.workloads[int(np.argmax(hopeless))], view.gpu.name)
+        raise UnservableError(view.instance.workloads[int(np.argmax(hopeless))], view.gpu.name, in_parts=False)
 
     def fits(position: int, count: int) -> bool:
         one, rate = workload[position : position + 1], view.rate_rps[position : position + 1] / count
@@ -145,6 +163,8 @@ def _parts(view: View, workload: Ints) -> Ints:
     parts = np.ones(len(workload), dtype=np.int64)
     whole = lower_bound_share(view, workload, appropriate_batch(view, workload, view.rate_rps), view.rate_rps)
     for position in np.flatnonzero(whole > full).tolist():
+        if not fits(position, MOST_PARTS):
+            raise UnservableError(view.instance.workloads[position], view.gpu.name, in_parts=True)
         enough = fewest_parts(partial(fits, position))
         if view.instance.slo_rule.by_share and enough <= PART_STEPS:
             # Certified bounds under such a rule hold for parts that are multiples of a step.
@@ -203,6 +223,7 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
             items = DemandItems.of(view)
         except UnservableError as why:
             reasons.append(str(why))
+            unservable = unservable and why.status is Status.INFEASIBLE
             continue
         unservable, count = False, len(items.workload)
         packing = pack(view, items, count if pool.count is None else min(pool.count, count))

@@ -1,6 +1,7 @@
 """Costs that sets of whole GPUs can have: a fractional bound can be raised to the next of them."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -12,16 +13,21 @@ ROUNDING = 1e-6
 """Relative tolerance: a bound this little above a reachable cost counts as that cost, since both are float sums."""
 
 _MOST_STEPS = 2**22
-"""Largest number of cost steps in a cost; beyond it, one step is negligible."""
+"""Largest number of cost steps in a cost and one GPU more; beyond it, one step is negligible."""
 
 
 def cost_step(instance: Instance) -> float:
     """Return a common divisor of all costs of whole GPUs: two different costs differ by at least this."""
-    step = Fraction(0)
-    for price in (Fraction(repr(pool.type.price_per_hour)) for pool in instance.gpus):
-        common = step.denominator * price.denominator
-        step = Fraction(math.gcd(int(step * common), int(price * common)), common)
-    return float(step)
+    return float(_step(_prices(instance)))
+
+
+def _prices(instance: Instance) -> list[Fraction]:
+    return [Fraction(repr(float(pool.type.price_per_hour))) for pool in instance.gpus]
+
+
+def _step(prices: Sequence[Fraction]) -> Fraction:
+    common = math.lcm(*(price.denominator for price in prices))
+    return Fraction(math.gcd(*(int(price * common) for price in prices)), common)
 
 
 def next_cost(bound: float, instance: Instance) -> float:
@@ -35,19 +41,21 @@ def next_cost(bound: float, instance: Instance) -> float:
     target = bound * (1.0 - ROUNDING)
     if target <= 0.0:
         return 0.0
-    step = cost_step(instance)
-    offers = [(round(pool.type.price_per_hour / step), pool.count) for pool in instance.gpus if step > 0.0]
+    prices = _prices(instance)
+    step = _step(prices)
+    if step == 0:
+        return bound
     # Without any one of its GPUs, a cheapest set misses the target: it costs less than the target and one GPU more.
-    most = target / step + max(price for price, _ in offers) if offers else math.inf
+    enough, most = math.ceil(Fraction(target) / step), math.ceil((Fraction(target) + max(prices)) / step)
     if most > _MOST_STEPS:
         return bound
-    reached = np.zeros(math.ceil(most) + 1, dtype=bool)
+    reached = np.zeros(most + 1, dtype=bool)
     reached[0] = True
-    for price, count in offers:
+    for price, pool in zip(prices, instance.gpus, strict=True):
         if price > 0:
-            reached = _with_gpus(reached, price, count)
-    enough = math.ceil(target / step) + np.flatnonzero(reached[math.ceil(target / step) :])
-    return float(enough[0] * step) if len(enough) else bound
+            reached = _with_gpus(reached, int(price / step), pool.count)
+    found = np.flatnonzero(reached[enough:])
+    return float((enough + int(found[0])) * step) if len(found) else bound
 
 
 def _with_gpus(reached: Flags, price: int, count: int | None) -> Flags:
@@ -63,4 +71,4 @@ def _with_gpus(reached: Flags, price: int, count: int | None) -> Flags:
 
 def whole_gpus(bound: float, price: float) -> int:
     """Return the least number of GPUs, each at ``price``, that cost at least ``bound``."""
-    return max(0, math.ceil(bound * (1.0 - ROUNDING) / price))
+    return max(0, math.ceil(Fraction(bound * (1.0 - ROUNDING)) / Fraction(price)))

@@ -191,7 +191,10 @@ class Instance:
     def cost_per_hour(self, gpus: Iterable[PlacedGpu]) -> float:
         """Return the price of the GPUs with gpulets, in dollars."""
         prices = {pool.type.name: pool.type.price_per_hour for pool in self.gpus}
-        return math.fsum(prices[gpu.type] for gpu in gpus if gpu.gpulets)
+        try:
+            return math.fsum(prices[gpu.type] for gpu in gpus if gpu.gpulets)
+        except OverflowError:  # the sum exceeds the largest float
+            return math.inf
 
     def pool(self, gpu_type: str) -> GpuPool | None:
         """Return the pool of GPUs called ``gpu_type``, or ``None``."""

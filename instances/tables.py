@@ -7,11 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from instances.arrays import Floats, Ints
+from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType
 from instances.measurements import Configuration
 from instances.performance import performance_model
 from instances.performance.model import pcie_transfers_ms
 from instances.tolerance import MOST_TERMS, summable, widened
+
+MOST_CELLS = 2**22
+"""Largest number of models, batches and shares of a GPU type together, so that its tables stay below 500 MB."""
 
 _LARGEST_MEMORY = 4.0
 """Largest sum of memory that is exact, over the memory of the GPU; larger sums exceed it however they are rounded."""
@@ -86,6 +90,12 @@ class Tables(NamedTuple):
     most_residents: int
 
 
+def table_cells(gpu: GpuType) -> int:
+    """Return the number of models, batches and shares of a GPU type together."""
+    batches = max((model.max_batch for model in gpu.models.values()), default=0)
+    return len(gpu.models) * (batches + 1) * (gpu.share_units + 1)
+
+
 @lru_cache(maxsize=64)
 def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
     """Tabulate every model of ``gpu`` under the performance model ``model_name``.
@@ -95,8 +105,11 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
     Raises
     ------
     InputError
-        If the catalogue lacks figures that the performance model needs.
+        If the catalogue lacks figures that the performance model needs, or the tables are too large.
     """
+    if (cells := table_cells(gpu)) > MOST_CELLS:
+        problem = f"has {cells:,} combinations of model, batch and share; at most {MOST_CELLS:,} are supported"
+        raise InputError(gpu.name, f"{problem}, so divide it into fewer share_units or lower max_batch")
     models = list(gpu.models.values())
     share_pct = gpu.share_pct(1) * np.arange(1, gpu.share_units + 1, dtype=np.float64)
     batches = [np.arange(1, model.max_batch + 1, dtype=np.float64) for model in models]

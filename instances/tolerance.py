@@ -17,6 +17,9 @@ from instances.arrays import Floats
 TOLERANCE = 1e-9
 """Relative tolerance of every constraint: on times, rates, memory and shares of applications' stages."""
 
+MARGIN = 1e-9
+"""Relative margin by which relaxations widen a limit that has the tolerance: more than the rounding of their floats."""
+
 _MANTISSA_BITS = 53
 
 MOST_TERMS = 128

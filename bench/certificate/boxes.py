@@ -8,20 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.certificate.patterns import MARGIN
+from bench.certificate.failures import GivenUpError
 from instances.arrays import Ints
 from instances.compiled import compiled
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
 FINE = 10_000.0
 """Steps per percent of L2 and per watt in which demands are counted."""
 
 MOST_DEMAND = 2.0**48
 """Largest total demand of one GPU in steps, so that sums and ceilings of demands fit 64 bits."""
-
-
-class TooHardError(Exception):
-    """The search gave up; nothing is proven."""
 
 
 class PatternBox(NamedTuple):
@@ -72,12 +69,12 @@ def whole_box(merged: Tables, models: Ints, least: int, most: int) -> PatternBox
 
     Raises
     ------
-    TooHardError
+    GivenUpError
         If demands are too large to be counted in steps.
     """
     demands = merged.l2_pct, merged.power_w
     if not merged.most_residents * max(float(demand.max(initial=0.0)) for demand in demands) * FINE < MOST_DEMAND:
-        raise TooHardError
+        raise GivenUpError("the demands on a GPU are too large to be counted in steps")
     rows = np.unique(models)
     l2, power = (most * float(demand[rows].max(initial=0.0)) * (1.0 + MARGIN) for demand in demands)
     return PatternBox(least, most, 0.0, l2, 0.0, power)

@@ -1,5 +1,6 @@
 """Certificate file: an instance with its coefficients, a plan, a claim, and the proof of the claim."""
 
+from math import floor, log10
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,10 +10,20 @@ MOST = 2**48
 
 Whole = Annotated[int, Field(ge=-MOST, le=MOST)]
 Position = Annotated[int, Field(ge=0, le=10**7)]
-Unit = Annotated[int, Field(ge=1, le=10**12)]
+Unit = Annotated[int, Field(ge=1, le=10**340)]  # the smallest float is about 10^-324
 
 NONE = "none"
 """Bound of the claim that no plan of the class exists."""
+
+
+def unit_for(largest: float) -> int:
+    """Return a unit, a power of ten, for whole numbers that stand for numbers up to ``largest``.
+
+    They have 14 digits at most. If ``largest`` is less than 1, at least nine of its digits count.
+    """
+    if largest >= 1.0:
+        return 10 ** max(0, min(9, 13 - floor(log10(largest))))
+    return 10 ** (8 - floor(log10(largest))) if largest > 0.0 else 10**9
 
 
 class _Record(BaseModel):
@@ -22,7 +33,7 @@ class _Record(BaseModel):
 class BoundClaim(_Record):
     """Statement: no plan of a class is better than the bound."""
 
-    bound: Annotated[str, Field(pattern=r"^(none|[0-9]{1,15}(\.[0-9]{1,15})?)$", max_length=31)] = Field(
+    bound: Annotated[str, Field(pattern=r"^(none|[0-9]{1,340}(\.[0-9]{1,340})?)$", max_length=681)] = Field(
         description="Decimal number in the unit of the objective; none: no plan of the class exists.",
         examples=["180.54"],
     )

@@ -1,4 +1,7 @@
-"""Checker of certificates: one sentence with the proven claim, or with the first step that fails."""
+"""Checker of certificates: one sentence with the proven claim, the first step that fails, or the limit that ended it.
+
+The checker gives up before it allocates more than ``bench.certificate.failures`` allows, and where a number overflows.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,24 +10,24 @@ from math import ceil, floor, gcd, inf, lcm
 import numpy as np
 from pydantic import ValidationError
 
-from bench.certificate.boxes import TooHardError
 from bench.certificate.certificate import NONE, CertificateFile, ExhaustiveProof, Leaf, TreeProof
 from bench.certificate.conditions import bound_of_proof
+from bench.certificate.costs import costs_around
 from bench.certificate.dual import proven_bound
 from bench.certificate.exhaustive import exhaustive_bound
+from bench.certificate.failures import GivenUpError, NotProvenError
 from bench.certificate.patterns import Progress, ignore
 from bench.certificate.plans import value_of
-from bench.certificate.statement import NotProvenError, Statement
+from bench.certificate.statement import Statement
 from instances import PART_STEPS, InputError, Instance, Objective, Plan
 from instances.errors import printable
 from instances.files import instance_from_json, plan_from_json
 from instances.performance import performance_model
+from instances.tolerance import MARGIN, TOLERANCE
 
-AGREEMENT = Fraction(1, 10**9)
-"""Relative difference below which a throughput and its bound count as equal."""
-
-MOST_STEPS = 10**7
-"""A bound of more than this many multiples of the prices' greatest common divisor is not raised to the next cost."""
+AGREEMENT = Fraction(TOLERANCE + MARGIN)
+"""Relative difference below which a throughput and its bound count as equal: a plan may exceed rates by the tolerance.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,15 @@ class ProofVerdict:
         Whether the plan attains the bound, or no plan exists.
     value
         Value of the plan; ``None`` without a plan.
+    given_up
+        Whether a limit of the checker ended the check: the claim may be true or false.
     """
 
     proven: bool
     sentence: str
     optimal: bool = False
     value: Fraction | None = None
+    given_up: bool = False
 
 
 def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict:
@@ -64,13 +70,16 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
         raise InputError(f"{where}: instance", f"does not embed the coefficients of {missing[0]}")
     plan = None if file.plan is None else plan_from_json(file.plan, f"{where}: plan")
     try:
-        value = None if plan is None else value_of(plan, instance, file.claim)
-        proven = _proven(file, instance, progress)
-        return _compared(file, instance, plan, value, proven)
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            value = None if plan is None else value_of(plan, instance, file.claim)
+            proven = _proven(file, instance, progress)
+            return _compared(file, instance, plan, value, proven)
+    except GivenUpError as limit:
+        return ProofVerdict(False, f"given up: {limit}", given_up=True)
     except NotProvenError as failure:
         return ProofVerdict(False, f"not proven: {failure}")
-    except (OverflowError, TooHardError):
-        return ProofVerdict(False, "not proven: the search gave up, or a number is too large")
+    except ArithmeticError:
+        return ProofVerdict(False, "given up: a number is too large or too small for the checker", given_up=True)
 
 
 def _read(data: object, where: str) -> CertificateFile:
@@ -100,7 +109,7 @@ def _proven(file: CertificateFile, instance: Instance, progress: Progress) -> Fr
 
 
 def attainable(statement: Statement, bound: Fraction | float) -> Fraction | float:
-    """Return the best value that a plan can have under a bound.
+    """Return a bound on the best value that a plan can have under a bound.
 
     A cost is a price of whole GPUs, and a goodput is a sum of rate steps. Other bounds are returned unchanged.
     """
@@ -114,39 +123,6 @@ def attainable(statement: Statement, bound: Fraction | float) -> Fraction | floa
     scale = lcm(*(rate.denominator for rate in rates))
     step = Fraction(gcd(*(int(rate * scale) for rate in rates)), scale)
     return floor(Fraction(bound) / step) * step
-
-
-def costs_around(
-    bound: Fraction, prices: list[Fraction], limits: list[int | None]
-) -> tuple[Fraction | float, Fraction | float]:
-    """Return the largest cost of whole GPUs below ``bound``, and the least cost that is at least ``bound``.
-
-    The second cost is ``inf`` if the whole pool costs less. If the common divisor of the prices is too small, the costs
-    are 0 and ``bound``.
-    """
-    scale = lcm(*(price.denominator for price in prices))
-    steps = [int(price * scale) for price in prices]
-    common = gcd(*steps)
-    if common == 0:
-        return 0, inf
-    target = ceil(bound * scale / common)
-    if target > MOST_STEPS:
-        return 0, bound
-    if all(limit is not None for limit in limits):
-        whole = sum(step // common * (limit or 0) for step, limit in zip(steps, limits, strict=True))
-        if whole < target:
-            return Fraction(whole * common, scale), inf
-    reached = np.zeros(target + max(steps) // common + 1, dtype=bool)
-    reached[0] = True
-    for step, limit in zip(steps, limits, strict=True):
-        price = step // common
-        for _ in range(len(reached) // max(price, 1) if limit is None else min(limit, len(reached))):
-            before = reached.copy()
-            reached[price:] |= before[: len(reached) - price]
-            if np.array_equal(before, reached):
-                break
-    below, above = int(np.flatnonzero(reached[:target]).max(initial=0)), target + int(np.argmax(reached[target:]))
-    return Fraction(below * common, scale), Fraction(above * common, scale)
 
 
 def _compared(

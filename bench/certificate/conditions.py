@@ -8,8 +8,12 @@ from math import inf
 import numpy as np
 
 from bench.certificate.certificate import DualProof, Fork, Leaf, TreeProof
-from bench.certificate.statement import NotProvenError, Statement
+from bench.certificate.failures import GivenUpError, NotProvenError, check_memory
+from bench.certificate.statement import Statement
 from instances.arrays import Flags, Ints
+
+MOST_CONDITIONS = 100_000
+"""Largest number of conditions of all branches that wait for their nodes."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ class Conditions:
         """Whether no plan meets the conditions on the number of GPUs."""
         return any(most is not None and least > most for least, most in zip(self.least, self.most, strict=True))
 
+    @property
+    def size(self) -> int:
+        """Number of conditions."""
+        return len(self.least) + len(self.barred) + len(self.apart) + len(self.together)
+
     def matrices(self, classes: int) -> tuple[Flags, Ints]:
         """Return the conditions on pairs as arrays.
 
@@ -52,6 +61,7 @@ class Conditions:
         group
             Group of each class, -1 without one, shape (classes,). The classes of a group are on one GPU.
         """
+        check_memory("the pairs of classes", classes, -(-classes // 8))  # of one byte each
         apart = np.zeros((classes, classes), dtype=np.bool_)
         for a, b in self.apart:
             apart[a, b] = apart[b, a] = True
@@ -121,23 +131,29 @@ def bound_of_proof(statement: Statement, proof: DualProof | TreeProof, leaf_boun
     ------
     NotProvenError
         If a branch of a tree is missing or shared, or the objective of a tree is not minimised.
+    GivenUpError
+        If too many conditions are in memory.
     """
     if isinstance(proof, DualProof):
         return leaf_bound(proof, Conditions.root(statement), "the duals")
     if not statement.minimised:
         raise NotProvenError("a tree needs an objective that is minimised")
-    waiting: dict[int, Conditions] = {0: Conditions.root(statement)}
+    root = Conditions.root(statement)
+    waiting, size = {0: root}, root.size
     bound: Fraction | float = inf
     for position, node in enumerate(proof.nodes):
         where = f"node {position}"
         branch = waiting.pop(position, None)
         if branch is None:
             raise NotProvenError(f"{where}: no earlier node leads to it")
+        size -= branch.size
         if isinstance(node, Fork):
             for child, part in zip(node.branches, branch.branches(node, statement, where), strict=True):
                 if child <= position or child in waiting or child >= len(proof.nodes):
                     raise NotProvenError(f"{where}: branch {child} must be a later node to which no other node leads")
-                waiting[child] = part
+                waiting[child], size = part, size + part.size
+            if size > MOST_CONDITIONS:
+                raise GivenUpError(f"{where}: more than {MOST_CONDITIONS:,} conditions of branches wait")
         elif not branch.empty:
             bound = min(bound, leaf_bound(node, branch, where))
     return bound

@@ -21,16 +21,17 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.certificate.one_gpu import ROUNDING
-from bench.certificate.patterns import MARGIN
+from bench.certificate.patterns import RATE_MARGIN
 from instances import PART_STEPS, Objective, SloRule
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 from instances.view import View
 
-ROOM = 4.0 * MARGIN
-"""Relative addition to the part that a slot serves: plans may serve a workload at ``1 - MARGIN`` times its rate."""
+ROOM = 2.0 * RATE_MARGIN
+"""Relative addition to the part that a slot serves: rates and budgets have the tolerance, and plans the margin."""
 
 
 class DividedClasses(NamedTuple):
@@ -78,7 +79,7 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
         m, slo_ms, rate_rps = int(view.model[w]), float(view.slo_ms[w]), float(view.rate_rps[w])
         possible = batch <= tables.max_batch[m]
         b = batch[possible]
-        largest_at = np.minimum(rate_rps * (1.0 + 2.0 * MARGIN), 1000.0 * (2.0 * b - 1.0) / slo_ms)
+        largest_at = np.minimum(rate_rps * (1.0 + RATE_MARGIN), 1000.0 * (2.0 * b - 1.0) / slo_ms)
         limit_ms[row, 1:][possible] = view.budget_ms(w, b, largest_at) + MARGIN * slo_ms
         full_ms[row, 1:] = 1000.0 * batch / (rate_rps * instance.latency_buffer) * (1.0 + ROOM)
         delay_ms[row] = delays[m]

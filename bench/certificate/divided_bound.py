@@ -16,13 +16,13 @@ import numpy as np
 
 from bench.certificate.boxes import PatternBox, box_limits
 from bench.certificate.divided import DividedClasses, slot_worth
-from bench.certificate.knapsack import MOST_CHARGE, NOTHING, UNBOUNDED, polyak_step
+from bench.certificate.knapsack import MOST_CHARGE, MOST_CHARGES, NOTHING, UNBOUNDED, polyak_step
 from bench.certificate.one_gpu import time_at_floors
-from bench.certificate.patterns import MARGIN
 from bench.certificate.search import ROUNDS
 from instances.arrays import Ints
 from instances.compiled import compiled
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
 
 class DividedTables(NamedTuple):
@@ -240,7 +240,8 @@ def bound_divided(
             over_l2 += l2[m, slots[1, i], slots[2, i]]
             over_power += power[m, slots[1, i], slots[2, i]]
         over = over_l2 / l2_scale, over_power / power_scale
-        most = MOST_CHARGE / l2_most, MOST_CHARGE / power_most
+        charge = min(MOST_CHARGE, MOST_CHARGES / box.most)
+        most = charge / l2_most, charge / power_most
         if not polyak_step(multipliers, over, (float(l2_scale), float(power_scale)), most, bound - threshold):
             break
     multipliers[0], multipliers[1] = best_l2, best_power

@@ -11,17 +11,18 @@ from itertools import count
 
 import numpy as np
 
-from bench.certificate.boxes import FINE, PatternBox, TooHardError, box_limits, whole_box
-from bench.certificate.certificate import MOST
+from bench.certificate.boxes import FINE, PatternBox, box_limits, whole_box
 from bench.certificate.divided import DividedClasses, slot_worth, worth_of_slots
 from bench.certificate.divided_bound import DividedTables, bound_divided, fill_gains
-from bench.certificate.knapsack import UNBOUNDED
+from bench.certificate.failures import GivenUpError, check_memory
+from bench.certificate.knapsack import UNBOUNDED, check_worth
 from bench.certificate.one_gpu import time_at_floors
-from bench.certificate.patterns import MARGIN, Progress, ignore, merged_tables
+from bench.certificate.patterns import Progress, ignore, merged_tables
 from bench.certificate.search import FOUND, LIMIT, REFUTED
 from instances.arrays import Ints
 from instances.compiled import compiled
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
 LISTED, NARROW = 3e-3, 1e-6
 """Largest growths of a time across a box at which its patterns are listed, and at which it is too narrow to cut."""
@@ -143,16 +144,17 @@ class DividedSearch:
     known: DividedClasses
 
     def __post_init__(self) -> None:
-        if int(self.known.worth.max(initial=0)) > MOST:
-            raise TooHardError
         tables, classes = self.tables, len(self.known.model)
+        check_worth(float(self.known.worth.max(initial=0)), tables.most_residents)
+        shares, sums = len(tables.permitted), (tables.most_residents + 1, tables.share_units + 1)
+        slots = shares * tables.transfer_ms.shape[1]
+        check_memory("the dynamic programs of a search", classes, 3 * sums[0] * sums[1] + 8 * slots)
         self.merged = merged_tables(tables)
         self._whole = whole_box(self.merged, self.known.model, 1, tables.most_residents)
         self._l2, self._power = (
             np.floor(demand * FINE * (1.0 - MARGIN)).astype(np.int64)
             for demand in (self.merged.l2_pct, self.merged.power_w)
         )
-        shares, sums = len(tables.permitted), (tables.most_residents + 1, tables.share_units + 1)
         self._made = DividedTables(
             np.zeros((classes, shares, tables.transfer_ms.shape[1]), dtype=np.int64),
             np.zeros((classes, shares), dtype=np.int64),
@@ -167,7 +169,7 @@ class DividedSearch:
 
         Raises
         ------
-        TooHardError
+        GivenUpError
             If the search gives up.
         """
         if len(self.known.model) == 0:
@@ -213,7 +215,7 @@ class DividedSearch:
                 if status == FOUND:
                     return [int(self.known.of_class[k]) for k in slots[0, :size]]
             if narrow or number > MOST_BOXES:
-                raise TooHardError
+                raise GivenUpError("a box is too narrow to be cut, or there are too many")
             wide = [axis for axis in range(3) if grown[axis] >= NARROW]
             for half in box.halves(max(wide, key=lambda axis: (losses[axis], grown[axis]))):
                 heappush(boxes, (-bound, next(numbers), part / 2.0, half, multipliers.copy()))

@@ -18,15 +18,16 @@ from math import ceil, floor, inf
 
 import numpy as np
 
-from bench.certificate.boxes import TooHardError
 from bench.certificate.certificate import Leaf
 from bench.certificate.conditions import Conditions
 from bench.certificate.divided import divided_on, served_alone
 from bench.certificate.divided_search import DividedSearch
+from bench.certificate.failures import GivenUpError, NotProvenError
+from bench.certificate.knapsack import MOST_WORTH
 from bench.certificate.one_gpu import fits
 from bench.certificate.patterns import Progress, SlotOffer, candidates_on, merged_tables
 from bench.certificate.search import SET_NODES, GpuSearch
-from bench.certificate.statement import NotProvenError, Statement
+from bench.certificate.statement import Statement
 from instances import Objective
 
 
@@ -38,7 +39,7 @@ def proven_bound(
     Raises
     ------
     NotProvenError
-        If a dual has the wrong sign, or a pattern is worth more than its GPU.
+        If a dual has the wrong sign, a pattern is worth more than its GPU, or the search gives up.
     """
     _check_shape(statement, leaf, branch, where)
     for t in range(len(statement.views)):
@@ -112,6 +113,7 @@ def _check_patterns(
     threshold = leaf.gpus[t] + (floor(statement.prices[t] * unit) if statement.minimised else 0)
     if threshold < 0:
         raise NotProvenError(f"{where}: an empty {view.gpu.name} is worth more than the GPU")
+    threshold = min(threshold, MOST_WORTH)  # the search refuses larger worths
     allowed = [c for c in range(len(statement.copies)) if (c, t) not in branch.barred]
     try:
         if statement.any_parts:
@@ -129,8 +131,8 @@ def _check_patterns(
             ]
             search = GpuSearch(view.tables, candidates_on(view, offers, progress), statement.copies, apart, together)
             pattern = search.candidates.of_class[search.above(threshold, progress=progress)[1]].tolist()
-    except TooHardError:
-        raise NotProvenError(f"{where}: the search over patterns of {view.gpu.name} gave up") from None
+    except GivenUpError as limit:
+        raise GivenUpError(f"{where}: the search over patterns of {view.gpu.name} ended: {limit}") from None
     if pattern:
         names = [statement.instance.workloads[int(statement.member[c])].id for c in pattern]
         raise NotProvenError(f"{where}: a {view.gpu.name} with {', '.join(names)} is worth more than the GPU")

@@ -2,22 +2,23 @@
 
 from fractions import Fraction
 from functools import cache
-from math import floor, inf
+from math import inf, lcm
 
 import numpy as np
 
-from bench.certificate.boxes import TooHardError
-from bench.certificate.certificate import MOST
+from bench.certificate.certificate import MOST, unit_for
 from bench.certificate.conditions import Conditions
 from bench.certificate.dual import offers_of
+from bench.certificate.failures import GivenUpError, NotProvenError
 from bench.certificate.patterns import Progress, candidates_on
 from bench.certificate.search import GpuSearch
-from bench.certificate.statement import NotProvenError, Statement
+from bench.certificate.statement import Statement
+from instances import Objective
 
 MOST_WORKLOADS = 10
 
-UNIT = 10**9
-"""Whole number that stands for one dollar per hour, or one request per second."""
+MOST_STATES = 1_000_000
+"""Largest number of sets of waiting workloads and free GPUs whose best value is kept in memory."""
 
 
 def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | float:
@@ -36,14 +37,21 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
         raise NotProvenError(f"{count} workloads; an exhaustive proof takes at most {MOST_WORKLOADS}")
     if statement.by_parts:
         raise NotProvenError("an exhaustive proof does not cover plans that serve workloads in parts")
-    worth = [_worths(statement, t, count, progress) for t in range(len(statement.views))]
-    prices = [floor(price * UNIT) for price in statement.prices]
+    rates = [w.rate_rps for w in statement.instance.workloads]
+    goodput = statement.instance.objective is Objective.GOODPUT
+    # One dollar, or one request per second; with the first unit, prices are exact.
+    unit = lcm(*(price.denominator for price in statement.prices)) if statement.minimised else 10**9
+    unit = unit_for(max(rates)) if goodput else unit
+    prices = [int(price * unit) for price in statement.prices]
+    worth = [_worths(statement, t, count, unit, progress) for t in range(len(statement.views))]
     worst = inf if statement.minimised else -inf
 
     @cache
     def best(waiting: int, left: tuple[int, ...]) -> float:
         if waiting == 0:
             return 0
+        if best.cache_info().currsize > MOST_STATES:
+            raise GivenUpError(f"an exhaustive proof over more than {MOST_STATES:,} sets of workloads and GPUs")
         first = waiting & -waiting
         rest = waiting ^ first
         found = worst if statement.serves_all else best(rest, left)
@@ -53,21 +61,22 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
                 own = worth[t].get(first | others)
                 if free and own is not None:
                     after = best(rest ^ others, (*left[:t], free - 1, *left[t + 1 :]))
-                    found = min(found, prices[t] + after) if statement.minimised else max(found, own + after)
+                    if abs(after) < inf:
+                        found = min(found, prices[t] + after) if statement.minimised else max(found, own + after)
             if others == 0:
                 return found
             others = (others - 1) & rest
 
     limits = tuple(count if limit is None else min(limit, count) for limit in statement.limits)
     value = best(2**count - 1, limits)
-    return Fraction(int(value), UNIT) if abs(value) < inf else value
+    return Fraction(int(value), unit) if abs(value) < inf else value
 
 
-def _worths(statement: Statement, t: int, count: int, progress: Progress) -> dict[int, int]:
+def _worths(statement: Statement, t: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
     """Return the largest worth of every set of workloads that fits on a GPU of type t, by set of positions."""
     view = statement.views[t]
     groups = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
-    offers = offers_of(statement, [0] * len(statement.copies), UNIT, range(len(statement.copies)))
+    offers = offers_of(statement, [0] * len(statement.copies), unit, range(len(statement.copies)))
     candidates = candidates_on(view, offers, progress)
     conditions = Conditions.root(statement).matrices(len(statement.copies))
     found: dict[int, int] = {}
@@ -80,8 +89,8 @@ def _worths(statement: Statement, t: int, count: int, progress: Progress) -> dic
         try:
             numbers = range(len(parts), len(parts) + 1)
             worth, pattern = search.above(-MOST, numbers, best=True, progress=lambda part: progress(part / 2**count))
-        except TooHardError:
-            raise NotProvenError(f"the search over patterns of {view.gpu.name} gave up") from None
+        except GivenUpError as limit:
+            raise GivenUpError(f"the search over patterns of {view.gpu.name} ended: {limit}") from None
         if pattern:
             found[chosen] = worth
     return found

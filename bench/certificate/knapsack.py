@@ -12,14 +12,31 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.certificate.boxes import BoxLimits
+from bench.certificate.certificate import MOST
+from bench.certificate.failures import GivenUpError
 from instances.arrays import Flags, Ints
 from instances.compiled import compiled
 
 NOTHING, UNBOUNDED = -(2**60), 2**60
 """Worth of an impossible choice, and bound of a box before the first step."""
 
-MOST_CHARGE = 2.0**54
-"""Largest charge of a multiplier for its ceiling."""
+MOST_CHARGE, MOST_CHARGES = 2.0**54, 2.0**60
+"""Largest charge of a multiplier for its ceiling, and of all residents together, so that sums fit 64 bits."""
+
+MOST_WORTH = 2**58
+"""Largest worth of a pattern: every sum of worths and charges differs from ``NOTHING`` and ``UNBOUNDED``."""
+
+
+def check_worth(largest: float, residents: int) -> None:
+    """Check that the worths of patterns fit 64 bits, where no resident is worth more than ``largest``.
+
+    Raises
+    ------
+    GivenUpError
+        If they do not.
+    """
+    if not (largest <= MOST and largest * residents <= MOST_WORTH):
+        raise GivenUpError("worths of slots are too large to be added in 64 bits")
 
 
 class Alternatives(NamedTuple):
@@ -210,7 +227,8 @@ def bound_box(
             break
         l2, power = demands_of_best(kept, given, worth, residents, table, first)
         over = (l2 - limits.l2_most) / l2_scale, (power - limits.power_most) / power_scale
-        most = MOST_CHARGE / max(1, limits.l2_most), MOST_CHARGE / max(1, limits.power_most)
+        charge = min(MOST_CHARGE, MOST_CHARGES / residents)
+        most = charge / max(1, limits.l2_most), charge / max(1, limits.power_most)
         if not polyak_step(multipliers, over, (l2_scale, power_scale), most, bound - threshold):
             break
     multipliers[0], multipliers[1] = best_l2, best_power

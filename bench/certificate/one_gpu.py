@@ -4,11 +4,12 @@ import numpy as np
 
 from bench.certificate.boxes import FINE
 from bench.certificate.knapsack import Alternatives
-from bench.certificate.patterns import MARGIN, Candidates
+from bench.certificate.patterns import Candidates
 from instances.arrays import Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms, gpu_times_ms
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
 ROUNDING = 1e-13
 """Relative rounding of a product, well above that of the processor."""

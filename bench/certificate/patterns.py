@@ -12,10 +12,11 @@ import numpy as np
 from instances import Objective, SloRule
 from instances.arrays import Flags, Floats, Ints
 from instances.tables import Tables
+from instances.tolerance import MARGIN, TOLERANCE
 from instances.view import View
 
-MARGIN = 1e-9
-"""Relative margin of every test in floats; it can only admit more patterns."""
+RATE_MARGIN = TOLERANCE + MARGIN
+"""Relative margin of the rates that a plan may serve: it may miss or exceed a rate by the tolerance."""
 
 Progress = Callable[[float], None]
 """Function that is told which part of a search was done since the last call; it may raise to end the search."""
@@ -141,13 +142,7 @@ def candidates_on(view: View, offers: Sequence[SlotOffer], progress: Progress = 
         progress(0.0)
         model = int(view.model[offer.workload])
         batch = np.arange(1, int(tables.max_batch[model]) + 1)
-        # Rates within the margin count as equal, so the slot has the larger of both budgets.
-        rates = offer.rate_rps, offer.rate_rps * (1.0 - 2.0 * MARGIN)
-        tried = [np.full(len(batch), rate) for rate in rates]
-        if view.instance.objective is Objective.SCALE and view.instance.slo_rule is SloRule.ASSEMBLY:
-            # A slot may be planned for more than it serves. The budget min(SLO - 1000 (b - 1) / r, 1000 b / r) is
-            # largest where both are equal; other budgets fall as the rate grows.
-            tried.append(np.maximum(offer.rate_rps, 1000.0 * (2.0 * batch - 1.0) / view.slo_ms[offer.workload]))
+        tried = _rates_of_largest_budgets(view, offer, batch)
         budget_ms = np.maximum.reduce([view.budgets_ms(offer.workload, batch, rate) for rate in tried])
         budget_ms = np.where(budget_ms > 0.0, budget_ms * (1.0 + MARGIN), budget_ms)
         least = np.array(
@@ -170,6 +165,20 @@ def candidates_on(view: View, offers: Sequence[SlotOffer], progress: Progress = 
         np.concatenate([np.empty(0, dtype=np.int64), *alone]),
         np.concatenate(budgets) if budgets else np.empty((0, 1)),
     )
+
+
+def _rates_of_largest_budgets(view: View, offer: SlotOffer, batch: Ints) -> list[Floats]:
+    """Return rates, each by batch, at one of which a slot that serves the offer's rate has its largest budget.
+
+    A slot may be planned for any rate within ``RATE_MARGIN`` of the offer's; under ``scale``, also for a larger one.
+    Budgets fall as the rate grows, except that of ``assembly``: ``min(SLO - 1000 (b - 1) / r, 1000 b / r)`` is largest
+    where both are equal.
+    """
+    least, most = (np.full(len(batch), offer.rate_rps * factor) for factor in (1.0 - RATE_MARGIN, 1.0 + RATE_MARGIN))
+    if view.instance.slo_rule is not SloRule.ASSEMBLY:
+        return [least, np.full(len(batch), offer.rate_rps)]
+    equal = 1000.0 * (2.0 * batch - 1.0) / view.slo_ms[offer.workload]
+    return [least, np.maximum(equal if view.instance.objective is Objective.SCALE else np.minimum(equal, most), least)]
 
 
 def _least_alone(tables: Tables, model: int, batch: int, budget_ms: Floats) -> int:

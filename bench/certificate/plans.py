@@ -8,13 +8,11 @@ from math import fsum, inf
 import numpy as np
 
 from bench.certificate.certificate import BoundClaim
-from bench.certificate.statement import NotProvenError
-from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan
+from bench.certificate.failures import NotProvenError
+from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, PlacedGpu, Plan
 from instances.interference import gpu_times_ms
+from instances.tolerance import TOLERANCE, widened
 from instances.view import View
-
-TOLERANCE = 1e-9
-"""Relative difference below which two rates count as equal."""
 
 
 def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
@@ -32,7 +30,9 @@ def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
     scale = min((served.get(name, 0.0) / rate for name, rate in asked.items()), default=inf)
     if instance.objective is Objective.SCALE:
         instance = instance.scaled(scale) if 0.0 < scale < inf else instance
-    elif instance.objective is not Objective.GOODPUT and scale < 1.0 - TOLERANCE:
+    elif instance.objective is not Objective.GOODPUT and any(
+        widened(served.get(name, 0.0)) < rate for name, rate in asked.items()
+    ):
         raise NotProvenError("the plan serves a workload at less than its rate")
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
     used = [gpu for gpu in plan.gpus if gpu.gpulets]
@@ -42,7 +42,8 @@ def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
             raise NotProvenError(f"the plan uses {count} {pool.type.name}, the pool has {pool.count}")
     # A slot that is planned for more than arrives must be in time at both rates.
     admitted = instance.objective in (Objective.GOODPUT, Objective.SCALE)
-    part = {name: 1.0 if admitted else min(1.0, rate / served.get(name, inf)) for name, rate in asked.items()}
+    over = [] if admitted else [name for name, rate in served.items() if rate > widened(asked[name])]
+    part = dict.fromkeys(asked, 1.0) | {name: asked[name] / served[name] for name in over}
     throughput = [
         _throughput_rps(gpu, views[gpu.type], part, f"GPU {g} of the plan") for g, gpu in enumerate(plan.gpus)
     ]
@@ -73,7 +74,7 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
             if slot.workload not in known:
                 raise NotProvenError(f"GPU {g} of the plan: the instance has no workload {slot.workload}")
             asked = instance.workloads[known[slot.workload]].rate_rps
-            steps = slot.rate_rps / asked * PART_STEPS
+            steps = slot.rate_rps / (GOODPUT_STEP * asked)
             in_steps = instance.objective is Objective.GOODPUT or claim.parts is not None
             if in_steps and abs(steps - round(steps)) > TOLERANCE * steps:
                 raise NotProvenError(f"GPU {g} of the plan: {slot.workload} is not served in steps of 1/{PART_STEPS}")
@@ -85,7 +86,7 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
         if len(each) > 1 and claim.plan_class != "split":
             raise NotProvenError(f"the plan serves {name} in parts, which the claim does not cover")
         asked = instance.workloads[known[name]].rate_rps
-        if instance.objective is Objective.GOODPUT and served[name] > asked * (1.0 + TOLERANCE):
+        if instance.objective is Objective.GOODPUT and served[name] > widened(asked):
             raise NotProvenError(f"the plan serves more of {name} than arrives")
     return served
 

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from math import ceil, floor, fsum, inf
+from math import ceil, floor, fsum, inf, isfinite
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
-from bench.certificate.certificate import NONE, BoundClaim, DualProof, Fork, TreeProof
-from bench.certificate.checking import AGREEMENT, attainable, costs_around
+from bench.certificate.certificate import NONE, BoundClaim, DualProof, Fork, TreeProof, unit_for
+from bench.certificate.checking import AGREEMENT, attainable
 from bench.certificate.conditions import Conditions, bound_of_proof
+from bench.certificate.costs import costs_around
 from bench.certificate.dual import bound_of
 from bench.certificate.exhaustive import MOST_WORKLOADS, exhaustive_bound
+from bench.certificate.failures import GivenUpError, NotProvenError
 from bench.certificate.patterns import Progress, ignore
-from bench.certificate.statement import NotProvenError, Statement, classes
+from bench.certificate.statement import Statement, classes
 from instances import Instance, Objective, Plan
 from instances.arrays import Ints
 from instances.files import instance_to_json, plan_to_json
@@ -24,8 +27,8 @@ SLACK = 0.02
 ROUNDING = 64
 """Whole units added to the dual of a GPU type, since the worths of its residents are rounded up."""
 
-DIGITS = 9
-"""Decimals of a claimed bound."""
+DIGITS, DIGITS_OF_COSTS = 9, 33
+"""Decimals of a claimed bound after leading zeros; 33 are enough for sums of prices with the 17 digits of a float."""
 
 Node = Mapping[str, Any]
 
@@ -58,7 +61,25 @@ def certificate(
     ------
     NotProvenError
         If no proof can be made.
+    GivenUpError
+        If a number is too large or too small, or a limit of the checker ended the proof.
     """
+    try:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            return _certificate(instance, plan, nodes, bound, scope, progress)
+    except (ArithmeticError, ValidationError):
+        raise GivenUpError("a number is too large or too small for a certificate") from None
+
+
+def _certificate(
+    instance: Instance,
+    plan: Plan | None,
+    nodes: Sequence[Node],
+    bound: float | None,
+    scope: Mapping[str, Any] | None,
+    progress: Progress,
+) -> dict[str, Any]:
+    bound = bound if bound is not None and isfinite(bound) else None
     known = {"plan_class": "spatial"} if scope is None else scope
     plan_class, parts = str(known["plan_class"]), known.get("part_steps")
     if plan_class not in ("spatial", "split"):
@@ -87,7 +108,9 @@ def certificate(
     if not scale:
         proven = attainable(statement, proven)
         none = proven == inf if statement.minimised else proven < 0
-        claim["bound"] = NONE if none else decimal(Fraction(proven), up=not statement.minimised)
+        proven = max(0, proven)  # rounded duals may prove a little less
+        digits = DIGITS_OF_COSTS if statement.minimised else DIGITS
+        claim["bound"] = NONE if none else decimal(Fraction(proven), up=not statement.minimised, digits=digits)
     return {
         "version": 1,
         "instance": instance_to_json(instance, frozen=True),
@@ -110,16 +133,17 @@ def as_strong(proven: Fraction | float, bound: float | None, minimised: bool) ->
     return proven >= bound - room if minimised else proven <= bound + room
 
 
-def decimal(value: Fraction, *, up: bool) -> str:
-    """Return a decimal number of at most ``DIGITS`` decimals, rounded up or down."""
-    whole = (ceil if up else floor)(value * 10**DIGITS)
-    return f"{whole // 10**DIGITS}.{whole % 10**DIGITS:0{DIGITS}d}".rstrip("0").rstrip(".")
+def decimal(value: Fraction, *, up: bool, digits: int = DIGITS) -> str:
+    """Return a nonnegative number as a decimal with at most ``digits`` decimals after leading zeros, rounded."""
+    power = 10 ** (digits + (len(str(floor(1 / value))) - 1 if 0 < value < 1 else 0))
+    whole = (ceil if up else floor)(value * power)
+    return f"{whole // power}.{whole % power:0{len(str(power)) - 1}d}".rstrip("0").rstrip(".")
 
 
 def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
     """Return the proof with whole numbers; a single leaf needs no tree."""
     largest = max((abs(x) for node in nodes for x in (*node.get("workloads", ()), *node.get("gpus", ()))), default=1.0)
-    unit = 10 ** max(0, min(9, 14 - len(str(int(largest)))))
+    unit = unit_for(largest)
     class_of = classes(statement.instance)
     written: list[dict[str, Any]] = []
     branches = {0: Conditions.root(statement)}
@@ -143,13 +167,16 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
     dual = np.bincount(class_of, weights=node["workloads"]) / statement.copies
     worth = np.array(node["gpus"], dtype=np.float64)
     if not statement.minimised:
-        charge = [ceil(x * unit) for x in dual.tolist()]
-        # A little more for every GPU shortens the search; together it is a quarter of the tolerance at most.
+        charge = [ceil(Fraction(x) * unit) for x in dual.tolist()]
+        # A little more for every GPU shortens the search; together it is an eighth of the margin at most.
         total = fsum((dual * statement.copies).tolist()) + fsum(
             v * (n or 0) for v, n in zip(worth.tolist(), branch.most, strict=True)
         )
-        spare = int(total * unit * AGREEMENT / 4) // max(1, sum(n or 0 for n in branch.most))
-        return {"workloads": charge, "gpus": [max(0, ceil(v * unit)) + ROUNDING + spare for v in worth.tolist()]}
+        spare = int(Fraction(total) * unit * AGREEMENT / 8) // max(1, sum(n or 0 for n in branch.most))
+        return {
+            "workloads": charge,
+            "gpus": [max(0, ceil(Fraction(v) * unit)) + ROUNDING + spare for v in worth.tolist()],
+        }
     dual = np.maximum(dual, 0.0)
     price = np.array([float(p) for p in statement.prices])
 
@@ -165,7 +192,7 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
         return total
 
     # The bound is concave in the factor, with corners where a worth is a price.
-    corners = [p / v for p, v in zip(price.tolist(), worth.tolist(), strict=True) if v > 0.0]
+    corners = [p / v for p, v in zip(price.tolist(), worth.tolist(), strict=True) if v > 0.0 and p / v < inf]
     factor = max(corners, key=cost_at, default=0.0)
     most = cost_at(factor)
     below = _cost_below(most, statement)
@@ -175,14 +202,14 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
         0 if (limit is None and least == 0) else _whole_dual(factor * v - p, unit, limit, least)
         for v, p, limit, least in zip(worth.tolist(), price.tolist(), branch.most, branch.least, strict=True)
     ]
-    return {"workloads": [floor(factor * x * unit) for x in dual.tolist()], "gpus": gpus}
+    return {"workloads": [floor(Fraction(factor * x) * unit) for x in dual.tolist()], "gpus": gpus}
 
 
 def _whole_dual(over: float, unit: int, limit: int | None, least: int) -> int:
     """Return the dual of a GPU type whose patterns are worth ``over`` more than its price."""
     if over > 0.0:
-        return 0 if limit is None else ceil(over * unit) + ROUNDING
-    return min(0, ceil(over * unit) + ROUNDING) if least else 0
+        return 0 if limit is None else ceil(Fraction(over) * unit) + ROUNDING
+    return min(0, ceil(Fraction(over) * unit) + ROUNDING) if least else 0
 
 
 def _factor_for(target: float, most: float, cost_at: Callable[[float], float]) -> float:

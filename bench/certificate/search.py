@@ -13,9 +13,9 @@ from itertools import count
 
 import numpy as np
 
-from bench.certificate.boxes import BoxLimits, PatternBox, TooHardError, box_limits, whole_box
-from bench.certificate.certificate import MOST
-from bench.certificate.knapsack import NOTHING, Alternatives, bound_box, by_units, fill_table, undominated
+from bench.certificate.boxes import BoxLimits, PatternBox, box_limits, whole_box
+from bench.certificate.failures import GivenUpError, check_memory
+from bench.certificate.knapsack import NOTHING, Alternatives, bound_box, by_units, check_worth, fill_table, undominated
 from bench.certificate.one_gpu import alternatives_of_sets, alternatives_of_slots, exact_worth, fits
 from bench.certificate.patterns import Candidates, Progress, ignore, merged_tables
 from instances.arrays import Flags, Ints
@@ -37,16 +37,22 @@ NARROW, NARROW_SLOTS = 2e-3, 1e-6
 The first limit is for alternatives of sets, which stand for all options of a candidate; the second for those of slots.
 """
 
+MOST_BOXES = 300_000
+"""Boxes that wait before a search gives up."""
+
+_ARRAYS = 16
+"""Numbers per alternative in memory at a time."""
+
 REFUTED, FOUND, LIMIT = 0, 1, 2
 
 
 @compiled
-def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, residents: int) -> Alternatives:
-    """Return the first ``count`` alternatives, each once for every seat of its class.
+def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, residents: int, size: int) -> Alternatives:
+    """Return the first ``count`` alternatives, each once for every seat of its class: ``size`` in total.
 
     A class has a seat for each of its workloads, but at most ``residents``.
     """
-    source, seat, earlier = np.empty((3, count * residents), dtype=np.int64)
+    source, seat, earlier = np.empty((3, size), dtype=np.int64)
     total, seats, at = 0, 0, 0
     while at < count:
         group, end = of_class[given.candidate[at]], at
@@ -58,10 +64,9 @@ def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, resid
                 total += 1
             seats += 1
         at = end
-    source = source[:total]
     return Alternatives(
-        seat[:total],
-        earlier[:total],
+        seat,
+        earlier,
         given.candidate[source],
         given.option[source],
         given.units[source],
@@ -221,18 +226,17 @@ class GpuSearch:
     def __post_init__(self) -> None:
         self.merged = merged_tables(self.tables)
         self.by_slots = bool(np.any(self.candidates.per_rps > 0.0))
-        many = len(self.candidates.batch) * self.tables.share_units if self.by_slots else len(self.candidates.model)
-        self._given = Alternatives(*np.empty((8, many), dtype=np.int64))
-        # Sums of worths must fit 64 bits.
-        known = self.candidates
+        known, permitted = self.candidates, self.tables.permitted
+        self._many = len(known.batch) * len(permitted) if self.by_slots else len(known.model)
+        check_memory("the alternatives of a search", _ARRAYS, self._many)
+        self._given = Alternatives(*np.empty((len(Alternatives._fields), self._many), dtype=np.int64))
         largest = float(np.abs(known.worth).max(initial=0))
         for k, m in enumerate(known.model):
             batch = known.batch[known.first[k] : known.first[k + 1]]
-            least_ms = self.tables.active_ms[m, batch, self.tables.share_units] + self.tables.exposed_ms[m, batch]
+            least_ms = self.tables.active_ms[m, batch][:, permitted].min(axis=1) + self.tables.exposed_ms[m, batch]
             rate = 1000.0 * float((batch / least_ms).max(initial=0.0))
-            largest = max(largest, float(known.per_rps[k]) * rate)
-        if not largest <= MOST:
-            raise TooHardError
+            largest = max(largest, abs(float(known.worth[k])) + float(known.per_rps[k]) * rate)
+        check_worth(largest, self.tables.most_residents)
 
     def above(
         self,
@@ -254,7 +258,7 @@ class GpuSearch:
 
         Raises
         ------
-        TooHardError
+        GivenUpError
             If the search gives up.
         """
         pattern: list[int] = []
@@ -274,6 +278,8 @@ class GpuSearch:
                 if status == FOUND:
                     return threshold, pattern
                 progress(0.0 if status == LIMIT else part)
+                if len(boxes) > MOST_BOXES:
+                    raise GivenUpError(f"more than {MOST_BOXES:,} boxes wait")
                 if status == LIMIT:
                     for half in reversed(box.halves(int(np.argmax(box.growths(self.merged))))):
                         heappush(boxes, (-bound, next(numbers), part / 2.0, half, multipliers.copy()))
@@ -297,7 +303,10 @@ class GpuSearch:
             many = alternatives_of_sets(self.merged, self.candidates, *floors, self._given)
         if many == 0:
             return REFUTED, threshold, NOTHING, []
-        given = _seated(self._given, many, self.candidates.of_class, self.copies, residents)
+        of_class = self.candidates.of_class
+        size = int(np.minimum(self.copies[of_class[self._given.candidate[:many]]], residents).sum())
+        check_memory("the alternatives of a search", _ARRAYS, self._many + size)
+        given = _seated(self._given, many, of_class, self.copies, residents, size)
         if len(given.seat) == 0 or given.seat[-1] + 1 < residents:
             return REFUTED, threshold, NOTHING, []
         # A ceiling beyond the largest demands excludes nothing and is lowered.
@@ -306,7 +315,9 @@ class GpuSearch:
             l2_most=min(limits.l2_most, residents * int(given.l2.max())),
             power_most=min(limits.power_most, residents * int(given.power.max())),
         )
-        table = np.empty((int(given.seat[-1]) + 2, residents + 1, self.tables.share_units + 1), dtype=np.int64)
+        shape = int(given.seat[-1]) + 2, residents + 1, self.tables.share_units + 1
+        check_memory("the dynamic program of a search", *shape)
+        table = np.empty(shape, dtype=np.int64)
         narrow = max(box.growths(self.merged)) < (NARROW_SLOTS if self.by_slots else NARROW)
         found = np.empty(residents, dtype=np.int64)
         status, worth, bound = search_box(
@@ -325,5 +336,5 @@ class GpuSearch:
             found,
         )
         if status == LIMIT and narrow:
-            raise TooHardError
+            raise GivenUpError(f"a box too narrow to be cut has more than {NARROW_NODES:,} nodes")
         return status, worth, bound, found.tolist()

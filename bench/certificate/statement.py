@@ -2,22 +2,24 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 
 from bench.certificate.certificate import NONE, BoundClaim
+from bench.certificate.failures import NotProvenError, check_memory
 from bench.certificate.patterns import broken_premise
 from instances import PART_STEPS, Instance, Objective, Partition, SloRule
 from instances.arrays import Ints
 from instances.attainment_terms import POISSON
+from instances.tables import table_cells
 from instances.view import View
 
 RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE, SloRule.ATTAINMENT)
 """Rules that certificates may have: all but ``p99``."""
 
-
-class NotProvenError(Exception):
-    """The first step of a proof that fails, in words."""
+_ARRAYS_OF_TABLES = 12
+"""Numbers per combination of model, batch and share in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,11 @@ class Statement:
         _refuse(instance, claim)
         if instance.objective is Objective.SCALE and claim.bound != NONE:
             factor = float(claim.bound)
-            if factor <= 0.0:
-                raise NotProvenError("the bound on a scale must be greater than 0")
+            if not 0.0 < factor < inf:
+                raise NotProvenError("the bound on a scale must be greater than 0, and not beyond the largest float")
             instance = instance.scaled(factor)
+        cells = sum(table_cells(pool.type) for pool in instance.gpus)
+        check_memory("the tables of the GPU types", _ARRAYS_OF_TABLES, cells)
         class_of = classes(instance)
         _, member, copies = np.unique(class_of, return_index=True, return_counts=True)
         views = tuple(View.of(instance, pool.type) for pool in instance.gpus)

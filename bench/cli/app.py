@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.cli.lazy import Subcommand, lazy_group
-from bench.cli.options import examples
+from bench.cli.options import CRASHED, examples
 from bench.cli.terminal import emit, open_closed_streams, say
 from bench.extras import how_to_install
 
@@ -98,7 +99,8 @@ def bench(
     A scheduler turns an instance into a plan. An independent judge scores every plan. The ledger, an SQLite file,
     stores every result.
 
-    Exit codes: 0 success, 1 a run or a check failed, 2 wrong input or usage, 130 interrupted.
+    Exit codes: 0 success, 1 a run or a check failed, 2 wrong input or usage, 3 a check gave up, 70 a fault of the
+    bench itself, 130 interrupted.
     """
     if context.invoked_subcommand is None:
         emit(context.get_help() + "\n", sys.stdout)
@@ -106,6 +108,14 @@ def bench(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; the default of ``arguments`` is ``sys.argv[1:]``."""
+    try:
+        return _run(arguments)
+    except Exception:  # noqa: BLE001 - Python's own exit code is 1, which means that a run or a check failed
+        traceback.print_exc()
+        return CRASHED
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # escape characters that the terminal's encoding lacks

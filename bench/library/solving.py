@@ -10,8 +10,8 @@ from math import isfinite
 from bench.api import Bound, Duals, Outcome, Run, Scheduler, refusal
 from bench.certificate.checking import check
 from bench.certificate.exhaustive import MOST_WORKLOADS
+from bench.certificate.failures import NotProvenError
 from bench.certificate.proving import certificate
-from bench.certificate.statement import NotProvenError
 from bench.library.submission import Submission, with_bound, with_plan
 from instances import Objective, Plan
 from instances.library import Library, LibraryEntry

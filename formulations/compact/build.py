@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import pyomo.environ as pyo
 
 from formulations.compact.interference import state_interference, state_tables
-from formulations.compact.model import CompactModel, add
+from formulations.compact.model import CompactModel, add, price_unit
 from formulations.compact.options import Option, options_of, span
 from formulations.compact.times import state_budgets, state_objective, state_times
 from formulations.problem import Problem
@@ -44,6 +44,10 @@ def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False
     options = options_of(offers)
     m = pyo.ConcreteModel()
     model = CompactModel(problem.instance, offers, options, m, ranks(options))
+    if problem.instance.objective is Objective.COST:
+        model.unit = price_unit(
+            offer.view.gpu.price_per_hour for offer, count in zip(offers, gpus, strict=True) if count > 0
+        )
     m.O = pyo.RangeSet(0, len(options) - 1)
     most = [sum(option.offer == t for option in options) for t in range(len(offers))]
     numbers = [(t, k) for t, count in enumerate(gpus) for k in range(min(count, most[t]))]

@@ -1,5 +1,6 @@
 """Compact model: the Pyomo model, its index sets, and its nonlinear relations."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +51,15 @@ class Relation:
     points: Ints | None = None
 
 
+def price_unit(prices: Iterable[float]) -> float:
+    """Return the power of 1024 next to the largest price: solvers have absolute tolerances, for objectives of about 1.
+
+    Prices between $0.04 and $30 per hour have the unit 1.
+    """
+    largest = max(prices, default=0.0)
+    return 1024.0 ** round(math.log2(largest) / 10.0) if largest > 0.0 else 1.0
+
+
 @dataclass(slots=True)
 class CompactModel:
     """Compact model of an instance.
@@ -68,6 +78,8 @@ class CompactModel:
         Rank of each option among those of its GPU type; GPUs are numbered by the first rank on them.
     steps_of
         Rate steps that each option may be planned for (``goodput``).
+    unit
+        Value of the instance's objective that is 1 in the model's.
     """
 
     instance: Instance
@@ -79,6 +91,7 @@ class CompactModel:
     gpus_of: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     on_gpu: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     steps_of: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    unit: float = 1.0
 
     def state_relations(self, exact: bool) -> None:
         """Add every relation, scaled and with tolerance (a relaxation), or ``exact`` as printed."""
@@ -91,7 +104,8 @@ class CompactModel:
         """Restrict the model to plans whose objective reaches ``limit``; ``None`` permits all."""
         if limit is not None:
             value, least = self.pyomo.value.expr, self.instance.objective.minimised
-            self.pyomo.better = pyo.Constraint(expr=value <= limit if least else value >= limit)
+            scaled = limit / self.unit
+            self.pyomo.better = pyo.Constraint(expr=value <= scaled if least else value >= scaled)
 
     def _rate_rps(self, o: int, value_of: Callable[[Expr], float]) -> float:
         """Return the planned rate of an option in a solution."""

@@ -16,6 +16,8 @@ from formulations.compact.search import SolverAnswer
 MEMORY_PART = 0.5
 """Fraction of the run's address space that SCIP's memory limit is set to: SCIP does not count all of its memory."""
 
+REFUSED = "SCIP refuses the model: a coefficient is 1e20 or larger, which SCIP takes for infinity"
+
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Environment variables that limit the threads of linear algebra."""
 
@@ -77,7 +79,10 @@ def solve(
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.nl"
         write(model, file)
-        scip.readProblem(str(file))
+        try:
+            scip.readProblem(str(file))
+        except Exception:  # noqa: BLE001 - PySCIPOpt has no class of its own; SCIP has printed its reason
+            return SolverAnswer(False, False, False, None, 0.0, REFUSED)
     variables = {variable.name: variable for variable in scip.getVars()}
 
     def value_of(variable: Expr) -> float:

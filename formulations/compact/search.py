@@ -23,13 +23,16 @@ BUILD_PART = 0.5
 """Fraction of the remaining time that stating a model may take."""
 
 SOLVER_ROOM = 1e-6
-"""Relative allowance of a solver's bound for its tolerances (1e-6 on rows and on integrality)."""
+"""Allowance of a solver's bound for its tolerances (1e-6 on rows and on integrality), relative to the bound.
+
+A cost below the model's unit has the allowance of the unit, because solvers' tolerances are absolute.
+"""
 
 OPTIMAL_WITHIN = 3e-6
 """Relative difference from the bound within which a plan is optimal: more than ``SOLVER_ROOM`` plus ``BETTER``."""
 
 BETTER = 1e-6
-"""Least improvement over the incumbent that a model's plans must have, relative and absolute."""
+"""Least relative improvement over the incumbent that a model's plans must have; absolute if its value is 0."""
 
 
 @dataclass
@@ -42,6 +45,8 @@ class Search:
         The incumbent, and its objective; ``nan`` without one.
     limit
         Objective that the plans of the model reach; ``None`` for all.
+    unit
+        See ``CompactModel``.
     """
 
     problem: Problem
@@ -49,6 +54,7 @@ class Search:
     plan: Plan | None = None
     value: float = math.nan
     limit: float | None = None
+    unit: float = 1.0
     statistics: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -114,7 +120,7 @@ class Search:
 
     def _value(self, groups: Sequence[Group], placed: Sequence[PlacedGpu]) -> float:
         if self.instance.objective is Objective.COST:
-            return math.fsum(self.problem.offers[group.offer].view.gpu.price_per_hour for group in groups)
+            return self.instance.cost_per_hour(placed)
         if self.instance.objective is Objective.GOODPUT:
             return math.fsum(resident.rate_rps for group in groups for resident in group.residents)
         views = [self.problem.offers[group.offer].view for group in groups]
@@ -125,8 +131,7 @@ class Search:
         """Objective that a model's plans must reach to improve the incumbent; ``None`` if any plan does."""
         if self.plan is None:
             return None
-        step = max(BETTER, BETTER * abs(self.value))
-        return self.value + self.sense * step
+        return self.value + self.sense * BETTER * (abs(self.value) or 1.0)
 
     def gpus(self, ties: bool = False) -> list[int]:
         """Return how many GPUs of each offer a better plan can use; with ``ties``, also an equal plan."""
@@ -137,7 +142,7 @@ class Search:
             return [offer.count for offer in self.problem.offers]
         prices = [offer.view.gpu.price_per_hour for offer in self.problem.offers]
         return [
-            min(offer.count, math.floor(most / price)) if price > 0.0 else offer.count
+            offer.count if price * offer.count <= most else max(0, math.floor(most / price))
             for offer, price in zip(self.problem.offers, prices, strict=True)
         ]
 
@@ -156,15 +161,16 @@ class Search:
         Parameters
         ----------
         solver_bound
-            ``SolverAnswer.bound``.
+            ``SolverAnswer.bound``, in the model's unit.
         certified
             Whether the solver's model contains every plan that reaches the limit.
         """
         best = self.sense * math.inf
         if solver_bound is None or solver_bound == best or (solver_bound == -best and self.limit is None):
             return None
-        room = SOLVER_ROOM * abs(solver_bound) if math.isfinite(solver_bound) else 0.0
-        value = solver_bound + self.sense * room
+        least = 1.0 if self.instance.objective is Objective.COST else 0.0
+        room = SOLVER_ROOM * max(least, abs(solver_bound)) if math.isfinite(solver_bound) else 0.0
+        value = (solver_bound + self.sense * room) * self.unit
         if self.limit is not None:
             value = self.sense * max(self.sense * value, self.sense * self.limit)
         return Bound(value if self.sense > 0 else next_cost(max(0.0, value), self.instance), certified)
@@ -208,6 +214,7 @@ def improving_model(
 
     model = build(search.problem, gpus, continuous_shares)
     model.require(search.limit)
+    search.unit = model.unit
     return search, model
 
 
@@ -224,6 +231,8 @@ class SolverAnswer:
     bound
         Bound on the objective of every solution; ``None`` if unknown. If no solution exists, it is the worst objective:
         ``inf`` if that is minimised, ``-inf`` if it is maximised.
+    problem
+        Reason why the solver refuses the model; empty if it does not.
     """
 
     solved: bool
@@ -231,3 +240,4 @@ class SolverAnswer:
     infeasible: bool
     bound: float | None
     nodes: float
+    problem: str = ""

@@ -138,7 +138,8 @@ def state_objective(model: CompactModel) -> None:
     m, options, instance = model.pyomo, model.options, model.instance
     if instance.objective is Objective.COST:
         # Equation 12
-        m.value = pyo.Objective(expr=add(model.offers[t].view.gpu.price_per_hour * m.used[t, k] for t, k in m.J))
+        price = [offer.view.gpu.price_per_hour / model.unit for offer in model.offers]
+        m.value = pyo.Objective(expr=add(price[t] * m.used[t, k] for t, k in m.J))
         return
     worth: list[Expr]
     if instance.objective is Objective.GOODPUT:

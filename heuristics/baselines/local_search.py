@@ -64,7 +64,7 @@ class LocalSearch:
         try:
             return search.scale() if instance.objective is Objective.SCALE else search.fixed_rates()
         except UnservableError as why:
-            return Outcome(Status.INFEASIBLE, reason=str(why))
+            return Outcome(why.status, reason=str(why))
 
 
 @dataclass

@@ -53,7 +53,7 @@ class RandomFit:
         try:
             problem = PlacementProblem.of(views, whole_items(views))
         except UnservableError as why:
-            return Outcome(Status.INFEASIBLE, reason=str(why))
+            return Outcome(why.status, reason=str(why))
         for draw in range(1, max(1, run.work_left(0, self.draws)) + 1):
             placement = Placement.empty(problem)
             random.shuffle(placement.waiting)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
-from instances.costs import cost_step, next_cost
+from instances.costs import cost_step, next_cost, whole_gpus
 
 
 def pool(*prices: float) -> Instance:
@@ -61,3 +61,17 @@ def test_thousands_of_gpus_of_four_prices_need_little_memory() -> None:
     assert tracemalloc.get_traced_memory()[1] < 200e6
     tracemalloc.stop()
     assert next_cost(1e9, pool(3.06, 0.526)) == 1e9
+
+
+@pytest.mark.parametrize(
+    "prices", [(0.30000000000000004, 1.01), (5e-324, 1.0), (1e-300, 1.7e308), (1.7e308, 1.7e308), (5e-324, 1.7e308)]
+)
+def test_odd_prices_leave_the_bound_or_raise_it(prices: tuple[float, ...]) -> None:
+    for bound in (1e-9, 0.35, 1.0, 1e10):
+        assert next_cost(bound, pool(*prices)) >= bound * (1 - 1e-6)
+        assert whole_gpus(bound, prices[0]) >= 1
+    assert 0.0 <= cost_step(pool(*prices)) <= min(prices)
+
+
+def test_a_cost_is_the_nearest_float_of_its_sum() -> None:
+    assert next_cost(0.25, pool(0.1, 0.7)) == 0.3

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bench.certificate.checking import check
-from bench.cli.options import FormatOption
+from bench.cli.options import GIVEN_UP, FormatOption
 from bench.cli.terminal import print_json
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show
@@ -23,15 +23,17 @@ def check_certificate(
 
     The checker uses the coefficients in the file and no code of any solver. It answers in one sentence.
 
-    Exit codes: 0 proven, 1 not proven (the sentence names the first step that fails), 2 not a certificate.
+    Exit codes: 0 proven, 1 not proven (the sentence names the first step that fails), 2 not a certificate, 3 given up
+    (the sentence names the limit of time, memory or numbers that ended the check).
     """
     data = read_json(file)
     with progress_bar("searching patterns") as update:
         verdict = check(data, str(file), lambda part: update(advance=part))
     if form == "json":
         value = None if verdict.value is None else float(verdict.value)
-        print_json({"proven": verdict.proven, "optimal": verdict.optimal, "value": value, "sentence": verdict.sentence})
+        known = {"proven": verdict.proven, "given_up": verdict.given_up, "optimal": verdict.optimal}
+        print_json({**known, "value": value, "sentence": verdict.sentence})
     else:
         show(verdict.sentence)
     if not verdict.proven:
-        raise typer.Exit(1)
+        raise typer.Exit(GIVEN_UP if verdict.given_up else 1)

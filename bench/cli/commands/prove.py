@@ -10,10 +10,10 @@ import typer
 from bench.api import Status
 from bench.certificate.certificate import NONE
 from bench.certificate.checking import check
+from bench.certificate.failures import GivenUpError, NotProvenError
 from bench.certificate.proving import as_strong, certificate
-from bench.certificate.statement import NotProvenError
 from bench.cli.completion import complete_instance
-from bench.cli.options import DEFAULT_LEDGER, LedgerOption, output_option
+from bench.cli.options import DEFAULT_LEDGER, GIVEN_UP, LedgerOption, output_option
 from bench.cli.terminal import say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show
@@ -45,17 +45,21 @@ def prove(
 
     The certificate is checked first, as `bench check` does; the run is then marked as checked in the ledger.
 
-    Exit codes: 0 written and proven, 1 not proven, 2 wrong input.
+    Exit codes: 0 written and proven, 1 not proven, 2 wrong input, 3 given up; nothing is written unless it is proven.
     """
     with Ledger(ledger_file) as ledger:
         row = _best_bound(name, ledger) or ledger.row(name)
         instance = ledger.instance(row.instance_hash)
-        data = _certificate_of(row, instance)
+        try:
+            data = _certificate_of(row, instance)
+        except GivenUpError as limit:
+            show(f"given up: {limit}")
+            raise typer.Exit(GIVEN_UP) from None
         with progress_bar("searching patterns") as update:
             verdict = check(data, f"run {row.key[:8]}", lambda part: update(advance=part))
         show(verdict.sentence)
         if not verdict.proven:
-            raise typer.Exit(1)
+            raise typer.Exit(GIVEN_UP if verdict.given_up else 1)
         write_json(output, data)
         claimed = data["claim"]["bound"]
         if as_strong(inf if claimed == NONE else Fraction(claimed), row.bound, instance.objective.minimised):
@@ -80,5 +84,7 @@ def _certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
     nodes = () if row.duals is None else row.duals["nodes"]
     try:
         return certificate(instance, plan, nodes, row.bound, row.bound_scope)
+    except GivenUpError:
+        raise
     except NotProvenError as reason:
         raise InputError(f"run {row.key[:8]}", f"has no certificate: {reason}") from None

@@ -26,6 +26,9 @@ CUSHION = 1e-12
 SEED_PATTERNS, SEED_TIME_FRACTION, SEED_CALLS = 3_000, 0.3, 2
 """Patterns taken from column generation without splitting, its fraction of the time, and first pricing calls."""
 
+MOST_PARTS = 20_000
+"""Largest number of equal parts of workloads with which column generation without splitting is tried."""
+
 
 class SplitGeneration(ColumnGeneration):
     """Base of ``cost`` and ``goodput`` with split workloads.
@@ -98,7 +101,7 @@ class SplitGeneration(ColumnGeneration):
         requests = float(seen.requests[self.class_of[workload], batch])
         most = 1000.0 * requests / (seen.buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
         if seen.steps:
-            most = own * (GOODPUT_STEP * min(seen.steps, math.floor(most / own * seen.steps + 1e-9)))
+            most = own * (GOODPUT_STEP * math.floor(min(float(seen.steps), most / own * seen.steps + 1e-9)))
         if most < own:
             return most
         # Under ``assembly`` a batch may fill too slowly at the workload's own rate. Only the bound allows higher rates.
@@ -135,7 +138,8 @@ class SplitGeneration(ColumnGeneration):
     def initial_columns(self) -> None:
         """Add each class alone on a whole GPU, and the patterns of column generation without splitting.
 
-        There a workload that no GPU serves alone counts as several workloads with equal parts of its rate.
+        There a workload that no GPU serves alone counts as several workloads with equal parts of its rate, unless
+        these are too many.
         """
         served = np.zeros(len(self.copies))
         for pool, pricer in enumerate(self.pricers):
@@ -152,6 +156,8 @@ class SplitGeneration(ColumnGeneration):
             (w, math.ceil(1.0 / served[group] - 1e-9) if 0.0 < served[group] < 1.0 and self.minimised else 1)
             for w, group in enumerate(self.class_of.tolist())
         ]
+        if sum(many for _, many in parts) > MOST_PARTS:
+            return
         apart = [
             replace(self.instance.workloads[w], id=f"{w}:{k}", rate_rps=self.instance.workloads[w].rate_rps / many)
             for w, many in parts

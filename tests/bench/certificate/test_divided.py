@@ -9,13 +9,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from bench.certificate.boxes import TooHardError
 from bench.certificate.certificate import MOST, BoundClaim
 from bench.certificate.checking import check
 from bench.certificate.divided import divided_on
 from bench.certificate.divided_bound import bound_divided
 from bench.certificate.divided_search import DividedSearch
-from bench.certificate.statement import NotProvenError, Statement
+from bench.certificate.failures import GivenUpError, NotProvenError
+from bench.certificate.statement import Statement
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type
 from instances.files import plan_to_json
@@ -85,7 +85,7 @@ def the_best_pattern_agrees(seed: int) -> None:
     search = DividedSearch(statement.views[0].tables, known)
 
     if best > 0.0:
-        with suppress(TooHardError):  # not proven, which is no false claim
+        with suppress(GivenUpError):  # not proven, which is no false claim
             assert search.above(int(best * (1 - 1e-9)) - 1)
     # Brute force tries some rates only under assembly, and assigns slots to single workloads of a class.
     if instance.slo_rule is not SloRule.ASSEMBLY and statement.copies.max() == 1:
@@ -128,7 +128,7 @@ def test_slots_of_one_workload_count_at_most_as_the_workload() -> None:
 
 def test_a_worth_that_does_not_fit_is_not_searched() -> None:
     view = Statement.of(tiny(0, Objective.COST), SPLIT).views[0]
-    with pytest.raises(TooHardError):
+    with pytest.raises(GivenUpError):
         DividedSearch(view.tables, divided_on(view, {0: MOST + 1}, np.array([0]), np.array([1])))
 
 

@@ -1,9 +1,7 @@
 """Claims at the edge of the checker's tolerances and sizes: those that are false are refused."""
 
 import copy
-import json
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,43 +13,9 @@ from bench.certificate.checking import check
 from bench.judging.judge import judge
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type
-from instances.files import instance_to_json, plan_to_json
 from instances.interference import gpu_times_ms
 from instances.tables import gpu_tables
-
-V100 = gpu_type("v100")
-ASKED = Workload("w", "alexnet", 30.0, 100.0)
-EXHAUSTIVE = {"kind": "exhaustive"}
-
-
-def asking(*workloads: Workload, objective: Objective = Objective.COST, count: int | None = None) -> Instance:
-    return Instance("asked", objective, SloRule.HALF_SLO, "igniter", (GpuPool(V100, count),), workloads)
-
-
-def claiming(
-    instance: Instance,
-    bound: str,
-    proof: Mapping[str, Any] = EXHAUSTIVE,
-    plan: Plan | None = None,
-    kind: str = "spatial",
-) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "version": 1,
-        "instance": instance_to_json(instance, frozen=True),
-        "plan": None if plan is None else plan_to_json(plan),
-        "claim": {"bound": bound, "plan_class": kind},
-        "proof": proof,
-    }
-    read: dict[str, Any] = json.loads(json.dumps(data))
-    return read
-
-
-def said(data: Mapping[str, Any]) -> str:
-    return check(data, "proof").sentence
-
-
-def duals(*workloads: int, gpu: int = 0, unit: int = 10**9) -> dict[str, Any]:
-    return {"kind": "dual", "unit": unit, "workloads": list(workloads), "gpus": [gpu]}
+from tests.bench.certificate.claims import ASKED, V100, asking, claiming, duals, said
 
 
 def largest_rate() -> float:
@@ -140,14 +104,15 @@ def test_worths_beyond_64_bits_are_not_searched(kind: str) -> None:
 
     sentence = said(claiming(fast, "300", duals(0, gpu=MOST, unit=10**12), kind=kind))
 
-    assert sentence == "not proven: the duals: the search over patterns of v100 gave up"
+    ended = "given up: the duals: the search over patterns of v100 ended"
+    assert sentence == f"{ended}: worths of slots are too large to be added in 64 bits"
 
 
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"l2": (0.0, 5e13), "alpha_cache": 0.0}, "gave up"),
-        ({"power": (0.0, 5e13)}, "gave up"),
+        ({"l2": (0.0, 5e13), "alpha_cache": 0.0}, "too large to be counted in steps"),
+        ({"power": (0.0, 5e13)}, "too large to be counted in steps"),
         ({"k": (0.0, 0.0, 0.0, 0.0, -100.0), "scheduling_alone_ms": 0.0}, "an active time is not positive"),
         ({"scheduling_alone_ms": -1.0}, "a scheduling delay is negative"),
     ],
@@ -168,7 +133,8 @@ def test_demands_beyond_64_bits_exclude_no_plan(objective: Objective) -> None:
     instance = replace(asking(replace(ASKED, slo_ms=500.0), objective=objective), gpus=(GpuPool(gpu, 1),))
     assert judge(Plan("asked", (spatial_gpu("v100", [("w", 40, 1, 100.0)]),)), instance).feasible
 
-    assert said(claiming(instance, "none")) == "not proven: the search over patterns of v100 gave up"
+    ended = "given up: the search over patterns of v100 ended"
+    assert said(claiming(instance, "none")) == f"{ended}: the demands on a GPU are too large to be counted in steps"
 
 
 # --- Splits: patterns at the limits of a GPU ---
@@ -198,22 +164,31 @@ def test_company_may_shorten_the_times_of_a_pair() -> None:
 
 
 @pytest.mark.parametrize("kind", ["spatial", "split"])
-def test_memories_that_fill_a_gpu_are_not_excluded_by_rounding(kind: str) -> None:
-    """Memories whose sum in this order is rounded above the limit that their exact sum meets."""
-    memory_mib = 500.1, 500.3, 500.2
-    limit_mib = math.fsum(memory_mib)
-    assert sum(memory_mib) > limit_mib
-    names = list(V100.models)[:3]
+@pytest.mark.parametrize(
+    ("memory_mib", "limit_mib"),
+    [
+        ((500.1, 500.3, 500.2), math.fsum((500.1, 500.3, 500.2))),  # their sum in this order is rounded up
+        ((500.3,) * 7, 3502.1),
+        ((0.1,) * 10, 1.0),
+        ((1000.1, 0.7, 33.3), 1034.1 / (1.0 + 0.99e-9)),  # full to the last bit of the tolerance, almost
+    ],
+)
+def test_memories_that_fill_a_gpu_are_not_excluded_by_rounding(
+    kind: str, memory_mib: tuple[float, ...], limit_mib: float
+) -> None:
+    names = list(V100.models) if len(set(memory_mib)) > 1 else ["alexnet"] * len(memory_mib)
     models = {
         name: replace(V100.models[name], memory_base_mib=mib, memory_per_item_mib=0.0, max_batch=2)
-        for name, mib in zip(names, memory_mib, strict=True)
+        for name, mib in zip(names, memory_mib, strict=False)
     }
-    gpu = replace(V100, name="full", models=models, memory_mib=limit_mib, share_units=4)
-    workloads = tuple(Workload(name, name, 500.0, 1.0) for name in names)
+    gpu = replace(V100, name="full", models=models, memory_mib=limit_mib, share_units=10)
+    workloads = tuple(Workload(f"w{n}", name, 500.0, 1.0) for n, name in enumerate(names[: len(memory_mib)]))
     instance = replace(asking(*workloads), gpus=(GpuPool(gpu, None),))
-    plan = Plan("asked", (spatial_gpu("full", [(name, 1, 1, 1.0) for name in names]),))
+    plan = Plan("asked", (spatial_gpu("full", [(w.id, 1, 1, 1.0) for w in workloads]),))
     assert judge(plan, instance).feasible
+    worth = 3_060_000 // len(workloads) + 1
+    proof = duals(*[worth] * len(set(names[: len(memory_mib)])), unit=10**6)
 
-    sentence = said(claiming(instance, "6.12", duals(1_529_999, 1_529_999, 1_529_999, unit=10**6), kind=kind))
-
-    assert "is worth more than the GPU" in sentence
+    assert "is worth more than the GPU" in said(claiming(instance, "6.12", proof, kind=kind))
+    proven = said(claiming(instance, "3.06", {**proof, "workloads": [worth - 1] * len(proof["workloads"])}, plan, kind))
+    assert proven == f"proven: 1 GPU, no {kind} plan has fewer"

@@ -11,8 +11,9 @@ import pytest
 from bench.certificate.certificate import BoundClaim
 from bench.certificate.checking import ProofVerdict, check
 from bench.certificate.exhaustive import exhaustive_bound
+from bench.certificate.failures import NotProvenError
 from bench.certificate.proving import certificate
-from bench.certificate.statement import NotProvenError, Statement
+from bench.certificate.statement import Statement
 from bench.judging.judge import judge
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type

@@ -7,6 +7,7 @@ import pytest
 
 from bench.cli.app import main
 from bench.ledger.store import Ledger
+from instances.files import read_json
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +68,27 @@ def test_what_is_no_certificate_is_wrong_input(
     assert main(["prove", key[:8], "-o", str(tmp_path / "none.json"), "--ledger", str(ledger)]) == 2
     assert "has no certificate: the run kept no duals" in capsys.readouterr().err
     assert not (tmp_path / "none.json").exists()
+
+
+def test_given_up_not_proven_and_a_crash_have_exit_codes_of_their_own(
+    proof: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = read_json(proof)
+    assert isinstance(data, dict)
+    file = tmp_path / "proof.json"
+    file.write_text(json.dumps({**data, "claim": {**data["claim"], "bound": "1" + "0" * 300}}))
+    assert main(["check", str(file)]) == 1
+    capsys.readouterr()
+    monkeypatch.setattr("bench.certificate.failures.MOST_NUMBERS", 1000)
+    assert main(["check", str(proof)]) == 3
+    assert capsys.readouterr().out.startswith("given up: the tables of the GPU types would take")
+    assert main(["check", str(proof), "--format", "json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert (told["proven"], told["given_up"]) == (False, True)
+
+    def broken(*given: object) -> None:
+        raise MemoryError("a fault of the bench")
+
+    monkeypatch.setattr("bench.cli.commands.check.check", broken)
+    assert main(["check", str(proof)]) == 70
+    assert "MemoryError: a fault of the bench" in capsys.readouterr().err

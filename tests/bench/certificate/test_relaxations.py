@@ -1,0 +1,223 @@
+"""GPUs at the last bit of the judge's limits: what the judge accepts is inside the checker's relaxation.
+
+Every case is a GPU whose shares add up to the whole, whose memory is the least that the judge accepts, and whose SLOs
+and rates are the last floats that the judge accepts. Certificates may exclude none of them.
+"""
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.certificate.certificate import BoundClaim
+from bench.certificate.conditions import Conditions
+from bench.certificate.divided import divided_on
+from bench.certificate.divided_search import DividedSearch
+from bench.certificate.dual import offers_of
+from bench.certificate.exhaustive import exhaustive_bound
+from bench.certificate.failures import NotProvenError
+from bench.certificate.patterns import candidates_on, ignore
+from bench.certificate.plans import value_of
+from bench.certificate.search import GpuSearch
+from bench.certificate.statement import Statement
+from bench.judging.judge import judge
+from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
+from instances.catalogue import gpu_type
+from instances.interference import gpu_times_ms
+from instances.tables import gpu_tables
+from instances.tolerance import widened
+from instances.view import View
+from tests.formulations.exhaustive import small_batches
+
+BATCHES = 6
+V100 = small_batches(gpu_type("v100"), BATCHES)
+UNITS = 8
+RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE)
+OBJECTIVES = (Objective.COST, Objective.GOODPUT, Objective.CAPACITY)
+
+
+class Slot(NamedTuple):
+    model: str
+    batch: int
+    units: int
+    rate_rps: float
+
+
+class Tight(NamedTuple):
+    """A full GPU: its type, and a workload and a slot for each resident."""
+
+    gpu: GpuType
+    workloads: tuple[Workload, ...]
+    slots: tuple[Slot, ...]
+
+    def instance(self, objective: Objective, rule: SloRule, performance: str, buffer: float) -> Instance:
+        return Instance(
+            "tight", objective, rule, performance, (GpuPool(self.gpu, 1),), self.workloads, latency_buffer=buffer
+        )
+
+    @property
+    def plan(self) -> Plan:
+        placed = [(w.id, s.units, s.batch, s.rate_rps) for w, s in zip(self.workloads, self.slots, strict=True)]
+        return Plan("tight", (spatial_gpu("tight", placed),))
+
+
+def bits(number: float) -> int:
+    found: int = struct.unpack("<q", struct.pack("<d", number))[0]
+    return found
+
+
+def last_float(low: float, high: float, accepted: Callable[[float], bool]) -> float:
+    """The float next to ``low`` that is accepted, by bisection of the representations; ``high`` is accepted."""
+    first, last = bits(low), bits(high)
+    assert accepted(high)
+    while last - first > 1:
+        middle = (first + last) // 2
+        if accepted(struct.unpack("<d", struct.pack("<q", middle))[0]):
+            last = middle
+        else:
+            first = middle
+    found: float = struct.unpack("<d", struct.pack("<q", last))[0]
+    return found
+
+
+def with_memory(gpu: GpuType, slots: Sequence[Slot]) -> GpuType:
+    """The GPU type with the least memory that the judge accepts."""
+    rows = list(gpu.models)
+
+    def accepted(memory_mib: float) -> bool:
+        tables = gpu_tables(replace(gpu, memory_mib=memory_mib), "igniter")
+        total = sum(float(tables.memory_mib[rows.index(s.model), s.batch]) for s in slots)
+        return total <= tables.memory_limit_mib
+
+    whole = math.fsum(gpu.models[s.model].memory_mib(s.batch) for s in slots)
+    return replace(gpu, memory_mib=last_float(whole * (1.0 - 1e-8), whole * (1.0 + 1e-8), accepted))
+
+
+def tighten(gpu: GpuType, slots: Sequence[Slot], rule: SloRule, performance: str, buffer: float, over: int) -> Tight:
+    """Give every slot a workload whose SLO and rate are the last floats that the judge accepts.
+
+    ``over``: -1 if the slots serve as much less than arrives as the judge permits, 1 if they are planned for more.
+    """
+    gpu = with_memory(gpu, slots)
+    tables = gpu_tables(gpu, performance)
+    model = np.array([list(gpu.models).index(s.model) for s in slots])
+    batch, units = (np.array([getattr(s, name) for s in slots]) for name in ("batch", "units"))
+    times_ms = np.empty(len(slots))
+    gpu_times_ms(tables, model, batch, units, len(slots), times_ms)
+    workloads, final = [], []
+    for n, (slot, t_gpu) in enumerate(zip(slots, times_ms.tolist(), strict=True)):
+        x = float(tables.transfer_ms[model[n], slot.batch])
+        rate = slot.rate_rps * 1000.0 * slot.batch / (buffer * (t_gpu + x))  # a part of what the slot can serve
+        least = last_float(0.99 * rate, rate, lambda arriving, rate=rate: rate <= widened(arriving))
+        arriving = {-1: widened(rate), 0: rate, 1: least}[over]
+        asked = Workload(f"w{n}", slot.model, 1.0, arriving)
+
+        def accepted(
+            slo_ms: float, asked: Workload = asked, slot: Slot = slot, rate: float = rate, t: float = t_gpu
+        ) -> bool:
+            given = replace(asked, slo_ms=slo_ms)
+            instance = Instance(
+                "one", Objective.COST, rule, performance, (GpuPool(gpu),), (given,), latency_buffer=buffer
+            )
+            return t <= float(View.of(instance, gpu).budget_ms(0, slot.batch, rate))
+
+        most_ms = 4.0 * buffer * (t_gpu + x) + 4000.0 * slot.batch / rate
+        workloads.append(replace(asked, slo_ms=last_float(1e-3, most_ms, accepted)))
+        final.append(slot._replace(rate_rps=rate))
+    return Tight(gpu, tuple(workloads), tuple(final))
+
+
+@st.composite
+def gpus(draw: st.DrawFn, most: int) -> tuple[GpuType, list[Slot]]:
+    """A GPU type with memories that no float represents, and slots whose shares add up to the whole GPU."""
+    count = draw(st.integers(1, most))
+    cuts = sorted(draw(st.permutations(range(1, UNITS)))[: count - 1])
+    units = [b - a for a, b in zip([0, *cuts], [*cuts, UNITS], strict=True)]
+    per_item = draw(st.sampled_from((0.0, 0.0, 0.7)))  # without it, the memory is full at every batch
+    models = {
+        name: replace(model, memory_base_mib=draw(st.integers(1, 50_000)) / 10, memory_per_item_mib=per_item)
+        for name, model in V100.models.items()
+    }
+    # Over a slow bus, a small change of the rate is a large change of the budget.
+    hardware = replace(V100.hardware, pcie_bytes_per_ms=draw(st.sampled_from((1e7, 1e5))))
+    slots = [
+        Slot(
+            draw(st.sampled_from(sorted(models))),
+            draw(st.integers(1, BATCHES)),
+            u,
+            draw(st.sampled_from((0.01, 0.3, 0.9, 1.0 - 1e-9, 1.0))),
+        )
+        for u in units
+    ]
+    return replace(V100, name="tight", models=models, hardware=hardware, share_units=UNITS), slots
+
+
+def assert_judged_alike(tight: Tight, rule: SloRule, performance: str, buffer: float) -> None:
+    """Assert that the checker refuses the plan at an SLO or a memory one float smaller, as the judge does."""
+    instance = tight.instance(Objective.COST, rule, performance, buffer)
+    claim = BoundClaim(bound="1", plan_class="spatial")
+    first, *others = instance.workloads
+    shorter = replace(first, slo_ms=math.nextafter(first.slo_ms, 0.0))
+    less = replace(tight.gpu, memory_mib=math.nextafter(tight.gpu.memory_mib, 0.0))
+    for changed in (replace(instance, workloads=(shorter, *others)), replace(instance, gpus=(GpuPool(less, 1),))):
+        assert not judge(tight.plan, changed).feasible
+        with pytest.raises(NotProvenError):
+            value_of(tight.plan, changed, claim)
+
+
+def assert_admitted(tight: Tight, rule: SloRule, performance: str, buffer: float) -> None:
+    """Assert that the judge accepts the GPU and no certificate may exclude it, under every objective."""
+    for objective in OBJECTIVES:
+        instance, plan = tight.instance(objective, rule, performance, buffer), tight.plan
+        if objective is Objective.GOODPUT:  # slots serve whole steps
+            workloads = tuple(
+                replace(w, rate_rps=s.rate_rps) for w, s in zip(instance.workloads, tight.slots, strict=True)
+            )
+            instance = replace(instance, workloads=workloads)
+        verdict = judge(plan, instance)
+        assert verdict.feasible, verdict.violations
+        claim = BoundClaim(bound="1", plan_class="spatial")
+        assert float(value_of(plan, instance, claim)) == pytest.approx(verdict.value, rel=1e-12)
+        bound = exhaustive_bound(Statement.of(instance, claim), ignore)
+        assert bound <= Fraction(verdict.value) if objective.minimised else bound >= Fraction(verdict.value)
+        if len(tight.slots) <= 3 and objective is not Objective.CAPACITY:
+            statement = Statement.of(instance, BoundClaim(bound="1", plan_class="split"))
+            worth = dict.fromkeys(range(len(statement.copies)), 1000)
+            known = divided_on(statement.views[0], worth, statement.member, statement.copies)
+            assert DividedSearch(statement.views[0].tables, known).above(1000 * len(instance.workloads) - 1)
+    statement = Statement.of(tight.instance(Objective.COST, rule, performance, buffer), claim)
+    duals = [1000] * len(statement.copies)
+    candidates = candidates_on(statement.views[0], offers_of(statement, duals, 1, range(len(duals))))
+    conditions = Conditions.root(statement).matrices(len(duals))
+    search = GpuSearch(statement.views[0].tables, candidates, statement.copies, *conditions)
+    assert search.above(1000 * len(tight.workloads) - 1)[1]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Tight, SloRule, str, float]:
+    """A full GPU under a rule, a performance model and a latency buffer."""
+    performance = draw(st.sampled_from(("igniter", "inss", "gpulet", "hybrid")))
+    gpu, slots = draw(gpus(2 if performance == "gpulet" else 4))
+    rule, buffer = draw(st.sampled_from(RULES)), draw(st.sampled_from((1.0, 1.1)))
+    return tighten(gpu, slots, rule, performance, buffer, draw(st.sampled_from((-1, 0, 1)))), rule, performance, buffer
+
+
+@given(cases())
+@settings(max_examples=60)
+def test_what_the_judge_accepts_is_inside_the_relaxation(case: tuple[Tight, SloRule, str, float]) -> None:
+    assert_admitted(*case)
+    assert_judged_alike(*case)
+
+
+@pytest.mark.soak
+@given(cases())
+@settings(max_examples=2_000)
+def test_what_the_judge_accepts_is_inside_the_relaxation_in_many(case: tuple[Tight, SloRule, str, float]) -> None:
+    assert_admitted(*case)

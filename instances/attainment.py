@@ -43,7 +43,8 @@ from instances.attainment_chain import (
 from instances.compiled import kernel
 
 RESOLUTION = 12.0
-"""Nodes of the age of a full batch's youngest request, for each standard deviation of the time of b arrivals."""
+"""Nodes of the age of a full batch's youngest request for each standard deviation of the time of b arrivals, and for
+each full batch."""
 
 FEWEST_NODES, MOST_NODES = 32, 240
 """Least and largest number of the intervals between nodes."""
@@ -53,9 +54,9 @@ NEGLIGIBLE = 1e-12
 
 
 @kernel
-def node_distance_ms(rate_per_ms: float, latest_ms: float, batch: int) -> float:
-    """Return the distance of the nodes of the age; the SLO rule is defined with this distance."""
-    usual_ms = np.sqrt(batch) / (RESOLUTION * rate_per_ms)
+def node_distance_ms(rate_per_ms: float, latest_ms: float, batch: int, full_ms: float) -> float:
+    """Return the distance of the nodes of the age, given the time of a full batch; it is part of the SLO rule."""
+    usual_ms = min(np.sqrt(batch) / rate_per_ms, full_ms) / RESOLUTION
     return min(max(usual_ms, latest_ms / MOST_NODES), latest_ms / FEWEST_NODES)
 
 

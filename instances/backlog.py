@@ -36,6 +36,13 @@ NEGLIGIBLE = 1e-15
 """Probability of a state below which it is left out."""
 
 
+SPARE = 1e-7
+"""Probability of a state below which requests that are in time by a small batch are not subtracted."""
+
+VANISHING = 1e-30
+"""Probability below which a number of arrivals is left out."""
+
+
 class Backlog(NamedTuple):
     """Working memory of ``late_fraction`` for batches up to some size b, with ``size_for`` numbers of requests.
 
@@ -180,11 +187,14 @@ def _decay(load: float) -> float:
 
 @kernel
 def _count(mean: float, out: Floats, terms: int) -> None:
-    """Write the Poisson probabilities of 0 to ``terms - 1`` arrivals."""
+    """Write the Poisson probabilities of 0 to ``terms - 1`` arrivals; those that vanish are 0."""
     p = math.exp(-mean)
     for n in range(terms):
         out[n] = p
         p *= mean / (n + 1)
+        if p < VANISHING and n >= mean:
+            out[n + 1 : terms] = 0.0
+            break
 
 
 @kernel
@@ -194,7 +204,7 @@ def _levels_below(memory: Backlog, rate_per_ms: float, batch: int, busy_ms: Floa
     for n in range(batch):
         _count(rate_per_ms * busy_ms[max(n, 1)], arrivals, size)
         for i in range(size - 1, batch - 1, -1):
-            if arrivals[i] > 0.0:
+            if arrivals[i] > NEGLIGIBLE * 1e-3:
                 for d in range(1, batch + 1):
                     arrivals[i - d] += arrivals[i] * memory.ladder[d]
         for j in range(batch):
@@ -266,6 +276,16 @@ def _excess(mean: float, out: Floats, size: int) -> None:
 
 
 @kernel
+def _mean_beyond(mean: float, m: int) -> float:
+    """Return the mean of what Poisson arrivals exceed m by."""
+    p, fewer = math.exp(-mean), 0.0
+    for n in range(m):
+        fewer += p
+        p *= mean / (n + 1)
+    return max(0.0, (mean - m) * (1.0 - fewer) + m * p)
+
+
+@kernel
 def _batches_before_late(busy_ms: float, full_ms: float, latest_ms: float) -> float:
     """Return the least number of full batches after which the requests of a batch of ``busy_ms`` may be late."""
     return max(0.0, math.floor((latest_ms - busy_ms) / full_ms) + 1.0)
@@ -286,12 +306,11 @@ def _late_after_small(
         if weight < NEGLIGIBLE or queued * batch >= size:
             continue
         least = int(queued) * batch
-        early_ms = min(busy_ms[k], busy_ms[k] + queued * full_ms - latest_ms)
-        _excess(rate_per_ms * early_ms, memory.started, size)
-        _excess(rate_per_ms * busy_ms[k], memory.finished, size)
-        late += weight * memory.started[least]
-        if least + batch < size:
-            late += weight * (memory.finished[least + batch] - memory.started[least + batch])
+        early = rate_per_ms * min(busy_ms[k], busy_ms[k] + queued * full_ms - latest_ms)
+        beyond = _mean_beyond(rate_per_ms * busy_ms[k], least + batch) - _mean_beyond(early, least + batch)
+        late += weight * (_mean_beyond(early, least) + beyond)
+        if weight < SPARE:
+            continue
         q = least // batch
         while (q + 1) * batch < size and q * full_ms < slo_ms - result_ms[1]:
             late -= weight * _saved(memory, rate_per_ms, slo_ms, batch, result_ms, busy_ms[k], full_ms, q, -1, 0.0)
@@ -368,9 +387,8 @@ def _saved(
 ) -> float:
     """Return the mean number of requests that are in time only because their batch is not full.
 
-    They arrive during a batch of ``begun_ms`` and are served after q more full batches. A negative ``last`` says that
-    the former batch is not full and takes all waiting requests; otherwise it is full, and ``last`` and ``decay`` describe
-    the levels.
+    They arrive during a batch of ``begun_ms`` and are served after q more full batches. If ``last`` is negative, the
+    former batch is not full and takes all waiting requests; otherwise ``last`` and ``decay`` describe the levels.
     """
     latest_ms, start_ms = slo_ms - result_ms[batch], begun_ms + q * full_ms
     until_ms, saved = min(begun_ms, start_ms - latest_ms), 0.0

@@ -1,9 +1,9 @@
 """Fraction of the requests of one slot that miss their SLO under Poisson arrivals, by an embedded Markov chain.
 
-**Discipline**, as in the simulator. A batch starts when the server is free and either ``b`` requests wait or the oldest
-has waited the timeout. At that moment, requests that would be late in a batch of this size are dropped, oldest first.
-The results of a batch of k are there after ``result_ms[k]``; the server is free again after ``busy_ms[k]``. Served
-requests are in time, so the missed fraction is the dropped fraction.
+**Discipline**, as in the simulator under the rule ``attainment``. A free server starts a batch with the requests that
+wait, up to ``b``, or with the next request. At that moment, requests that would be late in a batch of this size are
+dropped, oldest first. The results of a batch of k are there after ``result_ms[k]``; the server is free again after
+``busy_ms[k]``. Served requests are in time, so the missed fraction is the dropped fraction.
 
 **State.** When the server becomes free, all waiting requests arrived in the last L ms, and the arrivals in this window
 are a Poisson process. After a batch that took all waiting requests, L is the time of that batch. After a full batch,
@@ -13,49 +13,62 @@ is ``min(L, latest) - E``: ``latest = SLO - result_ms[b]`` is the largest age at
 the time of b arrivals, which is Erlang distributed.
 
 **Solution.** States are eliminated one after another (Grassmann, Taksar, Heyman 1985). If L exceeds ``latest``, the age
-does not depend on it: a full batch that starts at once leads to one *renewal* state, from which the age is drawn. Most
-states of full batches then lead only to that state, to smaller batches and to age 0, so each is eliminated with a short
-row as soon as it is computed.
+does not depend on it: a full batch leads to one *renewal* state, from which the age is drawn. Most states of full
+batches then lead only to that state, to smaller batches and to age 0, so each is eliminated with a short row as soon as
+it is computed.
 
 **Numerical error.** The age is put on equidistant nodes, ``RESOLUTION`` to a standard deviation of E. Mass between two
 nodes is divided so that its mean is kept. This adds variance, so the fraction is too large: by 0.3 % of itself on
-average and 2 % at most for batches up to 16. The quadrature is exact up to ten waiting requests; with batches of 32 and
-64 the fraction is at most 0.4 % too small and 5 % too large. The other transitions are sums of Poisson probabilities.
-These errors were measured at loads of up to 1.05; a far longer queue than ``MOST_NODES`` resolves has larger ones.
+average and 2 % at most. The distance of the nodes is a continuous function of rate and SLO, and so is the fraction. All
+other transitions are sums of Poisson probabilities. These errors were measured at loads of up to 1.05; a far longer
+queue than ``MOST_NODES`` resolves has larger ones.
+
+**Monotonicity.** If ``busy_ms[k] / k`` does not rise with k, the fraction rises with the rate and with the time of the
+batches, and falls with the SLO. Without this condition, or with a timeout for partial batches, a longer SLO can raise
+it: larger batches, which take long, then start more often.
 """
 
 import numpy as np
 
 from instances.arrays import Floats
-from instances.attainment_chain import Chain, eliminate, excess_ms, poisson, poisson_tails, tabulate
+from instances.attainment_chain import (
+    Chain,
+    eliminate,
+    excess_ms,
+    interpolation_weights,
+    poisson,
+    poisson_tails,
+    tabulate,
+)
 from instances.compiled import kernel
 
 RESOLUTION = 12.0
-"""Intervals of the age of a full batch's youngest request, for each standard deviation of the time of b arrivals."""
+"""Nodes of the age of a full batch's youngest request for each standard deviation of the time of b arrivals, and for
+each full batch."""
 
 FEWEST_NODES, MOST_NODES = 32, 240
-"""Least and largest number of these intervals."""
+"""Least and largest number of the intervals between nodes."""
 
 NEGLIGIBLE = 1e-12
 """Probability below which a full batch is left out."""
 
 
 @kernel
-def nodes_for(rate_per_ms: float, latest_ms: float, batch: int) -> int:
-    """Return the number of intervals of the age; the SLO rule is defined with this number."""
-    wanted = RESOLUTION * rate_per_ms * latest_ms / np.sqrt(batch)
-    return int(min(max(np.ceil(wanted), FEWEST_NODES), MOST_NODES))
+def node_distance_ms(rate_per_ms: float, latest_ms: float, batch: int, full_ms: float) -> float:
+    """Return the distance of the nodes of the age, given the time of a full batch; it is part of the SLO rule."""
+    usual_ms = min(np.sqrt(batch) / rate_per_ms, full_ms) / RESOLUTION
+    return min(max(usual_ms, latest_ms / MOST_NODES), latest_ms / FEWEST_NODES)
 
 
 @kernel
-def most_waiting(rate_per_ms: float, batch: int, busy_ms: Floats, timeout_ms: float) -> int:
+def most_waiting(rate_per_ms: float, batch: int, busy_ms: Floats) -> int:
     """Return the size, at most ``batch``, that a slot's batches practically never exceed.
 
-    A slot with this size as its batch misses the same fraction. Before a batch starts, requests gather during the last
-    one and the timeout. If more than k of them are unlikely after a batch of k, batches larger than k do not occur.
+    A slot with this size as its batch misses the same fraction. Requests gather during a batch. If more than k of them
+    are unlikely during a batch of k, batches larger than k do not occur.
     """
     for k in range(1, batch):
-        mean = rate_per_ms * (busy_ms[k] + timeout_ms)
+        mean = rate_per_ms * busy_ms[k]
         if mean >= k:
             continue
         p = np.exp(-mean)
@@ -76,8 +89,7 @@ def missed_fraction(
     batch: int,
     result_ms: Floats,
     busy_ms: Floats,
-    timeout_ms: float,
-    nodes: int,
+    step_ms: float,
 ) -> float:
     """Return the fraction of a slot's requests that are not served in time; 1 if a full batch alone exceeds the SLO.
 
@@ -88,38 +100,30 @@ def missed_fraction(
     result_ms, busy_ms
         Time of a batch of k until its results are there, and until the server is free again, at index k from 1 to
         ``batch``; nondecreasing.
-    timeout_ms
-        Time after which a partial batch starts, at most ``slo_ms - result_ms[batch]``.
-    nodes
-        Number of intervals of the age; see ``nodes_for``.
+    step_ms
+        Distance of the nodes of the age; see ``node_distance_ms``.
     """
     latest_ms = slo_ms - result_ms[batch]
     if latest_ms < 0.0:
         return 1.0
-    step_ms = max(latest_ms, 1e-9 * slo_ms) / nodes
+    step_ms = max(step_ms, 1e-12 * slo_ms)
+    nodes = int(np.ceil(latest_ms / step_ms))
     states = batch + nodes
     tabulate(chain, rate_per_ms, batch, step_ms, nodes)
-    many = poisson(rate_per_ms * timeout_ms, batch, chain.timeout)
     full = poisson(rate_per_ms * latest_ms, batch, chain.latest)
-    _waiting_batches(chain, rate_per_ms, batch, timeout_ms, many)
 
     near = 0
     while near < states and _window_ms(near, batch, busy_ms, step_ms) <= latest_ms:
-        window_ms = _window_ms(near, batch, busy_ms, step_ms)
-        _none_dropped(chain, near, rate_per_ms, batch, window_ms, timeout_ms, many, step_ms, nodes)
+        _none_dropped(chain, near, rate_per_ms, batch, _window_ms(near, batch, busy_ms, step_ms), step_ms, nodes)
         near += 1
-    _full_at_once(chain, -1, batch, latest_ms, step_ms, nodes, full)  # from the renewal state
+    _full_ages(chain, -1, batch, latest_ms, step_ms, nodes, full)  # from the renewal state
     for m in range(batch):
         chain.level[m], chain.larger[m] = chain.latest[m], 0.0
-        # A batch keeps m requests, none older than ``latest``: no request between that and the bound of m + 1.
-        chain.young[m] = np.exp(-rate_per_ms * (result_ms[batch] - result_ms[m + 1]))
-    for k in range(batch + 1):
-        chain.late[k] = chain.waiting[batch - 1, k]
     size, reached_ms, lasting = batch, latest_ms, max(batch, near)
     for row in range(near, states):
         window_ms = _window_ms(row, batch, busy_ms, step_ms)
-        size, reached_ms = _drop_up_to(chain, rate_per_ms, slo_ms, batch, result_ms, window_ms, size, reached_ms)
-        _some_dropped(chain, row, rate_per_ms, slo_ms, batch, result_ms, window_ms, timeout_ms, size, reached_ms, full)
+        size, reached_ms = _drop_up_to(chain, rate_per_ms, slo_ms, result_ms, window_ms, size, reached_ms)
+        _some_dropped(chain, row, rate_per_ms, batch, window_ms, latest_ms, size, reached_ms, full)
         if row >= lasting:
             eliminate(chain.next, row + 1, row + 3, batch + 3, near + 1)
     chain.next[0, 2] = 0.0
@@ -137,51 +141,35 @@ def _window_ms(row: int, batch: int, busy_ms: Floats, step_ms: float) -> float:
 
 @kernel
 def _none_dropped(
-    chain: Chain,
-    row: int,
-    rate_per_ms: float,
-    batch: int,
-    window_ms: float,
-    timeout_ms: float,
-    many: float,
-    step_ms: float,
-    nodes: int,
+    chain: Chain, row: int, rate_per_ms: float, batch: int, window_ms: float, step_ms: float, nodes: int
 ) -> None:
-    """Write the row of a state in which no request is too old; ``many`` is P(N(timeout) >= b)."""
+    """Write the row of a state in which no request is too old."""
     full = poisson(rate_per_ms * window_ms, batch, chain.window)
-    _full_at_once(chain, row, batch, window_ms, step_ms, nodes, full)
-    out, served = chain.next[row + 1], batch * full
-    # No request has waited the timeout: from the first arrival on, a batch collects for the timeout.
-    quiet = np.exp(-rate_per_ms * max(0.0, window_ms - timeout_ms))
+    _full_ages(chain, row, batch, window_ms, step_ms, nodes, full)
+    out, served = chain.next[row + 1], batch * full + chain.window[0]
+    out[3] += chain.window[0]  # the next request is served alone
     for k in range(1, batch):
-        chance = quiet * chain.timeout[k - 1]
-        if window_ms > timeout_ms:
-            chance += max(0.0, chain.window[k] - quiet * chain.timeout[k])
-        out[k + 2] += chance
-        served += k * chance
-    recent = many if window_ms >= timeout_ms else full
-    chance = max(0.0, quiet * (many + chain.timeout[batch - 1] - recent))
-    out[batch + 2] += chance
-    out[1] = served + batch * chance
+        out[k + 2] += chain.window[k]
+        served += k * chain.window[k]
+    out[0], out[1], out[2] = 0.0, served, 0.0
 
 
 @kernel
-def _full_at_once(
-    chain: Chain, row: int, batch: int, window_ms: float, step_ms: float, nodes: int, full: float
-) -> None:
-    """Write full batches that start at once, with probability ``full``, from a window not longer than ``latest``."""
+def _full_ages(chain: Chain, row: int, batch: int, window_ms: float, step_ms: float, nodes: int, full: float) -> None:
+    """Write full batches, with probability ``full``, from a window not longer than ``latest``; clear the row."""
     out, ages = chain.next[row + 1], batch + 2
     out[: ages + nodes + 1] = 0.0
     if full <= NEGLIGIBLE:
         return
-    up = excess_ms(chain, step_ms, window_ms, nodes)
-    here = excess_ms(chain, step_ms, window_ms - step_ms, nodes)
+    last = int(window_ms / step_ms)
+    weights = interpolation_weights(window_ms / step_ms - last)
+    up, here = excess_ms(chain, step_ms, weights, last), excess_ms(chain, step_ms, weights, last - 1)
     out[ages] = max(0.0, full - (up - here) / step_ms)
     computed = 1 if row >= batch else nodes  # after a full batch one node older, every age is one node larger
     for j in range(1, computed + 1):
         if up <= 0.0:
             return
-        down = excess_ms(chain, step_ms, window_ms - (j + 1) * step_ms, nodes)
+        down = excess_ms(chain, step_ms, weights, last - j - 1)
         out[ages + j] = max(0.0, (up - 2.0 * here + down) / step_ms)  # rounding makes differences negative
         up, here = here, down
     for j in range(computed + 1, nodes + 1):
@@ -189,33 +177,10 @@ def _full_at_once(
 
 
 @kernel
-def _waiting_batches(chain: Chain, rate_per_ms: float, batch: int, timeout_ms: float, many: float) -> None:
-    """Compute ``chain.waiting``: j requests wait, the oldest for less than the timeout, and k are in their batch."""
-    chain.waiting[: batch + 1, : batch + 1] = 0.0
-    for k in range(1, batch):
-        chain.waiting[0, k] = chain.timeout[0] * chain.timeout[k - 1]
-    chain.waiting[0, batch] = chain.timeout[0] * (many + chain.timeout[batch - 1])
-    for n in range(len(chain.points)):
-        age_ms = chain.points[n] * timeout_ms
-        poisson_tails(chain, rate_per_ms * (timeout_ms - age_ms), batch + 1)
-        density = chain.weights[n] * rate_per_ms * timeout_ms * chain.timeout[0]
-        for j in range(1, batch):
-            for k in range(j, batch):
-                chain.waiting[j, k] += density * chain.step[k - j]
-            chain.waiting[j, batch] += density * chain.more[batch - j]
-            density *= rate_per_ms * age_ms / j
-    chain.fewer[0, : batch + 1] = 0.0
-    for j in range(batch):
-        for k in range(batch + 1):
-            chain.fewer[j + 1, k] = chain.fewer[j, k] + chain.waiting[j, k]
-
-
-@kernel
 def _drop_up_to(
     chain: Chain,
     rate_per_ms: float,
     slo_ms: float,
-    batch: int,
     result_ms: Floats,
     window_ms: float,
     size: int,
@@ -224,8 +189,7 @@ def _drop_up_to(
     """Advance ``chain.level`` to the largest age below ``window_ms`` at which a smaller batch becomes possible.
 
     ``level[c]``: c requests are younger than ``reached_ms`` and no batch of ``size`` or more is possible.
-    ``larger[m]``: a batch of m is possible and none larger. ``late[k]``: ``size - 1`` or more requests wait, the oldest
-    for less than the timeout, none older than ``latest`` was dropped, and k are in their batch.
+    ``larger[m]``: a batch of m is possible and none larger.
     """
     while size > 1 and slo_ms - result_ms[size - 1] < window_ms:
         bound_ms = slo_ms - result_ms[size - 1]
@@ -235,8 +199,6 @@ def _drop_up_to(
         chain.larger[size] = chain.after[size]
         for c in range(size):
             chain.level[c] = chain.after[c]
-        for k in range(size - 1, batch + 1):
-            chain.late[k] += chain.young[size - 1] * chain.waiting[size - 1, k]
     return size, reached_ms
 
 
@@ -256,11 +218,9 @@ def _some_dropped(
     chain: Chain,
     row: int,
     rate_per_ms: float,
-    slo_ms: float,
     batch: int,
-    result_ms: Floats,
     window_ms: float,
-    timeout_ms: float,
+    latest_ms: float,
     size: int,
     reached_ms: float,
     full: float,
@@ -270,22 +230,15 @@ def _some_dropped(
     A batch keeps the most requests that would all be in time: m such that the m youngest are not older than
     ``SLO - result_ms[m]``.
     """
-    latest_ms = slo_ms - result_ms[batch]
     for m in range(batch):
         chain.kept[m] = chain.larger[m]
     _add_arrivals(chain, rate_per_ms * (window_ms - reached_ms), size, chain.kept)
     out = chain.next[row + 1]
-    quiet = np.exp(-rate_per_ms * (latest_ms - timeout_ms))
-    # No kept request is older than ``latest`` iff none arrived between it and the bound of a batch with one more.
-    none_older = np.exp(-rate_per_ms * (window_ms - latest_ms))
-    lost, served = rate_per_ms * (window_ms - latest_ms), batch * full
-    for k in range(1, batch + 1):
-        chance = quiet * (chain.late[k] + none_older * chain.fewer[size - 1, k])
-        if k < batch:
-            lost += k * (chain.latest[k] - chain.kept[k])
-            young = none_older if k < size - 1 else chain.young[k]
-            chance += max(0.0, chain.kept[k] - young * chain.latest[k])
-            chance += young * max(0.0, chain.latest[k] - quiet * chain.timeout[k])
-        out[k + 2] = chance
-        served += k * chance
+    lost, served = rate_per_ms * (window_ms - latest_ms), batch * full + chain.kept[0]
+    out[batch + 2] = 0.0
+    for k in range(1, batch):
+        lost += k * (chain.latest[k] - chain.kept[k])
+        served += k * chain.kept[k]
+        out[k + 2] = chain.kept[k]
+    out[3] += chain.kept[0]  # the next request is served alone
     out[0], out[1], out[2] = max(0.0, lost), served, full

@@ -1,17 +1,20 @@
 """Latency budgets of the SLO rule ``attainment``: the largest GPU time of a full batch at which the rule holds.
 
 The budget of a slot depends on its share, because its partial batches do. By definition a batch of k beside neighbours
-takes ``t(k) = t_alone(k) + t_gpu(b) - t_alone(b)``: the delay of the full batch is that of every batch.
+takes ``t(k) = t_alone(k) + t_gpu(b) - t_alone(b)``: the delay of the full batch is that of every batch. If a batch of k
+alone takes less than k / j of the time of a larger batch of j, it counts with that time: the missed fraction is then
+monotone (``instances.attainment``).
 
-The budget is the largest multiple of ``SLO / STEPS`` at which the rule holds. The missed fraction rises with the GPU
-time and the rate, so the rule also holds at every smaller GPU time and rate. At equal time of the full batch it also
-rises with the share: a larger share shortens full batches more than partial ones, so its partial batches are longer.
-Budgets therefore fall with the share. The search uses all this. The tests check time and rate, with a tolerance of 1e-9
-where at most 2 % is missed, and compare budgets with those of a scan over all multiples.
+The budget is the largest number of an absolute grid (``instances.attainment_grid``) at which the rule holds. It is at
+least the time of the full batch alone, if the rule holds there. The missed fraction rises with the GPU time and the
+rate, and falls with the SLO; so budgets rise with the SLO and fall with the rate and the attainment. At equal time of
+the full batch the fraction also rises with the share: a larger share shortens full batches more than partial ones, so
+its partial batches are longer. Budgets therefore fall with the share. The search uses all this, and the tests check it.
 
-The missed fraction under Poisson arrivals is that of a Markov chain (``instances.attainment``). Gamma arrivals are
-sampled, one sample for all slots: its missed fraction plus three standard errors must meet the target. Their budgets
-are computed at ``GAMMA_SHARES`` shares only; a share in between has the smaller budget of the next larger one.
+The missed fraction under Poisson arrivals is that of a Markov chain: ``instances.attainment`` if servers drop requests,
+otherwise ``instances.backlog``. Gamma arrivals are sampled, one sample for all slots: its missed fraction plus three
+standard errors must meet the target. A sample's fraction is not exactly monotone. Therefore SLOs are rounded down and
+rates up to ``GAMMA_STEPS`` steps per doubling, and budgets down to ``GAMMA_STRIDE`` steps of the grid.
 """
 
 from functools import lru_cache
@@ -20,32 +23,46 @@ from typing import NamedTuple
 import numpy as np
 
 from instances.arrays import Floats, Ints
-from instances.attainment import MOST_NODES, missed_fraction, most_waiting, nodes_for
+from instances.attainment import MOST_NODES, missed_fraction, most_waiting, node_distance_ms
 from instances.attainment_chain import Chain, chain_for
+from instances.attainment_grid import NEVER, budgets_of, grid_index, grid_indices, grid_ms
 from instances.attainment_terms import AttainmentTerms
+from instances.backlog import Backlog, backlog_for, late_fraction
 from instances.compiled import compiled, kernel
-from instances.queueing import dropped_fraction
+from instances.performance.table import NEVER_MS
+from instances.queueing import missed_fraction_of_sample
 from instances.tables import Tables
-
-STEPS = 1000
-"""Budgets are multiples of the SLO over this number."""
 
 BRACKETS, BRACKET_GROWTH = 3, 1.12
 """Number of shares at which ``bracketed_budgets_ms`` bounds budgets, from the smallest up, and their least ratio."""
 
-BRACKET_STEPS = 3
-"""Largest distance of the two bounds at such a share, in steps."""
+BRACKET_STEPS = 6
+"""Largest distance of the two bounds at such a share, in steps of the grid."""
 
-GAMMA_SHARES = 4
-"""Number of shares at which budgets under gamma arrivals are computed: the whole GPU and halves of it."""
+GAMMA_STRIDE = 8
+"""Steps of the grid between budgets under gamma arrivals, whose missed fraction is not exactly monotone."""
+
+GAMMA_STEPS = 64
+"""Steps from an SLO or rate under gamma arrivals to its double; SLOs are rounded down to a step and rates up."""
 
 GAMMA_REQUESTS = 400_000
 """Requests of the sample of gamma arrivals."""
 
 GAMMA_SEED = 20_220_711
 
-NEAR = 8
+NEAR = 20
 """Distance, in steps, of the first guess from the known upper bound of a budget; also the first step from there."""
+
+FAR = 100
+"""The same from an index at which the rule fails for certain."""
+
+LEAST_RATE_PER_MS = 1e-300
+"""Rate of slots with a lower one, for which numbers of arrivals could not be represented."""
+
+
+LEAST_LOAD = 1e-2
+"""Rate in requests per second times SLO in milliseconds below which gamma arrivals count as more: their times would
+have too few digits."""
 
 
 class SlotTimes(NamedTuple):
@@ -70,12 +87,17 @@ class SlotTimes(NamedTuple):
 
 
 class _Evaluator(NamedTuple):
-    """Terms and working memory of one budget row."""
+    """Terms and working memory of one budget row; an empty sample stands for Poisson arrivals.
+
+    Indices of budgets count ``stride`` steps of the grid.
+    """
 
     missed: float
-    immediate: bool
+    dropping: bool
     sample: Floats
+    stride: int
     chain: Chain
+    backlog: Backlog
     result_ms: Floats
     busy_ms: Floats
 
@@ -90,29 +112,34 @@ def _missed_at(slot: SlotTimes, terms: _Evaluator, units: int, time_ms: float) -
     latest_ms = slot.slo_ms - terms.result_ms[slot.batch]
     if latest_ms < 0.0:
         return 1.0
-    most = 0.0
-    for k in range(1, slot.batch + 1):
-        most = max(most, k / terms.busy_ms[k])
-    if most < slot.rate_per_ms * (1.0 - terms.missed):
-        return 1.0 - most / slot.rate_per_ms  # an overloaded server: at least this much is dropped
-    timeout_ms = 0.0 if terms.immediate else min(slot.slo_ms / 2.0, latest_ms)
+    rate = slot.rate_per_ms
+    capacity = slot.batch / terms.busy_ms[slot.batch]
+    if capacity < rate * (1.0 - terms.missed):  # an overloaded server
+        return 1.0 - capacity / rate if terms.dropping else 1.0
     if len(terms.sample) > 0:
-        return dropped_fraction(
-            terms.sample,
-            1.0 / slot.rate_per_ms,
-            slot.slo_ms,
-            slot.batch,
-            terms.result_ms,
-            terms.busy_ms,
-            timeout_ms,
-            terms.missed,
+        if capacity <= rate and not terms.dropping:
+            return 1.0
+        for k in range(1, slot.batch + 1):
+            terms.result_ms[k] *= rate  # now in units of the mean gap
+            terms.busy_ms[k] *= rate
+        slo = slot.slo_ms * rate
+        return missed_fraction_of_sample(
+            terms.sample, slo, slot.batch, terms.result_ms, terms.busy_ms, terms.dropping, terms.missed
         )
-    batch = most_waiting(slot.rate_per_ms, slot.batch, terms.busy_ms, timeout_ms)
-    nodes = nodes_for(slot.rate_per_ms, latest_ms, batch) if batch == slot.batch else 1
-    fraction = missed_fraction(
-        terms.chain, slot.rate_per_ms, slot.slo_ms, batch, terms.result_ms, terms.busy_ms, timeout_ms, nodes
-    )
-    return max(1.0 - most / slot.rate_per_ms, fraction)
+    batch = most_waiting(rate, slot.batch, terms.busy_ms)
+    if not terms.dropping:
+        return late_fraction(terms.backlog, rate, slot.slo_ms, batch, terms.result_ms, terms.busy_ms)
+    step_ms = slot.slo_ms - terms.result_ms[batch]  # full batches of a reduced size do not occur: one node is enough
+    if batch == slot.batch:
+        step_ms = node_distance_ms(rate, latest_ms, batch, terms.busy_ms[batch])
+    fraction = missed_fraction(terms.chain, rate, slot.slo_ms, batch, terms.result_ms, terms.busy_ms, step_ms)
+    return max(1.0 - capacity / rate, fraction)
+
+
+@kernel
+def _missed_near(slot: SlotTimes, terms: _Evaluator, units: int, index: int) -> float:
+    """Return the missed fraction at a number of the grid, or at the time alone if that is longer."""
+    return _missed_at(slot, terms, units, max(grid_ms(index * terms.stride), slot.alone_ms[slot.batch, units]))
 
 
 @kernel
@@ -129,7 +156,7 @@ def _largest(
     at = guess
     while fails - holds > apart:
         at = min(max(at, holds + 1), fails - 1)
-        value = np.log(max(_missed_at(slot, terms, units, at * slot.slo_ms / STEPS), 1e-15))
+        value = np.log(max(_missed_near(slot, terms, units, at), 1e-15))
         if value <= target:
             holds, good = at, value
         else:
@@ -145,14 +172,25 @@ def _largest(
 
 
 @kernel
-def _first_index(slot: SlotTimes, units: int) -> int:
-    """Return the least index at which the time of the full batch is at least its time alone."""
-    return int(np.ceil(slot.alone_ms[slot.batch, units] * STEPS / slot.slo_ms))
+def _first_index(slot: SlotTimes, terms: _Evaluator, units: int) -> int:
+    """Return the index that stands for the time of the full batch alone."""
+    return grid_index(slot.alone_ms[slot.batch, units]) // terms.stride
+
+
+@kernel
+def _failing_index(slot: SlotTimes, terms: _Evaluator, units: int) -> int:
+    """Return an index at which the rule fails: the batch exceeds the SLO, or the server is overloaded."""
+    within_ms = slot.slo_ms - slot.transfer_ms[slot.batch]
+    missed = terms.missed if terms.dropping else 0.0
+    capable_ms = slot.batch / (slot.rate_per_ms * (1.0 - missed)) - slot.exposed_ms[slot.batch]
+    most_ms = min(within_ms, capable_ms)
+    return max(grid_index(most_ms) // terms.stride if most_ms > 0.0 else NEVER, _first_index(slot, terms, units)) + 1
 
 
 @kernel
 def _holds_alone(slot: SlotTimes, terms: _Evaluator, units: int) -> bool:
-    return _missed_at(slot, terms, units, _first_index(slot, units) * slot.slo_ms / STEPS) <= terms.missed
+    alone_ms = slot.alone_ms[slot.batch, units]
+    return alone_ms < np.inf and _missed_at(slot, terms, units, alone_ms) <= terms.missed
 
 
 @kernel
@@ -184,18 +222,21 @@ def _least_place(slot: SlotTimes, terms: _Evaluator, shares: Ints, too_small: in
 
 @kernel
 def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None:
-    """Write the index of each share's budget, -1 where the rule does not hold even alone; shares are ascending."""
+    """Write the index of each share's budget, ``NEVER`` where the rule does not hold even alone; shares ascend."""
     last = len(shares) - 1
-    index[:] = -1
+    index[:] = NEVER
     least = _least_place(slot, terms, shares, -1, last + 1)
     if least > last:
         return
-    first = _first_index(slot, shares[last])
-    index[last] = _largest(slot, terms, shares[last], first, STEPS + 1, (first + STEPS) // 2, STEPS // 8)[0]
+    first, fails = _first_index(slot, terms, shares[last]), _failing_index(slot, terms, shares[last])
+    index[last] = _largest(slot, terms, shares[last], first, fails, fails - FAR, FAR)[0]
     if least == last:
         return
-    first = max(index[last], _first_index(slot, shares[least]))
-    index[least] = _largest(slot, terms, shares[least], first, STEPS + 1, first + 1, 1)[0]
+    first, fails = (
+        max(index[last], _first_index(slot, terms, shares[least])),
+        _failing_index(slot, terms, shares[least]),
+    )
+    index[least] = _largest(slot, terms, shares[least], first, fails, first + 1, 1)[0]
     # Budgets fall with the share: halve the distance between shares with known budgets.
     stride = 1
     while stride < last - least:
@@ -208,8 +249,9 @@ def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None
             part = (_spread_ms(slot, shares[n]) - _spread_ms(slot, shares[high])) / (
                 _spread_ms(slot, shares[low]) - _spread_ms(slot, shares[high]) + 1e-12
             )
+            first = max(index[high], _first_index(slot, terms, shares[n]))
             guess = index[high] + int(part * (index[low] - index[high]) + 0.5)
-            index[n] = _largest(slot, terms, shares[n], index[high], index[low] + 1, guess, 1)[0]
+            index[n] = _largest(slot, terms, shares[n], first, max(first, index[low]) + 1, guess, 1)[0]
 
 
 @kernel
@@ -220,19 +262,21 @@ def _bracket(slot: SlotTimes, terms: _Evaluator, shares: Ints, near: Ints, low: 
     searched at a few shares from there up; those at other shares follow because budgets fall with the share.
     """
     last = len(shares) - 1
-    low[:] = -1
-    high[:] = -1
+    low[:] = NEVER
+    high[:] = NEVER
     too_small = -1
-    while too_small < last and near[too_small + 1] < 0:
+    while too_small < last and near[too_small + 1] == NEVER:
         too_small += 1
     if too_small == last:
         return
     at = _least_place(slot, terms, shares, too_small, 1)
-    filled, fails = at, STEPS + 1
+    if at > last:
+        return
+    filled, fails = at, _failing_index(slot, terms, shares[at])
     for _ in range(BRACKETS):
         if at > last:
             break
-        first, fails = _first_index(slot, shares[at]), min(fails, near[at] + 1)
+        first, fails = _first_index(slot, terms, shares[at]), min(fails, near[at] + 1)
         fails = max(fails, first + 1)  # the rule holds alone
         holds, fails = _largest(slot, terms, shares[at], first, fails, fails - NEAR, NEAR, BRACKET_STEPS)
         low[filled : at + 1], high[at] = holds, fails - 1
@@ -242,38 +286,63 @@ def _bracket(slot: SlotTimes, terms: _Evaluator, shares: Ints, near: Ints, low: 
         while at < last and shares[at] < wanted:
             at += 1
     for n in range(1, last + 1):
-        if high[n] < 0:
+        if high[n] == NEVER:
             high[n] = min(high[n - 1], near[n])
 
 
 @compiled
-def _evaluator(batch: int, missed: float, immediate: bool, sample: Floats) -> _Evaluator:
-    chain = chain_for(batch, MOST_NODES)
-    return _Evaluator(missed, immediate, sample, chain, np.empty(batch + 1), np.empty(batch + 1))
+def _evaluator(batch: int, missed: float, dropping: bool, sample: Floats) -> _Evaluator:
+    chain = chain_for(batch if dropping else 1, MOST_NODES + 1)
+    backlog = backlog_for(1 if dropping else batch)
+    stride = GAMMA_STRIDE if len(sample) > 0 else 1
+    return _Evaluator(missed, dropping, sample, stride, chain, backlog, np.empty(batch + 1), np.empty(batch + 1))
 
 
 @compiled
-def _row(slot: SlotTimes, missed: float, immediate: bool, sample: Floats, shares: Ints, index: Ints) -> None:
-    _fill(slot, _evaluator(slot.batch, missed, immediate, sample), shares, index)
+def _row(slot: SlotTimes, missed: float, dropping: bool, sample: Floats, shares: Ints, index: Ints) -> None:
+    terms = _evaluator(slot.batch, missed, dropping, sample)
+    _fill(slot, terms, shares, index)
+    for n in range(len(index)):
+        if index[n] > NEVER:
+            index[n] *= terms.stride
 
 
 @compiled
 def _bracket_row(
-    slot: SlotTimes, missed: float, immediate: bool, shares: Ints, near: Ints, low: Ints, high: Ints
+    slot: SlotTimes, missed: float, dropping: bool, shares: Ints, near: Ints, low: Ints, high: Ints
 ) -> None:
-    _bracket(slot, _evaluator(slot.batch, missed, immediate, np.empty(0)), shares, near, low, high)
+    _bracket(slot, _evaluator(slot.batch, missed, dropping, np.empty(0)), shares, near, low, high)
 
 
 def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int) -> SlotTimes:
-    """Return the times of a slot by the performance model."""
-    alone_ms = np.zeros((batch + 1, tables.share_units + 1))
-    alone_ms[1:] = tables.scheduling_ms[model] + tables.active_ms[model, 1 : batch + 1]
-    # missed_fraction needs times that do not fall with the batch.
-    np.maximum.accumulate(alone_ms, axis=0, out=alone_ms)
+    """Return the times of a slot by the performance model; those of smaller batches may be longer than there.
+
+    At equal time of the full batch, no smaller batch takes less at a larger share than at a smaller one. At each share,
+    times rise with the batch, and times per request fall with it.
+    """
+    shares = tables.permitted
+    true_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : batch + 1, shares].T
+    shares, true_ms = shares[true_ms[-1] < NEVER_MS], true_ms[:, true_ms[-1] < NEVER_MS]
+    shorter_ms = np.minimum.accumulate(np.maximum(true_ms[-1] - true_ms, 0.0), axis=1)
+    alone_ms = np.full((batch + 1, tables.share_units + 1), np.inf)
+    alone_ms[1:, shares] = _regular(np.minimum.accumulate(true_ms[-1]) - shorter_ms)
     transfer_ms, exposed_ms = np.zeros(batch + 1), np.zeros(batch + 1)
-    transfer_ms[1:] = np.maximum.accumulate(tables.transfer_ms[model, 1 : batch + 1])
-    exposed_ms[1:] = np.maximum.accumulate(tables.exposed_ms[model, 1 : batch + 1])
-    return SlotTimes(rate_rps / 1000.0, slo_ms, batch, alone_ms, transfer_ms, exposed_ms)
+    transfer_ms[1:] = _regular(tables.transfer_ms[model, 1 : batch + 1])
+    exposed_ms[1:] = _regular(tables.exposed_ms[model, 1 : batch + 1])
+    rate_per_ms = max(rate_rps / 1000.0, LEAST_RATE_PER_MS)
+    return SlotTimes(rate_per_ms, slo_ms, batch, alone_ms, transfer_ms, exposed_ms)
+
+
+def _regular(times_ms: Floats) -> Floats:
+    """Raise the times of smaller batches so that times rise with the batch, and times per request fall with it.
+
+    The first axis has the batches from 1 up.
+    """
+    rising_ms = np.maximum.accumulate(times_ms, axis=0)
+    sizes = np.arange(1.0, len(times_ms) + 1.0).reshape(-1, *[1] * (times_ms.ndim - 1))
+    each_ms = np.maximum.accumulate((rising_ms / sizes)[::-1], axis=0)[::-1]
+    rising_ms[:-1] = np.maximum(rising_ms[:-1], (each_ms * sizes)[:-1])
+    return rising_ms
 
 
 def attainment_budgets_ms(
@@ -303,19 +372,22 @@ def attainment_budgets_ms(
     budgets_ms = np.full(tables.share_units + 1, -np.inf)
     if batch > tables.max_batch[model] or (units > 0 and units not in tables.permitted):
         return budgets_ms
-    shares, sample = tables.permitted, np.empty(0)
+    shares = np.array([units]) if units > 0 else tables.permitted
+    sample = np.empty(0)
     if terms.cv != 1.0:
-        sample = _gamma_gaps(terms.cv)
-        halves = tables.share_units / 2.0 ** np.arange(GAMMA_SHARES)
-        shares = np.unique(shares[np.maximum(np.searchsorted(shares, halves, side="right") - 1, 0)])
-    asked = np.array([units]) if units > 0 else tables.permitted
-    at = np.searchsorted(shares, asked)  # a share between two computed ones has the budget of the larger one
-    needed, at = np.unique(at, return_inverse=True)
+        sample = _gamma_arrivals(terms.cv)
+        slo_ms, rate_rps = _rounded(slo_ms, -1), _rounded(max(rate_rps, LEAST_LOAD / slo_ms), 1)
     slot = slot_times(tables, model, slo_ms, rate_rps, batch)
-    index = np.empty(len(needed), dtype=np.int64)
-    _row(slot, 1.0 - terms.attainment, terms.immediate, sample, shares[needed], index)
-    budgets_ms[asked] = np.where(index < 0, -np.inf, index * slo_ms / STEPS)[at]
+    index = np.empty(len(shares), dtype=np.int64)
+    _row(slot, terms.may_miss, terms.dropping, sample, shares, index)
+    budgets_ms[shares] = budgets_of(index, slot.alone_ms[batch, shares])
     return budgets_ms
+
+
+def _rounded(value: float, direction: int) -> float:
+    """Round a number down (-1) or up (1) to a step of ``GAMMA_STEPS``."""
+    steps = np.log2(value) * GAMMA_STEPS
+    return float(2.0 ** ((np.floor(steps) if direction < 0 else np.ceil(steps)) / GAMMA_STEPS))
 
 
 def bracketed_budgets_ms(
@@ -336,16 +408,16 @@ def bracketed_budgets_ms(
     index = np.empty((2, len(shares)), dtype=np.int64)
     bounds_ms = np.full((2, tables.share_units + 1), -np.inf)
     if batch <= tables.max_batch[model]:
-        slot, near = slot_times(tables, model, slo_ms, rate_rps, batch), np.full(len(shares), STEPS)
-        if lower_rate_ms is not None:
-            near = np.rint(np.maximum(lower_rate_ms[shares] * (STEPS / slo_ms), -1.0)).astype(np.int64)
-        _bracket_row(slot, 1.0 - terms.attainment, terms.immediate, shares, near, index[0], index[1])
-        bounds_ms[:, shares] = np.where(index < 0, -np.inf, index * slo_ms / STEPS)
+        slot = slot_times(tables, model, slo_ms, rate_rps, batch)
+        near = grid_indices(np.full(len(shares), slo_ms) if lower_rate_ms is None else lower_rate_ms[shares])
+        _bracket_row(slot, terms.may_miss, terms.dropping, shares, near, index[0], index[1])
+        for bound_ms, of in zip(bounds_ms, index, strict=True):
+            bound_ms[shares] = budgets_of(of, slot.alone_ms[batch, shares])
     return bounds_ms[0], bounds_ms[1]
 
 
 @lru_cache(maxsize=32)
-def _gamma_gaps(cv: float) -> Floats:
+def _gamma_arrivals(cv: float) -> Floats:
     """Return one fixed sample of arrival times at rate 1; other rates scale it."""
     shape = cv**-2
     random = np.random.Generator(np.random.PCG64(GAMMA_SEED))

@@ -10,41 +10,28 @@ from instances.compiled import compiled, kernel
 VANISHING = 1e-18
 """Probability below which a number of arrivals is left out."""
 
-_POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(5)
-_POINTS, _WEIGHTS = (_POINTS + 1.0) / 2.0, _WEIGHTS / 2.0
-"""Quadrature on [0, 1] over the age of a request that waits while older ones are dropped."""
-
 
 class Chain(NamedTuple):
     """Working memory of ``missed_fraction`` for batches up to some size b.
 
     Attributes
     ----------
-    points, weights
-        Quadrature on [0, 1].
     next
         Transitions, shape (b + nodes + 1, b + nodes + 3): from the renewal state in row 0, from state i in row i + 1.
         Columns 0 and 1 have the mean number of requests dropped and served until the next state, column 2 the
         probability of the renewal state, column i + 3 that of state i. States 0 to b - 2 follow a batch of 1 to b - 1,
         the others a full batch.
-    excess_ms, within
-        ``E[(x - E)+]`` and ``P(E <= x)`` at the nodes x, shape (nodes + 2,).
-    waiting, fewer
-        Probability that j requests wait and that their batch starts later with k, and its sum over less than j
-        requests, shape (b + 1, b + 1).
-    window, timeout, latest, level, after, kept, larger, step, more, young, late
+    excess_ms, within, density
+        ``E[(x - E)+]``, ``P(E <= x)`` and the density of E at the nodes x, shape (nodes + 2,).
+    window, latest, level, after, kept, larger, step, more
         Probabilities of numbers of requests, shape (b + 2,).
     """
 
-    points: Floats
-    weights: Floats
     next: Floats
     excess_ms: Floats
     within: Floats
-    waiting: Floats
-    fewer: Floats
+    density: Floats
     window: Floats
-    timeout: Floats
     latest: Floats
     level: Floats
     after: Floats
@@ -52,8 +39,6 @@ class Chain(NamedTuple):
     larger: Floats
     step: Floats
     more: Floats
-    young: Floats
-    late: Floats
 
 
 @compiled
@@ -61,16 +46,10 @@ def chain_for(batch: int, nodes: int) -> Chain:
     """Return working memory for batches up to ``batch``."""
     states = batch + nodes
     return Chain(
-        _POINTS.copy(),
-        _WEIGHTS.copy(),
         np.empty((states + 1, states + 3)),
         np.empty(nodes + 2),
         np.empty(nodes + 2),
-        np.empty((batch + 1, batch + 1)),
-        np.empty((batch + 1, batch + 1)),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
-        np.empty(batch + 2),
+        np.empty(nodes + 2),
         np.empty(batch + 2),
         np.empty(batch + 2),
         np.empty(batch + 2),
@@ -119,21 +98,38 @@ def tabulate(chain: Chain, rate_per_ms: float, batch: int, step_ms: float, nodes
         at_least = poisson(rate_per_ms * x_ms, batch, chain.window)
         exactly = chain.window[batch - 1] * rate_per_ms * x_ms / batch
         chain.within[i] = at_least
+        chain.density[i] = rate_per_ms * chain.window[batch - 1]
         chain.excess_ms[i] = x_ms * at_least - batch / rate_per_ms * max(0.0, at_least - exactly)
 
 
 @kernel
-def excess_ms(chain: Chain, step_ms: float, x_ms: float, nodes: int) -> float:
-    """Return ``E[(x - E)+]`` by cubic interpolation."""
-    if x_ms <= 0.0:
+def excess_ms(chain: Chain, step_ms: float, weights: tuple[float, float, float, float, float, float], i: int) -> float:
+    """Return ``E[(x - E)+]`` for an x between nodes i and i + 1, given its ``interpolation_weights``."""
+    if i < 0:
         return 0.0
-    i = min(int(x_ms / step_ms), nodes)
-    s = x_ms / step_ms - i
     return (
-        (1.0 + 2.0 * s) * (1.0 - s) * (1.0 - s) * chain.excess_ms[i]
-        + s * (1.0 - s) * (1.0 - s) * step_ms * chain.within[i]
-        + s * s * (3.0 - 2.0 * s) * chain.excess_ms[i + 1]
-        + s * s * (s - 1.0) * step_ms * chain.within[i + 1]
+        weights[0] * chain.excess_ms[i]
+        + weights[5] * chain.excess_ms[i + 1]
+        + step_ms * (weights[1] * chain.within[i] + weights[4] * chain.within[i + 1])
+        + step_ms * step_ms * (weights[2] * chain.density[i] + weights[3] * chain.density[i + 1])
+    )
+
+
+@kernel
+def interpolation_weights(s: float) -> tuple[float, float, float, float, float, float]:
+    """Return the weights of Hermite's quintic interpolation at s from 0 to 1.
+
+    They belong to value, slope and curvature at 0, then curvature, slope and value at 1.
+    """
+    s3 = s * s * s
+    near = s3 * (10.0 - 15.0 * s + 6.0 * s * s)
+    return (
+        1.0 - near,
+        s - s3 * (6.0 - 8.0 * s + 3.0 * s * s),
+        0.5 * s * s * (1.0 - s) ** 3,
+        0.5 * s3 * (1.0 - s) ** 2,
+        s3 * (-4.0 + 7.0 * s - 3.0 * s * s),
+        near,
     )
 
 

@@ -26,13 +26,18 @@ class AttainmentTerms(NamedTuple):
         Fraction of the requests that must be served within the SLO.
     cv
         Coefficient of variation of the gaps between arrivals; 1 for Poisson arrivals.
-    immediate
-        Whether a partial batch starts as soon as the server is free, without a timeout.
+    dropping
+        Whether servers drop requests that would be late; otherwise they serve all.
     """
 
     attainment: float
     cv: float
-    immediate: bool
+    dropping: bool = True
+
+    @property
+    def may_miss(self) -> float:
+        """Largest fraction of the requests that may miss the SLO."""
+        return 1.0 - self.attainment
 
     def thinned(self, part: float) -> "AttainmentTerms":
         """Return the terms of a slot that gets each request with probability ``part``."""
@@ -67,8 +72,6 @@ class HasTerms(Protocol):
     def attainment(self) -> float: ...  # noqa: D102
     @property
     def arrivals(self) -> str: ...  # noqa: D102
-    @property
-    def immediate_dispatch(self) -> bool: ...  # noqa: D102
 
 
 def terms_mismatch(asked: HasTerms, applications: bool) -> tuple[str, str] | None:
@@ -77,7 +80,6 @@ def terms_mismatch(asked: HasTerms, applications: bool) -> tuple[str, str] | Non
         for name, value, default in (
             ("attainment", asked.attainment, DEFAULT_ATTAINMENT),
             ("arrivals", asked.arrivals, POISSON),
-            ("immediate_dispatch", asked.immediate_dispatch, False),
         ):
             if value != default:
                 problem = f'is given, but slo_rule "{asked.slo_rule}" does not use it'

@@ -90,9 +90,9 @@ class Instance:
         Request graphs over the workloads; best-effort jobs (``colocation`` only).
     latency_buffer
         Factor on every predicted latency before it is tested (gpulet: 1.1).
-    attainment, arrivals, immediate_dispatch
-        Terms of the rule ``attainment``: the fraction of requests to serve within the SLO, the assumed arrivals
-        (``poisson`` or ``gamma:CV``), and whether a partial batch starts without a timeout.
+    attainment, arrivals
+        Terms of the rule ``attainment``: the fraction of requests to serve within the SLO, and the assumed arrivals
+        (``poisson`` or ``gamma:CV``).
     dropping
         Whether the servers drop requests that can no longer meet their SLO; otherwise they serve every request.
     seed
@@ -112,7 +112,6 @@ class Instance:
     latency_buffer: float = 1.0
     attainment: float = DEFAULT_ATTAINMENT
     arrivals: str = POISSON
-    immediate_dispatch: bool = False
     dropping: bool = True
     seed: int | None = None
     provenance: str = ""
@@ -215,7 +214,7 @@ def _plain(value: object) -> dict[str, Any] | str:
     if is_dataclass(value):
         found = {each.name: getattr(value, each.name) for each in fields(value)}
         if isinstance(value, Instance) and value.slo_rule is not SloRule.ATTAINMENT:
-            for name in ("attainment", "arrivals", "immediate_dispatch"):
+            for name in ("attainment", "arrivals"):
                 del found[name]
         if isinstance(value, Instance) and value.dropping:
             del found["dropping"]

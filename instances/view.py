@@ -187,7 +187,7 @@ class View:
         from instances.attainment_table import BudgetTable  # loads numba; `import instances.view` does not
 
         instance = self.instance
-        terms = AttainmentTerms(instance.attainment, burstiness(instance.arrivals), instance.immediate_dispatch)
+        terms = AttainmentTerms(instance.attainment, burstiness(instance.arrivals), instance.dropping)
         return BudgetTable(self.gpu, instance.performance_model, self.tables, terms)
 
     def _slots(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Iterator[tuple[int, float, float, int, float]]:

@@ -40,32 +40,29 @@ class DispatchRule:
         The instance's SLO rule.
     latency_buffer
         Factor on the time of a batch when it is compared with the SLO.
-    immediate
-        Whether partial batches start without a timeout (``immediate_dispatch`` of the instance).
     """
 
     slo_rule: SloRule
     latency_buffer: float
-    immediate: bool
 
     @classmethod
     def of(cls, instance: Instance) -> Self:
         """Return the rule of ``instance``."""
-        return cls(instance.slo_rule, instance.latency_buffer, instance.immediate_dispatch)
+        return cls(instance.slo_rule, instance.latency_buffer)
 
     def timeout_ms(self, batch: int, rate_rps: float, slo_ms: float, cycle_ms: float | None, full_ms: float) -> float:
         """Return the time after which a partial batch of a slot is ready, if a full batch takes ``full_ms``.
 
-        The SLO rules ``half-slo``, ``p99`` and ``attainment`` give half the SLO. The others give the time in which the
-        planned rate fills the batch, as in the duty cycle of Nexus: ``min(1000 b / r, SLO - t_inf)``. In both cases the
-        timeout leaves enough time for a full batch. With a duty cycle, a batch may wait for the other slots first:
-        ``SLO - D``.
+        Under ``attainment``, partial batches start at once. The SLO rules ``half-slo`` and ``p99`` give half the SLO.
+        The others give the time in which the planned rate fills the batch, as in the duty cycle of Nexus:
+        ``min(1000 b / r, SLO - t_inf)``. The timeout always leaves enough time for a full batch. With a duty cycle,
+        a batch may wait for the other slots first: ``SLO - D``.
         """
         if cycle_ms is not None:
             return max(0.0, slo_ms - cycle_ms)
-        if self.immediate:
+        if self.slo_rule is SloRule.ATTAINMENT:
             return 0.0
-        half = self.slo_rule in (SloRule.HALF_SLO, SloRule.P99, SloRule.ATTAINMENT)
+        half = self.slo_rule in (SloRule.HALF_SLO, SloRule.P99)
         patience_ms = slo_ms / 2.0 if half else 1000.0 * batch / rate_rps
         return max(0.0, min(patience_ms, slo_ms - self.latency_buffer * full_ms))
 

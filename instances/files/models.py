@@ -193,9 +193,6 @@ class InstanceFile(_Strict):
         description="slo_rule attainment only: assumed arrivals, poisson or gamma:CV.",
         examples=["gamma:2"],
     )
-    immediate_dispatch: bool = Field(
-        False, description="slo_rule attainment only: whether partial batches start at once, without a timeout."
-    )
     dropping: bool = Field(
         True,
         description="Whether servers drop requests that can no longer meet their SLO; false: they serve every request.",

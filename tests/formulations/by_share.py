@@ -57,7 +57,7 @@ def draw(seed: int, objective: Objective, most: int = 4) -> Instance:
         slo_rule=SloRule.ATTAINMENT,
         gpus=tuple(pools),
         attainment=random.choice((0.9, 0.99, 0.99, 0.999)),
-        immediate_dispatch=random.random() < 0.3,
+        dropping=random.random() < 0.7,
         latency_buffer=random.choice((1.0, 1.1)),
     )
 

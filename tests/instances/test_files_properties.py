@@ -75,7 +75,6 @@ def random_instances(draw: st.DrawFn) -> Instance:
         terms = {
             "attainment": draw(st.floats(0.5, 0.9999)),
             "arrivals": draw(arrivals),
-            "immediate_dispatch": draw(st.booleans()),
         }
     ids = draw(st.lists(names, min_size=0 if colocation else 1, max_size=4, unique=True))
     rows = (Workload(i, draw(models), draw(positive), draw(positive), draw(st.none() | names)) for i in ids)

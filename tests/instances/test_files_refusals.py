@@ -219,7 +219,6 @@ def test_wrong_job(path: str, value: object, message: str) -> None:
             'arrivals: is given, but slo_rule "half-slo" does not use it; remove it or choose "attainment"',
         ),
         ([("slo_rule", "p99"), ("attainment", 0.9)], "attainment: is given, but slo_rule"),
-        ([("slo_rule", "half-slo"), ("immediate_dispatch", True)], "immediate_dispatch: is given, but slo_rule"),
         (
             [("workloads", [example()["workloads"][0], W2]), ("applications", [APPLICATION])],
             'slo_rule: is "attainment"; the arrivals at later stages of applications are not known',

@@ -167,6 +167,16 @@ def test_p99_budgets_tell_what_holds_from_what_does_not_within_a_percent() -> No
             assert p99_latency_ms(batch, longer * budget_ms, slo_ms / 2, rate_rps) > slo_ms
 
 
+@pytest.mark.parametrize("rate_rps", [5e-324, 1e-300, 1e-12, 1e-3])
+@pytest.mark.parametrize("slo_ms", [1.0, 40.0, 6e5, 1e300])
+def test_p99_budgets_at_hardly_any_rate_leave_half_the_slo_for_the_timeout(rate_rps: float, slo_ms: float) -> None:
+    """At a rate of 5e-324, arrivals were infinitely late, and every service too long."""
+    if rate_rps * slo_ms > 0.1:
+        return  # not a low rate for this SLO
+    assert p99_service_budget_ms(slo_ms, rate_rps, 4) == pytest.approx(slo_ms / 2.0, rel=1e-5)
+    assert p99_service_budget_ms(slo_ms, rate_rps, 1) == pytest.approx(slo_ms, rel=1e-3)
+
+
 def test_p99_budgets_are_repeatable() -> None:
     first = p99_service_budget_ms(40.0, 200.0, 4)
     p99_service_budget_ms.cache_clear()

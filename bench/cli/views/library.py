@@ -9,6 +9,7 @@ from bench.cli.options import Format
 from bench.cli.terminal import print_json
 from bench.cli.views.tables import Fitted, mark, show
 from bench.formatting import percent, worth
+from bench.library.review import Review
 from instances import InputError
 from instances.files import plan_to_json
 from instances.library import LIBRARY, Credit, Library, LibraryEntry, LibraryLine
@@ -52,6 +53,16 @@ def show_lines(lines: Sequence[LibraryLine]) -> None:
     ]
     show(Fitted(columns, rows, None, ("GPUs", "objective", "bound by", "found by", "bound")))
     show(f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open")
+
+
+def show_reviews(reviews: Sequence[Review]) -> None:
+    """Print what has changed for each entry that does not stay, and the number of those that do."""
+    words = {True: "same", False: "changed", None: "-"}
+    changed = [each for each in reviews if not each.stays]
+    if changed:
+        rows = [[each.name, words[each.plan], words[each.budgets], words[each.certificate]] for each in changed]
+        show(Fitted(["name", "plan", "budgets", "certificate"], rows, None, ()))
+    show(f"{len(reviews) - len(changed)} of {len(reviews)} entries stay")
 
 
 def show_entry(entry: LibraryEntry, form: Format) -> None:

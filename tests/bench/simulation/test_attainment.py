@@ -10,9 +10,10 @@ import pytest
 from bench.plan_simulation import Interference, Settings
 from bench.simulation.driver import Simulation
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
-from instances.attainment import missed_fraction, nodes_for
+from instances.attainment import MOST_NODES, missed_fraction, node_distance_ms
 from instances.attainment_budget import SlotTimes, slot_times
 from instances.attainment_chain import chain_for
+from instances.backlog import backlog_for, late_fraction
 from instances.catalogue import gpu_type
 from instances.view import View
 
@@ -20,19 +21,17 @@ V100 = gpu_type("v100")
 BLOCKS = 100
 
 
-def instance(workload: Workload, immediate: bool) -> Instance:
+def instance(workload: Workload, dropping: bool) -> Instance:
     pool = (GpuPool(V100, None),)
-    return Instance(
-        "one", Objective.COST, SloRule.ATTAINMENT, "igniter", pool, (workload,), immediate_dispatch=immediate
-    )
+    return Instance("one", Objective.COST, SloRule.ATTAINMENT, "igniter", pool, (workload,), dropping=dropping)
 
 
-def drawn(random: Random) -> tuple[Instance, int, int, SlotTimes, float]:
+def drawn(random: Random, dropping: bool) -> tuple[Instance, int, int, SlotTimes, float]:
     """Return a workload with its batch and share, and the GPU time of a full batch, near the budget."""
     model = random.choice(list(V100.models))
     workload = Workload("w", model, random.uniform(10.0, 60.0), random.uniform(20.0, 900.0))
     batch, units = random.randint(1, 12), random.randint(4, 40)
-    problem = instance(workload, random.random() < 0.2)
+    problem = instance(workload, dropping)
     view = View.of(problem, V100)
     times = slot_times(view.tables, int(view.model[0]), workload.slo_ms, workload.rate_rps, batch)
     budget_ms = float(view.budgets_at_ms(0, batch, workload.rate_rps, units))
@@ -44,20 +43,25 @@ def simulated(
 ) -> tuple[float, float, float]:
     """Return the missed fraction by the chain, by a simulation with the same times, and its standard error."""
     gpu_ms = times.alone_ms[:, units] + time_ms - times.alone_ms[times.batch, units]
-    result_ms, slo_ms = gpu_ms + times.transfer_ms, times.slo_ms
-    timeout_ms = 0.0 if problem.immediate_dispatch else max(0.0, min(slo_ms / 2, slo_ms - result_ms[-1]))
-    slot = times.rate_per_ms, slo_ms, times.batch, result_ms, gpu_ms + times.exposed_ms, timeout_ms
-    nodes = nodes_for(times.rate_per_ms, max(0.0, slo_ms - float(result_ms[-1])), times.batch)
-    exact = missed_fraction(chain_for(times.batch, nodes), *slot, nodes)
+    result_ms, busy_ms, slo_ms = gpu_ms + times.transfer_ms, gpu_ms + times.exposed_ms, times.slo_ms
+    slot = times.rate_per_ms, slo_ms, times.batch, result_ms, busy_ms
+    if problem.dropping:
+        latest_ms = max(0.0, slo_ms - float(result_ms[-1]))
+        step_ms = node_distance_ms(times.rate_per_ms, latest_ms, times.batch, float(busy_ms[-1]))
+        exact = missed_fraction(chain_for(times.batch, MOST_NODES + 1), *slot, step_ms)
+    else:
+        exact = late_fraction(backlog_for(times.batch), *slot)
     if not 0.002 < exact < 0.05:
         return exact, math.nan, math.nan
     rate_rps = problem.workloads[0].rate_rps
     plan = Plan("one", (spatial_gpu("v100", [("w", units, times.batch, rate_rps)]),))
     seconds = max(1, math.ceil(requests / rate_rps / BLOCKS)) * BLOCKS
-    settings = Settings(seconds=seconds, seed=seed, interference=Interference.STATIC, by_second=True)
+    settings = Settings(
+        seconds=seconds, seed=seed, interference=Interference.STATIC, dropping=problem.dropping, by_second=True
+    )
     simulation = Simulation(plan, problem, settings, problem)
     site = simulation.groups[0].site
-    site.times["gpu_ms"][0], site.times["promised_ms"][0], site.slots["timeout_ms"] = gpu_ms, result_ms, timeout_ms
+    site.times["gpu_ms"][0], site.times["promised_ms"][0] = gpu_ms, result_ms
     deque(simulation.run(), maxlen=0)
     series = simulation.found().series
     assert series is not None
@@ -68,11 +72,11 @@ def simulated(
     return exact, fraction, error
 
 
-def deviations(count: int, requests: int, seed: int) -> list[float]:
+def deviations(count: int, requests: int, seed: int, dropping: bool) -> list[float]:
     """Differences between simulator and chain in standard errors, for slots that miss 0.2 to 5 %."""
     random, found = Random(seed), []
     while len(found) < count:
-        problem, _, units, times, time_ms = drawn(random)
+        problem, _, units, times, time_ms = drawn(random, dropping)
         if time_ms < times.alone_ms[times.batch, units]:
             continue
         exact, fraction, error = simulated(problem, units, times, time_ms, requests, random.randrange(10**6))
@@ -81,16 +85,18 @@ def deviations(count: int, requests: int, seed: int) -> list[float]:
     return found
 
 
-def test_the_chain_agrees_with_the_simulator() -> None:
-    away = np.abs(deviations(30, 400_000, 1))
+@pytest.mark.parametrize("dropping", [True, False])
+def test_the_chain_agrees_with_the_simulator(dropping: bool) -> None:
+    away = np.abs(deviations(30, 400_000, 1, dropping))
 
     assert np.sum(away > 3.0) <= 1
     assert away.max() < 5.0
 
 
 @pytest.mark.soak
-def test_the_chain_agrees_with_the_simulator_on_a_thousand_slots() -> None:
-    away = np.abs(deviations(1000, 1_000_000, 2))
+@pytest.mark.parametrize("dropping", [True, False])
+def test_the_chain_agrees_with_the_simulator_on_a_thousand_slots(dropping: bool) -> None:
+    away = np.abs(deviations(1000, 1_000_000, 2, dropping))
 
     assert np.sum(away > 3.0) <= 8
     assert away.max() < 5.0

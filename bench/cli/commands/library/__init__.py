@@ -13,6 +13,7 @@ from bench.cli.terminal import print_json, say
 COMMANDS = {
     "submit": Subcommand("library.submit", "submit", "Judge a plan or check a certificate for the library."),
     "solve": Subcommand("library.solve", "solve", "Run schedulers on open entries."),
+    "review": Subcommand("library.review", "review", "Tell which entries this version computes as before."),
 }
 
 EXAMPLES = (

@@ -1,0 +1,48 @@
+"""``bench library review``: whether this version still computes what the entries state."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from bench.cli.options import FormatOption, LibraryOption
+from bench.cli.terminal import print_json, say
+from bench.cli.views.library import opened, show_reviews
+from bench.library.review import budgets_digest, read_record, write_record
+from bench.library.review import review as reviewed
+
+EXAMPLES = (
+    "bench library review 'cost-*' --no-certificates",
+    "bench library review --record",
+)
+
+
+def review(
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Entries, such as 'cost-*'.")] = "*",
+    certificates: Annotated[bool, typer.Option(help="Check the certificates, too.")] = True,
+    record: Annotated[bool, typer.Option("--record", help="Record the budgets instead of comparing them.")] = False,
+    folder: LibraryOption = None,
+    form: FormatOption = "table",
+) -> None:
+    """Tell which entries stay: plan judged equal, budgets equal to those on record, certificate proven.
+
+    Exit codes: 0 all stay, 1 some do not, 2 wrong input.
+    """
+    library = opened(folder, written=record)
+    names, recorded = library.names(pattern), read_record(library)
+    found = []
+    for position, name in enumerate(names, start=1):
+        entry = library.entry(name)
+        if record:
+            write_record(library, {name: budgets_digest(entry)})
+        else:
+            found.append(reviewed(entry, library.certificate(name) if certificates else None, recorded.get(name)))
+        say(f"{position} of {len(names)}: {name}")
+    if record:
+        return
+    if form == "json":
+        print_json([{**asdict(each), "stays": each.stays} for each in found])
+    else:
+        show_reviews(found)
+    if not all(each.stays for each in found):
+        raise typer.Exit(1)

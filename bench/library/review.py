@@ -1,0 +1,106 @@
+"""Review of the library's entries: whether this version of the bench still computes what they state.
+
+An entry stays if its plan is judged feasible with the same value, the checker proves its certificate, and the latency
+budgets of all its configurations are the same numbers, bit by bit, as those on record. The record is a file of digests
+beside the entries. An entry that does not stay is made again under a new name.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from bench.certificate.checking import check
+from bench.judging.judge import judge
+from instances import PART_STEPS, Instance, Objective, Partition
+from instances.files import read_json, write_json
+from instances.library import Library, LibraryEntry
+from instances.view import View
+
+RECORD = "budgets.json"
+"""File with the digests of the entries' budgets, by the names of the entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Result of the review of one entry; ``None`` where the entry has nothing to compare.
+
+    Attributes
+    ----------
+    plan
+        Whether the judge accepts the plan with the value that the entry states.
+    budgets
+        Whether the budgets are those on record.
+    certificate
+        Whether the checker proves the certificate.
+    """
+
+    name: str
+    plan: bool | None
+    budgets: bool | None
+    certificate: bool | None
+
+    @property
+    def stays(self) -> bool:
+        """Whether nothing has changed."""
+        return False not in (self.plan, self.budgets, self.certificate)
+
+
+def review(entry: LibraryEntry, certificate: Mapping[str, Any] | None, recorded: str | None) -> Review:
+    """Judge an entry's plan, check its ``certificate``, and compare its budgets with a ``recorded`` digest."""
+    plan = None
+    if entry.plan is not None:
+        verdict = judge(entry.plan, entry.instance)
+        plan = verdict.feasible and verdict.value == entry.value
+    return Review(
+        entry.instance.name,
+        plan,
+        None if recorded is None else budgets_digest(entry) == recorded,
+        None if certificate is None else check(certificate, entry.instance.name).proven,
+    )
+
+
+def budgets_digest(entry: LibraryEntry) -> str:
+    """Return the SHA-256 of the budgets of every configuration: all GPU types, workloads, rates, batches and shares."""
+    digest = sha256()
+    if entry.instance.partition is Partition.SHARES:
+        for instance in _instances(entry):
+            for pool in instance.gpus:
+                view = View.of(instance, pool.type)
+                for workload in range(len(instance.workloads)):
+                    batches = np.arange(1, int(view.tables.max_batch[view.model[workload]]) + 1)
+                    for rate_rps in _rates(view, workload):
+                        digest.update(view.budgets_ms(workload, batches, rate_rps).astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
+def read_record(library: Library) -> dict[str, str]:
+    """Return the digests on record."""
+    file = library.folder / RECORD
+    found: Any = read_json(file) if file.is_file() else {}
+    return dict(found)
+
+
+def write_record(library: Library, digests: Mapping[str, str]) -> None:
+    """Add digests to the record."""
+    write_json(library.folder / RECORD, dict(sorted((read_record(library) | dict(digests)).items())))
+
+
+def _instances(entry: LibraryEntry) -> Iterator[Instance]:
+    """Yield the instance; under ``scale``, at the multiples of the rates that the plan and the bound state."""
+    if entry.instance.objective is not Objective.SCALE:
+        yield entry.instance
+        return
+    multiples = {entry.value, None if entry.bound is None else float(entry.bound)}
+    for multiple in sorted(each for each in multiples if each):
+        yield entry.instance.scaled(multiple)
+
+
+def _rates(view: View, workload: int) -> list[float]:
+    """Return the rates at which one slot may be planned for a workload."""
+    own = float(view.rate_rps[workload])
+    if view.instance.objective is not Objective.GOODPUT:
+        return [own]
+    return [own * (step / PART_STEPS) for step in range(PART_STEPS, 0, -1)]

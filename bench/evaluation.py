@@ -103,9 +103,9 @@ class Trial:
 
     def too_many_requests(self, plan: Plan, instance: Instance) -> str | None:
         """Return why a plan is not simulated if too many requests would arrive, otherwise ``None``."""
-        from bench.plan_simulation import Settings, expected_requests
+        from bench.plan_simulation import Settings, expected_requests, no_simulation
 
-        if self.arrivals is None or instance.objective is Objective.COLOCATION:
+        if self.arrivals is None or no_simulation(plan, instance) is not None:
             return None
         requests = expected_requests(plan, instance, Settings(self.arrivals, self.seconds))
         if requests <= MOST_REQUESTS:
@@ -141,7 +141,7 @@ class Trial:
 
         The plan must be one for which ``cannot_check`` returns ``None``.
         """
-        from bench.holding import holding
+        from bench.holding.check import holding
         from bench.plan_simulation import finished
 
         if not self.check_holds or self.arrivals is None:

@@ -33,8 +33,8 @@ MARGIN = 0.005
 CLUSTER = 10.0
 """Least assumed variance of the number of late requests over its mean, as for clusters of this many requests."""
 
-MOST_CORRELATION = 0.25
-"""Correlation of successive blocks above which they do not count as independent."""
+CORRELATION_ERRORS = 2.5
+"""Correlation of successive blocks, in standard errors, above which they do not count as independent."""
 
 UNSTEADY_ERRORS = 3.0
 """Difference of the two halves, in standard errors, from which on the simulations are not in the steady state."""
@@ -105,8 +105,7 @@ def _quantile(freedom: Floats, probability: float) -> Floats:
     """Return the quantile of Student's distribution."""
     from scipy.special import stdtrit  # takes a fifth of a second to import
 
-    found: Floats = stdtrit(freedom, probability)
-    return found
+    return np.asarray(stdtrit(freedom, probability), dtype=np.float64)
 
 
 def estimate(counts: Counts, spread: Spread) -> Estimate:
@@ -126,8 +125,9 @@ def estimate(counts: Counts, spread: Spread) -> Estimate:
         number = simulations * blocks
         squares = (residual**2).sum(axis=(0, 1))
         by_block, freedom = squares * number / (number - 1), number - 1
-        successive = (residual[:, :-1] * residual[:, 1:]).sum(axis=(0, 1)) * blocks / max(1, blocks - 1)
-        correlated = (successive > MOST_CORRELATION * squares) | (spread is Spread.PARTS)
+        pairs = simulations * (blocks - 1)
+        successive = (residual[:, :-1] * residual[:, 1:]).sum(axis=(0, 1)) * number / max(1, pairs)
+        correlated = (successive > CORRELATION_ERRORS * squares / np.sqrt(max(1, pairs))) | (spread is Spread.PARTS)
     variance = np.where(correlated, by_simulation, by_block)
     return Estimate(
         total, fraction, np.sqrt(variance) / requests, np.where(correlated, simulations - 1.0, float(freedom))
@@ -147,7 +147,7 @@ def margin_of(allowed: float) -> float:
 
 
 def longer_factor(detectable: float, allowed: float) -> float:
-    """Return by how many times longer a test is that has this ``detectable`` at most ``margin_of`` above ``allowed``."""
+    """Return the factor on the time of a test with which its ``detectable`` exceeds ``allowed`` by ``margin_of``."""
     margin = margin_of(allowed)
     return ((detectable - allowed) ** 2 / detectable) / (margin**2 / (allowed + margin))
 
@@ -169,7 +169,9 @@ def attained(
         Probability that a workload that misses exactly this fraction is found late.
     """
     whole, margin = estimate(counts, spread), margin_of(allowed)
-    idle, backlog = (estimate(counts.only(which), spread) for which in (~counts.backlog, counts.backlog))
+    idle = backlog = whole
+    if counts.backlog.any() and not counts.backlog.all():
+        idle, backlog = (estimate(counts.only(which), spread) for which in (~counts.backlog, counts.backlog))
     apart = UNSTEADY_ERRORS * np.hypot(idle.error, backlog.error) + margin / 5.0
     steady = backlog.fraction - idle.fraction <= apart
     late = np.where(steady, whole.late(allowed, level), idle.late(allowed, level))
@@ -180,7 +182,7 @@ def attained(
         Attained(
             name,
             int(whole.requests[w]),
-            float(whole.requests[w]) / seconds,
+            seconds,
             1.0 - float(whole.fraction[w]),
             float(whole.error[w]),
             float(detectable[w]),

@@ -10,14 +10,14 @@ simulated anew for longer, without the rest of the plan, until the test can tell
 simulations of a workload alone decide about it.
 """
 
-import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from typing import cast
 
 from bench.holding.attainment import Spread, attained, counts_of, longer_factor
-from bench.holding.parts import PlanPart, independent_parts
+from bench.holding.parts import PlanPart, independent_parts, rate_rps
 from bench.holding.verdict import Attained, Holding, with_overloads
 from bench.holding.windows import SIMULATIONS, Windows, windows_of
-from bench.plan_simulation import expected_requests, simulation, warmup_of
+from bench.plan_simulation import Result, expected_requests, simulation, warmup_of
 from bench.simulation.arrivals import Arrivals
 from bench.simulation.load import Overload
 from bench.simulation.result import Series
@@ -41,12 +41,20 @@ MOST_FURTHER_REQUESTS = 500_000_000
 WARMUP_PART = 0.1
 """Least warm-up of a longer simulation, as a part of its measured time."""
 
-_FIRST_PART = 0.8
+_WHOLE = 0.8
 """Finished fraction after the simulations of the whole plan."""
 
 
-class Check:
-    """Test whether a plan holds.
+def holding(
+    plan: Plan,
+    instance: Instance,
+    arrivals: Arrivals,
+    truth: Instance | None = None,
+    *,
+    dropping: bool | None = None,
+    seconds: float | None = None,
+) -> Generator[float, None, Holding]:
+    """Test whether a plan holds; yield the finished fraction.
 
     Parameters
     ----------
@@ -62,117 +70,110 @@ class Check:
     Raises
     ------
     InputError
-        If the instance has applications.
+        If the plan cannot be simulated, or the instance has applications.
     """
+    if instance.applications:
+        problem = f"{instance.name} has applications; only workloads with an SLO of their own are tested"
+        raise InputError("--check", problem)
+    whole = PlanPart(plan, instance, truth or instance)
+    windows = windows_of(arrivals, rate_rps(whole), seconds)
+    found = yield from _Test(whole, dropping).run(windows, lengthen=seconds is None)
+    drops = Settings(dropping=dropping).drops(instance)
+    return Holding(instance.attainment, drops, windows.seconds, tuple(found))
 
-    def __init__(
-        self,
-        plan: Plan,
-        instance: Instance,
-        arrivals: Arrivals,
-        truth: Instance | None = None,
-        *,
-        dropping: bool | None = None,
-        seconds: float | None = None,
-    ) -> None:
-        if instance.applications:
-            problem = f"{instance.name} has applications; only workloads with an SLO of their own are tested"
-            raise InputError("--check", problem)
-        self._whole = PlanPart(plan, instance, truth or instance)
-        self._dropping, self._fixed = dropping, seconds is not None
-        offered = offered_rps(plan, instance)
-        self._windows = windows_of(arrivals, math.fsum(offered.values()), seconds)
-        self._level = LEVEL / max(1, sum(rate_rps > 0.0 for rate_rps in offered.values()))
-        self._overloads: tuple[Overload, ...] = ()
 
-    def run(self) -> Generator[float, None, Holding]:
-        """Test the plan; yield the finished fraction."""
-        plan, instance, truth = self._whole.plan, self._whole.instance, self._whole.truth
-        first = yield from self._tested(self._whole, self._windows, 0.0, (0.0, _FIRST_PART))
+class _Test:
+    """Test of a plan with given servers; the level and the overloaded servers are those of the whole plan."""
+
+    def __init__(self, whole: PlanPart, dropping: bool | None) -> None:
+        self._whole, self._dropping = whole, dropping
+        offered = offered_rps(whole.plan, whole.instance)
+        self._tested = {name for name, rate in offered.items() if rate > 0.0}
+        self._overloads: Sequence[Overload] = ()
+
+    def run(self, windows: Windows, lengthen: bool) -> Generator[float, None, list[Attained]]:
+        """Test the whole plan, and then longer the parts of which this cannot tell if ``lengthen``."""
+        first = yield from _scaled(self._simulated(self._whole, windows), 0.0, _WHOLE)
         found = {one.workload: one for one in first}
-        if not self._fixed and self._windows.spread is not Spread.PARTS:
-            parts = [
-                part
-                for part in independent_parts(plan, instance, truth)
-                if any(found[w.id].unclear for w in part.instance.workloads if w.id in found)
-            ]
-            left = float(MOST_FURTHER_REQUESTS)
-            for number, part in enumerate(parts):
-                ends = (_FIRST_PART + (1.0 - _FIRST_PART) * at / len(parts) for at in (number, number + 1))
-                most, own = left / (len(parts) - number), [found[w.id] for w in part.instance.workloads if w.id in found]
-                own, spent = yield from self._longer(part, own, most, tuple(ends))
-                found |= {one.workload: one for one in own}
-                left -= spent
-        dropping = Settings(dropping=self._dropping).drops(instance)
-        return Holding(instance.attainment, dropping, self._windows.seconds, tuple(found.values()))
+        parts = independent_parts(self._whole) if lengthen and windows.spread is not Spread.PARTS else []
+        parts = [part for part in parts if any(one.unclear for one in _of(part, found))]
+        left = float(MOST_FURTHER_REQUESTS)
+        for number, part in enumerate(parts):
+            begin, end = (_WHOLE + (1.0 - _WHOLE) * at / len(parts) for at in (number, number + 1))
+            longer = self._longer(part, windows, _of(part, found), left / (len(parts) - number))
+            results, requests = yield from _scaled(longer, begin, end)
+            found |= {one.workload: one for one in results}
+            left -= requests
+        return list(found.values())
 
     def _longer(
-        self, part: PlanPart, found: Sequence[Attained], most: float, ends: tuple[float, ...]
+        self, part: PlanPart, windows: Windows, found: Sequence[Attained], most: float
     ) -> Generator[float, None, tuple[Sequence[Attained], float]]:
         """Simulate a part for longer until the test can tell or more than ``most`` requests would arrive.
 
         Return its results and the number of requests.
         """
-        plan, instance = part.plan, part.instance
-        rate_rps = math.fsum(offered_rps(plan, instance).values())
-        windows, spent = self._windows, 0.0
+        per_second = SIMULATIONS * rate_rps(part) * (1.0 + WARMUP_PART)
+        requests = 0.0
         while unclear := [one for one in found if one.unclear]:
-            factor = max(1.2 * longer_factor(one.detectable, instance.may_miss) for one in unclear)
-            longest_s = min(LONGEST_S, (most - spent) / (SIMULATIONS * rate_rps * (1.0 + WARMUP_PART)))
-            if instance.services:
-                longest_s = min(longest_s, MOST_REQUESTS / (2.0 * rate_rps))
+            factor = 1.2 * max(longer_factor(one.detectable, part.instance.may_miss) for one in unclear)
+            longest_s = min(LONGEST_S, (most - requests) / per_second)
+            if part.instance.services:
+                longest_s = min(longest_s, MOST_REQUESTS / (2.0 * rate_rps(part)))
             seconds = min(longest_s, windows.seconds * min(MOST_LONGER, max(LONGER, factor)))
             if seconds < 2.0 * windows.seconds:
                 break
             windows = windows.at_least(seconds)
-            found = yield from self._tested(part, windows, WARMUP_PART * windows.seconds, ends)
-            spent += SIMULATIONS * rate_rps * windows.seconds * (1.0 + WARMUP_PART)
-        return found, spent
+            found = yield from self._simulated(part, windows, WARMUP_PART * windows.seconds)
+            requests += per_second * windows.seconds
+        return found, requests
 
-    def _tested(
-        self, part: PlanPart, windows: Windows, least_warmup_s: float, ends: tuple[float, ...]
+    def _simulated(
+        self, part: PlanPart, windows: Windows, least_warmup_s: float = 0.0
     ) -> Generator[float, None, list[Attained]]:
-        """Simulate a part and return its results; the finished fraction goes from the first to the second of ``ends``."""
+        """Simulate a part and return its results."""
         plan, instance, truth = part.plan, part.instance, part.truth
         asked = Settings(windows.arrivals, dropping=self._dropping)
         warmup_s = max(least_warmup_s, warmup_of(plan, instance, asked, truth))
-        series: list[Series] = []
-        backlog = []
-        for number in range(SIMULATIONS):
-            settings = windows.settings(number, warmup_s, self._dropping)
-            steps = simulation(plan, instance, settings, truth)
-            try:
-                while True:
-                    yield ends[0] + (ends[1] - ends[0]) * (number + next(steps)) / SIMULATIONS
-            except StopIteration as done:
-                result = done.value
+        settings = [windows.settings(number, warmup_s, self._dropping) for number in range(SIMULATIONS)]
+        series = []
+        for number, each in enumerate(settings):
+            begin, end = number / SIMULATIONS, (number + 1) / SIMULATIONS
+            result = yield from _scaled(simulation(plan, instance, each, truth), begin, end)
+            assert result.series is not None
             series.append(result.series)
-            backlog.append(settings.backlog)
         if part is self._whole:
             self._overloads = result.overloads
-        offered, allowed = offered_rps(plan, instance), instance.may_miss
-        names = list(series[0].workloads)
-        found = attained(
-            names, counts_of(series, backlog), SIMULATIONS * windows.seconds, windows.spread, allowed, self._level
-        )
-        known = [one for one in found if offered[one.workload] > 0.0]
-        return with_overloads(known, self._overloads, allowed)
+        counts = counts_of(series, [each.backlog for each in settings])
+        allowed, level = instance.may_miss, LEVEL / max(1, len(self._tested))
+        seconds = SIMULATIONS * windows.seconds
+        found = attained(series[0].workloads, counts, seconds, windows.spread, allowed, level)
+        return with_overloads([one for one in found if one.workload in self._tested], self._overloads, allowed)
 
 
-def holding(
-    plan: Plan,
-    instance: Instance,
-    arrivals: Arrivals,
-    truth: Instance | None = None,
-    *,
-    dropping: bool | None = None,
-    seconds: float | None = None,
-) -> Generator[float, None, Holding]:
-    """Test a plan as ``Check`` does; yield the finished fraction."""
-    return Check(plan, instance, arrivals, truth, dropping=dropping, seconds=seconds).run()
+def _of(part: PlanPart, found: Mapping[str, Attained]) -> list[Attained]:
+    return [found[workload.id] for workload in part.instance.workloads if workload.id in found]
+
+
+def _scaled(steps: Generator[float, None, Result], begin: float, end: float) -> Generator[float, None, Result]:
+    """Run steps of which all together finish the fraction from ``begin`` to ``end``."""
+    while True:
+        try:
+            yield begin + (end - begin) * next(steps)
+        except StopIteration as done:
+            return cast(Result, done.value)
+
+
+def holding_of(simulated: Sequence[Series], instance: Instance, dropping: bool, seconds: float) -> Holding:
+    """Return the result of the test for independent simulations of ``seconds`` each, all of which begin idle."""
+    counts = counts_of(simulated, [False] * len(simulated))
+    asked = int((counts.arrived.sum(axis=(0, 1)) > 0.0).sum())
+    level, whole_s = LEVEL / max(1, asked), len(simulated) * seconds
+    found = attained(simulated[0].workloads, counts, whole_s, Spread.STATIONARY, instance.may_miss, level)
+    return Holding(instance.attainment, dropping, seconds, tuple(one for one in found if one.requests))
 
 
 def expected_requests_of_test(plan: Plan, instance: Instance, arrivals: Arrivals) -> float:
     """Return the mean number of requests that arrive in the simulations of the whole plan."""
-    windows = windows_of(arrivals, math.fsum(offered_rps(plan, instance).values()), None)
+    windows = windows_of(arrivals, rate_rps(PlanPart(plan, instance, instance)), None)
     return SIMULATIONS * expected_requests(plan, instance, Settings(arrivals, windows.seconds))

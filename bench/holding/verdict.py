@@ -16,10 +16,8 @@ class Attained:
 
     Attributes
     ----------
-    requests
-        Measured requests.
-    rate_rps
-        Measured requests per second.
+    requests, seconds
+        Measured requests, and the measured time of all its simulations together.
     attainment, standard_error
         Fraction served within the SLO, and the standard error of this fraction.
     detectable
@@ -35,13 +33,18 @@ class Attained:
 
     workload: str
     requests: int
-    rate_rps: float
+    seconds: float
     attainment: float
     standard_error: float
     detectable: float
     late: bool
     unclear: bool
     load: float | None = None
+
+    @property
+    def measured_rps(self) -> float:
+        """Measured requests per second."""
+        return self.requests / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,8 @@ class Holding:
     @property
     def attainment(self) -> float:
         """Attainment of the requests of all workloads together."""
-        total = sum(one.rate_rps for one in self.workloads)
-        return sum(one.rate_rps * one.attainment for one in self.workloads) / total if total else 1.0
+        total = sum(one.measured_rps for one in self.workloads)
+        return sum(one.measured_rps * one.attainment for one in self.workloads) / total if total else 1.0
 
     @property
     def detectable(self) -> float:

@@ -36,8 +36,9 @@ SLOT = np.dtype(
 )
 """Record of a slot.
 
-``number`` is its position among the slots of all sites of the plan. ``workload`` and ``application`` are positions in the instance (``NONE`` outside applications). ``model`` is a row of
-the tables, and ``batch`` the largest batch. A partial batch is ready after ``timeout_ms``.
+``number`` is its position among the slots of all sites of the plan. ``workload`` and ``application`` are positions in
+the instance (``NONE`` outside applications). ``model`` is a row of the tables, and ``batch`` the largest batch. A
+partial batch is ready after ``timeout_ms``.
 """
 
 TIMES = np.dtype([("gpu_ms", "f8"), ("tail_ms", "f8"), ("delay_ms", "f8"), ("promised_ms", "f8")])
@@ -107,9 +108,7 @@ def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
     return found
 
 
-def _site(
-    gpus: Sequence[Sequence[_ExecutorFigures]], application: Ints, tables: Tables, first_number: int
-) -> Site:
+def _site(gpus: Sequence[Sequence[_ExecutorFigures]], application: Ints, tables: Tables, first_number: int) -> Site:
     """Return the site with the executors of each GPU; ``application`` is that of each workload."""
     executors: list[tuple[int, ...]] = []
     slots: list[tuple[float, ...]] = []

@@ -148,6 +148,11 @@ class Simulated:
         return _fraction(self.workloads, lambda one: one.drop_rate)
 
     @property
+    def missed(self) -> int:
+        """Number of requests that were not served in time."""
+        return sum(one.late + one.dropped + one.unfinished for one in self.workloads)
+
+    @property
     def violating(self) -> int:
         """Number of violating workloads and applications."""
         return sum(one.violating for one in (*self.workloads, *self.applications))

@@ -42,6 +42,7 @@ def ask(
     pairs: Path | None = None,
     attainment: float | None = None,
     arrivals: str | None = None,
+    dropping: bool = True,
     slowdown: float | None = None,
     model: str = "hybrid",
 ) -> Asked:
@@ -53,6 +54,8 @@ def ask(
         Tables with the columns of ``instances.inputs.tables``.
     attainment, arrivals
         Replacements for the columns of the same names.
+    dropping
+        Whether the servers drop requests that can no longer be in time.
     slowdown
         Slowdown by one neighbour, in place of all measured interference; by default ``P95_SLOWDOWN`` where there is no
         measured interference.
@@ -87,6 +90,7 @@ def ask(
         ),
         attainment=_attainment(rows, attainment, notes),
         arrivals=_arrivals(rows, arrivals, notes),
+        dropping=dropping,
         provenance=f"services of {printable(services.name)}",
     )
     return Asked(found, tuple(notes))

@@ -142,8 +142,10 @@ def late_fraction(row: Row) -> float | None:
 
 def proven_late(simulation: JsonObject) -> float:
     """Return the fraction of all requests that the loads of the servers prove to be late in the long run."""
-    requests = {one["id"]: one["requests"] for one in simulation["workloads"]}
     overloads = simulation.get("overloads", ())
+    if not overloads:
+        return 0.0
+    requests = {one["id"]: one["requests"] for one in simulation["workloads"]}
     late = [over["missed"] * min(requests[name] for name in over["workloads"]) for over in overloads]
     return min(1.0, math.fsum(late) / max(1, sum(requests.values())))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.holding import Holding
+from bench.holding.verdict import Holding
 from bench.ledger.row import Row
 from bench.max_rate import STEP
 from bench.plan_simulation import Settings

@@ -115,23 +115,22 @@ def estimate(counts: Counts, spread: Spread) -> Estimate:
     fraction = counts.missed.sum(axis=(0, 1)) / requests
     residual = counts.missed - fraction * counts.arrived
     simulations, blocks = residual.shape[:2]
-    by_simulation = (residual.sum(axis=1) ** 2).sum(axis=0) * simulations / (simulations - 1)
+    others = max(1, simulations - 1)
+    by_simulation = (residual.sum(axis=1) ** 2).sum(axis=0) * simulations / others
+    squares = (residual**2).sum(axis=(0, 1))
     if spread is Spread.WHOLE_TRACE:
-        centred = residual - residual.mean(axis=0)
-        by_block = (centred**2).sum(axis=(0, 1)) * simulations / (simulations - 1)
-        freedom = blocks * (simulations - 1)
+        freedom = blocks * others
+        by_block = ((residual - residual.mean(axis=0)) ** 2).sum(axis=(0, 1)) * simulations / others
         correlated = np.zeros(len(total), dtype=bool)
     else:
-        number = simulations * blocks
-        squares = (residual**2).sum(axis=(0, 1))
-        by_block, freedom = squares * number / (number - 1), number - 1
-        pairs = simulations * (blocks - 1)
-        successive = (residual[:, :-1] * residual[:, 1:]).sum(axis=(0, 1)) * number / max(1, pairs)
-        correlated = (successive > CORRELATION_ERRORS * squares / np.sqrt(max(1, pairs))) | (spread is Spread.PARTS)
+        freedom = max(1, simulations * blocks - 1)
+        by_block = squares * simulations * blocks / freedom
+        pairs = max(1, simulations * (blocks - 1))
+        successive = (residual[:, :-1] * residual[:, 1:]).sum(axis=(0, 1)) * simulations * blocks / pairs
+        correlated = (successive > CORRELATION_ERRORS * squares / np.sqrt(pairs)) | (spread is Spread.PARTS)
     variance = np.where(correlated, by_simulation, by_block)
-    return Estimate(
-        total, fraction, np.sqrt(variance) / requests, np.where(correlated, simulations - 1.0, float(freedom))
-    )
+    error = np.sqrt(variance) / requests
+    return Estimate(total, fraction, error, np.where(correlated, float(others), float(freedom)))
 
 
 def counts_of(simulated: Sequence[Series], backlog: Sequence[bool]) -> Counts:

@@ -43,7 +43,7 @@ MOST_RELAXATION = 1e5
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerLoad:
     """Load of a server.
 
     Attributes
@@ -92,7 +92,7 @@ class Overload:
 
 def server_loads(
     known: Sequence[Site], instance: Instance, settings: Settings, offered: dict[str, float]
-) -> list[Server]:
+) -> list[ServerLoad]:
     """Return the loads of the servers of all sites; ``offered`` has the rate of the requests by workload."""
     planned_rps = np.full(len(instance.workloads), np.finfo(float).tiny)
     for site in known:
@@ -111,7 +111,7 @@ def server_loads(
             own_ms = needed_ms[executor["first_slot"] : executor["end_slot"]]
             least, full = (steps_rps @ own_ms / 1000.0).tolist()
             found.append(
-                Server(
+                ServerLoad(
                     tuple(workload.id for workload in workloads),
                     parts,
                     max(workload.slo_ms for workload in workloads),
@@ -147,7 +147,7 @@ def _lower_to_alone(tables: Tables, model: Floats, units: Floats, times_ms: Floa
                 times_ms[s, at] = min(times_ms[s, at], own_ms)
 
 
-def overloads(servers: Sequence[Server], instance: Instance, settings: Settings) -> list[Overload]:
+def overloads(servers: Sequence[ServerLoad], instance: Instance, settings: Settings) -> list[Overload]:
     """Return the overloaded servers, the largest load first.
 
     A server with several slots is left out if one of its workloads has other slots too: these may serve the requests
@@ -168,7 +168,7 @@ def overloads(servers: Sequence[Server], instance: Instance, settings: Settings)
     return sorted(found, key=lambda each: -each.load)
 
 
-def warmup_s(servers: Sequence[Server], instance: Instance, settings: Settings) -> float:
+def warmup_s(servers: Sequence[ServerLoad], instance: Instance, settings: Settings) -> float:
     """Return the simulated time before the measurement: that of the settings, or enough to forget the start.
 
     The queue of a server that drops requests is as long as its SLO at most. If the server is overloaded, the queue also

@@ -168,7 +168,7 @@ class Simulated:
         values = {name: getattr(self, name) for name in _TOTALS}
         values["workloads"] = [one.to_json(histograms) for one in self.workloads]
         values["applications"] = [one.to_json(histograms) for one in self.applications]
-        values["overloads"] = [asdict(one) for one in self.overloads]
+        values["overloads"] = [asdict(one) | {"workloads": list(one.workloads)} for one in self.overloads]
         if self.series is not None:
             values["series"] = {name: getattr(self.series, name).tolist() for name in _SERIES} | {
                 "workloads": list(self.series.workloads),

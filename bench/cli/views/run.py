@@ -21,6 +21,7 @@ from bench.formatting import (
     percent,
     result,
     seconds,
+    servers,
     short,
     worth,
 )
@@ -96,7 +97,8 @@ _POINTS_SHOWN = 20
 def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> None:
     """Show everything that the ledger stores about a run."""
     better = {} if gap.refuted else ledger_better_plans([row], ledger)
-    facts = [[name, fact] for name, fact in _facts(row, gap, better.get(row.key)) if fact not in ("", None)]
+    facts = [[name, fact] for name, fact in _facts(row, gap, better.get(row.key), _held(row, ledger))]
+    facts = [fact for fact in facts if fact[1] not in ("", None)]
     show(table(["run", short(row)], facts), *([ON_PAPER_MEANS] if row.feasible and row.holds is False else []), "")
     if row.trajectory:
         show(table([">after", ">value", "feasible", ">bound"], _trajectory(row, _instance(row, ledger))), "")
@@ -111,7 +113,7 @@ def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> No
         _show_plan(row, ledger, every_line)
 
 
-def _facts(row: Row, gap: Gap, better: BetterPlan | None) -> list[list[object]]:
+def _facts(row: Row, gap: Gap, better: BetterPlan | None, held: str) -> list[list[object]]:
     objective = objective_of(row)
     facts: list[list[object]] = [
         ["key", row.key],
@@ -125,7 +127,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None) -> list[list[object]]:
         ["scenarios", None if row.scenarios is None else ", ".join(set_in_words(row.scenarios))],
         ["value", worth(row.value, objective)],
         ["feasible", judged(row, row.feasible, row.violations)],
-        ["holds", coloured(holds(row), row.holds)],
+        ["holds", coloured(held, row.holds)],
         ["GPUs", row.gpus_used],
         ["cost", worth(row.cost_per_hour, "cost")],
         ["throughput", worth(row.throughput_rps, "capacity")],
@@ -151,6 +153,12 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None) -> list[list[object]]:
         ["started", row.started_at],
     ]
     return facts + [[key, _pairs(value)] for key, value in row.provenance.items()]
+
+
+def _held(row: Row, ledger: Ledger) -> str:
+    """Return whether a tested plan holds and on which servers, if the ledger has its instance."""
+    instance = None if row.holds is None else _instance(row, ledger)
+    return holds(row) if instance is None else f"{holds(row)}, on {servers(instance.dropping)}"
 
 
 def _simulated(row: Row) -> str | None:

@@ -8,7 +8,7 @@ import pytest
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.layout import sites
-from bench.simulation.load import Overload, Server, overloads, server_loads, warmup_s
+from bench.simulation.load import Overload, ServerLoad, overloads, server_loads, warmup_s
 from bench.simulation.serving_rules import offered_rps
 from bench.simulation.settings import Interference
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload, spatial_gpu
@@ -28,7 +28,7 @@ def toys(*workloads: Workload, **given: object) -> Instance:
     return Instance("toys", Objective.COST, SloRule.HALF_SLO, "igniter", pool, workloads, **given)  # type: ignore[arg-type]
 
 
-def loads(plan: Plan, instance: Instance, settings: Settings | None = None) -> list[Server]:
+def loads(plan: Plan, instance: Instance, settings: Settings | None = None) -> list[ServerLoad]:
     known = sites(plan, instance, instance)
     return server_loads(known, instance, settings or Settings(), offered_rps(plan, instance))
 
@@ -79,6 +79,7 @@ def test_a_server_that_drops_misses_what_it_has_no_time_for() -> None:
     assert over.missed == pytest.approx(1.0 - 1.0 / 1.29)
     found = simulate(plan, instance, settings)
     assert found.overloads == (over,)
+    assert found.to_json()["overloads"] == [{"workloads": ["a"], "load": over.load, "missed": over.missed}]
     assert found.violation_rate == pytest.approx(over.missed, abs=0.005)
     assert simulate(*alone(400.0)).overloads == ()
 

@@ -35,8 +35,8 @@ WARMUP_S, WARMUP_REQUESTS = 5.0, 5.0
 WARMUP_RELAXATIONS = 5.0
 """Least time before the measurement in relaxation times of the queue of a server that drops no requests."""
 
-LEAST_EXCESS = 0.01
-"""Least excess of the load over 1 at which the time to fill a queue is waited for; a smaller one misses 1 % at most."""
+LEAST_EXCESS = 0.02
+"""Least excess of the load over 1 for which the time to fill a queue is waited for in full; the load shows it anyway."""
 
 MOST_RELAXATION = 1e5
 """Longest relaxation time that is waited for, in requests at full speed: that of a load of 0.997."""

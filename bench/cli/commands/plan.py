@@ -191,11 +191,11 @@ def _answer(
                 raise InputError("--survive-gpus", problem)
             found = safe.plan
             more.append(spare_line(safe))
-        if not instance.dropping:
-            more.append(dropping_line(others[-1], row.cost_per_hour))
         if output is not None:
             write_json(output, plan_to_json(found, instance))
         held, verdict = _held(found, instance), judge(found, instance)
+        if not instance.dropping and held.holds is not False:
+            more.append(dropping_line(others[-1], row.cost_per_hour))
         practice = {
             name: (each, None if (theirs := plan_of(each)) is None else _held(theirs, instance))
             for name, each in zip(PRACTICE, others, strict=False)

@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bench.simulation.arrivals import Arrivals
-from instances import InputError, Instance, Objective, Plan
+from instances import InputError, Instance, Plan
 from instances.misspecification import misspecified
 
 if TYPE_CHECKING:
-    from bench.holding import Holding
+    from bench.holding.verdict import Holding
 
 MOST_REQUESTS = 100_000_000
 """Most requests that are simulated for a row: some four seconds of one core for the plans of igniter-12."""
 
 MOST_CHECKED = 1_000_000_000
-"""Most requests in the test of a row's plan: some forty seconds of one core for the plans of igniter-12."""
+"""Most requests in the test of a row's whole plan: some forty seconds of one core for the plans of igniter-12."""
 
 UNCHECKED = "not checked"
-"""First words of the reason why a plan is not tested."""
+"""First words of the reason why a plan is not tested, or of what the test cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class Trial:
 
     def too_many_requests(self, plan: Plan, instance: Instance) -> str | None:
         """Return why a plan is not simulated if too many requests would arrive, otherwise ``None``."""
-        from bench.plan_simulation import Settings, expected_requests
+        from bench.plan_simulation import Settings, expected_requests, no_simulation
 
-        if self.arrivals is None or instance.objective is Objective.COLOCATION:
+        if self.arrivals is None or no_simulation(plan, instance) is not None:
             return None
         requests = expected_requests(plan, instance, Settings(self.arrivals, self.seconds))
         if requests <= MOST_REQUESTS:
@@ -124,7 +124,7 @@ class Trial:
 
     def cannot_check(self, plan: Plan, instance: Instance) -> str | None:
         """Return why a plan is not tested if the test is on and impossible, otherwise ``None``."""
-        from bench.holding import expected_requests_of_test
+        from bench.holding.check import expected_requests_of_test
         from bench.plan_simulation import no_simulation
 
         if not self.check_holds or self.arrivals is None:
@@ -132,7 +132,7 @@ class Trial:
         reason = no_simulation(plan, instance)
         if reason is None and instance.applications:
             reason = "the instance has applications; only workloads with an SLO of their own are tested"
-        if reason is None and (requests := expected_requests_of_test(plan, instance)) > MOST_CHECKED:
+        if reason is None and (requests := expected_requests_of_test(plan, instance, self.arrivals)) > MOST_CHECKED:
             reason = f"{requests:,.0f} requests would arrive, at most {MOST_CHECKED:,} are simulated"
         return None if reason is None else f"{UNCHECKED}: {reason}"
 
@@ -141,7 +141,7 @@ class Trial:
 
         The plan must be one for which ``cannot_check`` returns ``None``.
         """
-        from bench.holding import holding
+        from bench.holding.check import holding
         from bench.plan_simulation import finished
 
         if not self.check_holds or self.arrivals is None:

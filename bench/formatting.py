@@ -9,7 +9,6 @@ from bench.ledger.better_plans import BetterPlan
 from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import CHECKED, UNITS, JsonObject, Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
-from bench.simulation.settings import Settings
 
 _MOST_CLOCK_S = 1e9
 _DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
@@ -78,47 +77,45 @@ ON_PAPER = "on paper"
 """Words in place of the judge's tick if a plan has no violation but does not hold."""
 
 HOLDS_MEANS = (
-    "holds: whether every workload keeps its attainment in 10 simulations of 300 s (bench run --check-holds, bench"
-    " simulate --check); if not tested, the workloads late in the run's own simulation"
+    "holds: whether every workload keeps its attainment in 10 simulations of at least 300 s (bench run --check-holds,"
+    " bench simulate --check); unchecked: not tested, with the requests that are late in the run's own simulation."
+    " Servers drop late requests, unless the instance has dropping = false"
 )
 NOT_IN_TIME_MEANS = (
-    f"not in time: requests late or dropped in the run's own simulation; a workload is late if these are more than"
-    f" {100.0 * VIOLATIONS_ALLOWED:g} % of its requests, or more than its attainment permits"
+    f"not in time: requests late, dropped or unfinished in the run's own simulation; a workload may miss"
+    f" {100.0 * VIOLATIONS_ALLOWED:g} % of its requests, or what its attainment permits"
 )
 ON_PAPER_MEANS = f"{ON_PAPER}: no constraint is broken, so the plan holds on paper, but it does not under its arrivals"
 
 
-def holding(row: Row) -> bool | None:
-    """Return whether a run's plan holds.
-
-    This is the result of the test if there is one. Otherwise it is ``False`` if workloads are late in the simulation,
-    and ``None`` (unknown) if none is.
-    """
-    return row.holds if row.holds is not None else False if row.sim_violating else None
-
-
 def holds(row: Row) -> str:
-    """Return whether a run's plan holds, in words; a dash without a plan, or without requests that have an SLO."""
+    """Return whether a run's plan holds, in words; a dash without a plan, or without requests that have an SLO.
+
+    Only the test decides (``row.holds``). Without it the plan is unchecked, whatever its short simulation shows.
+    """
     if row.holds is not None:
         return holds_in_words(row.holds, row.late_workloads or 0)
     if row.value is None or row.objective in ("colocation", "scenarios"):
         return "-"
-    if not row.sim_violating:
-        return "unchecked"
-    if row.simulation is None and row.source != "plan":
-        return f"{row.sim_violating} late"
-    simulated_s = Settings().seconds if row.simulation is None else row.simulation["seconds"]
-    return f"{row.sim_violating} late in {simulated_s:g} s"
+    late = percent(row.sim_violation_rate)
+    return "unchecked" if late in ("-", percent(0.0)) else f"unchecked, {late} late"
 
 
 def held(row: Row) -> str:
-    """Return ``holding`` as a page's attribute: ``yes``, ``no``, or empty."""
-    return {True: "yes", False: "no", None: ""}[holding(row)]
+    """Return whether a run's plan holds as a page's attribute: ``yes``, ``no``, or empty if it is unchecked."""
+    return {True: "yes", False: "no", None: ""}[row.holds]
 
 
-def holds_in_words(held: bool, late: int) -> str:
+def holds_in_words(held: bool | None, late: int) -> str:
     """Return the result of the test in words; it may fail for all requests together although no workload is late."""
+    if held is None:
+        return "the test cannot tell"
     return "yes" if held else f"no, {late} late" if late else "no, late in total"
+
+
+def servers(dropping: bool) -> str:
+    """Return the servers under which a plan holds, in words."""
+    return "servers that drop late requests" if dropping else "servers that drop no requests"
 
 
 def short(row: Row) -> str:

@@ -15,6 +15,8 @@ from typing import TypeVar, cast
 
 from bench.judging.judge import check_belongs
 from bench.simulation.driver import Simulation
+from bench.simulation.layout import sites
+from bench.simulation.load import server_loads, warmup_s
 from bench.simulation.result import Series, Served, Simulated
 from bench.simulation.services import ServiceSimulation
 from bench.simulation.serving_rules import offered_rps
@@ -73,8 +75,17 @@ def simulation(
 
 
 def expected_requests(plan: Plan, instance: Instance, settings: Settings) -> float:
-    """Return the mean number of requests that arrive in a simulation."""
-    return math.fsum(offered_rps(plan, instance).values()) * (settings.warmup_s + settings.seconds)
+    """Return the mean number of requests that arrive in a simulation of a plan that can be simulated."""
+    seconds = warmup_of(plan, instance, settings, instance) + settings.seconds
+    return math.fsum(offered_rps(plan, instance).values()) * seconds
+
+
+def warmup_of(plan: Plan, instance: Instance, settings: Settings, truth: Instance) -> float:
+    """Return the simulated time before the measurement of a plan that can be simulated, in seconds."""
+    if settings.warmup_s is not None:
+        return settings.warmup_s
+    servers = server_loads(sites(plan, instance, truth), instance, settings, offered_rps(plan, instance))
+    return warmup_s(servers, instance, settings)
 
 
 def no_simulation(plan: Plan, instance: Instance) -> str | None:

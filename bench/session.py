@@ -73,7 +73,7 @@ def run(
         Arrivals for the simulation of every plan: ``poisson``, ``constant``, ``gamma:CV``, a trace file, or ``own``
         for those of the instance (``poisson`` unless it names others). ``None`` turns the simulation off.
     check_holds
-        Whether to test if every plan holds, in 10 simulations of 300 s: columns ``holds`` and ``late_workloads``.
+        Whether to test if every plan holds, in 10 long simulations: columns ``holds`` and ``late_workloads``.
     headroom
         Factor on every predicted latency while planning.
     truth, error
@@ -175,10 +175,10 @@ def simulate(
     *,
     arrivals: str = "poisson",
     seconds: float = 30.0,
-    warmup_s: float = 5.0,
+    warmup_s: float | None = None,
     seed: int = 0,
     interference: str = "dynamic",
-    drop: bool = True,
+    drop: bool | None = None,
     truth: str | None = None,
     error: float = 0.0,
 ) -> Simulated:
@@ -191,13 +191,13 @@ def simulate(
     arrivals
         ``poisson``, ``constant``, ``gamma:CV`` or a trace file.
     seconds, warmup_s
-        Simulated time that is measured, and simulated time before it.
+        Simulated time that is measured, and simulated time before it; by default 5 s, or what queues need to settle.
     seed
         Seed of the arrivals and of the error.
     interference
         ``dynamic``: only batches that overlap slow each other; ``static``: all gpulets of a GPU do, at all times.
     drop
-        Whether requests that can no longer be in time are dropped.
+        Whether requests that can no longer be in time are dropped; by default as the instance says.
     truth, error
         As for ``run``.
 

@@ -7,10 +7,9 @@ a power of two stay on it.
 import math
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats, Ints
-from instances.compiled import kernel
+from instances.compiled import compiled, kernel
 
 STEPS = 1024
 """Steps from a number to its double."""
@@ -32,7 +31,7 @@ def grid_index(time_ms: float) -> int:
     return (exponent - 1) * STEPS + int((2.0 * mantissa - 1.0) * STEPS)
 
 
-@njit(cache=True)
+@compiled
 def grid_indices(times_ms: Floats) -> Ints:
     """Return ``grid_index`` of several times; ``NEVER`` for those that are not above 0."""
     found = np.full(len(times_ms), NEVER, dtype=np.int64)
@@ -42,7 +41,7 @@ def grid_indices(times_ms: Floats) -> Ints:
     return found
 
 
-@njit(cache=True)
+@compiled
 def budgets_of(index: Ints, alone_ms: Floats) -> Floats:
     """Return the budgets with these indices: the time alone where it exceeds the number of the grid; -inf if never."""
     found = np.full(len(index), -np.inf)

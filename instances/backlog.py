@@ -21,10 +21,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from instances.arrays import Floats
-from instances.compiled import kernel
+from instances.compiled import compiled, kernel
 
 FULL_LOAD = 1.0 - 1e-9
 """Load from which a server without dropping counts as unstable."""
@@ -75,7 +74,7 @@ def size_for(batch: int) -> int:
     return batch + int(10.0 * math.sqrt(batch)) + 40
 
 
-@njit(cache=True)
+@compiled
 def backlog_for(batch: int) -> Backlog:
     """Return working memory for batches up to ``batch``."""
     size = size_for(batch)

@@ -72,7 +72,13 @@ ParametersOption = Annotated[
     list[str] | None,
     typer.Option("--param", metavar="NAME.PARAMETER=VALUE", help="Scheduler parameter; repeatable."),
 ]
-DropOption = Annotated[bool, typer.Option("--drop/--no-drop", help="Drop requests that can no longer meet their SLO.")]
+DropOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--drop/--no-drop",
+        help="Whether servers drop requests that can no longer meet their SLO. Default: as the instance says.",
+    ),
+]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")]
 TruthOption = Annotated[
     str | None,

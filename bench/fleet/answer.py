@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from bench.fleet.last_straw import MOST_CANDIDATES, RATES, SLOS
 from bench.fleet.replanning import Replanned
 from bench.fleet.surviving import Surviving
-from bench.formatting import gpu_count, percent
-from bench.holding import SECONDS, SEEDS, Holding
+from bench.formatting import gpu_count, percent, servers
+from bench.holding.verdict import Holding
+from bench.holding.wording import doubt_in_words, loads_in_words, power_in_words, simulations_in_words
 from bench.judging.verdict import Verdict
 from bench.ledger.bound_scope import scope_in_words
 from bench.ledger.row import Row
@@ -34,8 +35,10 @@ def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding
             others.append(f"{name} finds no plan")
             continue
         gpus = f"{gpu_count(other.gpus_used or 0)}, ${other.cost_per_hour:,.2f}/h"
-        if held is not None and not held.holds:
+        if held is not None and held.holds is False:
             others.append(f"{name} takes {gpus} and does not hold")
+        elif held is not None and held.holds is None:
+            others.append(f"{name} takes {gpus}, and the test cannot tell whether it holds")
         elif other.cost_per_hour < cost:
             others.append(f"{name} would take {gpus} if its processes did not slow each other down")
         elif other.cost_per_hour > 0.0:
@@ -62,13 +65,27 @@ def proof_line(row: Row, instance: Instance) -> str:
 
 
 def holding_line(found: Holding) -> str:
-    """Return whether the plan holds in simulations."""
-    test = f"{SEEDS} simulations of {SECONDS:g} s, {found.requests:,} requests"
-    target = percent(found.target)
+    """Return whether the plan holds in simulations, and on which servers."""
+    test = f"{simulations_in_words(found)}, {found.requests:,} requests"
+    target, on = percent(found.target), servers(found.dropping)
     if found.holds:
-        return f"holds: every service keeps {target} in time ({percent(found.attainment)} of all; {test})"
+        of_all = f"{percent(found.attainment)} of all; {test}"
+        return f"holds on {on}: every service keeps {target} in time ({of_all}; {power_in_words(found)})"
+    if found.holds is None:
+        return f"may hold on {on}: {doubt_in_words(found)} ({test})"
     late = ", ".join(f"{one.workload} {percent(one.attainment)}" for one in found.late[:3]) or "all together"
-    return f"does not hold: {late} below {target} in time ({test})"
+    loads = loads_in_words(found)
+    return f"does not hold on {on}: {late} below {target} in time ({test}{f'; {loads}' if loads else ''})"
+
+
+def dropping_line(found: Row, cost_per_hour: float) -> str:
+    """Return what it costs that the servers drop no requests; ``found`` is the run for servers that do."""
+    if found.cost_per_hour is None or not found.feasible:
+        return "  not dropping: no plan was found for servers that drop late requests"
+    more = cost_per_hour - found.cost_per_hour
+    price = f"${more:,.2f}/h more" if more > 1e-9 else "nothing"
+    gpus = f"{gpu_count(found.gpus_used or 0)}, ${found.cost_per_hour:,.2f}/h"
+    return f"  not dropping costs {price}: servers that drop late requests would take {gpus}"
 
 
 def headroom_line(verdict: Verdict) -> str:

@@ -206,7 +206,8 @@ class Row:
     sim_violation_rate: Annotated[float | None, About("simulated requests not served in time", "fraction")] = None
     sim_drop_rate: Annotated[float | None, About("simulated requests not served at all", "fraction")] = None
     sim_violating: Annotated[
-        int | None, About("workloads with more of their requests not in time than allowed, by default 1 %", "workloads")
+        int | None,
+        About("simulated workloads above the permitted fraction not in time (no test)", "workloads"),
     ] = None
     sim_worst_p99: Annotated[
         float | None,
@@ -216,7 +217,8 @@ class Row:
         ),
     ] = None
     holds: Annotated[
-        bool | None, About("whether the plan keeps its attainment in the test of `--check-holds`; empty: unchecked")
+        bool | None,
+        About("whether the plan keeps its attainment in the test of `--check-holds`; empty: unknown"),
     ] = None
     late_workloads: Annotated[int | None, About("workloads below their attainment in that test", "workloads")] = None
     scenarios: Annotated[

@@ -147,6 +147,12 @@ class _Served(TypedDict):
     histogram: _Histogram
 
 
+class _Overload(TypedDict):
+    workloads: Annotated[list[str], Field(min_length=1)]
+    load: _NotNegative
+    missed: _NotNegative
+
+
 class SimulatedRequests(TypedDict):
     """Result of a simulation."""
 
@@ -154,6 +160,7 @@ class SimulatedRequests(TypedDict):
     seconds: _NotNegative
     workloads: list[_Served]
     applications: list[_Served]
+    overloads: NotRequired[list[_Overload]]
 
 
 class _Predicted(TypedDict):

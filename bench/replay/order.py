@@ -14,10 +14,10 @@ from bench.replay.backends import backend
 from bench.replay.result import NOTHING_REPLAYED, to_json
 from bench.replay.serving import ReplayOptions, replay
 from bench.replay.serving_plan import ServingPlan
+from bench.replay.settings import ReplaySettings
 from bench.runner.record import RunRecord
 from bench.runner.scoring import Start, score, simulated_figures
 from bench.simulation.layout import sites
-from bench.simulation.settings import Settings
 from bench.task import Stage, Task
 from instances import InputError, Instance, Plan
 from instances.files import plan_to_json
@@ -37,7 +37,7 @@ class ReplayOrder:
 
     plans: Sequence[tuple[Plan, Instance]]
     backend: str
-    settings: Settings
+    settings: ReplaySettings
     options: ReplayOptions = field(default_factory=ReplayOptions)
 
 
@@ -67,7 +67,7 @@ def simulated(order: ReplayOrder) -> Values:
     """
     if len(order.plans) > 1:
         raise InputError("--then", "is not available with --backend sim; `bench online` simulates changes of the plan")
-    return _head(order) | simulate(*order.plans[0], order.settings).to_json() | NOTHING_REPLAYED
+    return _head(order) | simulate(*order.plans[0], order.settings.simulation).to_json() | NOTHING_REPLAYED
 
 
 def _head(order: ReplayOrder) -> Values:
@@ -83,11 +83,11 @@ def _head(order: ReplayOrder) -> Values:
     }
 
 
-def _predict(values: Values, plan: Plan, instance: Instance, settings: Settings) -> None:
+def _predict(values: Values, plan: Plan, instance: Instance, settings: ReplaySettings) -> None:
     """Add the predictions to ``workloads`` and ``slots``; the simulation has the same requests as the replay."""
     if no_simulation(plan, instance) is not None:
         return
-    found = simulate(plan, instance, settings)
+    found = simulate(plan, instance, settings.simulation)
     for workload, simulated_workload in zip(values["workloads"], found.workloads, strict=True):
         workload["predicted"] = {name: getattr(simulated_workload, name) for name in PREDICTED}
     gpu_ms = _gpu_ms(plan, instance)

@@ -12,8 +12,8 @@ import numpy as np
 
 from bench.replay.gpus import GpuState
 from bench.replay.serving_plan import Executor, ServedSlot, ServingPlan
+from bench.replay.settings import ReplaySettings
 from bench.simulation.arrivals import Stream
-from bench.simulation.settings import Settings
 from instances import InputError
 from instances.arrays import Records
 
@@ -51,7 +51,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - the files there have no names
 _HEADER_BYTES = 64
 
 
-def draw(plans: Sequence[ServingPlan], settings: Settings, switch_at_s: float | None) -> Records:
+def draw(plans: Sequence[ServingPlan], settings: ReplaySettings, switch_at_s: float | None) -> Records:
     """Return the requests of a replay in the order of time; a simulation with the same settings has the same requests.
 
     Parameters
@@ -157,7 +157,7 @@ class Recording:
     """
 
     plans: Sequence[ServingPlan]
-    settings: Settings
+    settings: ReplaySettings
     places: Sequence[SlotPlace]
     requests: Records
     times_ms: dict[int, tuple[float, float]] = field(default_factory=dict)

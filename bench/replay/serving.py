@@ -15,9 +15,9 @@ from bench.replay.gpus import GpuSensor, Sampler
 from bench.replay.process import Child, Clock, Message, Supervisor, ended_in_order
 from bench.replay.recording import Failure, Recording, SharedRequests, SlotPlace, draw
 from bench.replay.serving_plan import Executor, ServingPlan
+from bench.replay.settings import ReplaySettings
 from bench.runner.failures import end_in_words
 from bench.runner.worker_process import enlarge_pipe
-from bench.simulation.settings import Settings
 from instances import InputError
 
 START_LIMIT_S = 300.0
@@ -55,7 +55,7 @@ class ReplayOptions:
 def replay(
     plans: Sequence[ServingPlan],
     backend: Backend,
-    settings: Settings,
+    settings: ReplaySettings,
     options: ReplayOptions | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Recording:
@@ -94,7 +94,7 @@ def replay(
     return recording
 
 
-def _check(plans: Sequence[ServingPlan], settings: Settings, options: ReplayOptions) -> None:
+def _check(plans: Sequence[ServingPlan], settings: ReplaySettings, options: ReplayOptions) -> None:
     if find_spec("torch") is None:
         raise InputError("replay", 'needs PyTorch: pip install "gpushare-bench[replay]", or use --backend sim')
     if len(plans) == 1 and options.switch_at_s is not None:
@@ -115,7 +115,7 @@ class _ReplayProcesses:
         self,
         plans: Sequence[ServingPlan],
         backend: Backend,
-        settings: Settings,
+        settings: ReplaySettings,
         options: ReplayOptions,
         shared: SharedRequests,
         variables: Mapping[str, str],

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.evaluation import UNCHECKED
+from bench.holding.wording import doubt_in_words
 from bench.judging.judge import Verdict, judge
 from bench.ledger.row import JsonObject, Row, Termination
 from bench.provenance import host
@@ -49,7 +51,10 @@ def score(record: RunRecord, start: Start) -> Row:
                 if not unsimulated and (found := task.trial.simulated(plan, task.instance, task.reality, task.seed)):
                     figures |= simulated_figures(found)
                 if not untested and (held := task.trial.checked(plan, task.instance, task.reality)):
-                    figures |= {"holds": held.holds, "late_workloads": len(held.late)}
+                    if held.holds is None:
+                        record.reason = "; ".join(filter(None, (record.reason, f"{UNCHECKED}: {doubt_in_words(held)}")))
+                    else:
+                        figures |= {"holds": held.holds, "late_workloads": len(held.late)}
             except InputError as error:
                 before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
                 record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)

@@ -26,6 +26,7 @@ def prefill(
     promised_ms: Floats,
     slo_ms: float,
     timeout_ms: float,
+    begin_ms: float,
     dropping: bool,
     noise: Noise,
 ) -> Floats:
@@ -39,6 +40,8 @@ def prefill(
         Time of a batch by its size, and the time that the planner predicts, for dropping; index 0 is unused.
     slo_ms, timeout_ms, noise
         Figures of the slot.
+    begin_ms
+        Time at which the slot begins to serve.
     dropping
         Whether requests that can no longer meet their SLO are dropped.
 
@@ -47,7 +50,7 @@ def prefill(
     numpy.ndarray
         End of each request's prefill; NaN if it was dropped. Shape (requests,).
     """
-    count, batch, first, free_ms, batches = len(arrivals_ms), len(gpu_ms) - 1, 0, 0.0, 0
+    count, batch, first, free_ms, batches = len(arrivals_ms), len(gpu_ms) - 1, 0, begin_ms, 0
     done_ms = np.empty(count)
     while first < count:
         start_ms, last = next_batch(arrivals_ms, first, count, free_ms, batch, timeout_ms)
@@ -70,7 +73,7 @@ def prefill(
 
 
 @compiled
-def decode(ready_ms: Floats, steps: int, step_ms: Floats, noise: Noise) -> tuple[Floats, Floats]:
+def decode(ready_ms: Floats, steps: int, step_ms: Floats, begin_ms: float, noise: Noise) -> tuple[Floats, Floats]:
     """Decode with continuous batching: waiting requests take free places before every step, in their order.
 
     Parameters
@@ -82,6 +85,8 @@ def decode(ready_ms: Floats, steps: int, step_ms: Floats, noise: Noise) -> tuple
     step_ms
         Time of a step by the number of requests in it, shape (places + 1,). The memory for keys and values limits the
         places.
+    begin_ms
+        Time at which the first step may begin.
 
     Returns
     -------
@@ -90,7 +95,7 @@ def decode(ready_ms: Floats, steps: int, step_ms: Floats, noise: Noise) -> tuple
     """
     count, places = len(ready_ms), len(step_ms) - 1
     joined_ms, finished_ms, joined_at = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
-    oldest, waiting, number, now_ms = 0, 0, 0, 0.0
+    oldest, waiting, number, now_ms = 0, 0, 0, begin_ms
     while oldest < count:
         if oldest == waiting:
             now_ms = max(now_ms, ready_ms[waiting])

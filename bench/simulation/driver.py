@@ -9,13 +9,14 @@ import numpy as np
 from bench.simulation.applications import NONE, flow_of, none_underway, stage_dropped, with_rows
 from bench.simulation.arrivals import Stream
 from bench.simulation.exchange import end_batches, not_running_ms, take_over
-from bench.simulation.gpu_group import GpuGroup
-from bench.simulation.layout import sites
+from bench.simulation.gpu_group import GpuGroup, measured_intervals
+from bench.simulation.layout import Site, sites
+from bench.simulation.load import overloads, server_loads, warmup_s
 from bench.simulation.measured import Measured, nothing_measured
 from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
 from bench.simulation.routing import Routing, routing_of, spread
 from bench.simulation.serving_rules import offered_rps
-from bench.simulation.settings import LONGEST_DRAIN_S, Interference, KernelSettings, Settings
+from bench.simulation.settings import Interference, KernelSettings, Settings, drain_s
 from instances import Application, Instance, Partition, Plan, Workload
 from instances.arrays import Floats, Ints
 
@@ -45,6 +46,8 @@ class Simulation:
         Number of measured requests of each workload that have arrived.
     measured
         Measurements by workload, complete up to the last ``tally``.
+    servers
+        Loads of the servers of the first plan.
     """
 
     def __init__(
@@ -58,20 +61,26 @@ class Simulation:
         self.plan, self.instance, self.settings, self.truth = plan, instance, settings, truth
         self.started = time.perf_counter()
         shares = instance.partition is Partition.SHARES
+        self.offered = offered_rps(plan, instance)
+        known = sites(plan, instance, truth)
+        self.servers = server_loads(known, instance, settings, self.offered)
+        from_ms = 1000.0 * warmup_s(self.servers, instance, settings)
         self.terms = KernelSettings(
-            1000.0 * settings.warmup_s,
-            1000.0 * settings.warmup_s + 1000.0 * settings.seconds,
+            from_ms,
+            from_ms + 1000.0 * settings.seconds,
             settings.interference is Interference.DYNAMIC and shares,
-            settings.dropping,
+            settings.drops(instance),
             settings.noise,
             settings.seed,
+            1000.0 * (settings.interval_s or settings.seconds),
         )
-        self.seconds_kept = math.ceil(settings.seconds) if settings.by_second else 0
-        self.groups, self.routing = self._laid_out(plan)
-        self.measured = nothing_measured(len(instance.workloads), self.seconds_kept)
+        self.groups, self.routing = self._laid_out(known)
+        if settings.backlog:
+            for group in self.groups:
+                group.begin_with_backlog()
+        self.measured = nothing_measured(len(instance.workloads), settings.intervals)
         self.flow = flow_of(instance)
         self.underway = none_underway(self.flow)
-        self.offered = offered_rps(plan, instance)
         self.streams = self._streams() if streams is None else streams
         total_rps = math.fsum(self.offered.values())
         self.window_ms = 1000.0 * REQUESTS_AT_ONCE / total_rps if total_rps > 0.0 else math.inf
@@ -80,13 +89,9 @@ class Simulation:
         self.applications_came = np.zeros(len(instance.applications), dtype=np.int64)
         self.drawn = np.zeros(len(instance.applications), dtype=np.int64)
 
-    def _laid_out(self, plan: Plan) -> tuple[list[GpuGroup], Routing]:
-        """Return the idle GPUs of ``plan`` and the routing of requests to its slots."""
-        groups: list[GpuGroup] = []
-        first = 0
-        for site in sites(plan, self.instance, self.truth):
-            groups.append(GpuGroup(site, first, self.seconds_kept))
-            first += len(site.slots)
+    def _laid_out(self, known: Sequence[Site]) -> tuple[list[GpuGroup], Routing]:
+        """Return the idle GPUs of a plan's sites and the routing of requests to its slots."""
+        groups = [GpuGroup(site, self.settings.intervals) for site in known]
         slots = [group.site.slots for group in groups]
         routing = routing_of(
             len(self.instance.workloads),
@@ -124,10 +129,11 @@ class Simulation:
                 group.advance(self.terms, self.routing, self.flow, self.underway, self.now_ms)
 
     def drain(self) -> None:
-        """Continue until all measured requests are served, for at most ``LONGEST_DRAIN_S``."""
+        """Continue until all measured requests are served, for at most ``drain_s``."""
         window_ms = min(self.window_ms, 2.0 * max((w.slo_ms for w in self.instance.workloads), default=0.0))
-        while self._measured_wait() and self.now_ms < self.terms.to_ms + 1000.0 * LONGEST_DRAIN_S:
-            self.advance(self.now_ms + window_ms)
+        end_ms = self.terms.to_ms + 1000.0 * drain_s(self.instance)
+        while self._measured_wait() and self.now_ms < end_ms:
+            self.advance(min(self.now_ms + window_ms, end_ms))
 
     def exchange(self, plan: Plan) -> None:
         """Switch to another plan on the same GPUs, by position; not for instances with applications.
@@ -139,7 +145,7 @@ class Simulation:
         waiting_ms = not_running_ms(self.groups, len(self.instance.workloads))
         before, old = self.plan, self.groups
         self.plan = plan
-        self.groups, self.routing = self._laid_out(plan)
+        self.groups, self.routing = self._laid_out(sites(plan, self.instance, self.truth))
         take_over(before, old, plan, self.groups, self.instance, self.now_ms)
         for group in old:
             end_batches(group, self.terms, self.routing, self.flow, self.underway)
@@ -201,12 +207,12 @@ class Simulation:
         if self.flow.application[w] != NONE:
             for number in request:
                 stage_dropped(self.flow, self.underway, w, number, self.terms)
-        measured_ms = times_ms[(self.terms.from_ms <= times_ms) & (times_ms < self.terms.to_ms)]
-        second = np.minimum((measured_ms - self.terms.from_ms) // 1000.0, self.seconds_kept - 1).astype(np.int64)
+        intervals = self.settings.intervals
+        at = measured_intervals(times_ms, self.terms, intervals)
         for outcome in ("arrived", "dropped"):
-            self.measured.counts[outcome][w] += len(measured_ms)
-            if self.seconds_kept:
-                np.add.at(self.measured.by_second[outcome][:, w], second, 1)
+            self.measured.counts[outcome][w] += len(at)
+            if intervals:
+                np.add.at(self.measured.by_interval[outcome][:, w], at, 1)
 
     def _count(self, times_ms: Floats) -> int:
         """Return the number of measured requests."""
@@ -245,22 +251,28 @@ class Simulation:
         return found
 
     def found(self) -> Simulated:
-        """Return the result of the simulation."""
+        """Return the result of the simulation, which ends here."""
+        for group in self.groups:
+            group.count_unfinished(self.terms)
         self.tally()
         workloads = tuple(self._of_workload(w) for w in range(len(self.instance.workloads)))
         applications = tuple(
             self._served(one, self.offered[one.stages[0]], int(self.applications_came[a]), self.underway.measured, a)
             for a, one in enumerate(self.instance.applications)
         )
-        seconds = self.settings.seconds
-        return Simulated(workloads, applications, seconds, time.perf_counter() - self.started, self._series())
+        return Simulated(
+            workloads,
+            applications,
+            self.settings.seconds,
+            time.perf_counter() - self.started,
+            self._series(),
+            tuple(overloads(self.servers, self.instance, self.settings)),
+        )
 
     def _of_workload(self, w: int) -> Served:
         workload, counts = self.instance.workloads[w], self.measured.counts[w]
-        # A request that was dropped at an earlier stage does not arrive at a later one.
-        came = int(counts["arrived"] if self.flow.before[w] > 0 else self.came[w])
         sums = float(counts["latency_ms"]), float(counts["waiting_ms"])
-        return self._served(workload, self.offered[workload.id], came, self.measured, w, *sums)
+        return self._served(workload, self.offered[workload.id], int(counts["arrived"]), self.measured, w, *sums)
 
     def _served(
         self,
@@ -287,8 +299,9 @@ class Simulation:
         )
 
     def _series(self) -> Series | None:
-        if not self.settings.by_second:
+        if self.settings.interval_s is None:
             return None
         ids = tuple(workload.id for workload in self.instance.workloads)
-        total = self.measured.by_second
-        return Series(ids, total["arrived"], total["served"] - total["late"], total["late"], total["dropped"])
+        total = self.measured.by_interval
+        in_time = total["served"] - total["late"]
+        return Series(ids, self.settings.interval_s, total["arrived"], in_time, total["late"], total["dropped"])

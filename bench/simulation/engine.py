@@ -134,7 +134,7 @@ def _start(work: Work, e: int) -> int:
         return NONE
     state[e].slot, state[e].size = s, last - first
     state[e].left, state[e].since_ms, state[e].started_ms = 1.0, now_ms, now_ms
-    state[e].factor = noise_factor(terms.noise, terms.seed, s, queues[s].batches)
+    state[e].factor = noise_factor(terms.noise, terms.seed, slots[s].number, queues[s].batches)
     state[e].whole_ms = times[s, last - first].gpu_ms * state[e].factor
     state[e].event_ms = now_ms + state[e].whole_ms
     queues[s].batches += 1
@@ -145,7 +145,7 @@ def _start(work: Work, e: int) -> int:
 def _end(work: Work, e: int) -> None:
     """Count the requests of a batch that ends."""
     times, terms, arrivals_ms, queues, state = work.site.times, work.terms, work.arrivals_ms, work.queues, work.state
-    counts, histogram, by_second = work.measured.counts, work.measured.histogram, work.measured.by_second
+    counts, histogram, by_interval = work.measured.counts, work.measured.histogram, work.measured.by_interval
     s, size = state[e].slot, state[e].size
     first = queues[s].head
     queues[s].head = first + size
@@ -166,24 +166,24 @@ def _end(work: Work, e: int) -> None:
         counts[s].waiting_ms += started_ms - arrival_ms
         counts[s].largest_ms = max(counts[s].largest_ms, latency_ms)
         histogram[s, bin_of(latency_ms)] += 1
-        if len(by_second) > 0:
-            second = min(int((arrival_ms - terms.from_ms) // 1000.0), len(by_second) - 1)
-            by_second[second, s].arrived += 1
-            by_second[second, s].served += 1
-            by_second[second, s].late += late
+        if len(by_interval) > 0:
+            at = min(int((arrival_ms - terms.from_ms) // terms.interval_ms), len(by_interval) - 1)
+            by_interval[at, s].arrived += 1
+            by_interval[at, s].served += 1
+            by_interval[at, s].late += late
 
 
 @inlined
 def _drop(work: Work, s: int, arrival_ms: float) -> None:
     """Count a request that is dropped."""
-    terms, counts, by_second = work.terms, work.measured.counts, work.measured.by_second
+    terms, counts, by_interval = work.terms, work.measured.counts, work.measured.by_interval
     if terms.from_ms <= arrival_ms < terms.to_ms:
         counts[s].arrived += 1
         counts[s].dropped += 1
-        if len(by_second) > 0:
-            second = min(int((arrival_ms - terms.from_ms) // 1000.0), len(by_second) - 1)
-            by_second[second, s].arrived += 1
-            by_second[second, s].dropped += 1
+        if len(by_interval) > 0:
+            at = min(int((arrival_ms - terms.from_ms) // terms.interval_ms), len(by_interval) - 1)
+            by_interval[at, s].arrived += 1
+            by_interval[at, s].dropped += 1
 
 
 @kernel

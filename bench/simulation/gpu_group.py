@@ -5,9 +5,16 @@ import numpy as np
 from bench.simulation.applications import NONE, Flow, Underway
 from bench.simulation.engine import Work, advance
 from bench.simulation.layout import QUEUE, STATE, Site
-from bench.simulation.measured import BY_SECOND, COUNTS, Measured, nothing_measured
+from bench.simulation.measured import BY_INTERVAL, COUNTS, Measured, nothing_measured
 from bench.simulation.routing import Routing
 from bench.simulation.settings import KernelSettings
+from instances.arrays import Floats, Ints
+
+
+def measured_intervals(times_ms: Floats, terms: KernelSettings, intervals: int) -> Ints:
+    """Return the interval of the series, of ``intervals``, in which each measured request arrives."""
+    measured_ms = times_ms[(terms.from_ms <= times_ms) & (times_ms < terms.to_ms)]
+    return np.minimum((measured_ms - terms.from_ms) // terms.interval_ms, intervals - 1).astype(np.int64)
 
 
 class GpuGroup:
@@ -17,36 +24,51 @@ class GpuGroup:
     ----------
     site
         Executors and slots.
-    first
-        Index of its first slot among the slots of all groups.
-    seconds
+    intervals
         As in ``nothing_measured``.
 
     Attributes
     ----------
+    first
+        Number of its first slot.
     arrivals_ms, request
         Waiting and in-flight requests: the queues of all slots, concatenated.
     queues, state, measured
         See ``bench.simulation.layout``.
     """
 
-    def __init__(self, site: Site, first: int, seconds: int) -> None:
-        self.site, self.first = site, first
+    def __init__(self, site: Site, intervals: int) -> None:
+        self.site, self.first = site, int(site.slots["number"][0])
         self.arrivals_ms, self.request = np.empty(0), np.empty(0, dtype=np.int64)
         self.queues = np.zeros(len(site.slots), dtype=QUEUE)
         self.state = np.zeros(len(site.executors), dtype=STATE)
         self.state["slot"], self.state["turn"] = NONE, site.executors["first_slot"]
-        self.measured = nothing_measured(len(site.slots), seconds)
+        self.measured = nothing_measured(len(site.slots), intervals)
 
     def waiting(self, slot: int) -> slice:
         """Return the range of a slot's unfinished requests."""
         return slice(int(self.queues["head"][slot]), int(self.queues["known"][slot]))
+
+    def begin_with_backlog(self) -> None:
+        """Let every executor begin only after the longest SLO of its slots, while requests arrive."""
+        for state, executor in zip(self.state, self.site.executors, strict=True):
+            own = self.site.slots[executor["first_slot"] : executor["end_slot"]]
+            state["free_ms"] = own["slo_ms"].max(initial=0.0)
 
     def advance(self, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway, until_ms: float) -> None:
         """Process all events up to ``until_ms``."""
         scratch = np.empty((len(self.state), 3))
         own = self.arrivals_ms, self.request, self.queues, self.state, self.measured
         advance(Work(self.site, terms, *own, routing, flow, underway, scratch), until_ms)
+
+    def count_unfinished(self, terms: KernelSettings) -> None:
+        """Count the measured requests that are still waiting or in a batch as arrived; they have not been counted."""
+        for slot in range(len(self.queues)):
+            times_ms = self.arrivals_ms[self.waiting(slot)]
+            at = measured_intervals(times_ms, terms, len(self.measured.by_interval))
+            self.measured.counts["arrived"][slot] += len(at)
+            if len(self.measured.by_interval):
+                np.add.at(self.measured.by_interval["arrived"][:, slot], at, 1)
 
     def move_measured(self, to: Measured) -> None:
         """Add the measurements to those of the workloads in ``to``, and reset them."""
@@ -55,6 +77,6 @@ class GpuGroup:
             joined = np.maximum if name == "largest_ms" else np.add
             joined.at(to.counts[name], workload, self.measured.counts[name])
         np.add.at(to.histogram, workload, self.measured.histogram)
-        for name in BY_SECOND.names or ():
-            np.add.at(to.by_second[name].T, workload, self.measured.by_second[name].T)
-        self.measured = nothing_measured(len(workload), len(to.by_second))
+        for name in BY_INTERVAL.names or ():
+            np.add.at(to.by_interval[name].T, workload, self.measured.by_interval[name].T)
+        self.measured = nothing_measured(len(workload), len(to.by_interval))

@@ -23,6 +23,7 @@ serves. ``units`` is its share.
 
 SLOT = np.dtype(
     [
+        ("number", "i8"),
         ("executor", "i8"),
         ("workload", "i8"),
         ("application", "i8"),
@@ -35,8 +36,9 @@ SLOT = np.dtype(
 )
 """Record of a slot.
 
-``workload`` and ``application`` are positions in the instance (``NONE`` outside applications). ``model`` is a row of
-the tables, and ``batch`` the largest batch. A partial batch is ready after ``timeout_ms``.
+``number`` is its position among the slots of all sites of the plan. ``workload`` and ``application`` are positions in
+the instance (``NONE`` outside applications). ``model`` is a row of the tables, and ``batch`` the largest batch. A
+partial batch is ready after ``timeout_ms``.
 """
 
 TIMES = np.dtype([("gpu_ms", "f8"), ("tail_ms", "f8"), ("delay_ms", "f8"), ("promised_ms", "f8")])
@@ -89,7 +91,8 @@ def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
     truth
         Instance with the true figures of the GPUs.
     """
-    found = []
+    found: list[Site] = []
+    slots = 0
     application = flow_of(planned).application
     for pool, true_pool in zip(planned.gpus, truth.gpus, strict=True):
         gpus = [gpu for gpu in plan.gpus if gpu.type == pool.type.name and gpu.gpulets]
@@ -97,14 +100,15 @@ def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
             continue
         if planned.partition is Partition.MIG:
             no_tables = configuration_tables(pool.type, GpuletModel.name, ())
-            found.append(_site([_executors_on_mig(gpu, planned) for gpu in gpus], application, no_tables))
+            found.append(_site([_executors_on_mig(gpu, planned) for gpu in gpus], application, no_tables, slots))
         else:
             view, tables = View.of(planned, pool.type), gpu_tables(true_pool.type, truth.performance_model)
-            found.append(_site([_executors(gpu, view, tables) for gpu in gpus], application, tables))
+            found.append(_site([_executors(gpu, view, tables) for gpu in gpus], application, tables, slots))
+        slots += len(found[-1].slots)
     return found
 
 
-def _site(gpus: Sequence[Sequence[_ExecutorFigures]], application: Ints, tables: Tables) -> Site:
+def _site(gpus: Sequence[Sequence[_ExecutorFigures]], application: Ints, tables: Tables, first_number: int) -> Site:
     """Return the site with the executors of each GPU; ``application`` is that of each workload."""
     executors: list[tuple[int, ...]] = []
     slots: list[tuple[float, ...]] = []
@@ -114,7 +118,8 @@ def _site(gpus: Sequence[Sequence[_ExecutorFigures]], application: Ints, tables:
         for units, served in on_gpu:
             first_slot = len(slots)
             for workload, figures, of_sizes in served:
-                slots.append((len(executors), workload, application[workload], *figures))
+                number = first_number + len(slots)
+                slots.append((number, len(executors), workload, application[workload], *figures))
                 times.append(of_sizes)
             executors.append((first, end, units, first_slot, len(slots)))
     records = np.zeros((len(times), max(map(len, times)) + 1), dtype=TIMES)

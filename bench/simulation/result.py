@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bench.simulation.histogram import compact, quantile_ms
+from bench.simulation.load import Overload
 from instances.arrays import Ints
 
 VIOLATIONS_ALLOWED = 0.01
@@ -80,17 +81,20 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Requests by the second of their arrival; arrays of shape (seconds, workloads).
+    """Requests by the interval of their arrival; arrays of shape (intervals, workloads).
 
     Attributes
     ----------
     workloads
         Ids of the workloads.
+    interval_s
+        Length of an interval; the last one may be shorter.
     arrived, in_time, late, dropped
-        Numbers of finished requests; unfinished ones are not counted, not even in ``arrived``.
+        Numbers of requests; those unfinished at the end of the simulation are in ``arrived`` only.
     """
 
     workloads: tuple[str, ...]
+    interval_s: float
     arrived: Ints
     in_time: Ints
     late: Ints
@@ -110,7 +114,10 @@ class Simulated:
     wall_s
         Wall time of the simulation.
     series
-        Results by second, if requested.
+        Results by interval, if requested.
+    overloads
+        Servers with more work than time, the largest load first: in the long run their plan does not hold if they miss
+        more than allowed, whatever this simulation shows.
     """
 
     workloads: tuple[Served, ...]
@@ -118,6 +125,7 @@ class Simulated:
     seconds: float
     wall_s: float
     series: Series | None = None
+    overloads: tuple[Overload, ...] = ()
 
     @property
     def requests(self) -> int:
@@ -140,6 +148,11 @@ class Simulated:
         return _fraction(self.workloads, lambda one: one.drop_rate)
 
     @property
+    def missed(self) -> int:
+        """Number of requests that were not served in time."""
+        return sum(one.late + one.dropped + one.unfinished for one in self.workloads)
+
+    @property
     def violating(self) -> int:
         """Number of violating workloads and applications."""
         return sum(one.violating for one in (*self.workloads, *self.applications))
@@ -155,9 +168,11 @@ class Simulated:
         values = {name: getattr(self, name) for name in _TOTALS}
         values["workloads"] = [one.to_json(histograms) for one in self.workloads]
         values["applications"] = [one.to_json(histograms) for one in self.applications]
+        values["overloads"] = [asdict(one) | {"workloads": list(one.workloads)} for one in self.overloads]
         if self.series is not None:
             values["series"] = {name: getattr(self.series, name).tolist() for name in _SERIES} | {
-                "workloads": list(self.series.workloads)
+                "workloads": list(self.series.workloads),
+                "interval_s": self.series.interval_s,
             }
         return values
 

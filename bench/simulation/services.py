@@ -6,11 +6,9 @@ The results of ``x/prefill`` are times to first token, those of ``x/decode`` tim
 interference between services, so slots are independent of each other.
 """
 
-import math
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 
@@ -18,10 +16,11 @@ from bench.simulation.arrivals import Stream
 from bench.simulation.decoding import Noise, decode, prefill
 from bench.simulation.histogram import counts_of
 from bench.simulation.layout import sites
+from bench.simulation.load import overloads, server_loads, warmup_s
 from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
 from bench.simulation.routing import routing_of, spread
 from bench.simulation.serving_rules import ROUNDING_MS, offered_rps
-from bench.simulation.settings import LONGEST_DRAIN_S, Settings
+from bench.simulation.settings import Settings, drain_s
 from instances import InputError, Instance, Plan, Workload
 from instances.arrays import Flags, Floats
 
@@ -54,18 +53,19 @@ class ServiceSimulation:
 
     def __init__(self, plan: Plan, instance: Instance, settings: Settings, truth: Instance) -> None:
         self.instance, self.settings = instance, settings
-        self.from_ms = 1000.0 * settings.warmup_s
-        self.to_ms = self.from_ms + 1000.0 * settings.seconds
+        known = sites(plan, instance, truth)
         self.offered = offered_rps(plan, instance)
+        self.servers = server_loads(known, instance, settings, self.offered)
+        self.from_ms = 1000.0 * warmup_s(self.servers, instance, settings)
+        self.to_ms = self.from_ms + 1000.0 * settings.seconds
         if (requests := max(self.offered.values()) * self.to_ms / 1000.0) > MOST_REQUESTS:
             problem = f"{requests:,.0f} requests of one service would arrive; at most {MOST_REQUESTS:,} are simulated"
             raise InputError("simulation", f"{problem}; ask for fewer seconds")
         self.slots: list[list[_Slot]] = [[] for _ in instance.workloads]
-        numbers = count()
-        for site in sites(plan, instance, truth):
+        for site in known:
             for row, times in zip(site.slots, site.times, strict=True):
                 own = times[: int(row["batch"]) + 1]
-                noise, gpu_ms = Noise(settings.noise, settings.seed, next(numbers)), own["gpu_ms"] + own["tail_ms"]
+                noise, gpu_ms = Noise(settings.noise, settings.seed, int(row["number"])), own["gpu_ms"] + own["tail_ms"]
                 slot = _Slot(row, noise, gpu_ms, np.ascontiguousarray(own["promised_ms"]))
                 self.slots[int(row["workload"])].append(slot)
 
@@ -80,8 +80,9 @@ class ServiceSimulation:
             yield (number + 1) / len(services)
         requests = [found[w] for w in range(len(found))]
         results = tuple(self._of_workload(w, each) for w, each in enumerate(requests))
-        series = self._series(requests) if self.settings.by_second else None
-        return Simulated(results, (), self.settings.seconds, time.perf_counter() - started, series)
+        series = self._series(requests) if self.settings.interval_s is not None else None
+        wall_s, over = time.perf_counter() - started, tuple(overloads(self.servers, self.instance, self.settings))
+        return Simulated(results, (), self.settings.seconds, wall_s, series, over)
 
     def _service(self, pair: Sequence[int]) -> dict[int, _Requests]:
         """Serve the requests of one service: by its prefill workload if it has one, then by its decode workload."""
@@ -116,9 +117,10 @@ class ServiceSimulation:
         """Return the end of each request's prefill; NaN if it was dropped."""
         done_ms = np.full(len(arrived_ms), np.nan)
         for slot, mine in self._dealt(w, len(arrived_ms)):
-            slo_ms, timeout_ms, dropping = slot.record["slo_ms"], slot.record["timeout_ms"], self.settings.dropping
+            slo_ms, timeout_ms = slot.record["slo_ms"], slot.record["timeout_ms"]
+            dropping, begin_ms = self.settings.drops(self.instance), self._begin_ms(w)
             done_ms[mine] = prefill(
-                arrived_ms[mine], slot.gpu_ms, slot.promised_ms, slo_ms, timeout_ms, dropping, slot.noise
+                arrived_ms[mine], slot.gpu_ms, slot.promised_ms, slo_ms, timeout_ms, begin_ms, dropping, slot.noise
             )
         return done_ms
 
@@ -129,8 +131,13 @@ class ServiceSimulation:
         for slot, mine in self._dealt(w, len(order)):
             at = order[mine]
             steps = self._workload(w).steps
-            joined_ms[at], finished_ms[at] = decode(ready_ms[at], steps, slot.gpu_ms, slot.noise)
+            joined_ms[at], finished_ms[at] = decode(ready_ms[at], steps, slot.gpu_ms, self._begin_ms(w), slot.noise)
         return joined_ms, finished_ms
+
+    def _begin_ms(self, w: int) -> float:
+        """Return the time at which the slots of a workload begin to serve; see ``Settings.backlog``."""
+        workload = self._workload(w)
+        return workload.slo_ms * max(1, workload.steps) if self.settings.backlog else 0.0
 
     def _dealt(self, w: int, count: int) -> Iterator[tuple[_Slot, Flags]]:
         """Yield the slots of a workload with the requests that each gets, in proportion to the planned rates."""
@@ -147,7 +154,7 @@ class ServiceSimulation:
         """Mark the measured requests, and those of them that were dropped, are unfinished, or were late."""
         measured = (self.from_ms <= each.arrived_ms) & (each.arrived_ms < self.to_ms)
         dropped = measured & np.isnan(each.latency_ms)
-        unfinished = measured & (each.ended_ms > self.to_ms + 1000.0 * LONGEST_DRAIN_S)
+        unfinished = measured & (each.ended_ms > self.to_ms + 1000.0 * drain_s(self.instance))
         return measured, dropped, unfinished, measured & ~unfinished & (each.latency_ms > self._slo_ms(w) + ROUNDING_MS)
 
     def _slo_ms(self, w: int) -> float:
@@ -174,13 +181,13 @@ class ServiceSimulation:
         )
 
     def _series(self, requests: Sequence[_Requests]) -> Series:
-        """Return the outcomes by the second of arrival at the service."""
-        seconds = math.ceil(self.settings.seconds)
-        counts = np.zeros((4, seconds, len(requests)), dtype=np.int64)
+        """Return the outcomes by the interval of arrival at the service."""
+        intervals, interval_s = self.settings.intervals, self.settings.interval_s or self.settings.seconds
+        counts = np.zeros((4, intervals, len(requests)), dtype=np.int64)
         for w, each in enumerate(requests):
             measured, dropped, unfinished, late = self._outcomes(w, each)
-            second = np.minimum((each.arrived_ms - self.from_ms) // 1000.0, seconds - 1)
-            finished = measured & ~unfinished
-            for row, which in enumerate((finished, finished & ~dropped & ~late, late, dropped)):
-                counts[row, :, w] = np.bincount(second[which].astype(np.int64), minlength=seconds)
-        return Series(tuple(w.id for w in self.instance.workloads), *counts)
+            at = np.minimum((each.arrived_ms - self.from_ms) // (1000.0 * interval_s), intervals - 1)
+            in_time = measured & ~unfinished & ~dropped & ~late
+            for row, which in enumerate((measured, in_time, late, dropped)):
+                counts[row, :, w] = np.bincount(at[which].astype(np.int64), minlength=intervals)
+        return Series(tuple(w.id for w in self.instance.workloads), interval_s, *counts)

@@ -30,6 +30,11 @@ def offered_rps(plan: Plan, instance: Instance) -> dict[str, float]:
     return offered
 
 
+def longest_request_s(instance: Instance) -> float:
+    """Return the time that a request of any workload may take by its SLO: all its steps, if it is decoded."""
+    return max((w.slo_ms * max(1, w.steps) for w in instance.workloads), default=0.0) / 1000.0
+
+
 @dataclass(frozen=True, slots=True)
 class DispatchRule:
     """Rule of an instance for starting batches that are not full.

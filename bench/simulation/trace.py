@@ -56,6 +56,10 @@ class Trace:
             raise InputError(self.name, f"holds no requests in the {seconds} s from second {first_s} on")
         return Trace(f"{self.name}[{first_s}:{first_s + seconds}]", rates_rps)
 
+    def beginning_at(self, first_s: int) -> "Trace":
+        """Return the same endless trace from second ``first_s`` on; it may be negative."""
+        return Trace(self.name, np.roll(self.rates_rps, -(first_s % len(self.rates_rps))))
+
     def times_ms(self, units: Floats, mean_rps: float) -> Floats:
         """Return the arrival times in ms that correspond to the nondecreasing times ``units`` of a stream of rate 1.
 

@@ -55,7 +55,7 @@ def ask(
     attainment, arrivals
         Replacements for the columns of the same names.
     dropping
-        Whether servers drop requests that can no longer meet their SLO.
+        Whether the servers drop requests that can no longer be in time.
     slowdown
         Slowdown by one neighbour, in place of all measured interference; by default ``P95_SLOWDOWN`` where there is no
         measured interference.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
-from bench.formatting import holding, objective_of, percent, seconds, worth
+from bench.formatting import objective_of, percent, seconds, worth
 from bench.ledger.row import Row
 from instances.grouping import grouped
 from reports.entrants import entrants, facets_of
@@ -40,7 +40,9 @@ class Result:
     times_s
         Decision times of the runs.
     holds
-        Number of runs by ``holding``: ``True``, ``False`` or ``None`` for unchecked.
+        Number of runs by the result of the test: ``True``, ``False`` or ``None`` for unchecked.
+    late
+        Mean fraction of the requests not in time in the runs' own simulations; ``None`` without a simulation.
     why
         Reason why it has no feasible plan; empty otherwise.
     """
@@ -54,6 +56,7 @@ class Result:
     gaps: Sequence[float]
     times_s: Sequence[float]
     holds: Mapping[bool | None, int]
+    late: float | None
     why: str
 
     @property
@@ -68,7 +71,7 @@ class Result:
 
     @property
     def held(self) -> str:
-        """Whether its plans hold, as a page's attribute: ``no`` if one is late, ``yes`` if all were tested and hold."""
+        """Whether its plans hold, as a page's attribute: ``no`` if one does not, ``yes`` if all were tested and do."""
         return "no" if self.holds.get(False) else "yes" if self.holds.get(True) == self.runs else ""
 
     @property
@@ -76,7 +79,7 @@ class Result:
         """Whether its plans hold, in words."""
         late, unchecked = self.holds.get(False, 0), self.holds.get(None, 0)
         if late:
-            return f"{late} of {self.runs} late"
+            return f"{late} of {self.runs} do not hold"
         return "unchecked" if unchecked == self.runs else f"{self.runs - unchecked} of {self.runs} hold"
 
 
@@ -197,6 +200,8 @@ class Selection:
             text = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {self._short(leader)}."
         elif unchecked:
             text = f"Not tested: bench run --check-holds tests the plans of {self._short(leader)}."
+            if leader.late is not None:
+                text += f" In their own simulations, {percent(leader.late)} of the requests are not in time."
         else:
             text = (
                 f"Yes: no workload is late under random arrivals in the {leader.runs} plans of {self._short(leader)}."
@@ -207,7 +212,7 @@ class Selection:
         if safe is not None:
             return f"{text} All plans of {self._short(safe)} hold, {percent(safe.gap)} away."
         if all(one.held == "no" for one in self.solvers):
-            return f"{text} All other schedulers have late plans, too." if len(self.solvers) > 1 else text
+            return f"{text} All other schedulers have plans that do not hold, too." if len(self.solvers) > 1 else text
         return f"{text} No scheduler's plans are all known to hold."
 
 
@@ -288,7 +293,8 @@ def _result(
         worth(mean(values), next(iter(objectives))) if len(objectives) == 1 and len(values) == len(runs) else "",
         [fmean(distance(row, best) for row in runs[at]) for at, best in table.best.items()],
         [min(max(row.decision_s, 1e-6), 1e9) for row in rows if row.decision_s is not None],
-        Counter(holding(row) for row in rows if row.value is not None),
+        Counter(row.holds for row in rows if row.value is not None),
+        mean(row.sim_violation_rate for row in rows),
         "" if solved else why_no_plan(rows),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bench.api import Status
-from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, ON_PAPER_MEANS, percent, seconds
+from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, ON_PAPER_MEANS, percent, seconds, servers
 from bench.ledger.store import Ledger
 from instances.performance import performance_in_words
 from reports.page.curves import METRICS, hold_data, scaling
@@ -60,6 +60,7 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         "holds_means": HOLDS_MEANS,
         "on_paper_means": ON_PAPER_MEANS,
         "performance_in_words": performance_in_words,
+        "servers": servers,
         "not_in_time_means": NOT_IN_TIME_MEANS,
     }
     ledger_here = partial(_ledger_here, ledger, os.getpid())

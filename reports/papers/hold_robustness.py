@@ -5,7 +5,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from bench.holding import FIRST_SEED, Holding, holding_of
+from bench.holding.check import holding_of
+from bench.holding.verdict import Holding
+from bench.holding.windows import FIRST_SEED
 from bench.ledger.row import Row
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
@@ -24,6 +26,7 @@ from reports.runs import the_instance
 from reports.selection import missing_notes, rows_by_label
 
 SIMULATIONS, SECONDS = 10, 60.0
+WARMUP_S, BLOCK_S = 5.0, 30.0
 
 PLANS: Mapping[str, Need] = {
     "colgen, papers' rule": PAPERS_OPTIMUM,
@@ -61,17 +64,16 @@ def _kept(plan: Plan, condition: str, trace_file: Path | None) -> Holding:
     instance = the_instance(plan.instance)
     arrivals = _minutes(read_trace(trace_file)) if condition == TWITTER and trace_file else [given] * SIMULATIONS
     truth = slowed(instance, factor)
-    found = [
-        simulate(plan, instance, Settings(one, SECONDS, seed=FIRST_SEED + n, by_second=True), truth).series
-        for n, one in enumerate(arrivals)
-    ]
-    return holding_of([series for series in found if series is not None], instance.attainment)
+    asked = [Settings(one, SECONDS, WARMUP_S, FIRST_SEED + n, interval_s=BLOCK_S) for n, one in enumerate(arrivals)]
+    found = [simulate(plan, instance, settings, truth).series for settings in asked]
+    series = [one for one in found if one is not None]
+    return holding_of(series, instance, instance.dropping, SECONDS)
 
 
 def _minutes(trace: Trace) -> list[Arrivals]:
     """Return minutes at equal distances in the trace; each is scaled to the rates of the workloads."""
     firsts = range(0, len(trace.rates_rps), -(-len(trace.rates_rps) // SIMULATIONS))
-    seconds = round(SECONDS + Settings().warmup_s)
+    seconds = round(SECONDS + WARMUP_S)
     return [Arrivals(Process.TRACE, trace=trace.part(first, seconds)) for first in firsts]
 
 

@@ -55,7 +55,7 @@ def _draw_violations(figure: Figure, rows: Sequence[Row]) -> Page:
     simulated = [row for row in own if row.simulation is not None]
     notes = missing_notes(figure, own, [row for row in own if row not in simulated])
     allowed = f"{100.0 * VIOLATIONS_ALLOWED:g} %"
-    notes.append(f"Requests not in time in percent; red edges: above {allowed}, in violation.")
+    notes.append(f"Requests not in time in percent; red edges: above {allowed} in these simulations (no test).")
     notes.append("The paper's numbers of late workloads are measured.")
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     axes = sheet.subplots(len(figure.needs), 1)
@@ -93,7 +93,7 @@ def _draw_cells(ax: Axes, found: dict[str, Row], paper: Mapping[str, int]) -> No
             )
             text = "white" if depth > _WHITE_TEXT else "black"
             ax.text(place, line, f"{rate:.2g}" if rate < 10.0 else f"{rate:.0f}", ha="center", va="center", color=text)
-        text = f"{found[name].sim_violating} late" + (f"; paper {paper[name]}" if name in paper else "")
+        text = f"{found[name].sim_violating} above" + (f"; paper {paper[name]}" if name in paper else "")
         ax.text(len(workloads) - 0.4, line, text, va="center")
     ax.set(xlim=(-0.6, len(workloads) + 0.9), ylim=(max(1, len(names)) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names)

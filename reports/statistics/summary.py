@@ -6,7 +6,6 @@ from statistics import fmean, median
 
 import numpy as np
 
-from bench.formatting import holding
 from bench.ledger.gap import Gap
 from bench.ledger.refutation import by_instance
 from bench.ledger.row import Row
@@ -213,7 +212,7 @@ def _standings(
     for at, (name, runs) in enumerate(table.runs.items()):
         rows = [row for seeds in runs.values() for row in seeds]
         times = [row.decision_s for row in rows if row.decision_s is not None]
-        holds = [holding(row) for row in rows]
+        holds = [row.holds for row in rows]
         over_seeds = _over_seeds(table, name)
         standing = Standing(
             name=name,

@@ -196,7 +196,7 @@ def test_the_check_fills_its_columns_and_changes_no_key_of_runs_without_it(
     assert make_task("Honest", trial=checked).key != make_task("Honest", trial=plain).key
     assert (plain.options, checked.options) == ("", " --check-holds")
 
-    monkeypatch.setattr("bench.holding.SECONDS", 30.0)
+    monkeypatch.setattr("bench.holding.windows.SECONDS", 30.0)
     task = Task(twelve, FIRST_FIT, trial=checked)
     plan = run(twelve, plain)[0].plan
     found = checked.checked(plan_from_json(plan), twelve, twelve)

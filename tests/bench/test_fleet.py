@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from bench.api import Run
-from bench.fleet.answer import cost_line, headroom_line, holding_line, proof_line, spare_line, straw_line
+from bench.fleet.answer import cost_line, dropping_line, headroom_line, holding_line, proof_line, spare_line, straw_line
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import candidates, last_straw, relaxed
 from bench.fleet.replanning import replan
 from bench.fleet.solving import solved_here
 from bench.fleet.surviving import surviving
-from bench.holding import Attained, Holding
+from bench.holding.verdict import Attained, Holding
 from bench.judging.judge import judge
 from bench.ledger.row import Row
 from heuristics.baselines.equal_shares import WholeGpu
@@ -82,8 +82,15 @@ def test_the_example_is_complete(tmp_path: Path, asked: Instance) -> None:
 def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: Callable[..., Row]) -> None:
     plan = Plan(asked.name, (PlacedGpu("a100", (Gpulet(54, (Slot("moderation", 1, 1.0),)),)),))
     dearer, none = (make_row(gpus_used=n, cost_per_hour=cost) for n, cost in ((2, 8.2), (None, None)))
-    late = Holding(0.99, 0.5, (Attained("moderation", 100, 0.5, 0.01, True),))
-    kept = Holding(0.99, 1.0, (Attained("moderation", 100, 1.0, 0.0, False),))
+    found = Attained("moderation", 100, 10.0, 0.5, 0.01, 0.012, True, False)
+    late, kept, unclear = (
+        Holding(0.99, True, 300.0, (each,))
+        for each in (
+            found,
+            replace(found, attainment=1.0, late=False),
+            replace(found, attainment=1.0, late=False, unclear=True, detectable=0.03),
+        )
+    )
     practice = {"whole-gpu": (dearer, kept), "equal-shares": (dearer, late), "time-slicing": (none, None)}
     line = cost_line(plan, 4.1, practice)
     assert line == (
@@ -94,8 +101,41 @@ def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: C
     assert cost_line(plan, 4.1, cheaper) == (
         "1 a100 for $4.10/h; time-slicing would take 1 GPU, $2.00/h if its processes did not slow each other down"
     )
-    assert holding_line(late).startswith("does not hold: moderation 50.0 % below 99.0 % in time")
-    assert holding_line(kept).startswith("holds: every service keeps 99.0 %")
+    doubtful = {"whole-gpu": (dearer, unclear)}
+    assert cost_line(plan, 4.1, doubtful) == (
+        "1 a100 for $4.10/h; whole-gpu takes 2 GPUs, $8.20/h, and the test cannot tell whether it holds"
+    )
+
+
+def test_the_answer_says_on_which_servers_the_plan_holds() -> None:
+    found = Attained("moderation", 100, 3000.0, 0.5, 0.01, 0.0123, True, False)
+    late, kept = (
+        Holding(0.99, True, 300.0, (found,)),
+        Holding(0.99, False, 300.0, (replace(found, late=False, attainment=1.0),)),
+    )
+    unclear = replace(kept, workloads=(replace(found, late=False, unclear=True, attainment=1.0, detectable=0.03),))
+    overloaded = replace(late, workloads=(replace(found, load=1.25),))
+
+    assert holding_line(late).startswith(
+        "does not hold on servers that drop late requests: moderation 50.0 % below 99.0 % in time (10 x 300 s"
+    )
+    assert holding_line(overloaded).endswith("load of 1 or more: moderation 1.25)")
+    assert holding_line(kept).startswith("holds on servers that drop no requests: every service keeps 99.0 % in time")
+    assert "a workload that misses 1.23 % of its requests would be found late by 95 % of such tests" in holding_line(
+        kept
+    )
+    assert holding_line(unclear).startswith("may hold on servers that drop no requests: the test cannot tell")
+    assert "missed more than moderation 3.0 %" in holding_line(unclear)
+
+
+def test_the_answer_says_what_not_dropping_costs(make_row: Callable[..., Row]) -> None:
+    row = make_row(gpus_used=2, cost_per_hour=8.2, feasible=True)
+
+    assert dropping_line(row, 12.3) == (
+        "  not dropping costs $4.10/h more: servers that drop late requests would take 2 GPUs, $8.20/h"
+    )
+    assert dropping_line(row, 8.2).startswith("  not dropping costs nothing: ")
+    assert "no plan was found" in dropping_line(make_row(cost_per_hour=None), 8.2)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from conftest import TaskFactory
 
 from bench.cli.app import main
 from bench.ledger.row import Row, Termination
-from bench.max_rate import LEAST, MOST, climb, not_held, retraced, with_all_served
+from bench.max_rate import LEAST, MOST, climb, late_fraction, not_held, retraced, with_all_served
 from bench.task import Task
 from instances import InputError, Instance, Objective
 from instances.suites import suite
@@ -126,6 +126,23 @@ def test_who_serves_no_rate_at_all_ends_at_nothing(make_task: TaskFactory, good:
 
     assert one.reached == one.throughput_rps == 0.0
     assert made[-1][1] == pytest.approx(LEAST)
+
+
+def test_rates_do_not_hold_if_the_loads_prove_it(good: Row) -> None:
+    """A short simulation with a long SLO sees none of the 15 % that are late in the long run."""
+
+    def of(*overloads: dict[str, object]) -> Row:
+        workloads = [{"id": name, "requests": count} for name, count in (("a", 100), ("b", 900))]
+        simulation = {"workloads": workloads, "applications": [], "overloads": list(overloads)}
+        return replace(good, sim_violation_rate=0.0, simulation=simulation)
+
+    over = {"workloads": ["a"], "load": 1.18, "missed": 0.15}
+    assert not_held(of()) is None
+    assert not_held(of(over)) == "load 1.18 of a"
+    assert late_fraction(of(over)) == pytest.approx(0.015)
+    assert not_held(of(over | {"missed": 0.05})) is None  # half a percent of all requests
+    both = {"workloads": ["a", "b"], "load": 1.2, "missed": 0.2}
+    assert late_fraction(of(both)) == pytest.approx(0.02)  # one of the two misses a fifth; it may be the rarer one
 
 
 def test_climbs_go_side_by_side_until_the_last_has_ended(make_task: TaskFactory, good: Row) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,16 @@ from bench.cli.terminal import emit, say, told_on_interrupt
 from bench.cli.views.day import day_view
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import show
-from bench.fleet.answer import cost_line, headroom_line, holding_line, moves_line, proof_line, spare_line, straw_line
+from bench.fleet.answer import (
+    cost_line,
+    dropping_line,
+    headroom_line,
+    holding_line,
+    moves_line,
+    proof_line,
+    spare_line,
+    straw_line,
+)
 from bench.fleet.day import planned_day
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import last_straw
@@ -22,7 +32,8 @@ from bench.fleet.solving import BEST, PRACTICE, Solve, plan_of, solved
 from bench.fleet.surviving import surviving
 from bench.fleet.trace import read_trace, window_instances
 from bench.formatting import gpu_count
-from bench.holding import Holding, holding
+from bench.holding.check import holding
+from bench.holding.verdict import Holding
 from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -72,6 +83,12 @@ def plan(
     arrivals: Annotated[
         str | None, typer.Option(metavar="PROCESS", help="poisson or gamma:CV. Default: the table's.")
     ] = None,
+    drop: Annotated[
+        bool,
+        typer.Option(
+            "--drop/--no-drop", help="Whether your servers drop requests that can no longer be in time, or serve all."
+        ),
+    ] = True,
     slowdown: Annotated[
         float | None,
         typer.Option(
@@ -106,7 +123,9 @@ def plan(
     The plan is the best of local search and column generation in the time allowed. Today's practice (a GPU per service,
     equal shares, time slices) is planned for comparison. Tables are CSV, TOML or JSON files.
 
-    Exit code 1 means that no plan was found, or that the plan does not hold in the simulations.
+    Most servers drop late requests only if told to; --no-drop plans for servers that serve every request.
+
+    Exit code 1 means that no plan was found, or that the plan is not known to hold in the simulations.
     """
     if example is not None:
         tables = write_example(example)
@@ -118,7 +137,15 @@ def plan(
         raise InputError(missing[0], f"is missing; the command needs {' and '.join(missing)}; see bench plan --example")
     refuse_input(output, [services, profile, gpus, pairs], "-o")
     asked = ask(
-        services, profile, gpus, pairs=pairs, attainment=attainment, arrivals=arrivals, slowdown=slowdown, model=model
+        services,
+        profile,
+        gpus,
+        pairs=pairs,
+        attainment=attainment,
+        arrivals=arrivals,
+        dropping=drop,
+        slowdown=slowdown,
+        model=model,
     )
     for note in asked.notes:
         say(f"note: {note}")
@@ -141,9 +168,11 @@ def _answer(
     output: Path | None,
     page: Path | None,
 ) -> bool:
-    """Solve, write the plan, and print the answer; return whether there is a plan that holds."""
+    """Solve, write the plan, and print the answer; return whether there is a plan that is known to hold."""
     with nullcontext() if page is None else Ledger(page / "ledger.sqlite", create=True) as ledger:
         solves = [Solve(instance, name, time_limit_s / 2.0) for name in (BEST, *PRACTICE)]
+        if not instance.dropping:
+            solves.append(Solve(replace(instance, dropping=True), BEST, time_limit_s / 2.0))
         row, *others = solved(solves, ledger, _SolveProgress())
         found = plan_of(row)
         if found is None or row.cost_per_hour is None or not row.feasible:
@@ -165,9 +194,11 @@ def _answer(
         if output is not None:
             write_json(output, plan_to_json(found, instance))
         held, verdict = _held(found, instance), judge(found, instance)
+        if not instance.dropping and held.holds is not False:
+            more.append(dropping_line(others[-1], row.cost_per_hour))
         practice = {
             name: (each, None if (theirs := plan_of(each)) is None else _held(theirs, instance))
-            for name, each in zip(PRACTICE, others, strict=True)
+            for name, each in zip(PRACTICE, others, strict=False)
         }
         lines = [
             cost_line(found, verdict.cost_per_hour, practice),
@@ -181,7 +212,7 @@ def _answer(
             say(f"wrote {output}")
         if ledger is not None and page is not None:
             say(f"wrote {write_site(ledger, page / 'site')}")
-    return held.holds
+    return held.holds is True
 
 
 def _day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:

@@ -1,5 +1,6 @@
 """``bench replay``: measurement of a plan on hardware, beside the predictions."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -11,16 +12,17 @@ from bench.cli.options import ArrivalsOption, DropOption, FormatOption, PlanFile
 from bench.cli.running import tell_loss
 from bench.cli.terminal import one_line, print_json, say, told_on_interrupt
 from bench.cli.views.tables import show, table
+from bench.formatting import servers
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.ledger.writer import Writer
 from bench.replay.order import ReplayOrder, Values, measured, row_of_replay, simulated
 from bench.replay.serving import ReplayFailedError, ReplayOptions
+from bench.replay.settings import ReplaySettings
 from bench.runner.interruption import signals_noted
 from bench.selection import find_plan
 from bench.simulation.arrivals import parse_arrivals
-from bench.simulation.settings import Settings
-from instances import Instance
+from instances import InputError, Instance
 
 EXAMPLES = (
     "bench replay plan.json --backend cpu --seconds 5   # tiny models: tests the serving, not the latencies",
@@ -51,7 +53,7 @@ def replay_plan(
     warmup: Annotated[float, typer.Option(metavar="N", help="Seconds before the measurement.")] = 5.0,
     arrivals: ArrivalsOption = "poisson",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the arrivals.")] = 0,
-    drop: DropOption = True,
+    drop: DropOption = None,
     half: Annotated[bool, typer.Option("--half", help="Run models in half precision.")] = False,
     graphs: Annotated[bool, typer.Option("--graphs", help="Run batches as CUDA graphs.")] = False,
     then: Annotated[
@@ -72,7 +74,8 @@ def replay_plan(
     and of the simulator beside the measurements.
     """
     plans = [find_plan(plan_file, instance_name), *([] if then is None else [find_plan(then, instance_name)])]
-    settings = Settings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping=drop)
+    dropping = _dropping([instance for _, instance in plans]) if drop is None else drop
+    settings = ReplaySettings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping)
     order = ReplayOrder(plans, backend, settings, ReplayOptions(half, graphs, switch_at))
     # The ledger is opened first: a wrong file name then fails before the measurement, not after it.
     with nullcontext() if ledger is None else Ledger(ledger, create=True) as file:
@@ -88,12 +91,20 @@ def replay_plan(
         print_json(values)
     else:
         backend = f"{values['backend']}, {values['arrivals']} arrivals, seed {values['seed']}"
-        title = f"plan for {values['instance']}, {values['seconds']:g} s on {backend}; times in ms"
-        cells = [_cells(workload) for workload in values["workloads"]]
+        serving = f"{servers(dropping)}; times in ms"
+        title = f"plan for {values['instance']}, {values['seconds']:g} s on {backend}, {serving}"
+        cells = [_cells(workload, plans[0][1].may_miss) for workload in values["workloads"]]
         show(one_line(title), "", table(COLUMNS, cells), "", *map(one_line, remarks(values)))
     lost = file is not None and tell_loss(file)
     if values["failures"] or lost:
         raise typer.Exit(1)
+
+
+def _dropping(instances: Sequence[Instance]) -> bool:
+    """Return whether servers drop late requests, as all instances say."""
+    if len({instance.dropping for instance in instances}) > 1:
+        raise InputError("--then", "its servers and the first plan's differ in dropping; give --drop or --no-drop")
+    return instances[0].dropping
 
 
 def _store(row: Row, instance: Instance, ledger: Ledger) -> None:
@@ -104,7 +115,7 @@ def _store(row: Row, instance: Instance, ledger: Ledger) -> None:
         writer.settle(interrupted.wakeup)
 
 
-def _cells(workload: Values) -> list[str]:
+def _cells(workload: Values, may_miss: float) -> list[str]:
     """Return a workload's row of the table, in the order of ``COLUMNS``; queue to feedback are mean times."""
     parts = workload.get("split") or {}
     means = [parts.get(f"{name}_ms") for name in ("queue", "upload", "compute", "feedback")]
@@ -119,7 +130,7 @@ def _cells(workload: Values) -> list[str]:
         f"{workload['goodput_rps']:,.1f}",
         f"{100.0 * workload['violation_rate']:.1f} %",
         _ms(predicted.get("p99_ms")),
-        "late" if workload["violating"] else "",
+        f"> {100.0 * may_miss:g} %" if workload["violating"] else "",
     ]
 
 

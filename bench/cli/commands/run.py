@@ -84,7 +84,7 @@ def run(
         bool,
         typer.Option(
             "--check-holds",
-            help="Test in 10 simulations of 300 s whether every plan holds: no workload misses its attainment.",
+            help="Test in 10 long simulations whether every plan holds: no workload misses its attainment.",
         ),
     ] = False,
     headroom: options.HeadroomOption = 1.0,

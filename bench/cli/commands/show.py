@@ -15,6 +15,7 @@ from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run import show_run
 from bench.cli.views.run_tables import best_tables, by_seeds, rank, row_json, run_tables
 from bench.cli.views.tables import show, table
+from bench.formatting import servers
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
 from bench.ledger.sql import DETAILS
@@ -198,6 +199,7 @@ def _show_instance(instance: Instance, every_line: bool) -> None:
         *([one_line(f"  {instance.provenance}")] if instance.provenance else []),
         f"  rule {instance.slo_rule}, model {one_line(performance_in_words(instance.performance_model))}, "
         f"latency buffer {instance.latency_buffer:g}, {len(instance.workloads)} workloads"
+        + (f", {servers(instance.dropping)}" if instance.workloads else "")
         + (f", {len(instance.jobs)} jobs" if instance.jobs else ""),
         "",
     )

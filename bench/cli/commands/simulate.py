@@ -12,8 +12,11 @@ from bench.cli.files import refuse_input, write_csv
 from bench.cli.terminal import listed, one_line, print_json, told_on_interrupt
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import coloured, mark, show, table
-from bench.formatting import holds_in_words, percent
-from bench.holding import SECONDS, SEEDS, Holding, holding
+from bench.formatting import holds_in_words, percent, servers
+from bench.holding.check import holding
+from bench.holding.verdict import Holding
+from bench.holding.windows import SECONDS, SIMULATIONS
+from bench.holding.wording import doubt_in_words, loads_in_words, power_in_words, simulations_in_words
 from bench.plan_simulation import Interference, Result, Series, Served, Settings, Simulated, finished, simulation
 from bench.selection import find_plan
 from bench.simulation.arrivals import Arrivals, parse_arrivals
@@ -33,8 +36,19 @@ def simulate_plan(
     plan_file: options.PlanFile,
     instance_name: PlanInstance = None,
     arrivals: options.OwnArrivalsOption = None,
-    seconds: Annotated[float, typer.Option(metavar="N", help="Simulated seconds that are measured.")] = 30.0,
-    warmup: Annotated[float, typer.Option(metavar="N", help="Simulated seconds before the measurement.")] = 5.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help=f"Simulated seconds that are measured. Default: 30; with --check {SECONDS:g}, longer where needed.",
+        ),
+    ] = None,
+    warmup: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", help="Simulated seconds before the measurement. Default: 5, or what queues need to settle."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of arrivals, --noise and --error.")] = 0,
     interference: Annotated[
         Interference,
@@ -43,7 +57,7 @@ def simulate_plan(
             help="Slowdown by overlapping batches only, or by all gpulets of the GPU at all times.",
         ),
     ] = Interference.DYNAMIC,
-    drop: options.DropOption = True,
+    drop: options.DropOption = None,
     noise: Annotated[
         float, typer.Option(metavar="S", help="Standard deviation of a random factor on batch times.")
     ] = 0.0,
@@ -52,7 +66,9 @@ def simulate_plan(
     series: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV file with counts for every second.")] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help=f"Test in {SEEDS} x {SECONDS:g} s whether every workload keeps its attainment."),
+        typer.Option(
+            "--check", help=f"Test in {SIMULATIONS} long simulations whether every workload keeps its attainment."
+        ),
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 if a workload is late in this simulation.")
@@ -61,21 +77,24 @@ def simulate_plan(
 ) -> None:
     """Simulate every request of a plan and show latencies, goodput and SLO violations per workload.
 
-    Arrival traces are scaled to each workload's rate. With the same seed, every plan gets the same requests. A late
-    workload changes the exit code only with --strict or --check.
+    Arrival traces are scaled to each workload's rate. With the same seed, every plan gets the same requests. With
+    --check, a trace is covered from its begin to its end, or ten parts of it with --seconds. A late workload changes
+    the exit code only with --strict or --check.
     """
     refuse_input(series, [plan_file, instance_name, arrivals], "--series")
-    given = (seconds, warmup, seed, interference, drop, noise, series)
-    if check and given != (30.0, 5.0, 0, Interference.DYNAMIC, True, 0.0, None):
-        problem = "has its own durations, seeds and settings; omit the other options of the simulation"
+    if check and (warmup, seed, interference, noise, series) != (None, 0, Interference.DYNAMIC, 0.0, None):
+        problem = "has its own warm-up, seeds and settings; only --seconds, --drop and --no-drop go with it"
         raise InputError("--check", problem)
     plan, instance = find_plan(plan_file, instance_name)
     process = parse_arrivals(instance.arrivals if arrivals is None else arrivals, "--arrivals")
     reality = misspecified(instance, truth, error, seed)
     if check:
-        _check(plan, instance, process, reality, form)
+        steps = holding(plan, instance, process, reality, dropping=drop, seconds=seconds)
+        _check(steps, instance, process, form)
         return
-    settings = Settings(process, seconds, warmup, seed, interference, drop, noise, by_second=series is not None)
+    interval_s = None if series is None else 1.0
+    asked_s = Settings().seconds if seconds is None else seconds
+    settings = Settings(process, asked_s, warmup, seed, interference, drop, noise, interval_s)
     found = _finished(simulation(plan, instance, settings, reality), "simulation")
     if series is not None and found.series is not None:
         write_csv(series, _lines(found.series))
@@ -88,8 +107,10 @@ def simulate_plan(
         raise typer.Exit(1)
 
 
-def _check(plan: Plan, instance: Instance, arrivals: Arrivals, reality: Instance, form: options.Format) -> None:
-    found = _finished(holding(plan, instance, arrivals, reality), "test")
+def _check(
+    steps: Generator[float, None, Holding], instance: Instance, arrivals: Arrivals, form: options.Format
+) -> None:
+    found = _finished(steps, "test")
     if form == "json":
         print_json({"instance": instance.name, "arrivals": arrivals.label} | found.to_json())
     else:
@@ -101,31 +122,34 @@ def _check(plan: Plan, instance: Instance, arrivals: Arrivals, reality: Instance
 def _show_check(instance: Instance, arrivals: Arrivals, found: Holding) -> None:
     target, slo_ms = f"{100.0 * found.target:g} %", {w.id: w.slo_ms for w in instance.workloads}
     late = f"{len(found.late)} of {len(found.workloads)}"
-    if found.holds:
-        verdict = f"no workload serves less than {target} of its requests in time"
-    elif found.late:
+    if found.late:
         verdict = f"{late} workloads serve less than {target} of their requests in time"
-    else:
+    elif found.holds is False:
         verdict = f"all workloads together serve less than {target} of their requests in time"
-    in_words = holds_in_words(found.holds, len(found.late))
+    else:
+        verdict = doubt_in_words(found) or f"no workload serves less than {target} of its requests in time"
     cells: list[list[object]] = [
         [
             one.workload,
             f"{slo_ms[one.workload]:g} ms",
             f"{one.requests:,}",
             f"{100.0 * one.attainment:.2f} %",
-            f"{100.0 * one.standard_error:.2f}",
+            f"{100.0 * one.standard_error:.2f}" if one.load is None else f"load {one.load:.2f}",
         ]
         for one in found.late
     ]
     columns = ["late workload", ">SLO", ">requests", ">in time", ">standard error, points"]
+    words = holds_in_words(found.holds, len(found.late))
     show(
-        f"plan for {one_line(instance.name)}: {SEEDS} x {SECONDS:g} s of {arrivals.label} arrivals",
+        f"plan for {one_line(instance.name)}: {simulations_in_words(found)} of {arrivals.label} arrivals,"
+        f" {servers(found.dropping)}",
         "",
         *((table(columns, cells), "") if cells else ()),
-        coloured(f"{mark(found.holds)} holds: {in_words}", found.holds),
+        coloured(f"{mark(found.holds)} holds on {servers(found.dropping)}: {words}", found.holds),
         f"  {verdict}",
+        *([f"  {loads}"] if (loads := loads_in_words(found)) else []),
         f"  {found.requests:,} requests, {100.0 * found.attainment:.2f} % of them in time",
+        *([f"  {power_in_words(found)}"] if found.detectable else []),
     )
 
 
@@ -145,24 +169,23 @@ def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) 
     worst = "-" if found.worst_p99 is None else f"{found.worst_p99:.2f} x its SLO"
     many = f"{found.violating} of {len(cells)}" if found.violating else "none"
     silent = [one_line(one.id) for one in found.workloads if one.offered_rps > 0.0 and not one.requests]
-    late = f"{found.violating} late in {settings.seconds:g} s"
-    held = late if found.violating else "unchecked; bench simulate PLAN --check tests it"
-    good = None if silent and not found.violating else not found.violating
+    serving = servers(settings.drops(instance))
+    over = next((one for one in found.overloads if one.missed > instance.may_miss), None)
+    if over is not None:
+        held = f"no, load {over.load:.2f}: {listed([one_line(name) for name in over.workloads])}"
+    else:
+        held = f"unchecked, {found.missed:,} late in {settings.seconds:g} s; bench simulate PLAN --check tests it"
     show(
         f"plan for {one_line(instance.name)}: {settings.seconds:g} s of {settings.arrivals.label} arrivals,"
         f" {settings.interference} interference, seed {settings.seed}",
         "",
         table(columns, cells),
         "",
-        coloured(
-            f"{mark(good)} {many} with more than {100.0 * instance.may_miss:g} % of the requests not in time;"
-            f" worst P99 {worst}",
-            None if good else good,
-        ),
-        f"  {found.requests:,} requests, {found.goodput_rps:,.1f} req/s in time, {percent(found.violation_rate)} not in"
+        f"{many} with more than {100.0 * instance.may_miss:g} % of the requests not in time; worst P99 {worst}",
+        f"{found.requests:,} requests, {found.goodput_rps:,.1f} req/s in time, {percent(found.violation_rate)} not in"
         f" time, {percent(found.drop_rate)} dropped; simulated in {found.wall_s:.2f} s",
-        coloured(f"  holds: {held}", False if found.violating else None),
-        *([f"  no requests arrived for {listed(silent)}: simulate longer with --seconds"] if silent else []),
+        coloured(f"holds on {serving}: {held}", None if over is None else False),
+        *([f"no requests arrived for {listed(silent)}: simulate longer with --seconds"] if silent else []),
     )
 
 
@@ -182,7 +205,7 @@ def _cells(one: Served) -> list[object]:
         f"{one.goodput_rps:,.1f}",
         percent(one.violation_rate - one.drop_rate),
         percent(one.drop_rate),
-        mark(not one.violating) if one.requests else "-",
+        f"> {100.0 * one.allowed:g} %" if one.violating else "",
     ]
 
 

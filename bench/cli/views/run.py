@@ -15,13 +15,13 @@ from bench.cli.views.tables import cell, coloured, mark, show, table
 from bench.formatting import (
     ON_PAPER_MEANS,
     beaten_by,
-    holding,
     holds,
     objective_of,
     pct,
     percent,
     result,
     seconds,
+    servers,
     short,
     worth,
 )
@@ -97,8 +97,9 @@ _POINTS_SHOWN = 20
 def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> None:
     """Show everything that the ledger stores about a run."""
     better = {} if gap.refuted else ledger_better_plans([row], ledger)
-    facts = [[name, fact] for name, fact in _facts(row, gap, better.get(row.key)) if fact not in ("", None)]
-    show(table(["run", short(row)], facts), *([ON_PAPER_MEANS] if row.feasible and holding(row) is False else []), "")
+    facts = [[name, fact] for name, fact in _facts(row, gap, better.get(row.key), _held(row, ledger))]
+    facts = [fact for fact in facts if fact[1] not in ("", None)]
+    show(table(["run", short(row)], facts), *([ON_PAPER_MEANS] if row.feasible and row.holds is False else []), "")
     if row.trajectory:
         show(table([">after", ">value", "feasible", ">bound"], _trajectory(row, _instance(row, ledger))), "")
     if details := row.violation_details:
@@ -112,7 +113,7 @@ def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> No
         _show_plan(row, ledger, every_line)
 
 
-def _facts(row: Row, gap: Gap, better: BetterPlan | None) -> list[list[object]]:
+def _facts(row: Row, gap: Gap, better: BetterPlan | None, held: str) -> list[list[object]]:
     objective = objective_of(row)
     facts: list[list[object]] = [
         ["key", row.key],
@@ -126,7 +127,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None) -> list[list[object]]:
         ["scenarios", None if row.scenarios is None else ", ".join(set_in_words(row.scenarios))],
         ["value", worth(row.value, objective)],
         ["feasible", judged(row, row.feasible, row.violations)],
-        ["holds", coloured(holds(row), holding(row))],
+        ["holds", coloured(held, row.holds)],
         ["GPUs", row.gpus_used],
         ["cost", worth(row.cost_per_hour, "cost")],
         ["throughput", worth(row.throughput_rps, "capacity")],
@@ -154,6 +155,12 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None) -> list[list[object]]:
     return facts + [[key, _pairs(value)] for key, value in row.provenance.items()]
 
 
+def _held(row: Row, ledger: Ledger) -> str:
+    """Return whether a tested plan holds and on which servers, if the ledger has its instance."""
+    instance = None if row.holds is None else _instance(row, ledger)
+    return holds(row) if instance is None else f"{holds(row)}, on {servers(instance.dropping)}"
+
+
 def _simulated(row: Row) -> str | None:
     found = row.simulation
     if found is None:
@@ -162,7 +169,7 @@ def _simulated(row: Row) -> str | None:
     return (
         f"{found['seconds']:g} s of {found['arrivals']} arrivals: {worth(row.sim_goodput_rps, 'goodput')} in time,"
         f" {percent(row.sim_violation_rate)} not in time, {percent(row.sim_drop_rate)} dropped;"
-        f" {row.sim_violating} workloads late, worst P99 {worst}"
+        f" {row.sim_violating} workloads above the permitted fraction, worst P99 {worst}"
     )
 
 

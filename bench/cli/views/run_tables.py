@@ -15,7 +15,6 @@ from bench.formatting import (
     NOT_IN_TIME_MEANS,
     ON_PAPER,
     ON_PAPER_MEANS,
-    holding,
     holds,
     in_words,
     labels,
@@ -53,7 +52,7 @@ def run_tables(
         tables.append("")
     if sets:
         tables.append(_set_table(sets, seeds))
-    legend = [HOLDS_MEANS, ON_PAPER_MEANS] if any(row.feasible and holding(row) is False for row in singles) else []
+    legend = [HOLDS_MEANS, ON_PAPER_MEANS] if any(row.feasible and row.holds is False for row in singles) else []
     if any(row.sim_violation_rate is not None for row in singles):
         legend.append(NOT_IN_TIME_MEANS)
     unchecked = [
@@ -153,12 +152,12 @@ def _worst(group: Sequence[Row]) -> tuple[Row, bool | None, int | None]:
 
 
 def _held(group: Sequence[Row]) -> Text:
-    """Return whether the plans of all seeds hold, how many are late, or how many constraints the worst one breaks."""
+    """Return whether the plans of all seeds hold, how many do not, or how many constraints the worst one breaks."""
     if broken := max((row.violations or 0 for row in group if row.feasible is False), default=0):
-        return coloured(f"no, breaks {broken}", False)
-    texts, found = {holds(row) for row in group}, [holding(row) for row in group]
+        return coloured(f"breaks {broken}", False)
+    texts, found = {holds(row) for row in group}, [row.holds for row in group]
     late = found.count(False)
-    words = f"{late} of {len(group)} late" if late else f"{found.count(True)} of {len(group)} hold"
+    words = f"{late} of {len(group)} do not" if late else f"{found.count(True)} of {len(group)} hold"
     return coloured(texts.pop() if len(texts) == 1 else words, False if late else None if None in found else True)
 
 
@@ -185,7 +184,7 @@ def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mappi
             percent(gaps[row.key].gap),
             arrivals.get(row.key),
             percent(row.sim_violation_rate),
-            coloured(holds(row), holding(row)),
+            coloured(holds(row), row.holds),
         ]
         for place, row in chosen
     ]
@@ -205,10 +204,9 @@ def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Te
     """Return the judge's verdict on a plan of a run; it is green only if the plan is known to hold."""
     if feasible is None:
         return Text("-")
-    kept = holding(row)
-    verdict = ON_PAPER if feasible and kept is False else mark(feasible)
+    verdict = ON_PAPER if feasible and row.holds is False else mark(feasible)
     number = "" if violations is None else f"{violations} "
-    return Text.assemble(number, (verdict, "red" if not feasible else "green" if kept else ""))
+    return Text.assemble(number, (verdict, "red" if not feasible else "green" if row.holds else ""))
 
 
 def _tried(row: Row) -> str:

@@ -13,7 +13,7 @@ const pages = pageData("pages");
 const count = columns.key.length;
 const percentOf = (fraction) => (fraction === null ? "-" : `${(100 * fraction).toFixed(1)} %`);
 const secondsOf = (time) => (time === null ? "-" : time < 1 ? `${say(1000 * time, 3)} ms` : `${say(time, 3)} s`);
-const heldOf = (told) => (told === "yes" ? "yes" : ["unchecked", "-"].includes(told) ? "" : "no");
+const heldOf = (told) => (told === "yes" ? "yes" : told.startsWith("no") ? "no" : "");
 const inOrder = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
 
 // Units of values, by objective.

@@ -52,7 +52,7 @@ def test_igniters_published_plans_come_out_of_the_command_line(call: Call) -> No
     assert gpus[("igniter-12", "ffd+")] == 5
     shown = call("run --instances igniter-12 --schedulers ffd+,igniter").out
     assert re.search(r"igniter-12 +ffd\+ +feasible +15.30 \$/h +5 .* 9 ✗ ", shown)
-    assert re.search(r"igniter-12 +igniter +feasible +18.36 \$/h +6 .* 0 on paper .* late in 30 s ", shown)
+    assert re.search(r"igniter-12 +igniter +feasible +18.36 \$/h +6 .* 0 ✓ .* unchecked, [0-9.]+ % late ", shown)
 
 
 def test_a_failed_run_is_exit_code_1_after_all_ran(call: Call) -> None:

@@ -28,7 +28,13 @@ SERVED = {
 GOOD: dict[str, Any] = {
     "parameters": {"igniter": {"spend_spare": True}},
     "bound_scope": {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None},
-    "simulation": {"arrivals": "poisson", "seconds": 30.0, "workloads": [SERVED], "applications": []},
+    "simulation": {
+        "arrivals": "poisson",
+        "seconds": 30.0,
+        "workloads": [SERVED],
+        "applications": [],
+        "overloads": [{"workloads": ["w1"], "load": 1.25, "missed": 0.2}],
+    },
     "violation_details": [{"kind": "latency", "gpu": 0, "workload": None, "message": "GPU 0: too late", "limit": 3.0}],
     "trajectory": [{"t_s": 0.5, "value": 3.06, "feasible": True, "bound": None, "bound_certified": None}],
     "plan": {

@@ -23,7 +23,7 @@ from bench.replay.process import Child
 from bench.replay.result import to_json
 from bench.replay.serving import replay
 from bench.replay.serving_plan import ServingPlan
-from bench.simulation.settings import Settings
+from bench.replay.settings import ReplaySettings
 from instances import InputError
 from tests.bench.processes import until
 from tests.bench.replay.serving_plans import REPLAY, gpulet_data, plan_data, serving_plan_of, write_plan
@@ -115,7 +115,7 @@ def test_a_replay_starts_a_daemon_of_its_own_and_ends_it_after_its_workers(
 
     monkeypatch.setattr(processes, "Child", Recorded)
     monkeypatch.setattr(serving, "GpuSensor", SteadyGpu)
-    recording = replay([serving_plan(("w1", "w2"))], Mps(), Settings(seconds=1.5, warmup_s=0.1))
+    recording = replay([serving_plan(("w1", "w2"))], Mps(), ReplaySettings(seconds=1.5, warmup_s=0.1))
 
     assert not recording.failures
     (gpu,) = to_json(recording)["gpus"]
@@ -249,7 +249,7 @@ def test_what_the_host_lacks_is_said_first(
         (fake / "gpus").write_text(gpus, encoding="utf-8")
 
     with pytest.raises(InputError) as refused:
-        replay([serving_plan(("w1",))], backend_called(name), Settings(seconds=1.0))
+        replay([serving_plan(("w1",))], backend_called(name), ReplaySettings(seconds=1.0))
 
     assert str(refused.value).startswith(f"--backend {name}: {problem}")
     assert asked(fake) == []

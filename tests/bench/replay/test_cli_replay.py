@@ -61,7 +61,9 @@ def test_the_table_is_for_people(replay: Replay) -> None:
     code, out, err = replay("--backend", "cpu")
 
     assert code == 0
-    assert "plan for replayed, 1 s on cpu, poisson arrivals, seed 0; times in ms" in out
+    assert (
+        "plan for replayed, 1 s on cpu, poisson arrivals, seed 0, servers that drop late requests; times in ms" in out
+    )
     assert "tiny models replace those of the plan" in out
     assert err.splitlines()[0] == "starting 1 workers"
 

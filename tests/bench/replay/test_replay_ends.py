@@ -19,7 +19,7 @@ from bench.replay.recording import SERVED
 from bench.replay.result import to_json
 from bench.replay.serving import ReplayFailedError, ReplayOptions, replay
 from bench.replay.serving_plan import ServingPlan
-from bench.simulation.settings import Settings
+from bench.replay.settings import ReplaySettings
 from instances import InputError
 from tests.bench.processes import survivors, until
 from tests.bench.replay.serving_plans import REPLAY, gpulet_data, plan_data, serving_plan_of, write_plan
@@ -68,7 +68,7 @@ def test_a_worker_that_is_killed_is_reported_and_the_others_finish(serving_plan:
         if text.startswith("serving"):
             threading.Timer(0.8, os.kill, (children[1].process.pid, signal.SIGKILL)).start()
 
-    recording = replay([serving_plan(("w1", "w2"))], Cpu(), Settings(seconds=1.5, warmup_s=0.2), say=hear)
+    recording = replay([serving_plan(("w1", "w2"))], Cpu(), ReplaySettings(seconds=1.5, warmup_s=0.2), say=hear)
     values = to_json(recording)
 
     (failure,) = values["failures"]
@@ -85,7 +85,7 @@ def test_executors_that_are_threads_of_one_process_all_serve(
 ) -> None:
     monkeypatch.setattr(Cpu, "worker_specs", lambda _, served: [WorkerSpec(tuple(range(len(served.executors))))])
 
-    recording = replay([serving_plan()], Cpu(), Settings(seconds=1.0, warmup_s=0.2, dropping=False))
+    recording = replay([serving_plan()], Cpu(), ReplaySettings(seconds=1.0, warmup_s=0.2, dropping=False))
 
     assert len(children) == 2  # with the load generator
     assert not recording.failures
@@ -99,7 +99,7 @@ def test_workers_that_cannot_start_fail_the_replay_in_one_line(
     monkeypatch.setattr(Cpu, "device", "abacus")
 
     with pytest.raises(ReplayFailedError) as failed:
-        replay([serving_plan(("w1",))], Cpu(), Settings(seconds=1.0))
+        replay([serving_plan(("w1",))], Cpu(), ReplaySettings(seconds=1.0))
     assert str(failed.value) == "GPU 0, gpulet 0 (w1): ValueError: no abacus here"
 
 
@@ -117,7 +117,7 @@ def test_a_worker_that_dies_while_others_load_fails_the_replay_in_one_line(
     monkeypatch.setattr(processes, "Child", first_worker_dies)
 
     with pytest.raises(ReplayFailedError) as failed:
-        replay([serving_plan(("w1", "w2"))], Cpu(), Settings(seconds=1.0))
+        replay([serving_plan(("w1", "w2"))], Cpu(), ReplaySettings(seconds=1.0))
     assert str(failed.value) == "GPU 0, gpulet 0 (w1): its worker died of SIGKILL"
 
 
@@ -125,7 +125,7 @@ def test_a_second_plan_takes_over_while_requests_come(serving_plan: Make, childr
     before = serving_plan(("w1",))
     after = serving_plan(("w1",), [gpulet_data(("w1", 2, 60.0), share_units=20)])
     for seconds in (4.0, 16.0, 64.0):  # a busy host takes its time to start the second plan
-        settings = Settings(seconds=seconds, warmup_s=0.2, dropping=False)
+        settings = ReplaySettings(seconds=seconds, warmup_s=0.2, dropping=False)
         recording = replay([before, after], Cpu(), settings, ReplayOptions(switch_at_s=0.2))
         if (recording.requests["slot"] == 1).any():
             break
@@ -159,7 +159,8 @@ def test_a_second_plan_that_cannot_start_leaves_the_first_serving(
         monkeypatch.setattr(Cpu, "device", "abacus" if len(starts) == 2 else "cpu")
 
     one = serving_plan(("w1",))
-    recording = replay([one, one], Cpu(), Settings(seconds=2.0, warmup_s=0.2), ReplayOptions(switch_at_s=0.1), say=hear)
+    settings = ReplaySettings(seconds=2.0, warmup_s=0.2)
+    recording = replay([one, one], Cpu(), settings, ReplayOptions(switch_at_s=0.1), say=hear)
     values = to_json(recording)
 
     assert [(f["plan"], f["reason"]) for f in values["failures"]] == [(1, "ValueError: no abacus here")]
@@ -175,24 +176,24 @@ def test_a_replay_without_its_load_generator_fails(serving_plan: Make, children:
             children[0].process.kill()
 
     with pytest.raises(ReplayFailedError, match="the load generator died of SIGKILL"):
-        replay([serving_plan(("w1",))], Cpu(), Settings(seconds=30.0), say=hear)
+        replay([serving_plan(("w1",))], Cpu(), ReplaySettings(seconds=30.0), say=hear)
 
 
 def test_a_switch_needs_the_same_workloads_and_a_time(serving_plan: Make) -> None:
     one, other = serving_plan(("w1",)), serving_plan(("w2",))
 
     with pytest.raises(InputError, match="--then: its instance has other workloads"):
-        replay([one, other], Cpu(), Settings(seconds=1.0), ReplayOptions(switch_at_s=0.5))
+        replay([one, other], Cpu(), ReplaySettings(seconds=1.0), ReplayOptions(switch_at_s=0.5))
     for at_s in (None, 1.0, -1.0):
         with pytest.raises(InputError, match="--switch-at: expected a time from 0 to 1 s"):
-            replay([one, one], Cpu(), Settings(seconds=1.0), ReplayOptions(switch_at_s=at_s))
+            replay([one, one], Cpu(), ReplaySettings(seconds=1.0), ReplayOptions(switch_at_s=at_s))
 
 
 def test_a_plan_that_does_not_fit_the_memory_is_refused(serving_plan: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.replay.backends.memory_mib", lambda: {"MemAvailable": 1000.0})
 
     with pytest.raises(InputError, match="the host has 1,000 MiB of free memory; the plan needs 1,200 MiB"):
-        replay([serving_plan()], Cpu(), Settings(seconds=1.0))
+        replay([serving_plan()], Cpu(), ReplaySettings(seconds=1.0))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 
 from bench.replay.recording import SharedRequests, draw
 from bench.replay.serving_plan import ServedSlot, ServingPlan
+from bench.replay.settings import ReplaySettings
 from bench.simulation.arrivals import Stream
 from bench.simulation.layout import sites
-from bench.simulation.settings import Settings
 from instances import InputError
 from instances.files import instance_from_json, plan_from_json, read_plan
 from tests.bench.replay.serving_plans import gpulet_data, plan_data, serving_plan_of, write_plan
@@ -79,7 +79,7 @@ def test_a_plan_of_unknown_workloads_is_refused() -> None:
 
 
 def test_requests_are_those_of_a_simulation(serving_plan: Callable[..., ServingPlan]) -> None:
-    settings = Settings(seconds=20.0, warmup_s=3.0, seed=4)
+    settings = ReplaySettings(seconds=20.0, warmup_s=3.0, seed=4)
     requests = draw([serving_plan()], settings, None)
 
     assert np.all(np.diff(requests["due_ms"]) >= 0.0)
@@ -92,7 +92,7 @@ def test_from_the_change_on_requests_come_at_the_second_plans_rates(serving_plan
     before = serving_plan()
     after = replace(before, workloads=tuple(replace(w, offered_rps=3.0 * w.offered_rps) for w in before.workloads))
 
-    requests = draw([before, after], Settings(seconds=100.0, warmup_s=10.0), 50.0)
+    requests = draw([before, after], ReplaySettings(seconds=100.0, warmup_s=10.0), 50.0)
 
     due_ms = requests["due_ms"]
     assert np.sum(due_ms < 60_000.0) == pytest.approx(60 * 100, rel=0.05)
@@ -101,14 +101,14 @@ def test_from_the_change_on_requests_come_at_the_second_plans_rates(serving_plan
 
 def test_more_requests_than_memory_holds_are_refused(serving_plan: Callable[..., ServingPlan]) -> None:
     with pytest.raises(InputError, match="are too many at 100 requests/s; expected at most 200,000 s"):
-        draw([serving_plan()], Settings(seconds=1_000_000.0), None)
+        draw([serving_plan()], ReplaySettings(seconds=1_000_000.0), None)
 
 
 def test_requests_that_the_shared_memory_has_no_room_for_are_in_a_file_on_disk(
     serving_plan: Callable[..., ServingPlan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    drawn = draw([serving_plan()], Settings(seconds=1.0), None)
+    drawn = draw([serving_plan()], ReplaySettings(seconds=1.0), None)
     for free_bytes, on_disk in ((2**30, False), (drawn.nbytes, True)):
         monkeypatch.setattr("shutil.disk_usage", lambda _, free=free_bytes: SimpleNamespace(free=free))
         shared = SharedRequests.holding(drawn)
@@ -118,7 +118,7 @@ def test_requests_that_the_shared_memory_has_no_room_for_are_in_a_file_on_disk(
 
 
 def test_processes_share_requests_and_the_plan_that_serves(serving_plan: Callable[..., ServingPlan]) -> None:
-    one = SharedRequests.holding(draw([serving_plan()], Settings(seconds=1.0), None))
+    one = SharedRequests.holding(draw([serving_plan()], ReplaySettings(seconds=1.0), None))
     other = SharedRequests(one.descriptor)
 
     one.requests["done_ms"][3] = 7.0

@@ -51,7 +51,9 @@ def outcomes(
     plan: Plan, instance: Instance, arrivals_ms: Arrivals, settings: Settings
 ) -> dict[str, list[tuple[float, float]]]:
     """Return (arrival, latency) of each request by workload and application; latencies of the dropped are infinite."""
-    world = World(plan, instance, dynamic=settings.interference is Interference.DYNAMIC, dropping=settings.dropping)
+    world = World(
+        plan, instance, dynamic=settings.interference is Interference.DYNAMIC, dropping=settings.drops(instance)
+    )
     latencies_ms = world.run(arrivals_ms, 1000.0 * (settings.warmup_s + settings.seconds) + 60_000.0)
     return {
         name: [(times_ms[number], latency) for number, latency in sorted(latencies_ms[name].items())]

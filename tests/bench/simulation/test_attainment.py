@@ -56,9 +56,7 @@ def simulated(
     rate_rps = problem.workloads[0].rate_rps
     plan = Plan("one", (spatial_gpu("v100", [("w", units, times.batch, rate_rps)]),))
     seconds = max(1, math.ceil(requests / rate_rps / BLOCKS)) * BLOCKS
-    settings = Settings(
-        seconds=seconds, seed=seed, interference=Interference.STATIC, dropping=problem.dropping, by_second=True
-    )
+    settings = Settings(seconds=seconds, seed=seed, interference=Interference.STATIC, interval_s=1.0)
     simulation = Simulation(plan, problem, settings, problem)
     site = simulation.groups[0].site
     site.times["gpu_ms"][0], site.times["promised_ms"][0] = gpu_ms, result_ms

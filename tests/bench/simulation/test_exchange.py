@@ -77,7 +77,7 @@ def test_who_loses_the_last_slot_is_dropped_until_there_is_one_again() -> None:
     arrivals = {"a": [10.0, 10.0, 15.0, 30.0], "b": []}
 
     found = served(
-        instance_of("a", "b"), arrivals, full, (11.0, empty), (20.0, full), settings=replace(SECOND, by_second=True)
+        instance_of("a", "b"), arrivals, full, (11.0, empty), (20.0, full), settings=replace(SECOND, interval_s=1.0)
     )
 
     assert (found.workloads[0].requests, found.workloads[0].dropped, found.workloads[0].late) == (4, 2, 0)
@@ -133,7 +133,7 @@ def test_exchanging_a_plan_for_itself_changes_nothing(interference: Interference
     plan = plan_of([("a", 4, 3), ("b", 5, 2)])
     instance = instance_of("a", "b", slo_ms=20.0)
     arrivals = {name: poisson_ms(600.0, 1.0, seed) for seed, name in enumerate("ab")}
-    settings = replace(SECOND, interference=interference, by_second=True)
+    settings = replace(SECOND, interference=interference, interval_s=1.0)
 
     once = served(instance, arrivals, plan, settings=settings)
     again = served(instance, arrivals, plan, *((7.3 * k, plan) for k in range(1, 130)), settings=settings)

@@ -10,7 +10,7 @@ import pytest
 from bench.plan_simulation import Interference, Settings, no_simulation, simulate, simulation
 from bench.simulation import driver
 from bench.simulation.arrivals import Arrivals, Process
-from bench.simulation.settings import LONGEST_DRAIN_S
+from bench.simulation.settings import DRAIN_S
 from instances import (
     Gpulet,
     GpuPool,
@@ -103,7 +103,7 @@ def test_nothing_is_done_before_its_batch() -> None:
 def test_a_workload_without_a_slot_is_dropped_whole() -> None:
     only_a = Plan("toys", (spatial_gpu("toy", [("a", 4, 2, 200.0)]),))
 
-    found = simulate(only_a, instance(), Settings(CONSTANT, seconds=4.0, by_second=True))
+    found = simulate(only_a, instance(), Settings(CONSTANT, seconds=4.0, interval_s=1.0))
 
     served, dropped = found.workloads
     assert served.violation_rate == 0.0
@@ -128,7 +128,7 @@ def test_an_overloaded_plan_that_drops_nobody_ends() -> None:
 
     found = simulate(plan, asked, Settings(CONSTANT, dropping=False, warmup_s=0.0)).workloads[0]
 
-    served = 1000.0 * (30.0 + LONGEST_DRAIN_S) / 2.15
+    served = 1000.0 * (30.0 + DRAIN_S) / 2.15
     assert found.requests == 45_000
     assert found.dropped == 0
     assert found.requests - found.unfinished == pytest.approx(served, rel=0.002)
@@ -286,7 +286,7 @@ def test_the_seconds_have_an_end() -> None:
     asked = instance(Workload("a", "small", 100.0, 1000.0))
     plan = Plan("toys", (spatial_gpu("toy", [("a", 4, 8, 1000.0)]),))
 
-    found = simulate(plan, asked, Settings(CONSTANT, seconds=2.0, warmup_s=0.007, by_second=True))
+    found = simulate(plan, asked, Settings(CONSTANT, seconds=2.0, warmup_s=0.007, interval_s=1.0))
 
     assert found.series is not None
     assert found.series.arrived[:, 0].tolist() == [1000, 1000]
@@ -294,7 +294,7 @@ def test_the_seconds_have_an_end() -> None:
 
 
 def test_json_says_all_there_is() -> None:
-    found = simulate(PAIR, instance(), Settings(seconds=2.0, by_second=True))
+    found = simulate(PAIR, instance(), Settings(seconds=2.0, interval_s=1.0))
 
     values = found.to_json(histograms=True)
 

@@ -35,7 +35,7 @@ def plan_of(*gpulets: tuple[str, int, int, float]) -> Plan:
 
 def test_decoding_worked_by_hand() -> None:
     """Two places, three steps each; steps of one request take 10 ms, of two 15 ms."""
-    joined, done = decode(np.array([0.0, 4.0, 5.0, 200.0]), 3, np.array([0.0, 10.0, 15.0]), QUIET)
+    joined, done = decode(np.array([0.0, 4.0, 5.0, 200.0]), 3, np.array([0.0, 10.0, 15.0]), 0.0, QUIET)
 
     assert joined.tolist() == [0.0, 10.0, 40.0, 200.0]
     # 0-10 alone; 10-25, 25-40 both, the first is done; 40-55 second and third, 55-65-75 third
@@ -59,7 +59,7 @@ def test_little_s_law_and_the_rule_hold_in_a_hundred_random_services() -> None:
         holds = continuous_budget_ms(1e9, 1.0, places, output, 0.01, 1.0) / step_ms[-1]
         rate = float(holds) * random.uniform(0.3, 1.0)
         arrivals = np.cumsum(np.random.default_rng(number).exponential(1000.0 / rate, 40_000))
-        joined, done = decode(arrivals, output, step_ms, QUIET)
+        joined, done = decode(arrivals, output, step_ms, 0.0, QUIET)
 
         begin_ms, end_ms = arrivals[2_000], arrivals[38_000]
         in_flight_ms = np.clip(np.minimum(done, end_ms) - np.maximum(joined, begin_ms), 0.0, None).sum()
@@ -84,7 +84,7 @@ def test_prefill_is_served_as_the_engine_serves_any_workload() -> None:
     plan = plan_of(("chat/prefill", 40, 4, 70.0))
     alone = replace(asked, workloads=(asked.workloads[0],))
     plain = replace(asked, workloads=(replace(asked.workloads[0], service=None),))
-    settings = Settings(seconds=60.0, by_second=True)
+    settings = Settings(seconds=60.0, interval_s=1.0)
 
     as_service, as_workload = (simulate(plan, each, settings) for each in (alone, plain))
     (ours,), (engine,) = as_service.workloads, as_workload.workloads
@@ -102,11 +102,11 @@ def test_prefill_is_served_as_the_engine_serves_any_workload() -> None:
 
 def test_prefill_drops_only_where_it_is_told_to() -> None:
     arrivals, times = np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0])
-    done = prefill(arrivals, times, times, 15.0, 0.0, True, QUIET)
+    done = prefill(arrivals, times, times, 15.0, 0.0, 0.0, True, QUIET)
     assert done.tolist() == [10.0, pytest.approx(np.nan, nan_ok=True), pytest.approx(np.nan, nan_ok=True)]
-    done = prefill(arrivals, times, times, 19.0, 0.0, True, QUIET)
+    done = prefill(arrivals, times, times, 19.0, 0.0, 0.0, True, QUIET)
     assert done.tolist() == [10.0, 20.0, pytest.approx(np.nan, nan_ok=True)]
-    done = prefill(arrivals, times, times, 15.0, 0.0, False, QUIET)
+    done = prefill(arrivals, times, times, 15.0, 0.0, 0.0, False, QUIET)
     assert done.tolist() == [10.0, 20.0, 30.0]
 
 
@@ -149,7 +149,7 @@ def test_split_decoding_shares_the_requests_out() -> None:
 
 def test_requests_without_a_slot_are_dropped() -> None:
     asked = instance_of((CHAT, 4.0))
-    first, token = simulate(plan_of(("chat/prefill", 20, 2, 4.0)), asked, Settings(by_second=True)).workloads
+    first, token = simulate(plan_of(("chat/prefill", 20, 2, 4.0)), asked, Settings(interval_s=1.0)).workloads
     assert first.drop_rate == token.drop_rate == 1.0
     first, token = simulate(plan_of(("chat/decode", 20, 32, 4.0)), asked).workloads
     assert first.drop_rate == 1.0

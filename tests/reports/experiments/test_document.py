@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.holding import Holding
+from bench.holding.verdict import Holding
 from bench.ledger.row import Row
 from bench.max_rate import STEP
 from bench.plan_simulation import Settings
@@ -35,7 +35,7 @@ def no_measurements() -> Iterator[None]:
     """Leave out what takes long: the fits to published measurements, and simulations of many plans."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(VARIABLE, raising=False)
-        patch.setattr("reports.experiments.serving.kept", lambda *_: Holding(0.99, 0.995, ()))
+        patch.setattr("reports.experiments.serving.kept", lambda *_: Holding(0.99, True, 60.0, ()))
         yield
 
 

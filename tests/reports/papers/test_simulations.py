@@ -47,11 +47,11 @@ def test_violations_by_workload_under_both_arrivals(need_row, draw):
     page = draw("igniter-fig14-violations", rows)
     upper, lower = page.axes
     assert not_in_time_pct(rows[0]) == {"W1": pytest.approx(0.2), "W2": 25.0}
-    assert [text.get_text() for text in upper.texts] == ["0.2", "25", "1 late; paper 0"]
+    assert [text.get_text() for text in upper.texts] == ["0.2", "25", "1 above; paper 0"]
     assert to_hex(upper.patches[1].get_edgecolor()).upper() == ALARM
     assert to_hex(upper.patches[0].get_edgecolor()).upper() != ALARM
     assert (upper.get_title("left"), lower.get_title("left")) == ("Constant arrivals", "Poisson arrivals")
-    assert [text.get_text() for text in lower.texts] == ["0.2", "7 late"]
+    assert [text.get_text() for text in lower.texts] == ["0.2", "7 above"]
     assert [tick.get_text() for tick in lower.get_yticklabels()] == ["ffd+"]
     assert len(lower.patches) == 1
 

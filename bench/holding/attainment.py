@@ -1,0 +1,192 @@
+"""Statistics of the test whether a plan holds: attainment of each workload from the series of simulations.
+
+**Late.** A workload is late if the fraction of its requests that is not in time exceeds the allowed fraction by a
+one-sided t-test. Late requests come in clusters, so the standard error is that of sums over blocks of time, not of
+single requests. If successive blocks are correlated, whole simulations take the place of blocks.
+
+**Unclear.** A test that finds nothing may have seen too little. ``detectable`` is the missed fraction at which the test
+would find the workload late with probability ``POWER``. The variance of the count of late requests is that of clusters,
+in proportion to the missed fraction: as large as observed, and at least that of clusters of ``CLUSTER`` requests. The
+test cannot tell if ``detectable`` exceeds the allowed fraction by more than ``margin``.
+
+**Steady.** Half of the simulations begin with idle servers and miss too little at first; the others begin with a
+backlog and miss too much. If the two halves differ, the simulations have not reached the steady state: a workload is
+late only if the first half finds it late, and is in time only if the second half finds so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from bench.holding.verdict import Attained
+from bench.simulation.result import Series
+from instances.arrays import Flags, Floats
+
+POWER = 0.95
+"""Probability with which the test finds a workload that misses the detectable fraction."""
+
+MARGIN = 0.005
+"""Largest permitted distance of the detectable fraction from the allowed one; half the allowed fraction if less."""
+
+CLUSTER = 10.0
+"""Least assumed variance of the number of late requests over its mean, as for clusters of this many requests."""
+
+CORRELATION_ERRORS = 2.5
+"""Correlation of successive blocks, in standard errors, above which they do not count as independent."""
+
+UNSTEADY_ERRORS = 3.0
+"""Difference of the two halves, in standard errors, from which on the simulations are not in the steady state."""
+
+
+class Spread(Enum):
+    """Meaning of the blocks of the simulations.
+
+    ``STATIONARY``: all blocks are alike. ``WHOLE_TRACE``: every simulation covers the same trace, so blocks at the same
+    position are alike. ``PARTS``: every simulation has another part of a trace, so only whole simulations are alike.
+    """
+
+    STATIONARY = "stationary"
+    WHOLE_TRACE = "whole trace"
+    PARTS = "parts"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Requests of simulations by block; arrays of shape (simulations, blocks, workloads).
+
+    Attributes
+    ----------
+    arrived, missed
+        All requests, and those not in time.
+    backlog
+        Simulations that begin with a backlog, shape (simulations,).
+    """
+
+    arrived: Floats
+    missed: Floats
+    backlog: Flags
+
+    def only(self, simulations: Flags) -> "Counts":
+        """Return the counts of some of the simulations."""
+        return Counts(self.arrived[simulations], self.missed[simulations], self.backlog[simulations])
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Missed fraction of each workload with its standard error, shape (workloads,); see ``estimate``."""
+
+    requests: Floats
+    fraction: Floats
+    error: Floats
+    freedom: Floats
+
+    def late(self, allowed: float, level: float) -> Flags:
+        """Return the workloads that miss more than ``allowed`` by the test at ``level``."""
+        found: Flags = self.fraction + _quantile(self.freedom, level) * self.error > allowed
+        return found
+
+    def detectable(self, allowed: float, level: float) -> Floats:
+        """Return the missed fraction at which ``late`` is true with probability ``POWER``."""
+        clusters = self._clusters()
+        distance = -_quantile(self.freedom, level) - _quantile(self.freedom, 1.0 - POWER)
+        # The fraction m with m = allowed + distance · sqrt(m · clusters / requests), a quadratic equation in sqrt(m)
+        half = distance * np.sqrt(clusters / np.maximum(self.requests, 1.0)) / 2.0
+        return np.minimum(1.0, (half + np.sqrt(half**2 + allowed)) ** 2)
+
+    def _clusters(self) -> Floats:
+        """Return the variance of the number of late requests over its mean."""
+        observed = self.error**2 * self.requests / np.maximum(self.fraction, np.finfo(float).tiny)
+        return np.maximum(CLUSTER, np.where(self.fraction > 0.0, observed, 0.0))
+
+
+def _quantile(freedom: Floats, probability: float) -> Floats:
+    """Return the quantile of Student's distribution."""
+    from scipy.special import stdtrit  # takes a fifth of a second to import
+
+    return np.asarray(stdtrit(freedom, probability), dtype=np.float64)
+
+
+def estimate(counts: Counts, spread: Spread) -> Estimate:
+    """Return the missed fraction of each workload, and the standard error of this ratio of sums over blocks."""
+    total = counts.arrived.sum(axis=(0, 1))
+    requests = np.maximum(total, 1.0)
+    fraction = counts.missed.sum(axis=(0, 1)) / requests
+    residual = counts.missed - fraction * counts.arrived
+    simulations, blocks = residual.shape[:2]
+    others = max(1, simulations - 1)
+    by_simulation = (residual.sum(axis=1) ** 2).sum(axis=0) * simulations / others
+    squares = (residual**2).sum(axis=(0, 1))
+    if spread is Spread.WHOLE_TRACE:
+        freedom = blocks * others
+        by_block = ((residual - residual.mean(axis=0)) ** 2).sum(axis=(0, 1)) * simulations / others
+        correlated = np.zeros(len(total), dtype=bool)
+    else:
+        freedom = max(1, simulations * blocks - 1)
+        by_block = squares * simulations * blocks / freedom
+        pairs = max(1, simulations * (blocks - 1))
+        successive = (residual[:, :-1] * residual[:, 1:]).sum(axis=(0, 1)) * simulations * blocks / pairs
+        correlated = (successive > CORRELATION_ERRORS * squares / np.sqrt(pairs)) | (spread is Spread.PARTS)
+    variance = np.where(correlated, by_simulation, by_block)
+    error = np.sqrt(variance) / requests
+    return Estimate(total, fraction, error, np.where(correlated, float(others), float(freedom)))
+
+
+def counts_of(simulated: Sequence[Series], backlog: Sequence[bool]) -> Counts:
+    """Return the counts of independent simulations, all with the same intervals."""
+    arrived = np.stack([series.arrived for series in simulated]).astype(np.float64)
+    in_time = np.stack([series.in_time for series in simulated])
+    return Counts(arrived, arrived - in_time, np.array(backlog))
+
+
+def margin_of(allowed: float) -> float:
+    """Return the largest permitted distance of the detectable fraction from the allowed one."""
+    return min(MARGIN, allowed / 2.0)
+
+
+def longer_factor(detectable: float, allowed: float) -> float:
+    """Return the factor on the time of a test with which its ``detectable`` exceeds ``allowed`` by ``margin_of``."""
+    margin = margin_of(allowed)
+    return ((detectable - allowed) ** 2 / detectable) / (margin**2 / (allowed + margin))
+
+
+def attained(
+    names: Sequence[str], counts: Counts, seconds: float, spread: Spread, allowed: float, level: float
+) -> list[Attained]:
+    """Return the result of each workload.
+
+    Parameters
+    ----------
+    names
+        Ids of the workloads.
+    seconds
+        Measured time of all simulations together.
+    allowed
+        Largest permitted fraction not in time.
+    level
+        Probability that a workload that misses exactly this fraction is found late.
+    """
+    whole, margin = estimate(counts, spread), margin_of(allowed)
+    idle = backlog = whole
+    if counts.backlog.any() and not counts.backlog.all():
+        idle, backlog = (estimate(counts.only(which), spread) for which in (~counts.backlog, counts.backlog))
+    apart = UNSTEADY_ERRORS * np.hypot(idle.error, backlog.error) + margin / 5.0
+    steady = backlog.fraction - idle.fraction <= apart
+    late = np.where(steady, whole.late(allowed, level), idle.late(allowed, level))
+    cautious = np.maximum(backlog.detectable(allowed, level), backlog.fraction)
+    detectable = np.where(steady, whole.detectable(allowed, level), cautious)
+    unclear = ~late & ((detectable > allowed + margin) | (~steady & backlog.late(allowed, level)))
+    return [
+        Attained(
+            name,
+            int(whole.requests[w]),
+            seconds,
+            1.0 - float(whole.fraction[w]),
+            float(whole.error[w]),
+            float(detectable[w]),
+            bool(late[w]),
+            bool(unclear[w]),
+        )
+        for w, name in enumerate(names)
+    ]

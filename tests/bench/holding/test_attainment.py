@@ -1,0 +1,181 @@
+"""Statistics of the test: worked by hand on series of ten simulations."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from bench.holding.attainment import Spread, attained, counts_of, longer_factor, margin_of
+from bench.holding.verdict import Attained, Holding, with_overloads
+from bench.holding.windows import BLOCKS, SIMULATIONS
+from bench.simulation.load import Overload
+from bench.simulation.result import Series
+
+REQUESTS = 30_000
+"""Requests of a workload in a block."""
+
+ALTERNATING = [number % 2 == 1 for number in range(SIMULATIONS)]
+LEVEL = 0.025
+
+
+def series(missed: np.ndarray, requests: int = REQUESTS) -> list[Series]:
+    """Simulations with these missed fractions; shape (simulations, blocks, workloads)."""
+    arrived = np.full(missed.shape[1:], requests)
+    names = tuple("abc"[: missed.shape[2]])
+    found = []
+    for each in missed:
+        lost = np.rint(arrived * each).astype(np.int64)
+        found.append(Series(names, 30.0, arrived, arrived - lost, 0 * lost, lost))
+    return found
+
+
+def noisy(*missed: float, spread: float = 0.1) -> np.ndarray:
+    """Independent blocks whose missed fractions vary around the given ones."""
+    factors = 1.0 + spread * np.random.default_rng(0).standard_normal((SIMULATIONS, BLOCKS, len(missed)))
+    return np.clip(np.array(missed) * factors, 0.0, 1.0)
+
+
+def result(
+    simulated: Sequence[Series], backlog: Sequence[bool] = ALTERNATING, spread: Spread = Spread.STATIONARY
+) -> list[Attained]:
+    counts = counts_of(simulated, backlog)
+    return attained(simulated[0].workloads, counts, SIMULATIONS * 300.0, spread, 0.01, LEVEL)
+
+
+def test_a_workload_is_late_if_it_misses_clearly_more_than_allowed() -> None:
+    at_target, above = result(series(noisy(0.01, 0.0115)))
+
+    assert (at_target.late, above.late) == (False, True)
+    assert above.attainment == pytest.approx(0.9885, abs=2e-4)
+    assert above.requests == SIMULATIONS * BLOCKS * REQUESTS
+    assert above.measured_rps == pytest.approx(REQUESTS / 30.0)
+
+
+def test_misses_in_clusters_are_weaker_evidence() -> None:
+    clustered = np.zeros((SIMULATIONS, BLOCKS, 1))
+    clustered[:, 3] = 0.115 * np.linspace(0.5, 1.5, SIMULATIONS)[:, None]
+    (one,), (steady,) = result(series(clustered), [False] * SIMULATIONS), result(series(noisy(0.0115)))
+
+    assert not one.late
+    assert one.attainment == pytest.approx(steady.attainment, abs=1e-4)
+    assert one.standard_error > 20 * steady.standard_error
+    assert one.unclear  # it cannot exclude that 1.5 % are missed
+
+
+def test_blocks_that_follow_each_other_count_as_one_if_they_are_alike() -> None:
+    """Half of the simulations miss 2.2 %, the others 0.2 %: a hundred blocks, but only ten independent ones."""
+    alike = np.repeat(np.array([0.002, 0.022] * 5)[:, None, None], BLOCKS, axis=1)
+    mixed = np.random.default_rng(1).permuted(alike.reshape(-1)).reshape(alike.shape)
+    (one,), (other,) = (result(series(each), [False] * SIMULATIONS) for each in (alike, mixed))
+
+    assert one.attainment == pytest.approx(other.attainment)
+    assert one.standard_error == pytest.approx(0.01 / 3.0, rel=1e-3)  # the standard deviation is 0.0105
+    assert other.standard_error == pytest.approx(0.001, rel=0.01)
+
+
+def test_few_requests_cannot_tell_and_many_can() -> None:
+    """A workload without a miss: 6,000 requests would not show 1.5 %, a million would."""
+    silent = np.zeros((SIMULATIONS, BLOCKS, 1))
+    (few,), (many,) = result(series(silent, 60)), result(series(silent, 10_000))
+
+    assert few.unclear
+    assert few.detectable > 0.02
+    assert not many.unclear
+    assert 0.01 < many.detectable < 0.0115
+    assert not few.late
+    assert not many.late
+
+
+@pytest.mark.parametrize("detectable", [0.02, 0.05])
+def test_the_factor_gives_the_time_at_which_the_test_can_tell(detectable: float) -> None:
+    """So many more requests with the same clusters reach the margin."""
+    silent = np.zeros((SIMULATIONS, BLOCKS, 1))
+    requests = next(n for n in range(20, 10_000) if result(series(silent, n))[0].detectable < detectable)
+    (before,) = result(series(silent, requests))
+    (after,) = result(series(silent, round(requests * longer_factor(before.detectable, 0.01))))
+
+    assert after.detectable == pytest.approx(0.015, rel=0.005)
+
+
+def test_the_margin_is_half_a_point_or_half_the_allowed_fraction() -> None:
+    assert margin_of(0.05) == margin_of(0.01) == 0.005
+    assert margin_of(0.001) == 0.0005
+
+
+@pytest.mark.parametrize(
+    ("idle", "backlog", "late", "unclear"),
+    [
+        pytest.param(0.0, 0.03, False, True, id="between the starts"),
+        pytest.param(0.02, 0.08, True, False, id="late from both starts"),
+        pytest.param(0.0, 0.004, False, False, id="in time from both starts"),
+    ],
+)
+def test_simulations_that_remember_their_start_bound_the_steady_state(
+    idle: float, backlog: float, late: bool, unclear: bool
+) -> None:
+    missed = noisy(1.0)
+    missed[::2] *= idle
+    missed[1::2] *= backlog
+    (one,) = result(series(missed))
+
+    assert (one.late, one.unclear) == (late, unclear)
+
+
+def test_a_peak_of_the_trace_is_no_noise() -> None:
+    """One tenth of the trace misses 15 %: every simulation shows it, so the workload is late."""
+    peak = 0.0005 * (1.0 + noisy(0.0))
+    peak[:, 6] = 0.15 * np.random.default_rng(2).uniform(0.9, 1.1, (SIMULATIONS, 1))
+    (whole,), (alike,) = (result(series(peak), spread=each) for each in (Spread.WHOLE_TRACE, Spread.STATIONARY))
+
+    assert whole.late
+    assert alike.standard_error > 5.0 * whole.standard_error
+
+
+def test_parts_of_a_trace_are_as_many_measurements_as_there_are_parts() -> None:
+    one_part = np.zeros((SIMULATIONS, BLOCKS, 1))
+    one_part[4] = 0.2
+    (one,) = result(series(one_part), spread=Spread.PARTS)
+
+    assert one.attainment == pytest.approx(0.98)
+    assert not one.late  # one of ten parts: the other parts of the trace are unknown
+    assert one.unclear
+
+
+def of(*workloads: Attained) -> Holding:
+    return Holding(0.99, True, 300.0, workloads)
+
+
+def workload(name: str, attainment: float, late: bool, unclear: bool, requests: int = 1000) -> Attained:
+    return Attained(name, requests, 3000.0, attainment, 0.0, 0.02 if unclear else 0.012, late, unclear)
+
+
+def test_a_plan_holds_only_if_every_workload_is_known_to() -> None:
+    good, late, unclear = (workload(name, 0.995, name == "l", name == "u") for name in "glu")
+
+    assert of(good).holds is True
+    assert of(good, unclear).holds is None
+    assert of(good, unclear, late).holds is False
+    assert of(good, unclear).detectable == 0.02
+    assert of().holds is True
+
+
+def test_the_pooled_attainment_counts_requests_by_their_rate() -> None:
+    """A longer simulation of a rare workload does not count more than its rate."""
+    frequent, rare = workload("f", 0.9885, False, False, 100_000), workload("r", 1.0, False, False)
+    longer = Attained("r", 100_000, 300_000.0, 1.0, 0.0, 0.012, False, False)
+
+    assert of(frequent, rare).attainment == pytest.approx(of(frequent, longer).attainment)
+    assert of(frequent, longer).holds is False
+
+
+def test_the_load_alone_makes_a_workload_late() -> None:
+    found = [workload(name, attainment, False, name == "a") for name, attainment in (("a", 1.0), ("b", 0.97))]
+
+    over = Overload(("a",), 1.25, 0.2)
+    alone = with_overloads(found, [over], 0.01)
+    assert [(one.late, one.unclear, one.load) for one in alone] == [(True, False, 1.25), (False, False, None)]
+    assert alone[0].attainment == pytest.approx(0.8)
+    shared = with_overloads(found, [Overload(("a", "b"), 1.25, 0.2)], 0.01)
+    assert [one.load for one in shared] == [None, 1.25]  # one of the two is late, so the worse one is
+    barely = with_overloads(found, [Overload(("a",), 1.005, 0.005)], 0.01)
+    assert not any(one.late for one in barely)

@@ -107,7 +107,7 @@ def test_the_generators_lateness_is_told(measured: dict[str, Any]) -> None:
     [
         (("--backend", "cp"), 'error: --backend: unknown backend "cp"; did you mean "cpu"?'),
         (("--backend", "mps"), 'error: needs pynvml: pip install "gpushare-bench[replay]"'),
-        (("--backend", "cpu", "--seconds", "0"), "error: --seconds: 0; expected a time greater than 0"),
+        (("--backend", "cpu", "--seconds", "0"), "error: --seconds: 0; expected a time above 0, at most"),
         (("--backend", "cpu", "--arrivals", "poison"), 'error: --arrivals: unknown arrival process "poison"'),
     ],
 )

@@ -26,7 +26,7 @@ from formulations.colgen import ColGen
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from tests.bench.certificate.drawn import COARSE, nodes_of
 
-PRICES = (0.30000000000000004, 1.01, 1e-9, 1e12, 3.06, 1.7e308, 5e-324, 0.1, 1 / 3, 2.0**-40, 1e-300, 7.0)
+PRICES = (0.30000000000000004, 1.01, 1e-9, 1e12, 3.06, 1e200, 5e-324, 0.1, 1 / 3, 2.0**-40, 1e-300, 7.0)
 RATES = (1e-200, 1e-9, 0.1 + 0.2, 1 / 3, 20.0, 97.3, 250.00000000000003, 1e5, 1e15, 1e200)
 SLOS_MS = (1e-3, 20.000000000000004, 50.0, 333.3333333333333, 1e5, 1e300)
 COUNTS = (None, None, 1, 2, 1000, 2**31 - 1)

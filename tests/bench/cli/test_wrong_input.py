@@ -173,5 +173,6 @@ def test_bugs_are_not_taken_for_wrong_input(call: Call, monkeypatch: pytest.Monk
         raise ValueError("a bug")
 
     monkeypatch.setattr("bench.cli.commands.schema.schemas", broken)
-    with pytest.raises(ValueError, match="a bug"):
-        call("schema", "plan")
+    done = call("schema", "plan")
+    assert done.code == 70
+    assert "ValueError: a bug" in done.err

@@ -1,6 +1,7 @@
 """Bisection over the scales of objective ``scale``, shared by ``colgen`` and ``cpsat``."""
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,10 @@ from instances.attainment_terms import POISSON
 from instances.view import View
 
 HALVINGS = 40
-"""Number of times that the first scale of the grid is halved to find out whether any scale is feasible."""
+"""Least number of times that the first scale of the grid is halved to find out whether any scale is feasible."""
+
+TRICKLE_RPS = 1e-6
+"""Rate at which requests are alone: a scale that leaves no workload more is infeasible only if every scale is."""
 
 
 @dataclass
@@ -79,8 +83,8 @@ class ScaleBisection:
         """
         if self.fits > 0 or not self.decided:
             return
-        fails, fits = 0, HALVINGS
-        halvings = HALVINGS
+        fails, halvings, enough = 0, *_halvings(self.instance)
+        fits = halvings
         while fits - fails > 1 or self.plan is None:
             outcome = decide(SCALE_STEP / 2.0**halvings)
             if outcome.plan is not None:
@@ -88,7 +92,7 @@ class ScaleBisection:
                 self.run.report(plan=self.plan)
             elif outcome.status is Status.INFEASIBLE:
                 fails = halvings
-                self._never_fits = self.plan is None
+                self._never_fits = self.plan is None and enough
             if outcome.plan is None and (self.plan is None or outcome.status is not Status.INFEASIBLE):
                 return
             halvings = (fits + fails) // 2
@@ -107,6 +111,18 @@ class ScaleBisection:
         own = self.instance.workload_index
         scale = min(slot.rate_rps / self.instance.workloads[own[slot.workload]].rate_rps for _, _, slot in plan.slots())
         return f"a scale of {scale:g} is feasible; the grid of scales starts at {SCALE_STEP:g}, which is not"
+
+
+def _halvings(instance: Instance) -> tuple[int, bool]:
+    """Return how often the first scale is halved at most, and whether no rate then exceeds ``TRICKLE_RPS``.
+
+    No rate becomes less than the smallest normal float.
+    """
+    logs = [math.log2(w.rate_rps) + math.log2(SCALE_STEP) for w in instance.workloads]
+    needed = math.ceil(max(logs, default=0.0) - math.log2(TRICKLE_RPS))
+    most = math.floor(min(logs, default=0.0) - math.log2(sys.float_info.min))
+    halvings = max(1, min(max(HALVINGS, needed), most))
+    return halvings, halvings >= needed
 
 
 def impossible_scale(instance: Instance) -> int:

@@ -73,7 +73,8 @@ def latency_budget_ms(
     """
     slo, rate, b = np.asarray(slo_ms, float), np.asarray(rate_rps, float), np.asarray(batch, float)
     x, y = np.asarray(transfer_ms, float), np.asarray(exposed_ms, float)
-    period_ms = 1000.0 * b / rate
+    with np.errstate(over="ignore"):  # at a low rate, the time to collect a batch may exceed every float
+        period_ms, assembly_ms = 1000.0 * b / rate, 1000.0 * (b - 1.0) / rate
     rule = SloRule(rule)  # callers may pass the plain text, which is not identical to the member
     if rule.by_share:
         raise InputError("slo_rule", f'is "{rule}": its budgets depend on the share, which this scheduler does not use')
@@ -82,7 +83,6 @@ def latency_budget_ms(
         return np.minimum(slo / 2.0 / latency_buffer - x, period_ms / latency_buffer - y)
     if rule is SloRule.ASSEMBLY:
         # The first request of a batch waits for the other b - 1; then the batch is served within its own period.
-        assembly_ms = 1000.0 * (b - 1.0) / rate
         return np.minimum(slo - assembly_ms, period_ms) / latency_buffer - x
     if rule is SloRule.DUTY_CYCLE:
         # t_inf <= D <= min(1000 b / r, SLO - t_inf) has a solution D

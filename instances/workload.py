@@ -7,6 +7,9 @@ from math import inf
 from instances.continuous import CONTINUOUS
 from instances.services import Service
 
+LEAST_RATE_RPS, MOST_RATE_RPS = 1e-200, 1e200
+"""Range of the rates in files: parts and multiples of a rate, and the time to collect a batch, remain floats."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:

@@ -149,6 +149,7 @@ def _worth_of_whole(statement: Statement, dual: int, unit: int, group: int) -> i
 def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Sequence[int]) -> list[SlotOffer]:
     """Return the rates at which slots may serve these classes, with the worth of each slot at the classes' duals."""
     offers = []
+    whole = statement.instance.objective in (Objective.COST, Objective.CAPACITY) and not statement.by_parts
     for c in classes:
         dual = duals[c]
         for rate_rps, part in statement.rates(c):
@@ -162,5 +163,5 @@ def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Se
                     worth, per_rps = -dual, float(unit)
                 case _:
                     worth, per_rps = ceil(part * dual), 0.0
-            offers.append(SlotOffer(c, int(statement.member[c]), rate_rps, worth, per_rps))
+            offers.append(SlotOffer(c, int(statement.member[c]), rate_rps, worth, per_rps, whole))
     return offers

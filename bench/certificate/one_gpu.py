@@ -1,4 +1,8 @@
-"""Tests of one GPU: the alternatives at a box's floors, and whether a pattern fits."""
+"""Tests of one GPU: the alternatives at a box's floors, and whether a pattern fits.
+
+Alternatives, and sets of options, are relaxed: limits have the margin. A decided pattern (the batch and the share of
+every slot) is tested as the judge tests it, with the tolerance of constraints alone.
+"""
 
 import numpy as np
 
@@ -39,7 +43,7 @@ def least_share(
     u = candidates.alone[option]
     while u <= merged.share_units:
         time_ms = time_at_floors(merged, model, b, u, residents, l2_floor, power_floor)
-        if time_ms <= candidates.budget_ms[option, u if last else 0]:
+        if time_ms <= candidates.budget_ms[option, u if last else 0] * (1.0 + MARGIN):
             return u
         u = merged.next_share[u]
     return u
@@ -116,7 +120,7 @@ def alternatives_of_slots(
             b, u = candidates.batch[o], candidates.alone[o]
             while u <= merged.share_units:
                 time_ms = time_at_floors(merged, m, b, u, residents, l2_floor, power_floor)
-                if time_ms <= candidates.budget_ms[o, u if last else 0]:
+                if time_ms <= candidates.budget_ms[o, u if last else 0] * (1.0 + MARGIN):
                     given.candidate[count], given.units[count], given.option[count] = k, u, o
                     given.worth[count] = worth_at(candidates, k, 1000.0 * b / (time_ms + tables.exposed_ms[m, b]))
                     given.l2[count] = int(np.floor(merged.l2_pct[m, b, u] * FINE * (1.0 - MARGIN)))
@@ -186,7 +190,11 @@ def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, hi
 def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints) -> bool:
     count, last = len(chosen), candidates.budget_ms.shape[1] - 1
     model, batch, units = candidates.model[chosen], candidates.batch[option], candidates.alone[option]
-    times_ms, raised = np.empty(count), True
+    times_ms, raised, memory = np.empty(count), True, 0.0
+    for j in range(count):
+        memory += tables.memory_mib[model[j], batch[j]]
+    if memory > tables.memory_limit_mib:
+        return False
     while raised:
         if units.sum() > tables.share_units:
             return False
@@ -214,4 +222,4 @@ def exact_worth(tables: Tables, candidates: Candidates, chosen: Ints, option: In
         exposed = tables.exposed_ms[model[j], batch[j]]
         worth += worth_at(candidates, chosen[j], 1000.0 * batch[j] / (times_ms[j] + exposed))
         memory += tables.memory_mib[model[j], batch[j]]
-    return memory <= tables.memory_limit_mib * (1.0 + MARGIN), worth
+    return memory <= tables.memory_limit_mib, worth

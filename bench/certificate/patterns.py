@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
     batch, alone
         Batch of each option, and its least share alone, shape (options,).
     budget_ms
-        Budget of each option by share, widened by the margin, shape (options, 1 or share units + 1).
+        The judge's budget of each option by share, shape (options, 1 or share units + 1). Relaxations widen it.
     """
 
     of_class: Ints
@@ -122,6 +122,7 @@ class SlotOffer(NamedTuple):
     """Rate of a workload class at which one slot may be planned, and the worth of the slot.
 
     ``workload`` is the position of one of the class's workloads in the instance. For the worth, see ``Candidates``.
+    ``whole`` says that the slot serves all that arrives of a workload, so that its budget holds at this very rate.
     """
 
     of_class: int
@@ -129,6 +130,7 @@ class SlotOffer(NamedTuple):
     rate_rps: float
     worth: int
     per_rps: float = 0.0
+    whole: bool = False
 
 
 def candidates_on(view: View, offers: Sequence[SlotOffer], progress: Progress = ignore) -> Candidates:
@@ -144,7 +146,6 @@ def candidates_on(view: View, offers: Sequence[SlotOffer], progress: Progress = 
         batch = np.arange(1, int(tables.max_batch[model]) + 1)
         tried = _rates_of_largest_budgets(view, offer, batch)
         budget_ms = np.maximum.reduce([view.budgets_ms(offer.workload, batch, rate) for rate in tried])
-        budget_ms = np.where(budget_ms > 0.0, budget_ms * (1.0 + MARGIN), budget_ms)
         least = np.array(
             [_least_alone(tables, model, b, row) for b, row in zip(batch.tolist(), budget_ms, strict=True)]
         )
@@ -170,21 +171,24 @@ def candidates_on(view: View, offers: Sequence[SlotOffer], progress: Progress = 
 def _rates_of_largest_budgets(view: View, offer: SlotOffer, batch: Ints) -> list[Floats]:
     """Return rates, each by batch, at one of which a slot that serves the offer's rate has its largest budget.
 
-    A slot may be planned for any rate within ``RATE_MARGIN`` of the offer's; under ``scale``, also for a larger one.
+    A slot that serves a whole workload has the budget at the workload's rate. Others may be planned for any rate within
+    ``RATE_MARGIN`` of the offer's; under ``scale``, also for a larger one.
     Budgets fall as the rate grows, except that of ``assembly``: ``min(SLO - 1000 (b - 1) / r, 1000 b / r)`` is largest
     where both are equal.
     """
-    least, most = (np.full(len(batch), offer.rate_rps * factor) for factor in (1.0 - RATE_MARGIN, 1.0 + RATE_MARGIN))
+    own = np.full(len(batch), offer.rate_rps)
+    if offer.whole:
+        return [own]
+    least, most = own * (1.0 - RATE_MARGIN), own * (1.0 + RATE_MARGIN)
     if view.instance.slo_rule is not SloRule.ASSEMBLY:
-        return [least, np.full(len(batch), offer.rate_rps)]
+        return [least, own]
     equal = 1000.0 * (2.0 * batch - 1.0) / view.slo_ms[offer.workload]
     return [least, np.maximum(equal if view.instance.objective is Objective.SCALE else np.minimum(equal, most), least)]
 
 
 def _least_alone(tables: Tables, model: int, batch: int, budget_ms: Floats) -> int:
-    """Return the least share at which a batch alone, its own power ignored, is within its budget."""
+    """Return the least share at which a batch alone, its own power ignored, is within its budget and the margin."""
     units = tables.permitted
-    within = tables.scheduling_ms[model] + tables.active_ms[model, batch, units] <= (
-        budget_ms[units] if len(budget_ms) > 1 else budget_ms[0]
-    )
+    limit_ms = (budget_ms[units] if len(budget_ms) > 1 else budget_ms[0]) * (1.0 + MARGIN)
+    within = tables.scheduling_ms[model] + tables.active_ms[model, batch, units] <= limit_ms
     return int(units[within][0]) if within.any() else tables.share_units + 1

@@ -40,12 +40,11 @@ def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
         count = sum(gpu.type == pool.type.name for gpu in used)
         if pool.count is not None and count > pool.count:
             raise NotProvenError(f"the plan uses {count} {pool.type.name}, the pool has {pool.count}")
-    # A slot that is planned for more than arrives must be in time at both rates.
+    # A slot that is not planned for what arrives must be in time at both rates.
     admitted = instance.objective in (Objective.GOODPUT, Objective.SCALE)
-    over = [] if admitted else [name for name, rate in served.items() if rate > widened(asked[name])]
-    part = dict.fromkeys(asked, 1.0) | {name: asked[name] / served[name] for name in over}
+    planned = {} if admitted else {name: rate for name, rate in served.items() if rate != asked[name]}
     throughput = [
-        _throughput_rps(gpu, views[gpu.type], part, f"GPU {g} of the plan") for g, gpu in enumerate(plan.gpus)
+        _throughput_rps(gpu, views[gpu.type], planned, f"GPU {g} of the plan") for g, gpu in enumerate(plan.gpus)
     ]
     match instance.objective:
         case Objective.COST:
@@ -91,7 +90,7 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
     return served
 
 
-def _throughput_rps(gpu: PlacedGpu, view: View, part: Mapping[str, float], where: str) -> float:
+def _throughput_rps(gpu: PlacedGpu, view: View, planned: Mapping[str, float], where: str) -> float:
     """Return the throughput of one GPU's slots; check shares, batches, memory and times."""
     tables, where_is = view.tables, view.instance.workload_index
     slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
@@ -109,7 +108,9 @@ def _throughput_rps(gpu: PlacedGpu, view: View, part: Mapping[str, float], where
     times_ms = np.empty(len(slots))
     gpu_times_ms(tables, model, batch, units, len(slots), times_ms)
     for w, slot, u, time_ms in zip(workload, slots, units.tolist(), times_ms.tolist(), strict=True):
-        rates = {slot.rate_rps, slot.rate_rps * part[slot.workload]}
+        rates = {slot.rate_rps}
+        if slot.workload in planned:
+            rates.add(float(view.rate_rps[w]) * (slot.rate_rps / planned[slot.workload]))
         if not all(time_ms <= float(view.budgets_at_ms(w, slot.batch, rate, u)) for rate in rates):
             raise NotProvenError(f"{where}: {slot.workload} takes {time_ms:.3f} ms, longer than its budget")
     return fsum((1000.0 * batch / (times_ms + tables.exposed_ms[model, batch])).tolist())

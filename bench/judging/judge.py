@@ -44,9 +44,11 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     if instance.objective is Objective.COLOCATION:
         slots, violations, over_capacity_pct = judge_colocation(plan, instance, views)
     else:
-        part = _arriving_part(plan, instance)
+        planned = _planned_otherwise(plan, instance)
         for position, gpu in enumerate(plan.gpus):
-            found = judge_mig_gpu(position, gpu, instance) if mig else _judge_gpu(position, gpu, views[gpu.type], part)
+            found = (
+                judge_mig_gpu(position, gpu, instance) if mig else _judge_gpu(position, gpu, views[gpu.type], planned)
+            )
             slots += found[0]
             violations += found[1]
     violations += _judge_pool(plan, instance)
@@ -114,7 +116,7 @@ def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
 
 
 def _judge_gpu(
-    position: int, gpu: PlacedGpu, view: View, part: Mapping[str, float]
+    position: int, gpu: PlacedGpu, view: View, planned: Mapping[str, float]
 ) -> tuple[list[SlotVerdict], list[Violation]]:
     """Judge one GPU: shares, memory, batches, and the latency of every slot with its neighbours."""
     tables, allocated = view.tables, gpu.share_units
@@ -135,14 +137,14 @@ def _judge_gpu(
     demands = view.demands(gpu, tables)
     slots: list[SlotVerdict] = []
     for at, gpulet in enumerate(gpu.gpulets):
-        judged = _judge_gpulet(position, gpulet, view, demands, at, part)
+        judged = _judge_gpulet(position, gpulet, view, demands, at, planned)
         slots += judged[0]
         found += judged[1]
     return slots, found
 
 
 def _judge_gpulet(
-    position: int, gpulet: Gpulet, view: View, demands: Floats, own: int, part: Mapping[str, float]
+    position: int, gpulet: Gpulet, view: View, demands: Floats, own: int, planned: Mapping[str, float]
 ) -> tuple[list[SlotVerdict], list[Violation]]:
     tables, buffer = view.tables, view.instance.latency_buffer
     slots: list[SlotVerdict] = []
@@ -165,10 +167,10 @@ def _judge_gpulet(
         w, m = view.instance.workload_index[slot.workload], _model(view, slot)
         if cycle_ms is None:
             budget = float(view.budgets_at_ms(w, slot.batch, slot.rate_rps, units))
-            if slot.workload in part:
+            if slot.workload in planned:
                 # At a rate below the planned one, a batch fills more slowly, and its first request waits longer (InSS,
-                # equation 3).
-                arriving_rps = part[slot.workload] * slot.rate_rps
+                # equation 3). A rate that is planned too low by the tolerance gives no longer budget.
+                arriving_rps = float(view.rate_rps[w]) * (slot.rate_rps / planned[slot.workload])
                 budget = min(budget, float(view.budgets_at_ms(w, slot.batch, arriving_rps, units)))
             period_ms = t_gpu + float(tables.exposed_ms[m, slot.batch])
         else:
@@ -208,8 +210,8 @@ def _judge_pool(plan: Plan, instance: Instance) -> list[Violation]:
     return found
 
 
-def _arriving_part(plan: Plan, instance: Instance) -> dict[str, float]:
-    """Return the ratio of arriving to planned rate for each workload whose planned rate exceeds the arriving rate.
+def _planned_otherwise(plan: Plan, instance: Instance) -> dict[str, float]:
+    """Return the planned rate of each workload, over all slots, that differs from the arriving rate.
 
     Slots must meet their latency budget at both rates. The result is empty under ``goodput``, where the plan sets the
     admitted rates, and under ``scale``, where it sets the multiple of the rates.
@@ -217,7 +219,7 @@ def _arriving_part(plan: Plan, instance: Instance) -> dict[str, float]:
     if instance.objective not in (Objective.COST, Objective.CAPACITY):
         return {}
     served = _served_rps(plan)
-    return {w.id: w.rate_rps / served[w.id] for w in instance.workloads if served.get(w.id, 0.0) > widened(w.rate_rps)}
+    return {w.id: served[w.id] for w in instance.workloads if served.get(w.id, w.rate_rps) != w.rate_rps}
 
 
 def _served_rps(plan: Plan) -> dict[str, float]:

@@ -41,7 +41,9 @@ class BoundedSearch:
     @property
     def pool_price(self) -> float:
         """Price of all GPUs of the pool; infinite if some type has no limit."""
-        return math.fsum(price * count for price, count in zip(self.price, self.count, strict=True) if price > 0.0)
+        return sum(
+            float(price) * float(count) for price, count in zip(self.price, self.count, strict=True) if price > 0.0
+        )
 
     def impossible(self) -> bool:
         """Return whether the bound proves that no plan exists: a cost above the pool's, or a throughput below zero."""

@@ -273,7 +273,12 @@ class ColumnGeneration(BoundedSearch):
         if not self.complete(patterns):
             return None
         plan = self._plan_of(patterns)
-        return None if plan is None else (math.fsum(self.master.costs[c] * n for c, n in counts.items()), plan)
+        if plan is None:
+            return None
+        try:
+            return math.fsum(float(self.master.costs[c]) * n for c, n in counts.items()), plan
+        except OverflowError:  # the sum exceeds the largest float
+            return math.inf, plan
 
     def _plan_of(self, patterns: list[Pattern]) -> Plan | None:
         """Build the plan with one GPU per pattern; a workload that several patterns cover is placed once.

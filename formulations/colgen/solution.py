@@ -32,6 +32,9 @@ CONVERGING_PART = 0.2
 FIRST_ROUNDING_PART = 0.2
 """Largest fraction of the remaining time for the integer restricted master before diving, where costs are minimised."""
 
+MOST_GPUS = 1_000_000
+"""Largest number of GPUs of a plan that rounding makes."""
+
 GENERATIONS: dict[Objective, type[ColumnGeneration]] = {
     Objective.COST: CostGeneration,
     Objective.GOODPUT: GoodputGeneration,
@@ -191,6 +194,8 @@ class Solution:
 
     def _accept(self, counts: dict[int, int] | None) -> None:
         """Make a solution of the master the incumbent if it is better."""
+        if counts is not None and sum(counts.values()) > MOST_GPUS:
+            return  # where a GPU costs next to nothing, the solver may take any number
         counts = None if counts is None else self.generation.own_slots(counts)
         realised = None if counts is None else self.generation.realise(counts)
         if realised is not None and realised[0] < self.value:

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from heuristics.gpulet.state import Gpulets, GpuletTerms, alone_rps
-from heuristics.packing import cheapest
+from heuristics.packing import MOST_PARTS, cheapest
 from heuristics.tiny import tiny_instance
 from instances import SCALE_STEP, Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot
 from instances.continuous import CONTINUOUS
@@ -61,6 +61,9 @@ def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
     plans, reasons = [], []
     for pool in instance.gpus:
         view = View.of(instance, pool.type)
+        if (oversized := _oversized(view)) is not None:
+            reasons.append(oversized)
+            continue
         gpulets = _cut_enough(view, pool, cut)
         if gpulets is None:
             reasons.append(f"not all workloads fit on {pool.in_words}")
@@ -79,7 +82,7 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
         steps = 0
         while run.remaining_s > 0.0 and instance.workloads:
             view = View.of(instance.scaled((steps + 1) * SCALE_STEP), pool.type)
-            gpulets = cut(view, pool.count)
+            gpulets = None if _oversized(view) else cut(view, pool.count)
             if gpulets is None:
                 break
             steps += 1
@@ -91,6 +94,16 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
     if best is None:
         return Outcome(Status.UNKNOWN, reason="; ".join(reasons))
     return Outcome(Status.FEASIBLE, best)
+
+
+def _oversized(view: View) -> str | None:
+    """Return that a workload asks for more than ``MOST_PARTS`` whole GPUs, or ``None`` if none does."""
+    full_rps = terms_of(view, interference=True).alone_rps[:, view.tables.share_units]
+    for asked, most in zip(view.instance.workloads, (full_rps * MOST_PARTS).tolist(), strict=True):
+        if 0.0 < most < asked.rate_rps:
+            rate = f"{asked.rate_rps:g} req/s"
+            return f"{asked.id}: {asked.model} asks for {rate}: too much for {MOST_PARTS:,} whole {view.gpu.name}"
+    return None
 
 
 def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:

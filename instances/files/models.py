@@ -12,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from instances.attainment_terms import DEFAULT_ATTAINMENT, LEAST_ATTAINMENT, MOST_ATTAINMENT, POISSON
 from instances.budget import SloRule
+from instances.workload import LEAST_RATE_RPS, MOST_RATE_RPS
 
 VERSION = 1
 """Version of the file format that this bench reads and writes."""
@@ -25,6 +26,7 @@ Version = Annotated[int, Field(ge=VERSION, le=VERSION, json_schema_extra={"const
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=_PRINTABLE)]
 Text = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=LEAST_RATE_RPS, le=MOST_RATE_RPS, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=MOST_COUNT)]
 Position = Annotated[int, Field(ge=0, le=MOST_COUNT)]
@@ -64,7 +66,7 @@ class WorkloadEntry(_Strict):
     id: Name = Field(description="Name, unique among the workloads.", examples=["w1"])
     model: Name = Field(description="Name of the DNN model, known on every GPU type on offer.", examples=["alexnet"])
     slo_ms: Positive = Field(description="Permitted latency from arrival to result, in milliseconds.", examples=[15])
-    rate_rps: Positive = Field(description="Mean arrival rate, in requests per second.", examples=[500])
+    rate_rps: Rate = Field(description="Mean arrival rate, in requests per second.", examples=[500])
     arrivals: Name | None = Field(
         None, description="Name of an arrival trace; null: a stationary stream.", examples=["azure"]
     )
@@ -79,7 +81,7 @@ class ServiceEntry(_Strict):
     model: Name = Field(
         description="Name of the language model, known on every GPU type on offer.", examples=["llama-7b"]
     )
-    rate_rps: Positive = Field(description="Mean arrival rate, in requests per second.", examples=[2])
+    rate_rps: Rate = Field(description="Mean arrival rate, in requests per second.", examples=[2])
     prompt_tokens: Whole = Field(description="Tokens of a request's prompt.", examples=[128])
     output_tokens: Whole = Field(description="Tokens generated for a request.", examples=[128])
     ttft_ms: Positive = Field(description="Permitted time to first token, in milliseconds.", examples=[500])

@@ -17,7 +17,7 @@ from instances.instance import GpuPool, Instance, Objective
 from instances.performance import interference_model_names, performance_model
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.profile_fit import MEMORY_ASSUMED, GpuFacts, fit_measurements
-from instances.workload import Workload
+from instances.workload import LEAST_RATE_RPS, MOST_RATE_RPS, Workload
 
 _UNITS = 50
 """Share units of a GPU type whose number of SMs is unknown: steps of 2 %."""
@@ -72,6 +72,9 @@ def ask(
         raise InputError("--performance-model", f'is "{model}", which predicts no interference; expected {expected}')
     rows = read_records(services, "services", SERVICES, ("service",))
     offered = read_records(gpus, "gpus", GPUS, ("gpu",))
+    for row in rows:
+        if not LEAST_RATE_RPS <= (rate_rps := row.values["rate_rps"]) <= MOST_RATE_RPS:
+            raise row.error("rate_rps", f"{rate_rps:g}; expected {LEAST_RATE_RPS:g} to {MOST_RATE_RPS:g}")
     names = [row.values["gpu"] for row in offered]
     measured = read_profile(profile, pairs, names)
     _refuse_missing(rows, offered, measured, profile)

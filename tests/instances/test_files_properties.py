@@ -35,10 +35,12 @@ from instances.files import (
     schemas,
     write_json,
 )
+from instances.workload import LEAST_RATE_RPS, MOST_RATE_RPS
 from tests.instances.file_parts import APPLICATION, JOB, W2
 
 names = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=20)
 positive = st.floats(0, exclude_min=True, allow_nan=False, allow_infinity=False)
+rates = st.floats(LEAST_RATE_RPS, MOST_RATE_RPS)
 whole = st.integers(1, 2**31 - 1)
 models = st.sampled_from(sorted(gpu_type("v100").models))
 
@@ -77,7 +79,7 @@ def random_instances(draw: st.DrawFn) -> Instance:
             "arrivals": draw(arrivals),
         }
     ids = draw(st.lists(names, min_size=0 if colocation else 1, max_size=4, unique=True))
-    rows = (Workload(i, draw(models), draw(positive), draw(positive), draw(st.none() | names)) for i in ids)
+    rows = (Workload(i, draw(models), draw(positive), draw(rates), draw(st.none() | names)) for i in ids)
     cut = draw(st.integers(0, len(ids)))  # a workload belongs to one application at most
     graphs = [draw(applications(part)) for part in (ids[:cut], ids[cut:]) if part and draw(st.booleans())]
     graphs = list({graph.id: graph for graph in graphs if graph.id not in ids}.values())

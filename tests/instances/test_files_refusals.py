@@ -65,6 +65,7 @@ def test_newer_version_comes_before_whatever_else_it_brings() -> None:
 
 
 POSITIVE = "a finite number greater than 0"
+RATE = "a number from 1e-200 to 1e+200"
 WHOLE = "a whole number from 1 to 2147483647"
 NAME = "text of 1 to 200 printable characters"
 
@@ -76,15 +77,15 @@ NAME = "text of 1 to 200 printable characters"
         ("workloads.0.slo_ms", -1, f"workloads[0].slo_ms: is -1; expected {POSITIVE}"),
         ("workloads.0.slo_ms", 0, f"workloads[0].slo_ms: is 0; expected {POSITIVE}"),
         ("workloads.0.slo_ms", math.nan, f"workloads[0].slo_ms: is NaN; expected {POSITIVE}"),
-        ("workloads.0.rate_rps", 0.0, f"workloads[0].rate_rps: is 0.0; expected {POSITIVE}"),
-        ("workloads.0.rate_rps", math.inf, f"workloads[0].rate_rps: is Infinity; expected {POSITIVE}"),
-        ("workloads.0.rate_rps", "500", f'workloads[0].rate_rps: is the text "500"; expected {POSITIVE}'),
-        ("workloads.0.rate_rps", True, f"workloads[0].rate_rps: is true; expected {POSITIVE}"),
-        ("workloads.0.rate_rps", None, f"workloads[0].rate_rps: is null; expected {POSITIVE}"),
+        ("workloads.0.rate_rps", 0.0, f"workloads[0].rate_rps: is 0.0; expected {RATE}"),
+        ("workloads.0.rate_rps", math.inf, f"workloads[0].rate_rps: is Infinity; expected {RATE}"),
+        ("workloads.0.rate_rps", "500", f'workloads[0].rate_rps: is the text "500"; expected {RATE}'),
+        ("workloads.0.rate_rps", True, f"workloads[0].rate_rps: is true; expected {RATE}"),
+        ("workloads.0.rate_rps", None, f"workloads[0].rate_rps: is null; expected {RATE}"),
         (
             "workloads.0.rate_rps",
             10**400,
-            f"workloads[0].rate_rps: is a number of more than 30 digits; expected {POSITIVE}",
+            f"workloads[0].rate_rps: is a number of more than 30 digits; expected {RATE}",
         ),
         ("latency_buffer", 0, f"latency_buffer: is 0; expected {POSITIVE}"),
         ("seed", -1, "seed: is -1; expected a whole number from 0 to 9223372036854775807 or null"),
@@ -131,7 +132,7 @@ NAME = "text of 1 to 200 printable characters"
         (
             "workloads.0.rate_rps",
             ABSENT,
-            f"workloads[0].rate_rps: is missing; expected {POSITIVE}: mean arrival rate, in requests per second",
+            f"workloads[0].rate_rps: is missing; expected {RATE}: mean arrival rate, in requests per second",
         ),
         # unknown keys
         ("workloads.0.slo", 3, 'workloads[0].slo: unknown key "slo"; did you mean "slo_ms"?'),
@@ -294,7 +295,7 @@ def test_further_mistakes_are_counted() -> None:
 
 def test_numbers_too_long_for_python_to_print() -> None:
     data = changed(example(), ("workloads.0.rate_rps", 10**5000))
-    expected = f"mix.json: workloads[0].rate_rps: is a number of more than 30 digits; expected {POSITIVE}"
+    expected = f"mix.json: workloads[0].rate_rps: is a number of more than 30 digits; expected {RATE}"
     assert refusal(instance_from_json, data) == expected
 
 

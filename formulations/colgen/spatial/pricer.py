@@ -278,7 +278,8 @@ class Pricer:
             order = np.concatenate((np.array(halves, dtype=np.int64), order))
         spend(nodes)
         count, bounds = int(found.stored[0]), boxes.bound[: boxes.count]
-        boxes.heat[: boxes.count] = np.where(np.isfinite(bounds), bounds - threshold, boxes.heat[: boxes.count])
+        known = np.isfinite(bounds)
+        boxes.heat[: boxes.count][known] = bounds[known] - threshold
         best_found = float((found.value - bonus * found.size)[:count].max()) if count else threshold
         bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
         cut_short = bool(np.any(bounds > threshold))

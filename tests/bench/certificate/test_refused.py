@@ -32,16 +32,21 @@ def largest_rate() -> float:
 # --- Tolerance of rates ---
 
 
-def test_a_rate_within_the_tolerance_of_one_that_fits_is_not_excluded() -> None:
-    """A plan may serve a billionth less than arrives, so only a rate beyond that has no plan."""
-    most = largest_rate()
-    near, far = (asking(replace(ASKED, rate_rps=most * (1.0 + over))) for over in (5e-10, 1e-8))
-    plan = Plan("asked", (spatial_gpu("v100", [("w", 40, 32, most)]),))
-    assert any(
-        judge(replace(plan, gpus=(spatial_gpu("v100", [("w", 40, b, most)]),)), near).feasible for b in range(1, 33)
-    )
+def served_at(instance: Instance, rate_rps: float) -> bool:
+    """Return whether the judge accepts a plan of one slot for this rate."""
+    plans = (Plan("asked", (spatial_gpu("v100", [("w", 40, batch, rate_rps)]),)) for batch in range(1, 33))
+    return any(judge(plan, instance).feasible for plan in plans)
 
-    assert said(claiming(near, "none")) == "not proven: the proof does not exclude every plan"
+
+def test_the_largest_rate_of_the_judge_is_the_largest_that_no_proof_excludes() -> None:
+    """A plan for a billionth less than arrives must be in time for all that arrives."""
+    most = largest_rate()
+    last, near, far = (asking(replace(ASKED, rate_rps=most * over)) for over in (1.0, 1.0 + 1e-12, 1.0 + 1e-8))
+
+    assert served_at(last, most)
+    assert not any(served_at(near, rate) for rate in (most, most * (1.0 - 5e-10), most * (1.0 + 1e-12)))
+    assert said(claiming(last, "none")) == "not proven: the proof does not exclude every plan"
+    assert said(claiming(near, "none")) == "proven: no spatial plan exists"
     assert said(claiming(far, "none")) == "proven: no spatial plan exists"
 
 

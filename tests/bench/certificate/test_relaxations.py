@@ -115,18 +115,23 @@ def tighten(gpu: GpuType, slots: Sequence[Slot], rule: SloRule, performance: str
     for n, (slot, t_gpu) in enumerate(zip(slots, times_ms.tolist(), strict=True)):
         x = float(tables.transfer_ms[model[n], slot.batch])
         rate = slot.rate_rps * 1000.0 * slot.batch / (buffer * (t_gpu + x))  # a part of what the slot can serve
-        least = last_float(0.99 * rate, rate, lambda arriving, rate=rate: rate <= widened(arriving))
-        arriving = {-1: widened(rate), 0: rate, 1: least}[over]
+        least = last_float(0.99 * rate, rate, lambda lower, rate=rate: rate <= widened(lower))
+        rate, arriving = {-1: (least, rate), 0: (rate, rate), 1: (rate, least)}[over]
         asked = Workload(f"w{n}", slot.model, 1.0, arriving)
 
         def accepted(
-            slo_ms: float, asked: Workload = asked, slot: Slot = slot, rate: float = rate, t: float = t_gpu
+            slo_ms: float,
+            asked: Workload = asked,
+            slot: Slot = slot,
+            rates: tuple[float, float] = (rate, arriving),
+            t: float = t_gpu,
         ) -> bool:
             given = replace(asked, slo_ms=slo_ms)
             instance = Instance(
                 "one", Objective.COST, rule, performance, (GpuPool(gpu),), (given,), latency_buffer=buffer
             )
-            return t <= float(View.of(instance, gpu).budget_ms(0, slot.batch, rate))
+            view = View.of(instance, gpu)
+            return all(t <= float(view.budget_ms(0, slot.batch, rate_rps)) for rate_rps in rates)
 
         most_ms = 4.0 * buffer * (t_gpu + x) + 4000.0 * slot.batch / rate
         workloads.append(replace(asked, slo_ms=last_float(1e-3, most_ms, accepted)))

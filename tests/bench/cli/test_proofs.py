@@ -71,7 +71,7 @@ def test_what_is_no_certificate_is_wrong_input(
 
 
 def test_given_up_not_proven_and_a_crash_have_exit_codes_of_their_own(
-    proof: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ledger: Path, proof: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = read_json(proof)
     assert isinstance(data, dict)
@@ -85,10 +85,18 @@ def test_given_up_not_proven_and_a_crash_have_exit_codes_of_their_own(
     assert main(["check", str(proof), "--format", "json"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert (told["proven"], told["given_up"]) == (False, True)
+    proven = ["prove", "igniter-12", "-o", str(tmp_path / "none.json"), "--ledger", str(ledger)]
+    assert main(proven) == 3
+    assert capsys.readouterr().out.startswith("given up: ")
+    assert not (tmp_path / "none.json").exists()
 
     def broken(*given: object) -> None:
         raise MemoryError("a fault of the bench")
 
     monkeypatch.setattr("bench.cli.commands.check.check", broken)
     assert main(["check", str(proof)]) == 70
+    assert "MemoryError: a fault of the bench" in capsys.readouterr().err
+    monkeypatch.setattr("bench.cli.commands.prove.check", broken)
+    monkeypatch.setattr("bench.certificate.failures.MOST_NUMBERS", 10**9)
+    assert main(proven) == 70
     assert "MemoryError: a fault of the bench" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from math import inf, nan
 import pytest
 
 from bench.judging.judge import Verdict, judge
-from instances import Gpulet, GpuPool, InputError, Objective, PlacedGpu, Plan, SloRule, spatial_gpu
+from instances import Gpulet, GpuPool, InputError, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
 from tests.bench.toys import ROWS, TURNS, A, instance, of, only, plan
 from tests.instances.reference import TOY
 
@@ -335,3 +335,21 @@ def test_a_verdict_survives_as_json_even_where_times_are_infinite() -> None:
     assert [violation["kind"] for violation in content["violations"]] == ["latency", "latency"]
     assert content["slots"][0]["t_gpu_ms"] is None
     assert content["slots"][0]["budget_ms"] == pytest.approx(2.41)
+
+
+# --- A rate within the tolerance ---
+
+
+@pytest.mark.parametrize("part", [1.0 - 0.9e-9, 1.0 - 1e-12, 1.0, 1.0 + 1e-12, 1.0 + 0.9e-9])
+def test_a_rate_planned_within_the_tolerance_gives_no_longer_budget(part: float) -> None:
+    """The slot takes 1e-9 more than the tolerance permits at the arriving rate; a lower rate has a longer budget."""
+    alone = judge(plan([("a", 4, 1, 200.0)]), instance(A)).slots[0]
+    late = replace(A, slo_ms=1000.0, rate_rps=1000.0 / alone.t_inf_ms * (1.0 + 1.5e-9))
+    timely = replace(late, rate_rps=1000.0 / alone.t_inf_ms * (1.0 + 0.5e-9))
+
+    def judged(workload: Workload) -> Verdict:
+        rate_rps = workload.rate_rps * part
+        return judge(plan([("a", 4, 1, rate_rps)]), replace(instance(workload), slo_rule=SloRule.DUTY_CYCLE))
+
+    assert judged(timely).feasible == (part <= 1.0 + 1e-12)
+    assert only(judged(late)).kind == "latency"

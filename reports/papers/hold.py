@@ -172,10 +172,9 @@ def _words(instance: Instance, rows: Sequence[Row]) -> list[str]:
         " Servers drop late requests, unless stated otherwise."
     ]
     for dropping in (True, False):
-        under = [row for row in rows if _original(row.instance) != row.instance and _drops(row) is dropping]
-        found.append(
-            _planned(f"under attainment on {servers(dropping)}", [row for row in under if _drawn(row)], instance)
-        )
+        under = [row for row in rows if _drawn(row) and _original(row.instance) != row.instance]
+        own = [row for row in under if _drops(row) is dropping]
+        found.append(_plan_in_words(f"under attainment on {servers(dropping)}", own, instance))
     unplanned = (row for row in sorted(rows, key=_headroom) if row.gpus_used is None)
     if without := grouped((row.scheduler, f"{_headroom(row):g}") for row in unplanned):
         named = (f"{name} at {', '.join(without[name])}" for name in SCHEDULERS if name in without)

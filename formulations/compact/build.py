@@ -14,6 +14,7 @@ and 4, and under ``capacity`` the throughput (equation 2). ``CompactModel.state_
 model a nonconvex MINLP. ``formulations.compact.piecewise`` linearises them.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -42,7 +43,7 @@ def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False
     """
     offers = problem.offers
     options = options_of(offers)
-    m = pyo.ConcreteModel()
+    m = pyo.ConcreteModel(name=re.sub(r"\s+", "_", problem.instance.name))
     model = CompactModel(problem.instance, offers, options, m, ranks(options))
     if problem.instance.objective is Objective.COST:
         model.unit = price_unit(
@@ -59,10 +60,17 @@ def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False
                 model.gpus_of[o].append((t, k))
                 model.on_gpu[t, k].append(o)
     m.V = pyo.Set(initialize=[(o, t, k) for o in model.gpus_of for t, k in model.gpus_of[o]], dimen=3)
-    m.b = pyo.Var(m.O, domain=pyo.Integers, bounds=lambda _, o: options[o].batch)
-    m.r = pyo.Var(m.O, domain=pyo.Reals if continuous_shares else pyo.Integers, bounds=lambda _, o: options[o].units)
-    m.k_act = pyo.Var(m.O, bounds=lambda _, o: span(options[o].active_ms))
-    m.ability = pyo.Var(m.O, bounds=lambda _, o: span(options[o].ability))
+    m.b = pyo.Var(m.O, domain=pyo.Integers, bounds=lambda _, o: options[o].batch, doc="batch of option o")
+    kind = pyo.Reals if continuous_shares else pyo.Integers
+    m.r = pyo.Var(m.O, domain=kind, bounds=lambda _, o: options[o].units, doc="share of option o in units")
+    m.k_act = pyo.Var(
+        m.O, bounds=lambda _, o: span(options[o].active_ms), doc="active time of option o alone, ms (equation 11)"
+    )
+    m.ability = pyo.Var(
+        m.O,
+        bounds=lambda _, o: span(options[o].ability),
+        doc="requests per second of option o while active, 1000 b / k_act",
+    )
     state_placement(model)
     state_space(model)
     state_tables(model)
@@ -107,9 +115,13 @@ def _place(model: CompactModel) -> None:
     for o, option in enumerate(options):
         of[option.workload].append(o)
     may_wait = model.instance.objective is Objective.GOODPUT
-    m.v = pyo.Var(m.V, domain=pyo.Binary)  # equation 7
-    m.used = pyo.Var(m.J, domain=pyo.Binary)
-    m.elsewhere = pyo.Var(m.O, bounds=lambda _, o: (0, int(may_wait or len(of[options[o].workload]) > 1)))
+    m.v = pyo.Var(m.V, domain=pyo.Binary, doc="1 if option o is on GPU k of type t")  # equation 7
+    m.used = pyo.Var(m.J, domain=pyo.Binary, doc="1 if GPU k of type t is used")
+    m.elsewhere = pyo.Var(
+        m.O,
+        bounds=lambda _, o: (0, int(may_wait or len(of[options[o].workload]) > 1)),
+        doc="1 if option o is on no GPU",
+    )
     rows = m.placement = pyo.ConstraintList()
     for o in m.O:
         rows.add(add(m.v[o, t, k] for t, k in model.gpus_of[o]) + m.elsewhere[o] == 1)

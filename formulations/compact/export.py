@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyomo.environ as pyo
 from pyomo.core.base.label import TextLabeler
 
 from bench.api import Outcome, Run
@@ -12,6 +13,12 @@ from formulations.compact.model import CompactModel
 from formulations.compact.repair import repair
 from formulations.compact.search import Search
 from instances import InputError, Instance, Plan
+
+COMMENT = {".mps": "*", ".lp": "\\"}
+"""Beginning of a comment in files of these endings."""
+
+INDICES = {"O": "o", "V": "o,t,k", "J": "t,k", "P": "o,b,r", "S": "o,s"}
+"""Indices of variables by the name of their set: option, GPU type, number of a GPU, batch, share, rate step."""
 
 _VALUE = re.compile(
     r"""(?:name=")?(?P<name>[^\s"]+)"?\s+(?:index="\d+"\s+)?(?:value=")?"""
@@ -35,8 +42,32 @@ def whole_model(instance: Instance, continuous_shares: bool = False) -> tuple[Se
 
 
 def write(model: CompactModel, file: Path) -> None:
-    """Write a model with the names of its variables; the ending of the file names the format."""
+    """Write a model with the names and a legend of its variables; the ending of the file names the format.
+
+    Files for linear solvers begin with the legend as comments. Beside a file ``.nl`` lies one with the ending
+    ``.legend``.
+    """
     model.pyomo.write(str(file), io_options={"symbolic_solver_labels": True})
+    lines = legend(model)
+    if file.suffix in COMMENT:
+        comments = "".join(f"{COMMENT[file.suffix]} {line}\n" for line in lines)
+        file.write_text(comments + file.read_text(encoding="utf-8"), encoding="utf-8")
+    else:
+        file.with_suffix(".legend").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def legend(model: CompactModel) -> list[str]:
+    """Return the meaning of the variables, options and GPU types of a model, a line for each."""
+    instance = model.instance
+    lines = [f"{instance.name}: {instance.objective}, plans of the class spatial; equations without a source: iGniter"]
+    variables = [each for each in model.pyomo.component_objects(pyo.Var, descend_into=False) if each.doc]
+    lines += [f"{each.name}({INDICES[each.index_set().name]}): {each.doc}" for each in variables]
+    for o, option in enumerate(model.options):
+        asked, gpu = instance.workloads[option.workload], model.offers[option.offer].view.gpu
+        lines.append(f"o={o}: workload {asked.id} ({asked.model}) on {gpu.name}")
+    lines.append("variables without a line here: piecewise linear functions of the others")
+    lines += [f"t={t}: {offer.view.gpu.name}" for t, offer in enumerate(model.offers)]
+    return [" ".join(line.split()) for line in lines]
 
 
 def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:

@@ -38,10 +38,12 @@ def state_interference(model: CompactModel) -> None:
     dram_matters = any(option.view.tables.alpha_dram[option.row] > 0.0 for option in options)
     dram_on = model.spread("dram", dram, ranges[1]) if dram_matters else None
     power_on = model.spread("power", power, ranges[2])
-    m.others_l2 = pyo.Var(m.O, bounds=(0.0, None))
-    m.others_dram = pyo.Var(m.O, bounds=(0.0, None))
-    m.delay = pyo.Var(m.O, bounds=(0.0, None))
-    m.slowdown = pyo.Var(m.O, bounds=(0.0, None))
+    m.others_l2 = pyo.Var(m.O, bounds=(0.0, None), doc="L2 demand of the option's neighbours, percent (equation 8)")
+    m.others_dram = pyo.Var(
+        m.O, bounds=(0.0, None), doc="DRAM demand of the option's neighbours, percent (InSS, Sec. 4.1)"
+    )
+    m.delay = pyo.Var(m.O, bounds=(0.0, None), doc="added scheduling delay per kernel, ms (equation 6)")
+    m.slowdown = pyo.Var(m.O, bounds=(0.0, None), doc="lost part of the clock, 1 - f / F (equations 9, 10)")
     rows = m.interference = pyo.ConstraintList()
     units = [option.units[0] for option in options]
     amounts = [[1.0] * len(options), *([high for _, high in each] for each in ranges)]
@@ -93,10 +95,14 @@ def state_tables(model: CompactModel) -> None:
     m, options = model.pyomo, model.options
     points = [_points(option) for option in options]
     m.P = pyo.Set(initialize=[(o, *at) for o, places in enumerate(points) for at in places.tolist()], dimen=3)
-    m.at = pyo.Var(m.P, domain=pyo.Binary)
-    m.beside = pyo.Var(m.O, domain=pyo.Binary)
+    m.at = pyo.Var(m.P, domain=pyo.Binary, doc="1 if option o has batch b and share r")
+    m.beside = pyo.Var(m.O, domain=pyo.Binary, doc="1 if option o has a neighbour")
     extra_ms = [_company_ms(option, points[o]) for o, option in enumerate(options)]
-    m.company_ms = pyo.Var(m.O, bounds=lambda _, o: (min(0.0, extra_ms[o].min()), max(0.0, extra_ms[o].max())))
+    m.company_ms = pyo.Var(
+        m.O,
+        bounds=lambda _, o: (min(0.0, extra_ms[o].min()), max(0.0, extra_ms[o].max())),
+        doc="time that any neighbour adds, ms",
+    )
     rows = m.tables = pyo.ConstraintList()
     for o, option in enumerate(options):
         at = [m.at[o, b, r] for b, r in points[o].tolist()]

@@ -132,8 +132,14 @@ class CompactModel:
         """
         m = self.pyomo
         reach = [(min(0.0, low), max(0.0, high)) for low, high in bounds]
-        there = pyo.Var(m.V, bounds=lambda _, o, t, k: reach[o])
-        away = pyo.Var(m.O, bounds=lambda _, o: reach[o] if m.elsewhere[o].ub else (0.0, 0.0))
+        there = pyo.Var(
+            m.V, bounds=lambda _, o, t, k: reach[o], doc=f"{name} of option o on GPU k of type t; 0 elsewhere"
+        )
+        away = pyo.Var(
+            m.O,
+            bounds=lambda _, o: reach[o] if m.elsewhere[o].ub else (0.0, 0.0),
+            doc=f"{name} of option o if it is on no GPU",
+        )
         rows = pyo.ConstraintList()
         for part, component in (("on", there), ("away", away), ("rows", rows)):
             m.add_component(f"{name}_{part}", component)

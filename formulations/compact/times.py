@@ -15,10 +15,22 @@ def state_times(model: CompactModel) -> None:
     """State the GPU time of every option (equations 4, 5 and 8) and its nonlinear relations (11)."""
     m, options = model.pyomo, model.options
     budgets = [option.configurations.budget_ms for option in options]
-    m.t_gpu = pyo.Var(m.O, bounds=lambda _, o: (options[o].active_ms.min().item(), budgets[o].max().item()))
-    m.cache_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_l2[o].ub))
-    m.lost_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.t_gpu[o].ub * m.slowdown[o].ub))
-    m.dram_ms = pyo.Var(m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_dram[o].ub))
+    m.t_gpu = pyo.Var(
+        m.O,
+        bounds=lambda _, o: (options[o].active_ms.min().item(), budgets[o].max().item()),
+        doc="GPU time of option o, ms (equation 4)",
+    )
+    m.cache_ms = pyo.Var(
+        m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_l2[o].ub), doc="k_act * others_l2 (equation 8)"
+    )
+    m.lost_ms = pyo.Var(
+        m.O,
+        bounds=lambda _, o: (0.0, m.t_gpu[o].ub * m.slowdown[o].ub),
+        doc="t_gpu * slowdown: time lost to a lower clock, ms (equation 4)",
+    )
+    m.dram_ms = pyo.Var(
+        m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_dram[o].ub), doc="k_act * others_dram (InSS, Sec. 4.1)"
+    )
     rows = m.times = pyo.ConstraintList()
     for o, option in enumerate(options):
         tables, w = option.view.tables, option.row
@@ -119,8 +131,12 @@ def _state_steps(model: CompactModel) -> None:
         at.update({(o, s): option.configurations.only(option.configurations.step == s) for s in model.steps_of[o]})
     batches = {key: span(configurations.batch) for key, configurations in at.items()}
     m.S = pyo.Set(initialize=list(at), dimen=2)
-    m.at_step = pyo.Var(m.S, domain=pyo.Binary)
-    m.b_at = pyo.Var(m.S, bounds=lambda _, o, s: (0, batches[o, s][1]))
+    m.at_step = pyo.Var(m.S, domain=pyo.Binary, doc="1 if option o is planned for s/20 of its rate")
+    m.b_at = pyo.Var(
+        m.S,
+        bounds=lambda _, o, s: (0, batches[o, s][1]),
+        doc="batch of option o if planned for s/20 of its rate, else 0",
+    )
     rows = m.steps = pyo.ConstraintList()
     for o in m.O:
         steps = model.steps_of[o]
@@ -149,11 +165,13 @@ def state_objective(model: CompactModel) -> None:
     else:
         exposed = [float(option.view.tables.exposed_ms[option.row, 1]) for option in options]
         most = [_most_throughput(option, y) for option, y in zip(options, exposed, strict=True)]
-        m.throughput = pyo.Var(m.O, bounds=lambda _, o: (0.0, most[o]))
+        m.throughput = pyo.Var(
+            m.O, bounds=lambda _, o: (0.0, most[o]), doc="throughput of option o, req/s (equation 2)"
+        )
         worth = [m.throughput[o] for o in m.O]
         model.relations += [_throughput(m, o, exposed[o]) for o in m.O]
     # An option that is elsewhere has no value.
-    m.gained = pyo.Var(m.O, bounds=lambda _, o: (0.0, most[o]))
+    m.gained = pyo.Var(m.O, bounds=lambda _, o: (0.0, most[o]), doc="value of option o in the objective")
     rows = m.gains = pyo.ConstraintList()
     for o in m.O:
         rows.add(m.gained[o] <= worth[o])

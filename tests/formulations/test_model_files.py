@@ -1,5 +1,6 @@
 """Model files: another solver reads them and finds the optimum."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +34,37 @@ def test_highs_reads_the_model_back_and_finds_the_same_optimum(tmp_path: Path, e
 
 def test_the_nonlinear_model_is_written(tmp_path: Path) -> None:
     assert main(["model", "smoke-capacity", "-o", str(tmp_path / "model.nl")]) == 0
-    assert (tmp_path / "model.nl").read_text().startswith("g3")
+    assert (tmp_path / "model.nl").read_text().splitlines()[0].split() == [
+        "g3",
+        "1",
+        "1",
+        "0",
+        "#",
+        "problem",
+        "smoke-capacity",
+    ]
+
+
+@pytest.mark.parametrize("name", ["smoke-cost", "smoke-goodput", "4gpu"])
+@pytest.mark.parametrize(("ending", "mark"), [("mps", "* "), ("lp", "\\ "), ("nl", "")])
+def test_files_have_a_legend_of_their_variables(tmp_path: Path, name: str, ending: str, mark: str) -> None:
+    file = tmp_path / f"model.{ending}"
+    found = main(["model", name, "-o", str(file)])
+    if found == 2:  # the linear model has no capacity
+        assert name == "4gpu"
+        assert ending != "nl"
+        return
+    instance = find_instance(name, "test")
+    text = (file if mark else file.with_suffix(".legend")).read_text()
+    lines = [line.removeprefix(mark) for line in text.splitlines() if line.startswith(mark)]
+    assert lines[0].startswith(f"{name}: {instance.objective}")
+    for number, workload in enumerate(instance.workloads):
+        assert f"o={number}: workload {workload.id} ({workload.model}) on {instance.gpus[0].type.name}" in lines
+    told = {line.split("(")[0] for line in lines if re.match(r"\w+\([a-z,]+\): ", line)}
+    assert {"v", "b", "r", "used", "t_gpu"} <= told
+    if ending == "nl":
+        variables = file.with_suffix(".col").read_text().split()
+        assert {variable.split("[")[0] for variable in variables} <= told
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from bench.api import Bound, Outcome, Run, Scheduler, Status
 from bench.holding.check import holding
-from bench.holding.verdict import POOLED_MARGIN
 from bench.judging.judge import judge
 from bench.plan_simulation import finished
 from bench.simulation.arrivals import Arrivals
@@ -235,7 +234,6 @@ def holds(case: Case, exact: bool) -> None:
     found = finished(holding(plan, case.instance, Arrivals()))
     note(f"{case}: {found}")
     assert found.dropping == case.instance.dropping
-    assert found.attainment >= found.target - POOLED_MARGIN
     for one in found.late:
         assert one.load is None
         assert one.attainment >= found.target - STANDARD_ERRORS * one.standard_error

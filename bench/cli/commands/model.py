@@ -40,7 +40,8 @@ def write_model(
     The models are those of the schedulers `pwl` (.mps, .lp: mixed-integer linear) and `minlp` (.nl: nonlinear). They
     cover plans with one slot per gpulet and each workload on one GPU and, for cost, with no more GPUs than a plan as
     good as first fit can use. Variable v(o,t,k) places option o (a workload on a GPU type) on GPU k of type t; b(o) is
-    its batch and r(o) its share.
+    its batch and r(o) its share. Files .mps and .lp begin with a legend of all variables; a file .nl has it beside it
+    (.legend). docs/model.md states the equations.
 
     --solution reads files of HiGHS, SCIP, Gurobi, CBC and CPLEX. The linear model is an approximation: the plan is
     judged, and repaired where its workloads would be late.

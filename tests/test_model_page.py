@@ -1,0 +1,139 @@
+"""The formulas of docs/model.md alone: all plans of two small instances, tried one by one, meet the solvers' optima.
+
+Nothing of the performance models, budgets or solvers is used, only the coefficients of the catalogue.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import inf
+from typing import NamedTuple
+
+import pytest
+
+from bench.api import Run, Status
+from bench.judging.judge import judge
+from formulations.colgen import ColGen
+from formulations.cpsat import CpSat
+from instances import DnnModel, GpuPool, GpuType, Instance, Objective, SloRule, Workload
+from instances.catalogue import gpu_type
+from instances.suites import suite
+
+(IGNITER_3,) = suite("igniter-3").build()
+
+
+class Slot(NamedTuple):
+    """Workload i with a batch and a share in units."""
+
+    i: int
+    b: int
+    u: int
+
+
+@dataclass(frozen=True)
+class Page:
+    """The symbols of the page for an instance with one GPU type and the rule half-slo."""
+
+    instance: Instance
+
+    @property
+    def gpu(self) -> GpuType:
+        return self.instance.gpus[0].type
+
+    def model(self, slot: Slot) -> DnnModel:
+        return self.gpu.models[self.instance.workloads[slot.i].model]
+
+    def k(self, slot: Slot) -> float:
+        """Equation 11."""
+        k1, k2, k3, k4, k5 = self.model(slot).k
+        r = 100.0 * slot.u / self.gpu.share_units
+        return (k1 * slot.b**2 + k2 * slot.b + k3) / (r + k4) + k5
+
+    def demand(self, slot: Slot, line: tuple[float, float]) -> float:
+        a, b = line
+        return a * 1000.0 * slot.b / self.k(slot) + b
+
+    def t_gpu(self, slot: Slot, gpu: Sequence[Slot]) -> float:
+        """Equations 4 to 6 and 8 to 10."""
+        model, hardware, n = self.model(slot), self.gpu.hardware, len(gpu)
+        delta = max(0.0, hardware.alpha_sch * n + hardware.beta_sch) if n > 1 else 0.0
+        t_sch = model.scheduling_alone_ms + model.kernels * delta
+        others = sum(self.demand(other, self.model(other).l2) for other in gpu if other is not slot)
+        t_act = self.k(slot) * (1.0 + model.alpha_cache * others)
+        p_all = hardware.idle_power_w + sum(self.demand(each, self.model(each).power) for each in gpu)
+        slower = hardware.alpha_f / hardware.max_frequency_mhz * max(0.0, p_all - hardware.max_power_w)
+        return (t_sch + t_act) / (1.0 + slower) if slower > -1.0 else inf
+
+    def transfers(self, slot: Slot) -> tuple[float, float]:
+        """Loading and feedback: equation 3."""
+        model, per_ms = self.model(slot), self.gpu.hardware.pcie_bytes_per_ms
+        return slot.b * model.input_bytes / per_ms, slot.b * model.output_bytes / per_ms
+
+    def in_time(self, slot: Slot, gpu: Sequence[Slot]) -> bool:
+        """Equations 13 and 14."""
+        asked, buffer, t_gpu = self.instance.workloads[slot.i], self.instance.latency_buffer, self.t_gpu(slot, gpu)
+        load, feedback = self.transfers(slot)
+        enough = 1000.0 * slot.b / (t_gpu + feedback) >= buffer * asked.rate_rps
+        return enough and t_gpu + load + feedback <= asked.slo_ms / (2.0 * buffer)
+
+    def fits(self, gpu: Sequence[Slot]) -> bool:
+        """Equations 13 to 15, and memory."""
+        memory = sum(self.model(slot).memory_mib(slot.b) for slot in gpu)
+        space = sum(slot.u for slot in gpu) <= self.gpu.share_units and memory <= self.gpu.memory_mib
+        return space and all(self.in_time(slot, gpu) for slot in gpu)
+
+    def h(self, slot: Slot, gpu: Sequence[Slot]) -> float:
+        """Equation 2."""
+        return 1000.0 * slot.b / (self.t_gpu(slot, gpu) + self.transfers(slot)[1])
+
+    def slots(self, i: int) -> list[Slot]:
+        """Every batch and share at which workload i is in time on a GPU of its own: others only slow it down."""
+        largest = self.gpu.models[self.instance.workloads[i].model].max_batch
+        every = (Slot(i, b, u) for u in range(1, self.gpu.share_units + 1) for b in range(1, largest + 1))
+        return [slot for slot in every if self.in_time(slot, [slot])]
+
+    def contents(self, group: Sequence[int]) -> Iterator[tuple[Slot, ...]]:
+        """Every way in which the workloads fit together on one GPU."""
+        return (gpu for gpu in product(*map(self.slots, group)) if self.fits(gpu))
+
+
+def capacity_instance() -> Instance:
+    """Four workloads on two GPUs of six shares and batches of at most three."""
+    base = gpu_type("v100")
+    models = {name: replace(base.models[name], max_batch=3) for name in ("alexnet", "resnet50")}
+    gpu = replace(base, name="small", share_units=6, models=models)
+    asked = [("alexnet", 15.0, 300.0), ("resnet50", 40.0, 80.0), ("alexnet", 10.0, 200.0), ("resnet50", 60.0, 60.0)]
+    workloads = tuple(Workload(f"w{i}", *each) for i, each in enumerate(asked))
+    return Instance("two", Objective.CAPACITY, SloRule.HALF_SLO, "igniter", (GpuPool(gpu, 2),), workloads)
+
+
+def test_cost_of_igniter_3() -> None:
+    page = Page(IGNITER_3)
+    one_gpu = next(page.contents(range(3)), None)
+    assert one_gpu is not None
+    least = page.gpu.price_per_hour  # no plan has fewer than one GPU
+
+    for scheduler in (ColGen(), CpSat()):
+        outcome = scheduler.schedule(IGNITER_3, Run())
+        assert outcome.status is Status.OPTIMAL
+        assert outcome.plan is not None
+        assert judge(outcome.plan, IGNITER_3).value == pytest.approx(least)
+
+
+def test_capacity_of_two_gpus() -> None:
+    instance = capacity_instance()
+    page, most = Page(instance), -inf
+    best = {
+        group: max((sum(page.h(slot, gpu) for slot in gpu) for gpu in page.contents(group)), default=-inf)
+        for chosen in product((0, 1), repeat=4)
+        for group in [tuple(i for i in range(4) if chosen[i])]
+    }
+    for group, value in best.items():
+        most = max(most, value + best[tuple(i for i in range(4) if i not in group)])
+    assert most > 0.0
+
+    for scheduler in (ColGen(), CpSat()):
+        outcome = scheduler.schedule(instance, Run())
+        assert outcome.status is Status.OPTIMAL
+        assert outcome.plan is not None
+        assert judge(outcome.plan, instance).value == pytest.approx(most, rel=1e-9)

@@ -68,7 +68,7 @@ _BOUND: dict[bool, dict[str, Any]] = {
 }
 """Marks of plans under ``attainment``, and lines of their bounds, by whether the servers drop late requests."""
 
-_TITLES = {True: "plan under attainment", False: "the same, no request dropped"}
+_CONDITIONS = {True: "under attainment", False: "under attainment, no dropping"}
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
@@ -102,8 +102,8 @@ def _legend() -> list[Artist]:
         stroke("plan that holds", **plain | _HOLDS),
         stroke("plan with late workloads", **plain | _LATE),
         stroke("optimum of the papers' rule", color=exact.colour, marker=exact.marker, **_LATE),
-        *(stroke(title, **_PLANNED[dropping] | _HOLDS) for dropping, title in _TITLES.items()),
-        *(stroke(f"bound, {title}", **_BOUND[dropping]) for dropping, title in _TITLES.items()),
+        *(stroke(f"plan {under}", **_PLANNED[dropping] | _HOLDS) for dropping, under in _CONDITIONS.items()),
+        *(stroke(f"bound {under}", **_BOUND[dropping]) for dropping, under in _CONDITIONS.items()),
     ]
 
 
@@ -168,8 +168,8 @@ def _words(instance: Instance, rows: Sequence[Row]) -> list[str]:
     steps = ", ".join(f"{headroom:.1f}" for headroom in HEADROOMS)
     found = [
         f"Along a curve headroom grows: {steps}. A plan holds (green) if no workload serves less than"
-        f" {100.0 * instance.attainment:g} % of its requests in time (10 simulations of 300 s, Poisson arrivals)."
-        " Servers drop late requests, unless stated otherwise."
+        f" {100.0 * instance.attainment:g} % of its requests in time (10 simulations of at least 300 s, Poisson"
+        " arrivals). Servers drop late requests, unless stated otherwise."
     ]
     for dropping in (True, False):
         under = [row for row in rows if _drawn(row) and _original(row.instance) != row.instance]

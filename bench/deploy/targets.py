@@ -8,8 +8,9 @@ from bench.deploy import clusters, hosts, mig_parted
 from bench.deploy.servers import Server, in_percents, plan_of_environments, rounded_up, servers
 from bench.fleet.solving import solved_here
 from bench.formatting import gpu_count
+from bench.formatting import servers as servers_in_words
 from bench.judging.judge import judge
-from instances import InputError, Instance, Partition, Plan
+from instances import InputError, Instance, Partition, Plan, SloRule
 
 MOST_REPLICAS = 10
 """Largest number of equal shares of a GPU that is tried for the device plugin."""
@@ -77,6 +78,7 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
         If the target can express no plan of the instance, or the files read back differ from the plan.
     """
     notes = [_REMARKS[target]] if target in _REMARKS else []
+    notes += [_serving(instance)] if instance.slo_rule is SloRule.ATTAINMENT else []
     if idle := sum(not gpu.gpulets for gpu in plan.gpus):
         notes.append(f"{gpu_count(idle)} of the plan without a service, which the files do not name")
     if target is Target.MIG_PARTED:
@@ -136,6 +138,12 @@ def _solved(instance: Instance, time_limit_s: float, where: str) -> Plan:
     if found.plan is None or not judge(found.plan, instance).feasible:
         raise InputError(where, f"no plan within the target's limits: {found.reason or 'none was found in time'}")
     return found.plan
+
+
+def _serving(instance: Instance) -> str:
+    """Return on which servers the plan meets its SLOs."""
+    note = f"the plan is made for {servers_in_words(instance.dropping)}; the files do not configure that"
+    return note if not instance.dropping else f"{note}; for other servers, plan with bench plan --no-drop"
 
 
 def _price(plan: Plan, instance: Instance, found: Plan, terms: Instance, what: str) -> str:

@@ -36,9 +36,9 @@ def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding
             continue
         gpus = f"{gpu_count(other.gpus_used or 0)}, ${other.cost_per_hour:,.2f}/h"
         if held is not None and held.holds is False:
-            others.append(f"{name} takes {gpus} and does not hold")
+            others.append(f"{name} takes {gpus} and does not hold on {servers(held.dropping)}")
         elif held is not None and held.holds is None:
-            others.append(f"{name} takes {gpus}, and the test cannot tell whether it holds")
+            others.append(f"{name} takes {gpus}, and the test cannot tell whether it holds on {servers(held.dropping)}")
         elif other.cost_per_hour < cost:
             others.append(f"{name} would take {gpus} if its processes did not slow each other down")
         elif other.cost_per_hour > 0.0:

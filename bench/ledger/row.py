@@ -218,7 +218,10 @@ class Row:
     ] = None
     holds: Annotated[
         bool | None,
-        About("whether the plan keeps its attainment in the test of `--check-holds`; empty: unknown"),
+        About(
+            "whether the plan keeps its attainment in the test of `--check-holds`, on servers that drop late requests,"
+            " or that drop none if the instance has `dropping` false; empty: unknown"
+        ),
     ] = None
     late_workloads: Annotated[int | None, About("workloads below their attainment in that test", "workloads")] = None
     scenarios: Annotated[

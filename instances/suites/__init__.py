@@ -105,7 +105,11 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
         Suite("llm-16gpu", "eighteen services of LLaMA 7B and 13B for about sixteen A100s, cost", llm.sixteen_gpus),
         Suite("llm-mix", "five mixes of eight services, LLaMA 7B and 13B in turn, cost on A100s", llm.mixes),
         Suite("llm-eighths", "the services of the other llm suites on A100s cut into eighths, cost", llm.eighths),
-        Suite("hold", "six instances of other suites under the rule attainment: plans that hold", hold),
+        Suite(
+            "hold",
+            "six instances of other suites under the rule attainment, two also for servers that drop nothing",
+            hold,
+        ),
         Suite(
             "smoke",
             "four tiny instances: cost, capacity and goodput, for a check in seconds",

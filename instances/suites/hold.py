@@ -17,16 +17,22 @@ _BUILDERS: tuple[Callable[[], tuple[Instance, ...]], ...] = (
     llm.sixteen_gpus,
 )
 
+_WITHOUT_DROPPING = _BUILDERS[:2]
+"""Builders of the instances that are also posed for servers that drop no requests."""
+
 
 def hold() -> tuple[Instance, ...]:
     """Return instances that ask for 99 % of each workload's Poisson arrivals to be served within the SLO."""
-    return tuple(
-        replace(
-            instance,
-            name=f"{instance.name}-hold",
-            slo_rule=SloRule.ATTAINMENT,
-            provenance=f"{instance.provenance}; under attainment 0.99",
-        )
-        for build in _BUILDERS
-        for instance in build()
+    dropping = (_posed(instance, True) for build in _BUILDERS for instance in build())
+    serving_all = (_posed(instance, False) for build in _WITHOUT_DROPPING for instance in build())
+    return (*dropping, *serving_all)
+
+
+def _posed(instance: Instance, dropping: bool) -> Instance:
+    return replace(
+        instance,
+        name=f"{instance.name}-hold{'' if dropping else '-no-drop'}",
+        slo_rule=SloRule.ATTAINMENT,
+        dropping=dropping,
+        provenance=f"{instance.provenance}; under attainment 0.99{'' if dropping else ', no request is dropped'}",
     )

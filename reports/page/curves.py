@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, median
 from typing import Any
 
+from bench.formatting import servers
 from bench.ledger.gap import reachable
 from bench.ledger.row import Row
 from instances.grouping import grouped
@@ -148,7 +149,8 @@ def hold_data(cases: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]
         for row in case.rows:
             if row.holds is not None and row.gpus_used is not None and case.instance is not None:
                 kept_pct = 100.0 * (1.0 - (row.late_workloads or 0) / len(case.instance.workloads))
-                words = f"{'holds' if row.holds else 'late'}; headroom {row.headroom or 1.0:g}"
+                on = servers(case.instance.dropping)
+                words = f"{'holds' if row.holds else 'late'} on {on}; headroom {row.headroom or 1.0:g}"
                 series[row.scheduler].append([kept_pct, row.gpus_used, words])
         if series:
             found[case.name] = [{"name": name, "points": sorted(points)} for name, points in series.items()]

@@ -19,6 +19,8 @@ from reports.statistics.summary import undiscriminating
 _LIMITS = {10.0: "10 s", 1.0: "1 s", 0.1: "0.1 s", 0.01: "10 ms"}
 """Decision times in seconds, and in words, within which the sentences look for the best scheduler."""
 
+_SERVERS = "(on servers that drop late requests, or that drop none where the instance says so)"
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -197,14 +199,16 @@ class Selection:
         leader = self._leaders[0]
         late, unchecked = leader.holds.get(False, 0), leader.holds.get(None, 0)
         if late:
-            text = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {self._short(leader)}."
+            text = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {self._short(leader)}"
+            text += f" {_SERVERS}."
         elif unchecked:
             text = f"Not tested: bench run --check-holds tests the plans of {self._short(leader)}."
             if leader.late is not None:
                 text += f" In their own simulations, {percent(leader.late)} of the requests are not in time."
         else:
             text = (
-                f"Yes: no workload is late under random arrivals in the {leader.runs} plans of {self._short(leader)}."
+                f"Yes: no workload is late under random arrivals in the {leader.runs} plans of {self._short(leader)}"
+                f" {_SERVERS}."
             )
         if leader.held == "yes":
             return text

@@ -94,7 +94,7 @@ def _host(row: Row) -> dict[str, Any]:
 def command(row: Row, case: InstanceResults) -> str | None:
     """Return the command that makes such a run; ``None`` for a part of ``bench max-rate`` or ``online``."""
     if row.source == "replay":
-        return _replay(row, case.ledger)
+        return _replay(case, row)
     if case.suite.endswith(AT_OTHER_RATES):
         return None  # the instance exists only while its rates are tried
     words = ["bench", "run", "--instances", row.instance, "--schedulers", row.scheduler, "--seeds", str(row.seed)]
@@ -118,7 +118,7 @@ def command(row: Row, case: InstanceResults) -> str | None:
     return " ".join(map(quote, [*words, *_truth(row.truth)]))
 
 
-def _replay(row: Row, ledger: str) -> str:
+def _replay(case: InstanceResults, row: Row) -> str:
     replay: Mapping[str, Any] = row.parameters["replay"]
     words = ["--backend", str(replay["backend"]), "--seed", str(row.seed)]
     for option, name in (("--seconds", "seconds"), ("--warmup", "warmup_s")):
@@ -126,8 +126,10 @@ def _replay(row: Row, ledger: str) -> str:
     if "arrivals" in replay:
         words += ["--arrivals", str(replay["arrivals"]).split(" ")[0]]
     words += [option for option, name in (("--half", "half"), ("--graphs", "graphs")) if replay.get(name)]
-    words += ["--no-drop"] if replay.get("dropping") is False else []
-    plan = f"bench show {quote(row.key[:12])} --ledger {quote(ledger)} --plan -o plan.json"
+    dropping = replay.get("dropping")
+    if case.instance is not None and dropping is not None and dropping != case.instance.dropping:
+        words.append("--drop" if dropping else "--no-drop")
+    plan = f"bench show {quote(row.key[:12])} --ledger {quote(case.ledger)} --plan -o plan.json"
     return f"{plan} && bench replay plan.json {' '.join(map(quote, words))}"
 
 

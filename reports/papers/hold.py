@@ -1,4 +1,7 @@
-"""GPUs needed for plans that hold: by headroom under the papers' rule, and by the optimum under ``attainment``."""
+"""GPUs needed for plans that hold: by headroom under the papers' rule, and by the optimum under ``attainment``.
+
+The optimum under ``attainment`` is drawn twice: for servers that drop late requests, and for servers that drop none.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,6 +9,7 @@ from math import ceil
 from typing import Any
 
 from bench.evaluation import Trial
+from bench.formatting import servers
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals
 from instances.grouping import grouped
@@ -48,22 +52,32 @@ def tested(scheduler: str, headroom: float) -> Need:
 
 PAPERS_OPTIMUM = replace(tested(EXACT, 1.0), time_limit_s=_PATIENT_S, work_limit=_WORK)
 OPTIMUM = replace(PAPERS_OPTIMUM, instances="64gpu-cost-hold", quick="igniter-12-hold")
-"""Needs for the exact plans under the papers' rule and under ``attainment``."""
+OPTIMUM_NO_DROP = replace(OPTIMUM, instances="64gpu-cost-hold-no-drop", quick="igniter-12-hold-no-drop")
+"""Needs for the exact plans under the papers' rule, and under ``attainment`` with and without dropping."""
 
 _HEIGHT_IN = 3.2
 _HOLDS: dict[str, Any] = {"markerfacecolor": GREEN, "linestyle": ""}
 _LATE: dict[str, Any] = {"markerfacecolor": "white", "linestyle": ""}
-_STAR: dict[str, Any] = {"color": "black", "marker": "*", "markersize": 10.0, "markeredgewidth": 0.6}
-_BOUND: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 0.8}
+_EDGE: dict[str, Any] = {"color": "black", "markeredgewidth": 0.6}
+_PLANNED: dict[bool, dict[str, Any]] = {
+    True: _EDGE | {"marker": "*", "markersize": 10.0},
+    False: _EDGE | {"marker": "P", "markersize": 7.0},
+}
+_BOUND: dict[bool, dict[str, Any]] = {
+    dropping: {"color": "black", "linestyle": line, "linewidth": 0.8} for dropping, line in ((True, ":"), (False, "-."))
+}
+"""Marks of plans under ``attainment``, and lines of their bounds, by whether the servers drop late requests."""
+
+_CONDITIONS = {True: "under attainment", False: "under attainment, no dropping"}
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     rows = own_rows(figure, rows)
     present = {row.instance for row in rows if _drawn(row)}
-    names = [name for name in instances_of(figure.needs) if name in present and not name.endswith("-hold")]
+    names = [name for name in instances_of(figure.needs) if name in present and _original(name) == name]
     exact = [row for row in rows if row.scheduler == EXACT and _headroom(row) == 1.0]
-    drawn = [row for row in rows if row.scheduler in SCHEDULERS and not row.instance.endswith("-hold")] + exact
-    own = [row for row in drawn if row.instance.removesuffix("-hold") in names[:1]]
+    drawn = [row for row in rows if row.scheduler in SCHEDULERS and _original(row.instance) == row.instance] + exact
+    own = [row for row in drawn if _original(row.instance) in names[:1]]
     planned = {row.scheduler for row in own if _drawn(row)}
     notes = missing_notes(figure, own, [row for row in own if row.scheduler not in planned])
     instance = instances_of(figure.needs)[names[0]]
@@ -79,7 +93,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
         ax.legend(loc="lower right")  # every plan takes more GPUs
     panels[0].set_ylabel(f"GPUs for the {len(instance.workloads)} workloads of {instance.name}")
     panels[0].set(xlim=(-4.0, 104.0), ylim=(0.0, None))
-    return with_legend(sheet, _legend(), 5)
+    return with_legend(sheet, _legend(), 4)
 
 
 def _legend() -> list[Artist]:
@@ -88,9 +102,18 @@ def _legend() -> list[Artist]:
         stroke("plan that holds", **plain | _HOLDS),
         stroke("plan with late workloads", **plain | _LATE),
         stroke("optimum of the papers' rule", color=exact.colour, marker=exact.marker, **_LATE),
-        stroke("plan under attainment", **_STAR | _HOLDS),
-        stroke("its certified bound", **_BOUND),
+        *(stroke(f"plan {under}", **_PLANNED[dropping] | _HOLDS) for dropping, under in _CONDITIONS.items()),
+        *(stroke(f"bound {under}", **_BOUND[dropping]) for dropping, under in _CONDITIONS.items()),
     ]
+
+
+def _original(name: str) -> str:
+    """Return the name of the instance under the papers' rule."""
+    return name.removesuffix("-no-drop").removesuffix("-hold")
+
+
+def _drops(row: Row) -> bool:
+    return not row.instance.endswith("-no-drop")
 
 
 def _drawn(row: Row) -> bool:
@@ -122,7 +145,7 @@ def _draw_curve(ax: Axes, scheduler: str, rows: Sequence[Row], instance: Instanc
 
 
 def _draw_exact(ax: Axes, rows: Sequence[Row], instance: Instance) -> None:
-    """Draw the exact plans under the papers' rule and under ``attainment``, and the latter's certified bound."""
+    """Draw the exact plans under the papers' rule and under ``attainment``, and the latter's certified bounds."""
     look = scheduler_look(EXACT)
     for row in curve(rows, EXACT):
         fill = _HOLDS if row.holds else _LATE
@@ -130,9 +153,9 @@ def _draw_exact(ax: Axes, rows: Sequence[Row], instance: Instance) -> None:
         if row.instance == instance.name:
             ax.plot(*point, color=look.colour, marker=look.marker, zorder=4, **fill)
             continue
-        ax.plot(*point, clip_on=False, zorder=5, **_STAR | fill)
+        ax.plot(*point, clip_on=False, zorder=5, **_PLANNED[_drops(row)] | fill)
         if (bound := certified_bound(row)) is not None:
-            ax.axhline(gpus_of(bound, instance), **_BOUND)
+            ax.axhline(gpus_of(bound, instance), **_BOUND[_drops(row)])
 
 
 def gpus_of(cost: float, instance: Instance) -> float:
@@ -145,20 +168,29 @@ def _words(instance: Instance, rows: Sequence[Row]) -> list[str]:
     steps = ", ".join(f"{headroom:.1f}" for headroom in HEADROOMS)
     found = [
         f"Along a curve headroom grows: {steps}. A plan holds (green) if no workload serves less than"
-        f" {100.0 * instance.attainment:g} % of its requests in time (10 simulations of 300 s, Poisson arrivals)."
+        f" {100.0 * instance.attainment:g} % of its requests in time (10 simulations of at least 300 s, Poisson"
+        " arrivals). Servers drop late requests, unless stated otherwise."
     ]
-    under = [row for row in rows if row.scheduler == EXACT and row.instance != instance.name and _drawn(row)]
-    bounds = [bound for row in under if (bound := certified_bound(row)) is not None]
-    if under and bounds:
-        proven = f"at least {ceil(gpus_of(bounds[-1], instance) - 1e-6)} are proven to be needed"
-        found.append(f"The plan of {EXACT} under attainment takes {under[-1].gpus_used} GPUs; {proven}.")
-    else:
-        found.append(f"There is no {'certified bound' if under else 'plan'} of {EXACT} under attainment.")
+    for dropping in (True, False):
+        under = [row for row in rows if _drawn(row) and _original(row.instance) != row.instance]
+        own = [row for row in under if _drops(row) is dropping]
+        found.append(_plan_in_words(f"under attainment on {servers(dropping)}", own, instance))
     unplanned = (row for row in sorted(rows, key=_headroom) if row.gpus_used is None)
     if without := grouped((row.scheduler, f"{_headroom(row):g}") for row in unplanned):
         named = (f"{name} at {', '.join(without[name])}" for name in SCHEDULERS if name in without)
         found.append(f"No plan with headroom: {'; '.join(named)}.")
     return [*found, f"Not drawn: {'; '.join(NOT_COMPARED)}."]
+
+
+def _plan_in_words(where: str, rows: Sequence[Row], instance: Instance) -> str:
+    """Return the sentence on an exact plan and its bound."""
+    if not rows:
+        return f"There is no plan of {EXACT} {where}."
+    plan = f"The plan of {EXACT} {where} takes {rows[-1].gpus_used} GPUs"
+    bounds = [bound for row in rows if (bound := certified_bound(row)) is not None]
+    if not bounds:
+        return f"{plan}, without a certified bound."
+    return f"{plan}; at least {ceil(gpus_of(bounds[-1], instance) - 1e-6)} are proven to be needed."
 
 
 HOLD = Figure(
@@ -170,12 +202,14 @@ HOLD = Figure(
     look_for="Every curve begins at the left with the plans of the papers: few GPUs, and hardly a workload that "
     "serves 99 % of its requests in time. Headroom moves a plan to the right and up, because every workload gets "
     "slack that only some need. The star is the plan of the exact method under the rule attainment, the dotted line "
-    "its bound.",
-    cost="80 runs, each tested in 10 simulations of 300 s: half an hour on one core; two minutes with --quick",
+    "its bound; plus and dash-dotted line are those for servers that drop no requests. Their plan takes more GPUs, "
+    "because late requests delay those behind them.",
+    cost="81 runs, each tested in 10 simulations of 300 s: half an hour on one core; two minutes with --quick",
     needs=(
         *(replace(tested("igniter", headroom), schedulers=SCHEDULERS) for headroom in HEADROOMS),
         PAPERS_OPTIMUM,
         OPTIMUM,
+        OPTIMUM_NO_DROP,
     ),
     draws=_draw,
 )

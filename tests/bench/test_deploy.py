@@ -17,7 +17,7 @@ from bench.deploy.targets import Deployment, Target, deployed, placeholders
 from bench.judging.judge import judge
 from bench.simulation.layout import sites
 from heuristics.baselines.local_search import LocalSearch
-from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
+from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, SloRule, Slot
 from instances.files import read_plan
 from instances.generate import generate
 from instances.suites import suite
@@ -227,6 +227,16 @@ def test_mig_plans_go_to_mig_parted_and_others_do_not(mix: Instance, plan: Plan)
 def test_a_spare_gpu_is_noted(mix: Instance, plan: Plan) -> None:
     found = deployed(replace(plan, gpus=(PlacedGpu("v100", ()), *plan.gpus)), mix, Target.SHELL, 20.0)
     assert any(note.startswith("1 GPU of the plan without a service") for note in found.notes)
+
+
+@pytest.mark.parametrize(("dropping", "on"), [(True, "drop late requests"), (False, "drop no requests")])
+def test_a_note_names_the_servers_for_which_the_plan_is_made(mix: Instance, dropping: bool, on: str) -> None:
+    asked = replace(mix, slo_rule=SloRule.ATTAINMENT, dropping=dropping)
+    made = LocalSearch(rounds=0).schedule(asked, Run()).plan
+    assert made is not None
+    (note,) = (each for each in deployed(made, asked, Target.SHELL, 20.0).notes if "made for" in each)
+    assert note.startswith(f"the plan is made for servers that {on}; the files do not configure that")
+    assert ("--no-drop" in note) == dropping
 
 
 def test_names_of_processes_are_unique(mix: Instance) -> None:

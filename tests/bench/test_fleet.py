@@ -95,7 +95,8 @@ def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: C
     line = cost_line(plan, 4.1, practice)
     assert line == (
         "saves 50 % over whole-gpu (2 GPUs, $8.20/h): 1 a100 for $4.10/h; "
-        "equal-shares takes 2 GPUs, $8.20/h and does not hold; time-slicing finds no plan"
+        "equal-shares takes 2 GPUs, $8.20/h and does not hold on servers that drop late requests; "
+        "time-slicing finds no plan"
     )
     cheaper = {"time-slicing": (make_row(gpus_used=1, cost_per_hour=2.0), kept)}
     assert cost_line(plan, 4.1, cheaper) == (
@@ -103,7 +104,8 @@ def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: C
     )
     doubtful = {"whole-gpu": (dearer, unclear)}
     assert cost_line(plan, 4.1, doubtful) == (
-        "1 a100 for $4.10/h; whole-gpu takes 2 GPUs, $8.20/h, and the test cannot tell whether it holds"
+        "1 a100 for $4.10/h; whole-gpu takes 2 GPUs, $8.20/h, and the test cannot tell whether it holds on"
+        " servers that drop late requests"
     )
 
 

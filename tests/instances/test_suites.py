@@ -370,12 +370,14 @@ def test_the_64_gpu_instances_need_about_that_many(name: str) -> None:
     assert 50 * 40 < units <= 64 * 40
 
 
-def test_instances_of_hold_differ_from_their_originals_in_the_rule_alone() -> None:
+def test_instances_of_hold_differ_from_their_originals_in_the_rule_and_in_dropping_alone() -> None:
     originals = {instance.name: instance for instance in EVERY_INSTANCE.values()}
     for instance in INSTANCES["hold"]:
-        original = originals[instance.name.removesuffix("-hold")]
+        original = originals[instance.name.removesuffix("-no-drop").removesuffix("-hold")]
+        assert instance.dropping is not instance.name.endswith("-no-drop")
         assert (instance.slo_rule, instance.attainment, instance.arrivals) == (SloRule.ATTAINMENT, 0.99, "poisson")
         same = {"name": original.name, "slo_rule": original.slo_rule, "provenance": original.provenance}
+        same["dropping"] = True
         assert replace(instance, **same).fingerprint == original.fingerprint
 
 

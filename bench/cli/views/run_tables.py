@@ -52,7 +52,8 @@ def run_tables(
         tables.append("")
     if sets:
         tables.append(_set_table(sets, seeds))
-    legend = [HOLDS_MEANS, ON_PAPER_MEANS] if any(row.feasible and row.holds is False for row in singles) else []
+    legend = [HOLDS_MEANS] if any(row.holds is not None for row in singles) else []
+    legend += [ON_PAPER_MEANS] if any(row.feasible and row.holds is False for row in singles) else []
     if any(row.sim_violation_rate is not None for row in singles):
         legend.append(NOT_IN_TIME_MEANS)
     unchecked = [

@@ -1,5 +1,7 @@
 """``bench plan`` and ``bench deploy``: README's commands, and what they refuse."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,42 @@ def test_four_unknown_models_on_an_unknown_gpu_go_from_a_table_to_files(call: Ca
     assert written.code == 0, written.err
     assert (tmp_path / "out" / "plan.yaml").exists()
     assert call("verify", "plan.json", "--strict").code == 0
+
+
+def test_no_drop_plans_for_servers_that_serve_everything_and_prints_both_costs(call: Call, tmp_path: Path) -> None:
+    for name, text in (("services", SERVICES), ("profile", profile()), ("gpus", GPUS)):
+        (tmp_path / f"{name}.csv").write_text(text)
+    tables = ["services.csv", "--profile", "profile.csv", "--gpus", "gpus.csv", "--interference", "1.2"]
+    planned = call("plan", *tables, "--time-limit", "15", "--no-drop", "-o", "plan.json")
+
+    assert planned.code == 0, planned.err
+    first, _, third = planned.out.splitlines()[:3]
+    assert third.startswith("3 holds on servers that drop no requests: every service keeps ")
+    (cost,) = (line for line in planned.out.splitlines() if line.startswith("  not dropping costs "))
+    assert re.search(r"servers that drop late requests would take \d+ GPUs?, \$\d+\.\d\d/h$", cost)
+    assert re.search(r" for \$\d+\.\d\d/h", first)
+    assert json.loads((tmp_path / "plan.json").read_text())["instance"]["dropping"] is False
+
+
+@pytest.mark.soak
+def test_the_demo_holds_with_and_without_dropping_in_its_own_simulation_only(call: Call) -> None:
+    call("plan", "--example", "demo-services")
+    tables = [
+        "demo-services/services.csv",
+        "--profile",
+        "demo-services/profile.csv",
+        "--gpus",
+        "demo-services/gpus.csv",
+    ]
+    for option in ("--drop", "--no-drop"):
+        assert call("plan", *tables, option, "-o", f"plan{option}.json").code == 0
+        checked = call("simulate", f"plan{option}.json", "--check")
+        on = "servers that drop late requests" if option == "--drop" else "servers that drop no requests"
+        assert checked.code == 0, checked.out
+        assert f"holds on {on}: yes" in checked.out
+    other = call("simulate", "plan--drop.json", "--check", "--no-drop")
+    assert other.code == 1
+    assert "holds on servers that drop no requests: no, " in other.out
 
 
 @pytest.mark.parametrize(

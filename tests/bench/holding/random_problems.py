@@ -93,6 +93,13 @@ def missed(made: Made, requests: float, seed: int, backlog: bool = False) -> flo
     return simulate(plan, instance, settings).workloads[0].violation_rate
 
 
+def proven(made: Made) -> float:
+    """Return the fraction that the first workload misses in the long run at least, by the loads of its servers."""
+    plan, instance = made
+    found = simulate(plan, instance, Settings(seconds=1.0, warmup_s=0.0)).overloads
+    return max((one.missed for one in found if instance.workloads[0].id in one.workloads), default=0.0)
+
+
 def known(random: Random, kind: str, wanted: float) -> Known | None:
     """Return a problem that misses about ``wanted``; ``None`` if the drawn one misses less at any load."""
     family = service_family(random) if kind == "service" else slot_family(random, kind == "beside another")
@@ -105,4 +112,6 @@ def known(random: Random, kind: str, wanted: float) -> Known | None:
     made = family(high)
     long = 1_200_000 if kind == "service" else 3_000_000
     runs = [missed(made, long, 100 + number, number % 2 == 1) for number in range(6)]
-    return Known(kind, *made, float(np.mean(runs)), float(np.std(runs, ddof=1)) / math.sqrt(len(runs)))
+    # Near a load of 1 / 0.99, the loads tell on which side of the target a problem is better than simulations do.
+    measured = max(float(np.mean(runs)), proven(made))
+    return Known(kind, *made, measured, float(np.std(runs, ddof=1)) / math.sqrt(len(runs)))

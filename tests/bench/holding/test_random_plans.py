@@ -36,7 +36,8 @@ def tried(count: int, repeats: int, seed: int) -> list[tuple[Known, Counter[str]
     random, found = Random(seed), []
     while len(found) < count:
         number = len(found)
-        problem = known(random, KINDS[number % len(KINDS)], FRACTIONS[(number + number // len(KINDS)) % len(FRACTIONS)])
+        # Five kinds and six fractions have no common divisor, so every kind gets every fraction.
+        problem = known(random, KINDS[number % len(KINDS)], FRACTIONS[number % len(FRACTIONS)])
         if problem is not None:
             found.append((problem, verdicts(problem, repeats)))
             print(described(*found[-1]), flush=True)  # with pytest -s
@@ -68,11 +69,12 @@ def test_two_hundred_random_plans() -> None:
         (0.0100, 0.0105),
         (0.0105, 0.0145),
         (0.0145, 0.03),
+        (0.03, 1.0),
     ):
         parts = {verdict: fraction(found, low, high, verdict) for verdict in (LATE, UNCLEAR, IN_TIME)}
         print(f"{100 * low:.2f} to {100 * high:.2f} %: {parts}")
     false_alarms, tests = fraction(found, 0.0, 0.0100, LATE)
-    assert tests > 400
+    assert tests > 300
     assert false_alarms <= 0.05
     at_the_target, tests = fraction(found, 0.0095, 0.0100, LATE)
     assert at_the_target <= 0.05 + 3.0 * (0.05 * 0.95 / max(1, tests)) ** 0.5

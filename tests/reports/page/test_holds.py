@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from bench.cli.views import run, run_tables, tables
-from bench.formatting import holds
+from bench.formatting import HOLDS_MEANS, holds
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -71,9 +71,12 @@ def test_only_a_tested_plan_is_green_or_red(
     assert ("on paper" in printed) == fails
     assert ("\x1b[31m" + words in printed) == fails
     assert words in printed
+    tested = row.holds is not None
+    assert (HOLDS_MEANS in run_tables.run_tables([row], gaps)) == tested  # it names the servers
+    on = ", on servers that drop late requests" if tested else ""
     page = next(text for name, text in files.items() if name.startswith("instances/"))
     shown = "yes" if words == "yes" else "no" if fails else ""
-    assert f'<dd class="holds" data-holds="{shown}">{words}</dd>' in page
+    assert f'<dd class="holds" data-holds="{shown}">{words}{on}</dd>' in page
     assert (">optimal (spatial), on paper<" in page) == fails
     assert f'<td class="number holds" data-holds="{shown}"' in files["index.html"]
     assert f'"holds":["{words}"]' in files["runs.html"]

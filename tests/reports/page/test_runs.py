@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from heuristics.igniter.igniter import IGniter
 from reports.page.runs import COLUMNS, command
 from tests.reports.page.runs_made_here import BOUND, TWELVE, case_of, replay_of, row_of, run_of
@@ -38,6 +40,17 @@ def test_a_replay_begins_with_its_plan():
         "bench show abababababab --ledger l.sqlite --plan -o plan.json && bench replay plan.json --backend cpu --seed 0"
         " --seconds 3.0 --arrivals gamma:3 --half --no-drop"
     )
+
+
+@pytest.mark.parametrize("dropping", [True, False])
+def test_a_replay_states_dropping_only_where_it_differs_from_the_instance(dropping):
+    problem = replace(TWELVE, dropping=dropping)
+    row = replay_of(run_of(IGniter(), problem))
+    for told, words in ((dropping, ""), (not dropping, " --no-drop" if dropping else " --drop")):
+        replayed = replace(row, parameters={"replay": row.parameters["replay"] | {"dropping": told}})
+        text = command(replayed, case_of(problem, replayed))
+        assert text is not None
+        assert (" --drop" in text, " --no-drop" in text) == (words == " --drop", words == " --no-drop")
 
 
 def test_a_shell_reads_names_as_they_are():

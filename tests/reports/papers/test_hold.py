@@ -42,7 +42,8 @@ def test_hold_draws_a_curve_per_scheduler_and_says_what_is_absent(tested_row, dr
     assert [mark.get_markerfacecolor() for mark in marks] == ["white"] * 4 + [GREEN]
     assert [text.get_text() for text in gpulet.get_legend().get_texts()] == list(BY_PAPER["gpulet"])
     told = page.get_supxlabel().replace("\n", " ")
-    assert "There is no plan of colgen under attainment." in told
+    assert "There is no plan of colgen under attainment on servers that drop late requests." in told
+    assert "There is no plan of colgen under attainment on servers that drop no requests." in told
     assert "No plan with headroom: sbp at 1.8, 2." in told
     assert "ts-hierarchy do not plan cost" in told
 
@@ -50,14 +51,21 @@ def test_hold_draws_a_curve_per_scheduler_and_says_what_is_absent(tested_row, dr
     exact = [tested_row("colgen", 9, 0, instance="igniter-12-hold", **bound)]
     exact.append(tested_row("colgen", 99, 0, 1.2, instance="igniter-12-hold"))  # with headroom: not the optimum
     exact.append(tested_row("igniter", 50, 0, instance="igniter-12-hold"))  # under another rule than its curve
+    exact.append(tested_row("colgen", 12, 3, instance="igniter-12-hold-no-drop", bound=33.66, bound_certified=True))
     page = draw("hold", [*rows, *exact])
     assert list(page.axes[0].lines[0].get_ydata()) == [6, 7, 8, 9, 10]
     for ax in page.axes:
-        star, dotted = ax.lines[-2:]
+        star, dotted, plus, dashed = ax.lines[-4:]
         assert (list(star.get_ydata()), star.get_markerfacecolor()) == ([9], GREEN)
         assert dotted.get_ydata() == pytest.approx([7.5, 7.5])
+        assert (list(plus.get_ydata()), plus.get_markerfacecolor()) == ([12], "white")
+        assert dashed.get_ydata() == pytest.approx([11.0, 11.0])
+        assert star.get_marker() != plus.get_marker()
+        assert dotted.get_linestyle() != dashed.get_linestyle()
     told = page.get_supxlabel().replace("\n", " ")
-    assert "The plan of colgen under attainment takes 9 GPUs; at least 8 are proven to be needed." in told
+    under = "The plan of colgen under attainment on servers that drop"
+    assert f"{under} late requests takes 9 GPUs; at least 8 are proven to be needed." in told
+    assert f"{under} no requests takes 12 GPUs; at least 11 are proven to be needed." in told
 
 
 def test_green_is_the_colour_of_no_scheduler():

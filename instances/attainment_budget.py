@@ -1,9 +1,6 @@
 """Latency budgets of the SLO rule ``attainment``: the largest GPU time of a full batch at which the rule holds.
 
-The budget of a slot depends on its share, because its partial batches do. By definition a batch of k beside neighbours
-takes ``t(k) = t_alone(k) + t_gpu(b) - t_alone(b)``: the delay of the full batch is that of every batch. If a batch of k
-alone takes less than k / j of the time of a larger batch of j, it counts with that time: the missed fraction is then
-monotone (``instances.attainment``).
+The budget of a slot depends on its share, because its partial batches do (``instances.slot_times``).
 
 The budget is the largest number of an absolute grid (``instances.attainment_grid``) at which the rule holds. It is at
 least the time of the full batch alone, if the rule holds there. The missed fraction rises with the GPU time and the
@@ -27,10 +24,11 @@ from instances.attainment import MOST_NODES, missed_fraction, most_waiting, node
 from instances.attainment_chain import Chain, chain_for
 from instances.attainment_grid import NEVER, budgets_of, grid_index, grid_indices, grid_ms
 from instances.attainment_terms import AttainmentTerms
-from instances.backlog import Backlog, backlog_for, late_fraction
+from instances.backlog import late_fraction
+from instances.backlog_levels import Backlog, backlog_for
 from instances.compiled import compiled, kernel
-from instances.performance.table import NEVER_MS
 from instances.queueing import missed_fraction_of_sample
+from instances.slot_times import SlotTimes, slot_times
 from instances.tables import Tables
 
 BRACKETS, BRACKET_GROWTH = 3, 1.12
@@ -56,34 +54,10 @@ NEAR = 20
 FAR = 100
 """The same from an index at which the rule fails for certain."""
 
-LEAST_RATE_PER_MS = 1e-300
-"""Rate of slots with a lower one, for which numbers of arrivals could not be represented."""
-
 
 LEAST_LOAD = 1e-2
 """Rate in requests per second times SLO in milliseconds below which gamma arrivals count as more: their times would
 have too few digits."""
-
-
-class SlotTimes(NamedTuple):
-    """A slot and its times, for the search of its budgets.
-
-    Attributes
-    ----------
-    rate_per_ms, slo_ms, batch
-        Rate, SLO and batch.
-    alone_ms
-        Time of a batch of k alone at a share, nondecreasing in k, shape (batch + 1, share units + 1).
-    transfer_ms, exposed_ms
-        See ``Tables``, shape (batch + 1,).
-    """
-
-    rate_per_ms: float
-    slo_ms: float
-    batch: int
-    alone_ms: Floats
-    transfer_ms: Floats
-    exposed_ms: Floats
 
 
 class _Evaluator(NamedTuple):
@@ -312,37 +286,6 @@ def _bracket_row(
     slot: SlotTimes, missed: float, dropping: bool, shares: Ints, near: Ints, low: Ints, high: Ints
 ) -> None:
     _bracket(slot, _evaluator(slot.batch, missed, dropping, np.empty(0)), shares, near, low, high)
-
-
-def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int) -> SlotTimes:
-    """Return the times of a slot by the performance model; those of smaller batches may be longer than there.
-
-    At equal time of the full batch, no smaller batch takes less at a larger share than at a smaller one. At each share,
-    times rise with the batch, and times per request fall with it.
-    """
-    shares = tables.permitted
-    true_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : batch + 1, shares].T
-    shares, true_ms = shares[true_ms[-1] < NEVER_MS], true_ms[:, true_ms[-1] < NEVER_MS]
-    shorter_ms = np.minimum.accumulate(np.maximum(true_ms[-1] - true_ms, 0.0), axis=1)
-    alone_ms = np.full((batch + 1, tables.share_units + 1), np.inf)
-    alone_ms[1:, shares] = _regular(np.minimum.accumulate(true_ms[-1]) - shorter_ms)
-    transfer_ms, exposed_ms = np.zeros(batch + 1), np.zeros(batch + 1)
-    transfer_ms[1:] = _regular(tables.transfer_ms[model, 1 : batch + 1])
-    exposed_ms[1:] = _regular(tables.exposed_ms[model, 1 : batch + 1])
-    rate_per_ms = max(rate_rps / 1000.0, LEAST_RATE_PER_MS)
-    return SlotTimes(rate_per_ms, slo_ms, batch, alone_ms, transfer_ms, exposed_ms)
-
-
-def _regular(times_ms: Floats) -> Floats:
-    """Raise the times of smaller batches so that times rise with the batch, and times per request fall with it.
-
-    The first axis has the batches from 1 up.
-    """
-    rising_ms = np.maximum.accumulate(times_ms, axis=0)
-    sizes = np.arange(1.0, len(times_ms) + 1.0).reshape(-1, *[1] * (times_ms.ndim - 1))
-    each_ms = np.maximum.accumulate((rising_ms / sizes)[::-1], axis=0)[::-1]
-    rising_ms[:-1] = np.maximum(rising_ms[:-1], (each_ms * sizes)[:-1])
-    return rising_ms
 
 
 def attainment_budgets_ms(

@@ -4,11 +4,7 @@
 of a batch of k are there after ``result_ms[k]``; the server is free again after ``busy_ms[k]``. The queue is stable if
 fewer than b requests arrive, on average, during a full batch (Bailey 1954).
 
-**States.** The number of waiting requests at the end of a batch is a Markov chain. While b or more wait, all batches
-are full and the chain is a random walk: arrivals of one full batch up, b down. Its *ladder* is the distribution of the
-first step below the present level, a polynomial whose roots are those of ``z^b = exp(mean (z - 1))`` in the unit disc.
-Levels above b are censored with the ladder. The chain on the levels below b is then solved by elimination (Grassmann,
-Taksar, Heyman 1985). The probabilities of the other levels follow upwards, and geometrically in the end.
+**States.** ``instances.backlog_levels`` computes how many requests wait at the ends of batches.
 
 **Late requests** are counted at their arrivals. If a request arrives u ms after the start of a batch and finds n
 requests waiting, then floor(n / b) full batches follow, and its own starts ``busy - u + busy_ms[b] floor(n / b)``
@@ -18,12 +14,19 @@ All terms are sums of Poisson probabilities, so the only error is that of roundi
 """
 
 import math
-from typing import NamedTuple
-
-import numpy as np
 
 from instances.arrays import Floats
-from instances.compiled import compiled, kernel
+from instances.backlog_levels import (
+    NEGLIGIBLE,
+    Backlog,
+    count_arrivals,
+    decay_of,
+    fill_ladder,
+    fill_levels_above,
+    fill_levels_below,
+    size_for,
+)
+from instances.compiled import kernel
 
 FULL_LOAD = 1.0 - 1e-9
 """Load from which a server without dropping counts as unstable."""
@@ -31,63 +34,8 @@ FULL_LOAD = 1.0 - 1e-9
 HARDLY_ANY = 1e-9
 """Mean number of arrivals during a batch below which the fraction of requests that wait is not computed further."""
 
-NEGLIGIBLE = 1e-15
-"""Probability of a state below which it is left out."""
-
-
 SPARE = 1e-7
 """Probability of a state below which requests that are in time by a small batch are not subtracted."""
-
-VANISHING = 1e-30
-"""Probability below which a number of arrivals is left out."""
-
-
-class Backlog(NamedTuple):
-    """Working memory of ``late_fraction`` for batches up to some size b, with ``size_for`` numbers of requests.
-
-    Attributes
-    ----------
-    ladder, renewal, ascent
-        Probabilities of a first step down by d; of reaching a level d below on the way down; of a step up by d to a
-        level that is not undercut on the way, shape (size,).
-    below
-        Transitions between the levels below b, shape (b, b).
-    level
-        Probability of each level at the end of a batch, up to ``last_level``, shape (2 size,).
-    arrivals, started, finished
-        Probabilities of numbers of arrivals, or means of what exceeds a number, shape (size,).
-    """
-
-    ladder: Floats
-    renewal: Floats
-    ascent: Floats
-    below: Floats
-    level: Floats
-    arrivals: Floats
-    started: Floats
-    finished: Floats
-
-
-@kernel
-def size_for(batch: int) -> int:
-    """Return a number of requests that practically never arrive during a full batch of a stable server."""
-    return batch + int(10.0 * math.sqrt(batch)) + 40
-
-
-@compiled
-def backlog_for(batch: int) -> Backlog:
-    """Return working memory for batches up to ``batch``."""
-    size = size_for(batch)
-    return Backlog(
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty((batch, batch)),
-        np.empty(2 * size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-    )
 
 
 @kernel
@@ -109,10 +57,10 @@ def late_fraction(
         return 1.0
     if mean < HARDLY_ANY:
         return mean  # a request waits only if it arrives during a batch
-    _ladder(memory, mean / batch, batch)
-    _levels_below(memory, rate_per_ms, batch, busy_ms)
-    decay = _decay(mean / batch)
-    last, above = _levels_above(memory, mean, rate_per_ms, batch, busy_ms, decay)
+    fill_ladder(memory, mean / batch, batch)
+    fill_levels_below(memory, rate_per_ms, batch, busy_ms)
+    decay = decay_of(mean / batch)
+    last, above = fill_levels_above(memory, mean, rate_per_ms, batch, busy_ms, decay)
     served = memory.level[0] + batch * above
     for n in range(1, batch):
         served += n * memory.level[n]
@@ -122,150 +70,9 @@ def late_fraction(
 
 
 @kernel
-def _ladder(memory: Backlog, load: float, batch: int) -> None:
-    """Compute ``ladder`` from the roots ``z = w exp(load (z - 1))`` in the unit disc, where ``w^b = 1``."""
-    ladder = memory.ladder
-    ladder[: batch + 1] = 0.0
-    ladder[0], ladder[1], degree = 1.0, -1.0, 1  # the root 1
-    bits = 1
-    while 2**bits <= batch:
-        bits += 1
-    for count in range(2**bits):  # roots next to each other in this order are far apart: coefficients stay small
-        j = 0
-        for bit in range(bits):
-            j = 2 * j + (count >> bit) % 2
-        if j < 1 or 2 * j > batch:
-            continue
-        root = _root(load, 2.0 * math.pi * j / batch)
-        if 2 * j == batch:
-            for d in range(degree, -1, -1):
-                ladder[d + 1] -= root.real * ladder[d]
-            degree += 1
-            continue
-        twice, square = 2.0 * root.real, root.real**2 + root.imag**2
-        for d in range(degree + 2, 1, -1):
-            ladder[d] += square * ladder[d - 2] - twice * ladder[d - 1]
-        ladder[1] -= twice * ladder[0]
-        degree += 2
-    total = 0.0
-    for d in range(1, batch + 1):
-        ladder[d] = max(0.0, -ladder[d])
-        total += ladder[d]
-    for d in range(1, batch + 1):
-        ladder[d] /= total
-
-
-@kernel
-def _root(load: float, angle: float) -> complex:
-    """Return the root of ``z = w exp(load (z - 1))`` in the unit disc for w at an angle, by Newton's method."""
-    w = complex(math.cos(angle), math.sin(angle))
-    z = complex(0.0, 0.0)
-    for turn in range(60):
-        image = w * np.exp(load * (z - 1.0))
-        change = image - z
-        if turn >= 4:  # the iteration z = image is a contraction; it brings Newton's method near the root
-            change /= 1.0 - load * image
-        z += change
-        if change.real**2 + change.imag**2 < 1e-32:
-            break
-    return z
-
-
-@kernel
-def _decay(load: float) -> float:
-    """Return the positive root of ``x = load (exp(x) - 1)``: far levels have probabilities in proportion to exp(-x)."""
-    x = -math.log(load)
-    x = min(2.0 * x, x + 2.0 * math.log1p(x) + 1.0)
-    for _ in range(100):
-        change = (load * math.expm1(x) - x) / (load * math.exp(x) - 1.0)
-        x -= change
-        if change <= 1e-14 * x:
-            break
-    return x
-
-
-@kernel
-def _count(mean: float, out: Floats, terms: int) -> None:
-    """Write the Poisson probabilities of 0 to ``terms - 1`` arrivals; those that vanish are 0."""
-    p = math.exp(-mean)
-    for n in range(terms):
-        out[n] = p
-        p *= mean / (n + 1)
-        if p < VANISHING and n >= mean:
-            out[n + 1 : terms] = 0.0
-            break
-
-
-@kernel
-def _levels_below(memory: Backlog, rate_per_ms: float, batch: int, busy_ms: Floats) -> None:
-    """Compute the probabilities of the levels below ``batch`` but for a common factor."""
-    below, arrivals, size = memory.below, memory.arrivals, size_for(batch)
-    for n in range(batch):
-        _count(rate_per_ms * busy_ms[max(n, 1)], arrivals, size)
-        for i in range(size - 1, batch - 1, -1):
-            if arrivals[i] > NEGLIGIBLE * 1e-3:
-                for d in range(1, batch + 1):
-                    arrivals[i - d] += arrivals[i] * memory.ladder[d]
-        for j in range(batch):
-            below[n, j] = arrivals[j]
-    for n in range(batch - 1, 0, -1):
-        leaving = 0.0
-        for j in range(n):
-            leaving += below[n, j]
-        for i in range(n):
-            part = below[i, n] / leaving if leaving > 0.0 else 0.0
-            below[i, n] = part
-            if part > 0.0:
-                for j in range(n):
-                    below[i, j] += part * below[n, j]
-    memory.level[0] = 1.0
-    for n in range(1, batch):
-        memory.level[n] = 0.0
-        for i in range(n):
-            memory.level[n] += memory.level[i] * below[i, n]
-
-
-@kernel
-def _levels_above(
-    memory: Backlog, mean: float, rate_per_ms: float, batch: int, busy_ms: Floats, decay: float
-) -> tuple[int, float]:
-    """Compute the levels from ``batch`` up; return the last one computed and the sum over all of them."""
-    level, renewal, ascent, size = memory.level, memory.renewal, memory.ascent, size_for(batch)
-    renewal[0] = 1.0
-    for k in range(1, size):
-        renewal[k] = 0.0
-        for d in range(1, min(k, batch) + 1):
-            renewal[k] += memory.ladder[d] * renewal[k - d]
-    _count(mean, memory.arrivals, size)
-    for j in range(size - batch):
-        ascent[j] = 0.0
-        for i in range(size - batch - j):
-            ascent[j] += memory.arrivals[batch + j + i] * renewal[i]
-    first = memory.started  # arrivals of batches that are not full
-    first[:size] = 0.0
-    for n in range(batch):
-        if level[n] > 0.0:
-            p = level[n] * math.exp(-rate_per_ms * busy_ms[max(n, 1)])
-            for i in range(size):
-                first[i] += p
-                p *= rate_per_ms * busy_ms[max(n, 1)] / (i + 1)
-    last = 2 * size - 1
-    above = 0.0
-    for n in range(batch, last + 1):
-        entered = 0.0
-        for i in range(size - n):
-            entered += first[n + i] * renewal[i]
-        for m in range(max(batch, n - size + batch + 1), n):
-            entered += level[m] * ascent[n - m]
-        level[n] = entered / (1.0 - ascent[0])
-        above += level[n]
-    return last, above + level[last] * math.exp(-decay) / -math.expm1(-decay)
-
-
-@kernel
 def _excess(mean: float, out: Floats, size: int) -> None:
     """Write the mean of what Poisson arrivals exceed m by, at index m below ``size``."""
-    _count(mean, out, size)
+    count_arrivals(mean, out, size)
     more, sum_ = 0.0, 0.0
     for m in range(size - 1, -1, -1):
         p = out[m]
@@ -393,7 +200,7 @@ def _saved(
     until_ms, saved = min(begun_ms, start_ms - latest_ms), 0.0
     if until_ms <= 0.0 or batch == 1:
         return 0.0
-    _count(rate_per_ms * (start_ms - until_ms), memory.started, batch)
+    count_arrivals(rate_per_ms * (start_ms - until_ms), memory.started, batch)
     possible = 0.0
     for n in range(batch):
         possible += memory.started[n]
@@ -408,7 +215,7 @@ def _saved(
         from_ms = start_ms - (slo_ms - result_ms[k])
         if 0.0 < from_ms < until_ms:
             _queue(memory, rate_per_ms * from_ms, k + 1, batch, q, last, decay)
-            _count(rate_per_ms * (start_ms - from_ms), memory.started, k)
+            count_arrivals(rate_per_ms * (start_ms - from_ms), memory.started, k)
             for t in range(1, k + 1):
                 saved -= memory.finished[t] * memory.started[k - t]
     return saved
@@ -421,7 +228,7 @@ def _queue(memory: Backlog, mean: float, terms: int, batch: int, q: int, last: i
     They go to ``finished`` at index t below ``terms``; ``mean`` is that of the arrivals so far.
     """
     size = size_for(batch)
-    _count(mean, memory.arrivals, size)
+    count_arrivals(mean, memory.arrivals, size)
     for t in range(1, terms):
         total, found = q * batch + t, 0.0
         if last < 0:

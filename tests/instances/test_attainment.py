@@ -17,15 +17,16 @@ from instances.attainment_budget import (
     GAMMA_STRIDE,
     attainment_budgets_ms,
     bracketed_budgets_ms,
-    slot_times,
 )
 from instances.attainment_chain import chain_for
 from instances.attainment_grid import STEPS, grid_index, grid_ms
 from instances.attainment_terms import AttainmentTerms
-from instances.backlog import backlog_for, late_fraction
+from instances.backlog import late_fraction
+from instances.backlog_levels import backlog_for
 from instances.catalogue import gpu_type
 from instances.least_shares import least_shares, within_budgets
 from instances.queueing import missed_fraction_of_sample
+from instances.slot_times import slot_times
 from instances.spare_shares import spend_spare_shares, throughput_rps
 from instances.tables import Tables, gpu_tables
 from instances.view import View

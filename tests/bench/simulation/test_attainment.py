@@ -11,10 +11,11 @@ from bench.plan_simulation import Interference, Settings
 from bench.simulation.driver import Simulation
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.attainment import MOST_NODES, missed_fraction, node_distance_ms
-from instances.attainment_budget import SlotTimes, slot_times
 from instances.attainment_chain import chain_for
-from instances.backlog import backlog_for, late_fraction
+from instances.backlog import late_fraction
+from instances.backlog_levels import backlog_for
 from instances.catalogue import gpu_type
+from instances.slot_times import SlotTimes, slot_times
 from instances.view import View
 
 V100 = gpu_type("v100")

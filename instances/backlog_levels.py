@@ -1,0 +1,211 @@
+"""Bulk queue of one slot whose server drops no request: the steady state at the ends of batches.
+
+**States.** The number of waiting requests at the end of a batch is a Markov chain. While b or more wait, all batches
+are full and the chain is a random walk: arrivals of one full batch up, b down. Its *ladder* is the distribution of the
+first step below the present level, a polynomial whose roots are those of ``z^b = exp(mean (z - 1))`` in the unit disc.
+Levels above b are censored with the ladder. The chain on the levels below b is then solved by elimination (Grassmann,
+Taksar, Heyman 1985). The probabilities of the other levels follow upwards, and geometrically in the end.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from instances.arrays import Floats
+from instances.compiled import compiled, kernel
+
+NEGLIGIBLE = 1e-15
+"""Probability of a state below which it is left out."""
+
+VANISHING = 1e-30
+"""Probability below which a number of arrivals is left out."""
+
+
+class Backlog(NamedTuple):
+    """Working memory of ``late_fraction`` for batches up to some size b, with ``size_for`` numbers of requests.
+
+    Attributes
+    ----------
+    ladder, renewal, ascent
+        Probabilities of a first step down by d; of reaching a level d below on the way down; of a step up by d to a
+        level that is not undercut on the way, shape (size,).
+    below
+        Transitions between the levels below b, shape (b, b).
+    level
+        Probability of each level at the end of a batch, up to ``last_level``, shape (2 size,).
+    arrivals, started, finished
+        Probabilities of numbers of arrivals, or means of what exceeds a number, shape (size,).
+    """
+
+    ladder: Floats
+    renewal: Floats
+    ascent: Floats
+    below: Floats
+    level: Floats
+    arrivals: Floats
+    started: Floats
+    finished: Floats
+
+
+@kernel
+def size_for(batch: int) -> int:
+    """Return a number of requests that practically never arrive during a full batch of a stable server."""
+    return batch + int(10.0 * math.sqrt(batch)) + 40
+
+
+@compiled
+def backlog_for(batch: int) -> Backlog:
+    """Return working memory for batches up to ``batch``."""
+    size = size_for(batch)
+    return Backlog(
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty((batch, batch)),
+        np.empty(2 * size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+    )
+
+
+@kernel
+def fill_ladder(memory: Backlog, load: float, batch: int) -> None:
+    """Compute ``ladder`` from the roots ``z = w exp(load (z - 1))`` in the unit disc, where ``w^b = 1``."""
+    ladder = memory.ladder
+    ladder[: batch + 1] = 0.0
+    ladder[0], ladder[1], degree = 1.0, -1.0, 1  # the root 1
+    bits = 1
+    while 2**bits <= batch:
+        bits += 1
+    for count in range(2**bits):  # roots next to each other in this order are far apart: coefficients stay small
+        j = 0
+        for bit in range(bits):
+            j = 2 * j + (count >> bit) % 2
+        if j < 1 or 2 * j > batch:
+            continue
+        root = _root(load, 2.0 * math.pi * j / batch)
+        if 2 * j == batch:
+            for d in range(degree, -1, -1):
+                ladder[d + 1] -= root.real * ladder[d]
+            degree += 1
+            continue
+        twice, square = 2.0 * root.real, root.real**2 + root.imag**2
+        for d in range(degree + 2, 1, -1):
+            ladder[d] += square * ladder[d - 2] - twice * ladder[d - 1]
+        ladder[1] -= twice * ladder[0]
+        degree += 2
+    total = 0.0
+    for d in range(1, batch + 1):
+        ladder[d] = max(0.0, -ladder[d])
+        total += ladder[d]
+    for d in range(1, batch + 1):
+        ladder[d] /= total
+
+
+@kernel
+def _root(load: float, angle: float) -> complex:
+    """Return the root of ``z = w exp(load (z - 1))`` in the unit disc for w at an angle, by Newton's method."""
+    w = complex(math.cos(angle), math.sin(angle))
+    z = complex(0.0, 0.0)
+    for turn in range(60):
+        image = w * np.exp(load * (z - 1.0))
+        change = image - z
+        if turn >= 4:  # the iteration z = image is a contraction; it brings Newton's method near the root
+            change /= 1.0 - load * image
+        z += change
+        if change.real**2 + change.imag**2 < 1e-32:
+            break
+    return z
+
+
+@kernel
+def decay_of(load: float) -> float:
+    """Return the positive root of ``x = load (exp(x) - 1)``: far levels have probabilities in proportion to exp(-x)."""
+    x = -math.log(load)
+    x = min(2.0 * x, x + 2.0 * math.log1p(x) + 1.0)
+    for _ in range(100):
+        change = (load * math.expm1(x) - x) / (load * math.exp(x) - 1.0)
+        x -= change
+        if change <= 1e-14 * x:
+            break
+    return x
+
+
+@kernel
+def count_arrivals(mean: float, out: Floats, terms: int) -> None:
+    """Write the Poisson probabilities of 0 to ``terms - 1`` arrivals; those that vanish are 0."""
+    p = math.exp(-mean)
+    for n in range(terms):
+        out[n] = p
+        p *= mean / (n + 1)
+        if p < VANISHING and n >= mean:
+            out[n + 1 : terms] = 0.0
+            break
+
+
+@kernel
+def fill_levels_below(memory: Backlog, rate_per_ms: float, batch: int, busy_ms: Floats) -> None:
+    """Compute the probabilities of the levels below ``batch`` but for a common factor."""
+    below, arrivals, size = memory.below, memory.arrivals, size_for(batch)
+    for n in range(batch):
+        count_arrivals(rate_per_ms * busy_ms[max(n, 1)], arrivals, size)
+        for i in range(size - 1, batch - 1, -1):
+            if arrivals[i] > NEGLIGIBLE * 1e-3:
+                for d in range(1, batch + 1):
+                    arrivals[i - d] += arrivals[i] * memory.ladder[d]
+        for j in range(batch):
+            below[n, j] = arrivals[j]
+    for n in range(batch - 1, 0, -1):
+        leaving = 0.0
+        for j in range(n):
+            leaving += below[n, j]
+        for i in range(n):
+            part = below[i, n] / leaving if leaving > 0.0 else 0.0
+            below[i, n] = part
+            if part > 0.0:
+                for j in range(n):
+                    below[i, j] += part * below[n, j]
+    memory.level[0] = 1.0
+    for n in range(1, batch):
+        memory.level[n] = 0.0
+        for i in range(n):
+            memory.level[n] += memory.level[i] * below[i, n]
+
+
+@kernel
+def fill_levels_above(
+    memory: Backlog, mean: float, rate_per_ms: float, batch: int, busy_ms: Floats, decay: float
+) -> tuple[int, float]:
+    """Compute the levels from ``batch`` up; return the last one computed and the sum over all of them."""
+    level, renewal, ascent, size = memory.level, memory.renewal, memory.ascent, size_for(batch)
+    renewal[0] = 1.0
+    for k in range(1, size):
+        renewal[k] = 0.0
+        for d in range(1, min(k, batch) + 1):
+            renewal[k] += memory.ladder[d] * renewal[k - d]
+    count_arrivals(mean, memory.arrivals, size)
+    for j in range(size - batch):
+        ascent[j] = 0.0
+        for i in range(size - batch - j):
+            ascent[j] += memory.arrivals[batch + j + i] * renewal[i]
+    first = memory.started  # arrivals of batches that are not full
+    first[:size] = 0.0
+    for n in range(batch):
+        if level[n] > 0.0:
+            p = level[n] * math.exp(-rate_per_ms * busy_ms[max(n, 1)])
+            for i in range(size):
+                first[i] += p
+                p *= rate_per_ms * busy_ms[max(n, 1)] / (i + 1)
+    last = 2 * size - 1
+    above = 0.0
+    for n in range(batch, last + 1):
+        entered = 0.0
+        for i in range(size - n):
+            entered += first[n + i] * renewal[i]
+        for m in range(max(batch, n - size + batch + 1), n):
+            entered += level[m] * ascent[n - m]
+        level[n] = entered / (1.0 - ascent[0])
+        above += level[n]
+    return last, above + level[last] * math.exp(-decay) / -math.expm1(-decay)

@@ -100,6 +100,10 @@ class View:
         rate_rps
             Rate served; the workload's own by default.
         """
+        return widened(self._budget_ms(workload, batch, rate_rps))
+
+    def _budget_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None) -> Floats:
+        """Return the budgets of ``budget_ms`` without the tolerance."""
         w, b = np.asarray(workload), np.asarray(batch)
         rate = self.rate_rps[w] if rate_rps is None else np.asarray(rate_rps, float)
         if not self.steps.any():
@@ -112,9 +116,9 @@ class View:
         return found
 
     def _whole_request_ms(self, w: Ints, b: Ints, rate_rps: Floats) -> Floats:
-        """Return the budgets under the instance's rule."""
+        """Return the budgets under the instance's rule, without the tolerance."""
         model = self.model[w]
-        budget_ms = latency_budget_ms(
+        return latency_budget_ms(
             self.instance.slo_rule,
             self.slo_ms[w],
             rate_rps,
@@ -123,14 +127,13 @@ class View:
             self.tables.exposed_ms[model, b],
             self.instance.latency_buffer,
         )
-        return widened(budget_ms)
 
     def _continuous_ms(self, w: Ints, b: Ints, rate_rps: Floats) -> Floats:
-        """Return the budgets under the rule ``continuous``; -inf at batches that the model does not support."""
+        """Return the budgets under the rule ``continuous``, without the tolerance; -inf at unsupported batches."""
         budget_ms = continuous_budget_ms(
             self.slo_ms[w], rate_rps, b, self.steps[w], self.instance.may_miss, self.instance.latency_buffer
         )
-        return np.where(b <= self.tables.max_batch[self.model[w]], widened(budget_ms), -np.inf)
+        return np.where(b <= self.tables.max_batch[self.model[w]], budget_ms, -np.inf)
 
     def budgets_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
         """Return the latency budgets by share, for every rule; arguments as for ``budget_ms``.
@@ -141,8 +144,12 @@ class View:
             The broadcast shape and one more axis: the share in units, from 0 to all; or an axis of length 1 if the
             budget is the same at every share.
         """
+        return widened(self.unwidened_budgets_ms(workload, batch, rate_rps))
+
+    def unwidened_budgets_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
+        """Return ``budgets_ms`` without the tolerance of constraints: the numbers that the SLO rule defines."""
         if not self.instance.slo_rule.by_share:
-            return self.budget_ms(workload, batch, rate_rps)[..., None]
+            return self._budget_ms(workload, batch, rate_rps)[..., None]
         w = np.asarray(workload)
         return self._by_share_ms(w, batch, self.rate_rps[w] if rate_rps is None else rate_rps)
 
@@ -150,10 +157,10 @@ class View:
         """Return the latency budgets at a share of ``units``, for every rule; arguments as for ``budget_ms``."""
         if not self.instance.slo_rule.by_share:
             return self.budget_ms(workload, batch, rate_rps)
-        return self._by_share_ms(workload, batch, rate_rps, units)[..., units]
+        return widened(self._by_share_ms(workload, batch, rate_rps, units)[..., units])
 
     def _by_share_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike, units: int = 0) -> Floats:
-        """Return the budgets by share under ``attainment``; with ``units``, those at other shares may be -inf."""
+        """Return unwidened budgets by share under ``attainment``; with ``units``, those at other shares may be -inf."""
         w, b, rate = np.broadcast_arrays(workload, batch, rate_rps)
         table = self._attainment_table()
         found = np.empty((*w.shape, self.tables.share_units + 1))
@@ -161,7 +168,7 @@ class View:
         found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])[:, None]
         rows = [table.row_ms(*each, units) for each in self._slots(w[~decoding], b[~decoding], rate[~decoding])]
         rows_ms = np.array(rows).reshape(-1, self.tables.share_units + 1)
-        found[~decoding] = widened(rows_ms / self.instance.latency_buffer)
+        found[~decoding] = rows_ms / self.instance.latency_buffer
         return found
 
     @property

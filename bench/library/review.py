@@ -72,7 +72,7 @@ def budgets_digest(entry: LibraryEntry) -> str:
                 for workload in range(len(instance.workloads)):
                     batches = np.arange(1, int(view.tables.max_batch[view.model[workload]]) + 1)
                     for rate_rps in _rates(view, workload):
-                        digest.update(view.budgets_ms(workload, batches, rate_rps).astype("<f8").tobytes())
+                        digest.update(view.unwidened_budgets_ms(workload, batches, rate_rps).astype("<f8").tobytes())
     return digest.hexdigest()
 
 
@@ -84,8 +84,9 @@ def read_record(library: Library) -> dict[str, str]:
 
 
 def write_record(library: Library, digests: Mapping[str, str]) -> None:
-    """Add digests to the record."""
-    write_json(library.folder / RECORD, dict(sorted((read_record(library) | dict(digests)).items())))
+    """Add digests to the record; those of removed entries go."""
+    every, kept = read_record(library) | dict(digests), set(library.names())
+    write_json(library.folder / RECORD, {name: every[name] for name in sorted(every) if name in kept})
 
 
 def _instances(entry: LibraryEntry) -> Iterator[Instance]:

@@ -26,6 +26,7 @@ class Library:
 
     ``index.json`` has a line for each entry and ``types.json.gz`` the coefficients of each GPU type by their digest.
     ``NAME.json.gz`` is an entry. It refers to its GPU types by digest, so changes of the catalogue do not change it.
+    ``renewed.json`` has the names of removed entries, each with that of the entry which took its place.
     """
 
     folder: Path
@@ -36,6 +37,18 @@ class Library:
         if not file.is_file():
             return []
         return [LibraryLine(**line) for line in json.loads(file.read_text(encoding="utf-8"))]
+
+    def renewed(self) -> dict[str, str]:
+        """Return the names of removed entries, each with that of the entry which took its place."""
+        file = self.folder / "renewed.json"
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+    def current(self, name: str) -> str:
+        """Return the name that an entry has today."""
+        renewed = self.renewed()
+        while name in renewed:
+            name = renewed[name]
+        return name
 
     def names(self, pattern: str = "*") -> list[str]:
         """Return the names of the entries that match a shell pattern, in the order of the index."""
@@ -97,7 +110,7 @@ class Library:
         InputError
             If the folder cannot be written.
         """
-        from instances.files import instance_to_json, plan_to_json, write_bytes, write_json
+        from instances.files import instance_to_json, plan_to_json, write_json
 
         frozen = instance_to_json(entry.instance, frozen=True)
         catalogue: Any = frozen.pop("catalogue")
@@ -113,7 +126,29 @@ class Library:
             bound = {"credit": asdict(entry.proof_credit), "claim": entry.claim, "proof": entry.proof}
         data = {"version": VERSION, "types": digests, "instance": frozen, "best": best, "bound": bound}
         write_json(self._file(entry.instance.name), data)
-        lines = {line.name: line for line in self.summaries()} | {entry.instance.name: entry.summary()}
+        self._write_index({line.name: line for line in self.summaries()} | {entry.instance.name: entry.summary()})
+
+    def replace(self, name: str, successor: LibraryEntry) -> None:
+        """Remove an entry for good, and write the one that takes its place under another name.
+
+        Raises
+        ------
+        InputError
+            If the successor's name was used before, or the folder cannot be written.
+        """
+        from instances.files import write_json
+
+        new = successor.instance.name
+        if new in self.renewed() or self.has(new):
+            raise InputError(self._where(new), "the name was used before; an entry gets a new one")
+        self.write(successor)
+        write_json(self.folder / "renewed.json", dict(sorted((self.renewed() | {name: new}).items())))
+        self._write_index({line.name: line for line in self.summaries() if line.name != name})
+        self._file(name).unlink()
+
+    def _write_index(self, lines: Mapping[str, LibraryLine]) -> None:
+        from instances.files import write_bytes
+
         index = ",\n".join(json.dumps(asdict(line)) for _, line in sorted(lines.items()))
         write_bytes(self.folder / "index.json", f"[\n{index}\n]\n".encode())
 
@@ -134,6 +169,8 @@ class Library:
 
         file = self._file(name)
         if not self.has(name):
+            if name in self.renewed():
+                raise InputError("library", f'the instance "{name}" was made again as "{self.current(name)}"')
             raise unknown_name("library", "instance of the library", name, self.names(), "`bench library` lists all")
         data: Any = read_json(file)
         if data.get("version") != VERSION:

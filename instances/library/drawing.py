@@ -59,7 +59,12 @@ SUITES = ("llm-mix", "llm-4gpu", "llm-16gpu", "parvagpu")
 
 
 def drawn() -> Iterator[Instance]:
-    """Yield all instances of the library."""
+    """Yield all instances of the library, under the names of today."""
+    for one in _drawn():
+        yield replace(one, name=LIBRARY.current(one.name))
+
+
+def _drawn() -> Iterator[Instance]:
     for objective in (Objective.COST, *GPUS_PER_WORKLOAD):
         for setting, medium in zip(SETTINGS, MEDIUM_SIZES, strict=True):
             for size in (*SIZES, medium):
@@ -71,7 +76,7 @@ def drawn() -> Iterator[Instance]:
 
 
 def draw(setting: str, objective: Objective, size: int) -> Instance:
-    """Return the instance of a family with ``size`` workloads; its seed is ``size``."""
+    """Return the instance of a family with ``size`` workloads, under its first name; its seed is ``size``."""
     chosen = SETTINGS[setting]
     factor = GPUS_PER_WORKLOAD.get(objective)
     count = "" if factor is None else f":{ceil(factor * size / len(chosen.gpus))}"

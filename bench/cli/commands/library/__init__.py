@@ -14,6 +14,7 @@ COMMANDS = {
     "submit": Subcommand("library.submit", "submit", "Judge a plan or check a certificate for the library."),
     "solve": Subcommand("library.solve", "solve", "Run schedulers on open entries."),
     "review": Subcommand("library.review", "review", "Tell which entries this version computes as before."),
+    "renew": Subcommand("library.renew", "renew", "Make entries again under new names."),
 }
 
 EXAMPLES = (

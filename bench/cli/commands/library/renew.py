@@ -1,0 +1,33 @@
+"""``bench library renew``: entries that do not stay, made again under new names."""
+
+from typing import Annotated
+
+import typer
+
+from bench.cli.options import LibraryOption
+from bench.cli.terminal import say
+from bench.cli.views.library import opened
+from bench.formatting import worth
+from bench.library.renewal import renew as renewed
+from instances.errors import InputError
+
+EXAMPLES = ("bench library renew 'cost-*-24'",)
+
+
+def renew(
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Entries, such as 'cost-*-24'.")],
+    folder: LibraryOption = None,
+) -> None:
+    """Remove entries that do not stay, and make them again under new names; `renewed.json` lists old and new names.
+
+    `bench library review` tells which entries do not stay. A plan that is still feasible is kept. Bounds are proven
+    anew by `bench library solve`.
+    """
+    library = opened(folder, written=True)
+    names = library.names(pattern)
+    if not names:
+        raise InputError("PATTERN", f'"{pattern}" matches no entry; `bench library` lists all')
+    for name in names:
+        new = renewed(library, name)
+        kept = "no plan" if new.value is None else f"plan kept, {worth(new.value, str(new.instance.objective))}"
+        say(f"{name} is now {new.instance.name}: {kept}")

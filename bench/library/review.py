@@ -1,10 +1,11 @@
 """Review of the library's entries: whether this version of the bench still computes what they state.
 
-An entry stays if its plan is judged feasible with the same value, the checker proves its certificate, and the latency
-budgets of all its configurations are the same numbers, bit by bit, as those on record. The record is a file of digests
-beside the entries. An entry that does not stay is made again under a new name.
+An entry stays if its plan is judged feasible with the same value (up to a tie), the checker proves its certificate, and
+the latency budgets of all its configurations are the same numbers, bit by bit, as those on record. The record is a file
+of digests beside the entries. An entry that does not stay is made again under a new name.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,6 +18,7 @@ from bench.judging.judge import judge
 from instances import PART_STEPS, Instance, Objective, Partition
 from instances.files import read_json, write_json
 from instances.library import Library, LibraryEntry
+from instances.library.entry import TIE
 from instances.view import View
 
 RECORD = "budgets.json"
@@ -53,7 +55,7 @@ def review(entry: LibraryEntry, certificate: Mapping[str, Any] | None, recorded:
     plan = None
     if entry.plan is not None:
         verdict = judge(entry.plan, entry.instance)
-        plan = verdict.feasible and verdict.value == entry.value
+        plan = verdict.feasible and entry.value is not None and math.isclose(verdict.value, entry.value, rel_tol=TIE)
     return Review(
         entry.instance.name,
         plan,

@@ -9,7 +9,7 @@ from bench.cli.terminal import say
 from bench.cli.views.library import opened
 from bench.formatting import worth
 from bench.library.renewal import renew as renewed
-from instances.errors import InputError
+from instances import InputError
 
 EXAMPLES = ("bench library renew 'cost-*-24'",)
 

@@ -24,6 +24,9 @@ from instances.view import View
 RECORD = "budgets.json"
 """File with the digests of the entries' budgets, by the names of the entries."""
 
+MULTIPLES = (0.5, 1.0, 2.0)
+"""Multiples of the rates whose budgets are compared under ``scale``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Review:
@@ -65,7 +68,10 @@ def review(entry: LibraryEntry, certificate: Mapping[str, Any] | None, recorded:
 
 
 def budgets_digest(entry: LibraryEntry) -> str:
-    """Return the SHA-256 of the budgets of every configuration: all GPU types, workloads, rates, batches and shares."""
+    """Return the SHA-256 of the budgets of every configuration: all GPU types, workloads, rates, batches and shares.
+
+    Under ``scale`` the rates are those at ``MULTIPLES``.
+    """
     digest = sha256()
     if entry.instance.partition is Partition.SHARES:
         for instance in _instances(entry):
@@ -92,13 +98,11 @@ def write_record(library: Library, digests: Mapping[str, str]) -> None:
 
 
 def _instances(entry: LibraryEntry) -> Iterator[Instance]:
-    """Yield the instance; under ``scale``, at the multiples of the rates that the plan and the bound state."""
-    if entry.instance.objective is not Objective.SCALE:
+    """Yield the instance; under ``scale``, at some multiples of its rates."""
+    if entry.instance.objective is Objective.SCALE:
+        yield from map(entry.instance.scaled, MULTIPLES)
+    else:
         yield entry.instance
-        return
-    multiples = {entry.value, None if entry.bound is None else float(entry.bound)}
-    for multiple in sorted(each for each in multiples if each):
-        yield entry.instance.scaled(multiple)
 
 
 def _rates(view: View, workload: int) -> list[float]:

@@ -19,6 +19,11 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 _MOST_WORDED = 100
 """Number of problems that are put into words: one is shown, and words for a million would take minutes."""
 
+REMOVED: Mapping[str, str] = {
+    "immediate_dispatch": "is no longer a field: partial batches start at once; remove it from the file",
+}
+"""Keys that files of earlier versions may have, and what to do about them."""
+
 
 def validated(model: type[AnyModel], data: object, where: str) -> AnyModel:
     """Return ``data`` as ``model``.
@@ -60,6 +65,9 @@ def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Proble
         match finding["type"]:
             case "extra_forbidden":
                 *parents, key = location
+                if key in REMOVED:
+                    unknown.append((location, REMOVED[str(key)]))
+                    continue
                 known = [name for kind in _node(schema, parents).alternatives for name in kind.get("properties", ())]
                 text = unknown_name("", "key", shortened(str(key)), known).problem
                 intended.update((*parents, name) for name in known if text.endswith(f'did you mean "{name}"?'))

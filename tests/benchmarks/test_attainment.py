@@ -51,7 +51,7 @@ def test_budgets_of_160_workloads(benchmark: BenchmarkFixture, steps: Sequence[i
 
 
 def test_budgets_of_large_batches(benchmark: BenchmarkFixture) -> None:
-    problem = LIBRARY.instance("cost-large-three-280")
+    problem = LIBRARY.instance("cost-large-three-280-v2")
     view = View.of(problem, problem.gpus[0].type)
     view.budgets_ms(0, 3)  # loads the compiled code
     assert benchmark.pedantic(budgets, (view, (20,), 18, 64), rounds=1) >= 480

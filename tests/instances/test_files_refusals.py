@@ -143,6 +143,11 @@ NAME = "text of 1 to 200 printable characters"
         ),
         ("workloads.0.\ud800", 3, 'workloads[0]: has "\\ud800", which holds half a character; expected Unicode text'),
         ("embedded", 3, "embedded: unknown key"),
+        (
+            "immediate_dispatch",
+            True,
+            "immediate_dispatch: is no longer a field: partial batches start at once; remove it from the file",
+        ),
         # lists
         ("gpus", [], "gpus: is a list of 0; expected a list of at least 1"),
         ("gpus", {}, "gpus: is an object; expected a list of at least 1"),

@@ -1,9 +1,9 @@
 """Test of a plan: ten long simulations, and longer ones of those parts of it of which these cannot tell.
 
 A plan holds if no workload is late by a test at ``LEVEL`` divided by the number of workloads (Bonferroni), none is
-unclear, and the pooled attainment is at least the target minus ``POOLED_MARGIN``; see ``bench.holding.attainment``. The
-simulations have dynamic interference and no noise; their servers drop late requests if the instance says so. Under
-``goodput`` only admitted requests count.
+unclear, and a test does not find all requests together late by more than ``POOLED_MARGIN``; see
+``bench.holding.attainment``. The simulations have dynamic interference and no noise; their servers drop late requests
+if the instance says so. Under ``goodput`` only admitted requests count.
 
 Workloads with few requests, and those whose queues settle slowly, need more simulated time than others. Their GPUs are
 simulated anew for longer, without the rest of the plan, until the test can tell or a limit is reached. The last

@@ -1,5 +1,6 @@
 """Verdict of the test whether a plan holds."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -8,6 +9,9 @@ from bench.simulation.load import Overload
 
 POOLED_MARGIN = 0.001
 """Largest permitted distance of the attainment of all requests below the target."""
+
+POOLED_QUANTILE = 1.645
+"""Standard errors below the permitted distance at which all requests together are late, at a level of 5 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,13 @@ class Holding:
         return sum(one.measured_rps * one.attainment for one in self.workloads) / total if total else 1.0
 
     @property
+    def standard_error(self) -> float:
+        """Standard error of ``attainment``."""
+        total = sum(one.measured_rps for one in self.workloads)
+        parts = (one.measured_rps * one.standard_error for one in self.workloads)
+        return math.hypot(*parts) / total if total else 0.0
+
+    @property
     def detectable(self) -> float:
         """Largest ``detectable`` of the workloads that are not late."""
         return max((one.detectable for one in self.workloads if not one.late), default=0.0)
@@ -92,7 +103,8 @@ class Holding:
     @property
     def holds(self) -> bool | None:
         """Whether the plan holds; ``None`` if the test cannot tell."""
-        if self.late or self.attainment < self.target - POOLED_MARGIN:
+        together = self.attainment + POOLED_QUANTILE * self.standard_error
+        if self.late or together < self.target - POOLED_MARGIN:
             return False
         return None if self.unclear else True
 

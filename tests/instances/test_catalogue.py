@@ -59,13 +59,14 @@ def test_an_unknown_model_gets_a_suggestion() -> None:
     assert str(caught.value) == 'workloads[3].model: unknown model on v100 "resnet-50"; did you mean "resnet50"?'
 
 
-@pytest.mark.parametrize(("name", "found"), EVERY_PROVENANCE.items(), ids=EVERY_PROVENANCE.keys())
-def test_every_figure_says_where_it_comes_from(name: str, found: Provenance) -> None:
-    assert found.kind in {"fitted", "calibrated", "measured", "measured-here", "stated"}
-    assert len(found.source) > 20, name
-    if found.kind == "fitted":
-        assert found.residual, f"{name}: a fit without its residual"
-    assert all(0.0 <= value < float("inf") for value in found.residual.values())
+def test_every_figure_says_where_it_comes_from(subtests: pytest.Subtests) -> None:
+    for name, found in EVERY_PROVENANCE.items():
+        with subtests.test(name):
+            assert found.kind in {"fitted", "calibrated", "measured", "measured-here", "stated"}
+            assert len(found.source) > 20, name
+            if found.kind == "fitted":
+                assert found.residual, f"{name}: a fit without its residual"
+            assert all(0.0 <= value < float("inf") for value in found.residual.values())
 
 
 @pytest.mark.parametrize("gpu", ENTRIES, ids=lambda gpu: gpu.name)

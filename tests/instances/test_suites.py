@@ -17,40 +17,40 @@ GPULET = {name: built[0] for name, built in INSTANCES.items() if name.startswith
 SIXTY_FOUR = {instance.name: instance for instance in INSTANCES["64gpu"]}
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes"),
-    [
-        ("igniter-3", [3]),
-        ("igniter-12", [12]),
-        ("igniter-12-t4", [12]),
-        ("4gpu", [10]),
-        ("64gpu", [160] * 4),
-        ("gpulet-scen1", [4]),
-        ("gpulet-scen2", [2]),
-        ("gpulet-scen3", [3]),
-        ("gpulet-scen4", [3]),
-        ("gpulet-scen5", [4]),
-        ("gpulet-game", [7]),
-        ("gpulet-traffic", [3]),
-        ("gpulet-arxiv-game", [7]),
-        ("gpulet-arxiv-traffic", [3]),
-        ("gpulet-pairs", [2] * 4),
-        ("gpulet-equal", [5]),
-        ("gpulet-long-only", [3]),
-        ("gpulet-short-skew", [5]),
-        ("igniter-scaling", [10, 20, 50, 100, 200, 500, 1000]),
-        ("smoke", [3, 5, 4, 4]),
-        ("hetero", [12, 40, 60, 30, 12, 40, 80, 80, 60, 60]),
-        ("large", [1000, 3000, 10_000]),
-        ("llm-4gpu", [10]),
-        ("llm-16gpu", [36]),
-        ("llm-mix", [16] * 5),
-        ("llm-eighths", [10, 36, *[16] * 5]),
-        ("hard", [30, 60, 16, 30, 40, 20, 24, 30, 80]),
-    ],
-)
-def test_suites_have_their_sizes(name: str, sizes: list[int]) -> None:
-    assert [len(instance.workloads) for instance in INSTANCES[name]] == sizes
+SIZES = {
+    "igniter-3": [3],
+    "igniter-12": [12],
+    "igniter-12-t4": [12],
+    "4gpu": [10],
+    "64gpu": [160] * 4,
+    "gpulet-scen1": [4],
+    "gpulet-scen2": [2],
+    "gpulet-scen3": [3],
+    "gpulet-scen4": [3],
+    "gpulet-scen5": [4],
+    "gpulet-game": [7],
+    "gpulet-traffic": [3],
+    "gpulet-arxiv-game": [7],
+    "gpulet-arxiv-traffic": [3],
+    "gpulet-pairs": [2] * 4,
+    "gpulet-equal": [5],
+    "gpulet-long-only": [3],
+    "gpulet-short-skew": [5],
+    "igniter-scaling": [10, 20, 50, 100, 200, 500, 1000],
+    "smoke": [3, 5, 4, 4],
+    "hetero": [12, 40, 60, 30, 12, 40, 80, 80, 60, 60],
+    "large": [1000, 3000, 10_000],
+    "llm-4gpu": [10],
+    "llm-16gpu": [36],
+    "llm-mix": [16] * 5,
+    "llm-eighths": [10, 36, *[16] * 5],
+    "hard": [30, 60, 16, 30, 40, 20, 24, 30, 80],
+}
+"""Numbers of workloads of the suites' instances."""
+
+
+def test_suites_have_their_sizes() -> None:
+    assert {name: [len(instance.workloads) for instance in INSTANCES[name]] for name in SIZES} == SIZES
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_a_name_stands_for_one_instance_across_suites() -> None:
     assert {name for name, found in fingerprints.items() if len(found) > 1} == set()
 
 
-@pytest.mark.parametrize("name", sorted(SUITES))
-def test_a_suite_is_the_same_every_time(name: str) -> None:
-    assert [i.fingerprint for i in SUITES[name].build()] == [i.fingerprint for i in INSTANCES[name]]
+def test_a_suite_is_the_same_every_time() -> None:
+    again = {name: [instance.fingerprint for instance in chosen.build()] for name, chosen in SUITES.items()}
+    assert again == {name: [instance.fingerprint for instance in built] for name, built in INSTANCES.items()}
 
 
 def test_an_unknown_suite_gets_a_suggestion() -> None:
@@ -339,15 +339,15 @@ TO_SERVE_WHOLE = [
 ]
 
 
-@pytest.mark.parametrize("key", TO_SERVE_WHOLE)
-def test_no_workload_of_a_cost_or_capacity_instance_is_oversized(key: str) -> None:
+def test_no_workload_of_a_cost_or_capacity_instance_is_oversized(subtests: pytest.Subtests) -> None:
     """Mixed pools serve each workload whole on some type, families say on which."""
-    instance = EVERY_INSTANCE[key]
-    views = [View.of(instance, pool.type) for pool in instance.gpus]
-    for position, workload in enumerate(instance.workloads):
-        assert any(least_units(view, position, [workload.rate_rps])[0] <= view.gpu.share_units for view in views), (
-            workload
-        )
+    for key in TO_SERVE_WHOLE:
+        instance = EVERY_INSTANCE[key]
+        views = [View.of(instance, pool.type) for pool in instance.gpus]
+        with subtests.test(key):
+            for position, workload in enumerate(instance.workloads):
+                needed = [(view, least_units(view, position, [workload.rate_rps])[0]) for view in views]
+                assert any(units <= view.gpu.share_units for view, units in needed), workload
 
 
 def test_on_t4s_as_many_of_the_twelve_workloads_are_oversized_as_igniter_splits() -> None:

@@ -40,22 +40,19 @@ def where(paper: str, kind: str, number: int) -> str:
     return f"{PAPERS[paper][0]}, {words[kind]} {written}"
 
 
-@pytest.mark.parametrize(
-    ("paper", "kind", "number"),
-    [
-        pytest.param(paper, kind, number, id=f"{paper}-{kind}{number}")
-        for paper, (_, *last) in PAPERS.items()
-        for kind, most in zip(("fig", "table", "alg"), last, strict=True)
-        for number in range(1, most + 1)
-    ],
-)
-def test_every_figure_table_and_algorithm_of_the_papers_is_drawn_or_has_a_reason(paper, kind, number):
-    name = f"{paper}-{kind}{number}"
+def test_every_figure_table_and_algorithm_of_the_papers_is_drawn_or_has_a_reason(subtests):
     listed = {**{drawn: figure(drawn) for drawn in NAMES}, **figures_not_drawn()}
-    own = {found: each for found, each in listed.items() if found == name or found.startswith(f"{name}-")}
-    assert name in own
-    for each in own.values():
-        assert re.match(rf"{re.escape(where(paper, kind, number))}\b", each.paper)
+    for paper, (_, *last) in PAPERS.items():
+        for kind, most in zip(("fig", "table", "alg"), last, strict=True):
+            for number in range(1, most + 1):
+                name = f"{paper}-{kind}{number}"
+                with subtests.test(name):
+                    own = {
+                        found: each for found, each in listed.items() if found == name or found.startswith(f"{name}-")
+                    }
+                    assert name in own
+                    for each in own.values():
+                        assert re.match(rf"{re.escape(where(paper, kind, number))}\b", each.paper)
 
 
 def test_nothing_else_is_listed():
@@ -118,37 +115,45 @@ def test_neither_listing_nor_describing_figures_loads_what_draws():
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_figure_says_what_it_shows_and_costs(name):
-    described = figure(name)
-    for text in (described.title, described.paper, described.shows, described.look_for, described.cost):
-        assert text == text.strip() != ""
-        assert "  " not in text
+def test_a_figure_says_what_it_shows_and_costs(subtests):
+    for name in NAMES:
+        described = figure(name)
+        with subtests.test(name):
+            for text in (described.title, described.paper, described.shows, described.look_for, described.cost):
+                assert text == text.strip() != ""
+                assert "  " not in text
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_figure_needs_instances_that_exist(name):
+def test_a_figure_needs_instances_that_exist(subtests):
     known = {*SUITES, *SCENARIO_SUITES, *(instance.name for suite in SUITES.values() for instance in suite.build())}
-    for need in figure(name).needs:
-        named = [text for text in (need.instances, need.quick) if text]
-        assert {part for text in named for part in text.split(",")} <= known
-        assert need.schedulers
-        assert need.seeds
+    for name in NAMES:
+        with subtests.test(name):
+            for need in figure(name).needs:
+                named = [text for text in (need.instances, need.quick) if text]
+                assert {part for text in named for part in text.split(",")} <= known
+                assert need.schedulers
+                assert need.seeds
 
 
-@pytest.mark.parametrize("name", FROM_RUNS)
-def test_without_rows_it_says_what_to_run(name, tmp_path):
-    with pytest.raises(NothingToDrawError, match=rf"{name}: no run to draw; .*bench run --instances .* --seeds 0"):
-        figure(name).draw([], tmp_path)
+def test_without_rows_it_says_what_to_run(subtests, tmp_path):
+    for name in FROM_RUNS:
+        with (
+            subtests.test(name),
+            pytest.raises(NothingToDrawError, match=rf"{name}: no run to draw; .*bench run --instances .* --seeds 0"),
+        ):
+            figure(name).draw([], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", [name for name in FROM_RUNS if not figure(name).any_runs])
-def test_rows_of_other_instances_do_not_count(name, make_row, tmp_path):
-    need = figure(name).needs[0]
-    same_name = make_row(need.schedulers[0], "igniter-mix-10-s0", instance_hash="0" * 64, parameters=stated(need))
-    with pytest.raises(NothingToDrawError, match="no run to draw"):
-        figure(name).draw([make_row(instance="smoke-goodput"), same_name], tmp_path)
+def test_rows_of_other_instances_do_not_count(subtests, make_row, tmp_path):
+    for name in FROM_RUNS:
+        if figure(name).any_runs:
+            continue
+        need = figure(name).needs[0]
+        same = make_row(need.schedulers[0], "igniter-mix-10-s0", instance_hash="0" * 64, parameters=stated(need))
+        with subtests.test(name), pytest.raises(NothingToDrawError, match="no run to draw"):
+            figure(name).draw([make_row(instance="smoke-goodput"), same], tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_same_rows_give_the_same_bytes(make_row, two_gpus, tmp_path):

@@ -5,39 +5,34 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from bench.cli.app import EXAMPLES, app, main
-from bench.cli.commands.check_plugin import EXAMPLES as CHECK_PLUGIN
-from bench.cli.commands.compare import EXAMPLES as COMPARE
-from bench.cli.commands.doctor import EXAMPLES as DOCTOR
-from bench.cli.commands.export import EXAMPLES as EXPORT
-from bench.cli.commands.figures import EXAMPLES as FIGURES
-from bench.cli.commands.generate import EXAMPLES as GENERATE
-from bench.cli.commands.listing import EXAMPLES as LISTING
-from bench.cli.commands.max_rate import EXAMPLES as MAX_RATE
-from bench.cli.commands.online import EXAMPLES as ONLINE
-from bench.cli.commands.profile.fit import EXAMPLES as PROFILE
-from bench.cli.commands.run import EXAMPLES as RUN
-from bench.cli.commands.schema import EXAMPLES as SCHEMA
-from bench.cli.commands.show import EXAMPLES as SHOW
-from bench.cli.commands.simulate import EXAMPLES as SIMULATE
-from bench.cli.commands.verify import EXAMPLES as VERIFY
+from bench.cli.app import app, main
 
 LIBRARIES = ("torch", "ortools", "pyomo", "matplotlib", "pandas", "highspy")
 HEAVY = (*LIBRARIES, "numpy", "numba", "scipy", "rich", "pydantic", "instances")
-COMMANDS = (
-    *("run", "list", "show", "verify", "simulate", "max-rate", "online"),
-    *("generate", "figures", "compare", "check-plugin", "export", "schema", "doctor"),
-)
-ALL_EXAMPLES = (
-    *(*EXAMPLES, *CHECK_PLUGIN, *COMPARE, *DOCTOR, *EXPORT, *FIGURES, *GENERATE, *LISTING, *MAX_RATE, *ONLINE),
-    *(*PROFILE, *RUN, *SCHEMA, *SHOW, *SIMULATE, *VERIFY),
-)
+
+
+def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command of the application, with its full name."""
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for word, inner in command.commands.items():
+        yield from leaves(inner, f"{name} {word}".lstrip())
+
+
+APPLICATION: Any = typer.main.get_command(app)
+COMMANDS = dict(leaves(APPLICATION))
+
+
+def examples_of(command: Any) -> list[str]:
+    return [line.strip() for line in str(command.epilog).splitlines() if line.startswith("  bench ")]
 
 
 @pytest.mark.parametrize(
@@ -70,24 +65,28 @@ def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     assert main([]) == 0
     shown = capsys.readouterr().out
     assert "Usage: bench" in shown
-    assert all(f"\n  {command} " in shown for command in (*COMMANDS, "profile"))
+    assert all(f"\n  {command} " in shown for command in APPLICATION.commands)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "profile fit"])
-def test_every_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*command.split(), "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert f"Usage: bench {command}" in shown
-    assert f"    bench {command}" in shown.partition("\n  Examples:\n")[2]
+def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for command in COMMANDS:
+        with subtests.test(command):
+            assert main([*command.split(), "--help"]) == 0
+            shown = capsys.readouterr().out
+            assert f"Usage: bench {command}" in shown
+            assert f"    bench {command}" in shown.partition("\n  Examples:\n")[2]
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES)
-def test_examples_are_accepted_by_the_parser(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_are_accepted_by_the_parser(
+    subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("experiment.toml").touch()
-    name, *arguments = shlex.split(example.partition(" > ")[0], comments=True)
-    assert name == "bench"
-    command: Any = typer.main.get_command(app)
-    while hasattr(command, "commands"):
-        command = command.commands[arguments.pop(0)]
-    command.make_context("bench", arguments)
+    for example in (example for each in (APPLICATION, *COMMANDS.values()) for example in examples_of(each)):
+        with subtests.test(example):
+            name, *arguments = shlex.split(example.partition(" > ")[0], comments=True)
+            assert name == "bench"
+            command: Any = APPLICATION
+            while hasattr(command, "commands"):
+                command = command.commands[arguments.pop(0)]
+            command.make_context("bench", arguments)

@@ -179,3 +179,12 @@ def test_the_load_alone_makes_a_workload_late() -> None:
     assert [one.load for one in shared] == [None, 1.25]  # one of the two is late, so the worse one is
     barely = with_overloads(found, [Overload(("a",), 1.005, 0.005)], 0.01)
     assert not any(one.late for one in barely)
+
+
+@pytest.mark.parametrize(("standard_error", "holds"), [(0.002, True), (0.0005, False)])
+def test_chance_alone_does_not_make_all_requests_late(standard_error: float, holds: bool) -> None:
+    """The pooled attainment is 0.2 points below the target: one standard error, or four."""
+    one = Attained("a", 200_000, 3000.0, 0.898, standard_error, 0.102, late=False, unclear=False)
+    found = Holding(0.9, False, 300.0, (one,))
+    assert found.standard_error == pytest.approx(standard_error)
+    assert found.holds is holds

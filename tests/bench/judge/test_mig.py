@@ -132,15 +132,16 @@ def _free_positions(units: int, start: int) -> tuple[set[int], set[int]]:
 LEGAL = [(1, s) for s in range(7)] + [(2, 0), (2, 2), (2, 4), (3, 0), (3, 4), (4, 0), (7, 0)]
 
 
-@pytest.mark.parametrize(("one", "other"), list(combinations(LEGAL, 2)), ids=str)
-def test_two_instances_are_in_each_others_way_as_positions_say(one: tuple[int, int], other: tuple[int, int]) -> None:
-    pair = [Gpulet(units, (Slot("b", 1, 1.0),), start=start) for units, start in (one, other)]
+def test_two_instances_are_in_each_others_way_as_positions_say(subtests: pytest.Subtests) -> None:
+    for one, other in combinations(LEGAL, 2):
+        pair = [Gpulet(units, (Slot("b", 1, 1.0),), start=start) for units, start in (one, other)]
 
-    found = set(kinds(judge(plan(pair), instance()))) & {"overlap", "blocked", "start", "slice"}
+        found = set(kinds(judge(plan(pair), instance()))) & {"overlap", "blocked", "start", "slice"}
 
-    (held, taken), (other_held, other_taken) = _free_positions(*one), _free_positions(*other)
-    expected = {"overlap"} if held & other_held else {"blocked"} if taken & other_taken else set()
-    assert found == expected
+        (held, taken), (other_held, other_taken) = _free_positions(*one), _free_positions(*other)
+        expected = {"overlap"} if held & other_held else {"blocked"} if taken & other_taken else set()
+        with subtests.test(one=one, other=other):
+            assert found == expected
 
 
 def test_the_same_place_twice_overlaps() -> None:

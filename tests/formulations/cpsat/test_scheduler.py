@@ -57,10 +57,15 @@ def test_igniters_twelve_workloads_need_six_gpus() -> None:
 
 
 @pytest.mark.parametrize("shortcuts", [True, False])
-@pytest.mark.parametrize("seed", range(60))
-def test_the_least_cost(seed: int, shortcuts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_cost(shortcuts: bool, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     if not shortcuts:
         without_shortcuts(monkeypatch)
+    for seed in range(60):
+        with subtests.test(seed=seed):
+            check_least_cost(seed)
+
+
+def check_least_cost(seed: int) -> None:
     instance, reports = draw(seed, Objective.COST), Reports()
     optimum = exhaustive.least_cost(instance)
 

@@ -27,6 +27,9 @@ RECORD = "budgets.json"
 MULTIPLES = (0.5, 1.0, 2.0)
 """Multiples of the rates whose budgets are compared under ``scale``."""
 
+STEPS = (PART_STEPS, PART_STEPS // 2, 1)
+"""Twentieths of a rate at which budgets are compared under ``goodput``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Review:
@@ -70,7 +73,7 @@ def review(entry: LibraryEntry, certificate: Mapping[str, Any] | None, recorded:
 def budgets_digest(entry: LibraryEntry) -> str:
     """Return the SHA-256 of the budgets of every configuration: all GPU types, workloads, rates, batches and shares.
 
-    Under ``scale`` the rates are those at ``MULTIPLES``.
+    Under ``scale`` the rates are those at ``MULTIPLES``, under ``goodput`` those at ``STEPS``.
     """
     digest = sha256()
     if entry.instance.partition is Partition.SHARES:
@@ -106,8 +109,8 @@ def _instances(entry: LibraryEntry) -> Iterator[Instance]:
 
 
 def _rates(view: View, workload: int) -> list[float]:
-    """Return the rates at which one slot may be planned for a workload."""
+    """Return the rates at which the budgets of a slot are compared."""
     own = float(view.rate_rps[workload])
     if view.instance.objective is not Objective.GOODPUT:
         return [own]
-    return [own * (step / PART_STEPS) for step in range(PART_STEPS, 0, -1)]
+    return [own * (step / PART_STEPS) for step in STEPS]

@@ -1,8 +1,9 @@
 """Review of the library's entries: whether this version of the bench still computes what they state.
 
 An entry stays if its plan is judged feasible with the same value (up to a tie), the checker proves its certificate, and
-the latency budgets of all its configurations are the same numbers, bit by bit, as those on record. The record is a file
-of digests beside the entries. An entry that does not stay is made again under a new name.
+the latency budgets of its configurations are the same numbers, bit by bit, as those on record. The record is a file of
+digests beside the entries. An entry that is not on record does not stay either. An entry that does not stay is made
+again under a new name.
 """
 
 import math
@@ -40,7 +41,7 @@ class Review:
     plan
         Whether the judge accepts the plan with the value that the entry states.
     budgets
-        Whether the budgets are those on record.
+        Whether the budgets are those on record; ``None`` for GPUs that are cut into MIG instances.
     certificate
         Whether the checker proves the certificate.
     """
@@ -65,15 +66,15 @@ def review(entry: LibraryEntry, certificate: Mapping[str, Any] | None, recorded:
     return Review(
         entry.instance.name,
         plan,
-        None if recorded is None else budgets_digest(entry) == recorded,
+        None if entry.instance.partition is Partition.MIG else budgets_digest(entry) == recorded,
         None if certificate is None else check(certificate, entry.instance.name).proven,
     )
 
 
 def budgets_digest(entry: LibraryEntry) -> str:
-    """Return the SHA-256 of the budgets of every configuration: all GPU types, workloads, rates, batches and shares.
+    """Return the SHA-256 of the budgets of the configurations: all GPU types, workloads, batches and shares.
 
-    Under ``scale`` the rates are those at ``MULTIPLES``, under ``goodput`` those at ``STEPS``.
+    The rates are those of the workloads; under ``scale`` at ``MULTIPLES``, under ``goodput`` at ``STEPS`` of them.
     """
     digest = sha256()
     if entry.instance.partition is Partition.SHARES:
@@ -95,8 +96,8 @@ def read_record(library: Library) -> dict[str, str]:
 
 
 def write_record(library: Library, digests: Mapping[str, str]) -> None:
-    """Add digests to the record; those of removed entries go."""
-    every, kept = read_record(library) | dict(digests), set(library.names())
+    """Add digests of entries that are not on record; those of removed entries go, and all others stay."""
+    every, kept = dict(digests) | read_record(library), set(library.names())
     write_json(library.folder / RECORD, {name: every[name] for name in sorted(every) if name in kept})
 
 

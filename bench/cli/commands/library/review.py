@@ -20,7 +20,9 @@ EXAMPLES = (
 def review(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Entries, such as 'cost-*'.")] = "*",
     certificates: Annotated[bool, typer.Option(help="Check the certificates, too.")] = True,
-    record: Annotated[bool, typer.Option("--record", help="Record the budgets instead of comparing them.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Record the budgets of entries that are not on record.")
+    ] = False,
     folder: LibraryOption = None,
     form: FormatOption = "table",
 ) -> None:
@@ -33,8 +35,10 @@ def review(
     found = []
     for position, name in enumerate(names, start=1):
         entry = library.entry(name)
-        if record:
+        if record and name not in recorded:
             write_record(library, {name: budgets_digest(entry)})
+        elif record:
+            say(f"{name} is on record already")
         else:
             found.append(reviewed(entry, library.certificate(name) if certificates else None, recorded.get(name)))
         say(f"{position} of {len(names)}: {name}")

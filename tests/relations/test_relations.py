@@ -28,7 +28,7 @@ from tests.relations.drawn import Case, cases, cases_of_mig_instances, cases_of_
 ROUNDING = 1e-8
 """Relative rounding of values and bounds."""
 
-PAIRS, MANY_PAIRS = 8, 150
+PAIRS, MANY_PAIRS = 6, 150
 """Pairs for each change: in an ordinary run of the tests, and in the soak test."""
 
 HELD = 3
@@ -170,7 +170,7 @@ on_all_gpus = pytest.mark.parametrize("change", [*ON_ALL_GPUS, other_currency], 
 
 @on_all_gpus
 @of_services
-@few
+@settings(few, max_examples=PAIRS // 2)
 @given(data=st.data(), size=st.floats(0.0, 1.0), exact=st.booleans())
 def test_relations_of_services_and_of_mig_instances(
     change: Change, drawn_cases: Callable[[], st.SearchStrategy[Case]], data: st.DataObject, size: float, exact: bool

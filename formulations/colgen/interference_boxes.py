@@ -21,9 +21,6 @@ from instances.interference import gpu_time_ms
 from instances.tables import Tables
 from instances.tolerance import MOST_TERMS, summable
 
-MARGIN = 1e-9
-"""Relative tolerance of every relaxed test, towards a valid bound."""
-
 SAME_RATIO = 1e-12
 """Relative difference of growths that is attributed to rounding."""
 

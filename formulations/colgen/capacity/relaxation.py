@@ -5,12 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS, step_multipliers
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, step_multipliers
 from formulations.colgen.spatial.relaxation import best_of_table
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
 ROUNDS = 10
 """Multiplier steps in one relaxation."""

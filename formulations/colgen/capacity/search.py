@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.capacity.relaxation import CapacityMarket, RelaxedCapacityBox
-from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
 
 class FilledFound(NamedTuple):

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from formulations.colgen.interference_boxes import MARGIN, least_share_beside
+from formulations.colgen.interference_boxes import least_share_beside
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.least_shares import least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
 
 @compiled

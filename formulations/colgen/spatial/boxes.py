@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.interference_boxes import MARGIN, OneGrowth, least_share_beside
+from formulations.colgen.interference_boxes import OneGrowth, least_share_beside
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
 SLOWDOWN_STEP = 0.017
 """Width of a power box as the fraction of the frequency lost across it."""

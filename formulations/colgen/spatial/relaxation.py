@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import MARGIN, step_multipliers
+from formulations.colgen.interference_boxes import step_multipliers
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
+from instances.tolerance import MARGIN
 
 ROUNDS = 12
 """Multiplier steps in one relaxation."""

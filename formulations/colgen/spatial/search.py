@@ -5,13 +5,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import MARGIN, least_share_beside
+from formulations.colgen.interference_boxes import least_share_beside
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.relaxation import Buffers, relax_box
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
 BATCHES_LIMIT = 256
 """Node limit of the batch search for one set of residents; a set undecided at the limit counts in the bound."""

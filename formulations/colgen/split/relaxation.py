@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.interference_boxes import L2, MARGIN, POWER, RESIDENTS, step_multipliers
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, step_multipliers
 from formulations.colgen.split.slots import Contents, SplitMarket, part_served
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
+from instances.tolerance import MARGIN
 
 ROUNDS = 10
 """Multiplier steps in one relaxation."""

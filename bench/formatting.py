@@ -9,6 +9,7 @@ from bench.ledger.better_plans import BetterPlan
 from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import CHECKED, UNITS, JsonObject, Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
+from instances import Instance
 
 _MOST_CLOCK_S = 1e9
 _DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
@@ -99,6 +100,11 @@ def holds(row: Row) -> str:
         return "-"
     late = percent(row.sim_violation_rate)
     return "unchecked" if late in ("-", percent(0.0)) else f"unchecked, {late} late"
+
+
+def holds_on(row: Row, instance: Instance | None) -> str:
+    """Return ``holds``, of a tested plan with the servers of its instance, if that is known."""
+    return holds(row) if row.holds is None or instance is None else f"{holds(row)}, on {servers(instance.dropping)}"
 
 
 def held(row: Row) -> str:

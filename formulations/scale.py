@@ -19,6 +19,9 @@ HALVINGS = 40
 TRICKLE_RPS = 1e-6
 """Rate at which requests are alone: a scale that leaves no workload more is infeasible only if every scale is."""
 
+MOST_SCALES = 1e300
+"""Largest number of a scale; with smaller rates, the scale is bounded by what fits into a floating-point number."""
+
 
 @dataclass
 class ScaleBisection:
@@ -141,7 +144,3 @@ def impossible_scale(instance: Instance) -> int:
     # ``attainment``, some requests may be dropped.
     beyond *= 1.1 / instance.attainment / SCALE_STEP
     return math.ceil(min(beyond, MOST_SCALES)) + 1
-
-
-MOST_SCALES = 1e300
-"""Largest number of a scale; with smaller rates, the scale is bounded by what fits into a floating-point number."""

@@ -15,7 +15,7 @@ from typing import cast
 
 from bench.holding.attainment import Spread, attained, counts_of, longer_factor
 from bench.holding.parts import PlanPart, independent_parts, rate_rps
-from bench.holding.verdict import Attained, Holding, with_overloads
+from bench.holding.verdict import LEVEL, Attained, Holding, with_overloads
 from bench.holding.windows import SIMULATIONS, Windows, windows_of
 from bench.plan_simulation import Result, expected_requests, simulation, warmup_of
 from bench.simulation.arrivals import Arrivals
@@ -25,9 +25,6 @@ from bench.simulation.services import MOST_REQUESTS
 from bench.simulation.serving_rules import offered_rps
 from bench.simulation.settings import Settings
 from instances import InputError, Instance, Plan
-
-LEVEL = 0.05
-"""Probability that a plan whose workloads all miss exactly the allowed fraction does not pass."""
 
 LONGER, MOST_LONGER = 4.0, 100.0
 """Least and largest factor on the time of simulations that cannot tell."""

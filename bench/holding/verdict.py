@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 from bench.simulation.load import Overload
@@ -10,8 +11,11 @@ from bench.simulation.load import Overload
 POOLED_MARGIN = 0.001
 """Largest permitted distance of the attainment of all requests below the target."""
 
-POOLED_QUANTILE = 1.645
-"""Standard errors below the permitted distance at which all requests together are late, at a level of 5 %."""
+LEVEL = 0.05
+"""Probability that a plan whose workloads all miss exactly the allowed fraction does not pass."""
+
+POOLED_QUANTILE = NormalDist().inv_cdf(1.0 - LEVEL)
+"""Standard errors below the permitted distance at which all requests together are late."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,16 @@ def doubt_in_words(found: Holding) -> str:
     """Return what the test cannot tell; empty if it can tell."""
     if not found.unclear:
         return ""
-    named = [f"{one.workload} {100.0 * one.detectable:.1f} %" for one in found.unclear[:_NAMED]]
-    if len(found.unclear) > _NAMED:
-        named.append(f"{len(found.unclear) - _NAMED} more")
-    return f"the test cannot tell; it would find these late only if they missed more than {', '.join(named)}"
+    named = _first([f"{one.workload} {100.0 * one.detectable:.1f} %" for one in found.unclear])
+    return f"the test cannot tell; it would find these late only if they missed more than {named}"
 
 
 def loads_in_words(found: Holding) -> str:
     """Return the workloads that are late because of their load alone; empty without any."""
-    named = [f"{one.workload} {one.load:.2f}" for one in found.late if one.load is not None]
-    if len(named) > _NAMED:
-        named = [*named[:_NAMED], f"{len(named) - _NAMED} more"]
-    return f"load of 1 or more: {', '.join(named)}" if named else ""
+    named = _first([f"{one.workload} {one.load:.2f}" for one in found.late if one.load is not None])
+    return f"load of 1 or more: {named}" if named else ""
+
+
+def _first(named: list[str]) -> str:
+    """Return the first words of a list, and how many more there are."""
+    return ", ".join(named if len(named) <= _NAMED else [*named[:_NAMED], f"{len(named) - _NAMED} more"])

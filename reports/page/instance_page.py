@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from bench.formatting import beaten_by, held, holds, percent, seconds, servers
+from bench.formatting import beaten_by, held, holds_on, percent, seconds
 from bench.ledger.bound_scope import scope_in_words
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.refutation import upheld
@@ -144,13 +144,6 @@ def _of(value: float | None, most: float) -> Any:
     return None if value is None else round(100.0 * abs(value) / most, 2)
 
 
-def _holds(case: InstanceResults, row: Row) -> str:
-    """Return whether a plan holds, and on which servers if it was tested."""
-    if row.holds is None or case.instance is None:
-        return holds(row)
-    return f"{holds(row)}, on {servers(case.instance.dropping)}"
-
-
 def _facts(case: InstanceResults, row: Row, bound: CertifiedBound | None) -> list[tuple[str, str]]:
     sign = "≥" if case.minimised else "≤"
     facts = [
@@ -163,7 +156,7 @@ def _facts(case: InstanceResults, row: Row, bound: CertifiedBound | None) -> lis
         ("Utilisation", percent(None if row.utilisation_pct is None else row.utilisation_pct / 100.0)),
         ("Unallocated", percent(None if row.fragments_pct is None else row.fragments_pct / 100.0)),
         ("Not in time", _not_in_time(case, row)),
-        ("Holds", _holds(case, row)),
+        ("Holds", holds_on(row, case.instance)),
         ("Arrivals", case.arrivals.get(row.key, "-")),
         ("Decision", seconds(row.decision_s)),
     ]

@@ -15,13 +15,12 @@ from bench.cli.views.tables import cell, coloured, mark, show, table
 from bench.formatting import (
     ON_PAPER_MEANS,
     beaten_by,
-    holds,
+    holds_on,
     objective_of,
     pct,
     percent,
     result,
     seconds,
-    servers,
     short,
     worth,
 )
@@ -97,7 +96,8 @@ _POINTS_SHOWN = 20
 def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> None:
     """Show everything that the ledger stores about a run."""
     better = {} if gap.refuted else ledger_better_plans([row], ledger)
-    facts = [[name, fact] for name, fact in _facts(row, gap, better.get(row.key), _held(row, ledger))]
+    held = holds_on(row, None if row.holds is None else _instance(row, ledger))
+    facts = [[name, fact] for name, fact in _facts(row, gap, better.get(row.key), held)]
     facts = [fact for fact in facts if fact[1] not in ("", None)]
     show(table(["run", short(row)], facts), *([ON_PAPER_MEANS] if row.feasible and row.holds is False else []), "")
     if row.trajectory:
@@ -153,12 +153,6 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, held: str) -> list[lis
         ["started", row.started_at],
     ]
     return facts + [[key, _pairs(value)] for key, value in row.provenance.items()]
-
-
-def _held(row: Row, ledger: Ledger) -> str:
-    """Return whether a tested plan holds and on which servers, if the ledger has its instance."""
-    instance = None if row.holds is None else _instance(row, ledger)
-    return holds(row) if instance is None else f"{holds(row)}, on {servers(instance.dropping)}"
 
 
 def _simulated(row: Row) -> str | None:

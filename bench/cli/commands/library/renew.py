@@ -1,4 +1,4 @@
-"""``bench library renew``: entries that do not stay, made again under new names."""
+"""``bench library renew``: entries made again under new names."""
 
 from typing import Annotated
 
@@ -18,10 +18,10 @@ def renew(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Entries, such as 'cost-*-24'.")],
     folder: LibraryOption = None,
 ) -> None:
-    """Remove entries that do not stay, and make them again under new names; `renewed.json` lists old and new names.
+    """Remove entries and make them again under new names; `renewed.json` lists old and new names.
 
-    `bench library review` tells which entries do not stay. A plan that is still feasible is kept. Bounds are proven
-    anew by `bench library solve`.
+    `bench library review` tells which entries do not stay; this command renews all that match. A plan that is still
+    feasible is kept. Bounds are proven anew by `bench library solve`.
     """
     library = opened(folder, written=True)
     names = library.names(pattern)

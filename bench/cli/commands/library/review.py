@@ -1,5 +1,6 @@
 """``bench library review``: whether this version still computes what the entries state."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from bench.cli.terminal import print_json, say
 from bench.cli.views.library import opened, show_reviews
 from bench.library.review import budgets_digest, read_record, write_record
 from bench.library.review import review as reviewed
+from instances.library import Library
 
 EXAMPLES = (
     "bench library review 'cost-*' --no-certificates",
@@ -32,21 +34,26 @@ def review(
     """
     library = opened(folder, written=record)
     names, recorded = library.names(pattern), read_record(library)
+    if record:
+        _record(library, [name for name in names if name not in recorded])
+        return
     found = []
     for position, name in enumerate(names, start=1):
-        entry = library.entry(name)
-        if record and name not in recorded:
-            write_record(library, {name: budgets_digest(entry)})
-        elif record:
-            say(f"{name} is on record already")
-        else:
-            found.append(reviewed(entry, library.certificate(name) if certificates else None, recorded.get(name)))
+        certificate = library.certificate(name) if certificates else None
+        found.append(reviewed(library.entry(name), certificate, recorded.get(name)))
         say(f"{position} of {len(names)}: {name}")
-    if record:
-        return
     if form == "json":
         print_json([{**asdict(each), "stays": each.stays} for each in found])
     else:
         show_reviews(found)
     if not all(each.stays for each in found):
         raise typer.Exit(1)
+
+
+def _record(library: Library, names: Sequence[str]) -> None:
+    """Record the budgets of entries, each as soon as they are known."""
+    for position, name in enumerate(names, start=1):
+        write_record(library, {name: budgets_digest(library.entry(name))})
+        say(f"{position} of {len(names)}: {name}")
+    if not names:
+        say("all entries are on record")

@@ -18,6 +18,9 @@ from instances import InputError, Instance
 from instances.files import write_bytes
 from rl.weights import in_a_line, load_weights, save_weights
 
+FORMAT = 2
+"""Version of a checkpoint's content: 2 since the optimisers are PyTorch's; checkpoints of version 1 have no number."""
+
 Scalars = dict[str, float]
 
 
@@ -87,7 +90,7 @@ def run_episodes(
     Raises
     ------
     InputError
-        If the checkpoint in ``folder`` belongs to another training.
+        If the checkpoint in ``folder`` belongs to another training or was written by another version.
     """
     folder.mkdir(parents=True, exist_ok=True)
     terms = {name: value for name, value in settings.items() if name not in ("episodes", "save_every")}
@@ -98,7 +101,7 @@ def run_episodes(
         # The checkpoint is written last: after an interruption before it, training resumes from the previous one.
         save(folder / "policy.pt", {**settings, "seed": seed, "episodes": number})
         states = {name: part.state_dict() for name, part in parts.items()}
-        save_weights({"terms": terms, "told": history, **states}, folder / "checkpoint.pt")
+        save_weights({"format": FORMAT, "terms": terms, "told": history, **states}, folder / "checkpoint.pt")
 
     for number in range(len(history) + 1, settings["episodes"] + 1):
         history.append(episode(number))
@@ -116,6 +119,8 @@ def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]
     if not path.exists():
         return []
     saved = load_weights(path)
+    if saved.get("format") != FORMAT:
+        raise InputError(str(path), "was written by another version of gpushare-bench; train anew in another folder")
     try:
         for name, value in terms.items():
             if saved["terms"].get(name) != value:

@@ -38,7 +38,7 @@ from instances import InputError, Workload
 from instances.arrays import Flags, Floats, Ints, Singles
 from rl.environment import DecisionProcess, admit, compressed, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
-from rl.networks import PerAction
+from rl.networks import CPU
 from rl.planning import several
 from rl.policy import Policy
 from rl.sac_discrete import SacDiscrete, SacSettings, perturbed
@@ -86,14 +86,16 @@ class TopLayer:
         Source of all randomness.
     """
 
-    def __init__(self, below: Policy, groups: int, settings: SacSettings, seed: int) -> None:
+    def __init__(
+        self, below: Policy, groups: int, settings: SacSettings, seed: int, device: torch.device = CPU
+    ) -> None:
         places = len(below.models)
         self.groups = groups
         self.middle = (below.lowest + below.highest) / 2.0
         self._half = (below.highest - below.lowest) / 2.0 or 1.0
         self.random = torch.Generator().manual_seed(seed)
         shape = places, groups * (places + 1), groups
-        self.sac = SacDiscrete(*shape, settings, self.random, network=PerAction)
+        self.sac = SacDiscrete(*shape, settings, self.random, by_action=True, device=device)
 
     def deal(self, load: Floats, spread: float = 0.0) -> Dealing:
         """Deal every row of ``load`` to the groups anew, each place independently.
@@ -118,7 +120,7 @@ class TopLayer:
             shape = (clusters, groups, groups)
             parts = np.broadcast_to(own[:, :, None], shape)[..., None], np.broadcast_to(given, (*shape, places))
             states.append(np.concatenate(parts, axis=3).reshape(clusters, groups, -1))
-            score = self.sac.actor.one(p, states[p].reshape(clusters * groups, -1))
+            score = self.sac.deciding.output(p, states[p].reshape(clusters * groups, -1))
             preference = perturbed(score, spread, self.random).reshape(shape)
             free = np.ones((clusters, groups), dtype=np.bool_)
             for turn in range(groups):

@@ -21,6 +21,7 @@ import torch
 from instances.arrays import Flags, Floats, Ints, Singles
 from rl.cluster import Cluster
 from rl.environment import Feedback, compressed, whole_batches, whole_units
+from rl.networks import CPU
 from rl.sac_discrete import SacDiscrete, SacSettings
 from rl.states import Placing, allocation_size, placement_size
 from rl.td3 import Td3, Td3Settings
@@ -63,6 +64,8 @@ class TwoStage:
         Parameters of the first and of the second stage.
     shared
         Whether the actors of the first stage share their critics.
+    device
+        Device that learns; decisions are made on the CPU.
     """
 
     def __init__(
@@ -72,13 +75,14 @@ class TwoStage:
         td3: Td3Settings,
         seed: int,
         shared: bool = False,
+        device: torch.device = CPU,
     ) -> None:
         self.cluster = cluster
         self._random = torch.Generator().manual_seed(seed)
         workloads, gpus = cluster.workloads, cluster.gpus
         shape = workloads, placement_size(workloads, gpus), cluster.places
-        self.sac = SacDiscrete(*shape, sac, self._random, shared=shared)
-        self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random)
+        self.sac = SacDiscrete(*shape, sac, self._random, shared=shared, device=device)
+        self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
 
     def decide(self, rates_rps: Floats, queued: Ints, spread: Floats | float = 1.0, blurred: bool = True) -> Decision:
         """Decide in every cluster (Alg. 1, lines 6 to 14).

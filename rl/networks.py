@@ -50,13 +50,18 @@ class Networks(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map shape (count, batch, inputs) to (count, batch, outputs)."""
+        return self._through(zip(self.weights, self.biases, strict=True), x)
+
+    def first(self, x: Tensor) -> Tensor:
+        """Map shape (1, batch, inputs) to (1, batch, outputs) by the first network alone, which does not learn."""
+        layers = zip(self.weights, self.biases, strict=True)
+        return self._through(((weight[:1].detach(), bias[:1].detach()) for weight, bias in layers), x)
+
+    def _through(self, layers: Iterable[tuple[Tensor, Tensor]], x: Tensor) -> Tensor:
         count, batch, _ = x.shape
         x = x.reshape(count, batch * self.parts, -1)
-        last = len(self.weights) - 1
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.baddbmm(bias, x, weight)
-            if layer < last:
-                x = x.relu_()
+        for layer, (weight, bias) in enumerate(layers):
+            x = torch.baddbmm(bias, x.relu_() if layer > 0 else x, weight)
         return x.view(count, batch, -1)
 
     def target(self) -> Self:

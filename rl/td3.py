@@ -220,8 +220,8 @@ class Td3:
         self._updates += 1
         if self._updates % settings.policy_every == 0:
             last_layer = self.actor(state[None])[0]
-            # The first critic alone (Alg. 1, line 24)
-            value = self._judged(self.critics, state, divided(state, last_layer))[0] * there
+            # By the first critic alone (Alg. 1, line 24)
+            value = self.critics.first(torch.cat([state, divided(state, last_layer)], dim=1)[None])[0] * there
             penalty = settings.logit_penalty * (last_layer.abs() - settings.logit_margin).relu().square().mean()
             descend(self._actor_optimiser, penalty - value.sum() / len(state))
             follow(self.targets, self.critics, settings.soft)

@@ -2,8 +2,9 @@
 
 The folder holds ``scalars.csv`` with a row per episode, ``checkpoint.pt`` and ``policy.pt``. The checkpoint has the
 complete state and is written at regular intervals, when training is stopped after an episode, and at the end. On the
-same machine and with the same number of threads, resumed training gives the same result, bit for bit, as uninterrupted
-training. ``policy.pt`` is written together with the checkpoint and has the weights of the actors alone.
+same CPU and with the same number of threads, resumed training gives the same result, bit for bit, as uninterrupted
+training; a GPU may add in another order. ``policy.pt`` is written together with the checkpoint and has the weights of
+the actors alone.
 """
 
 import csv
@@ -101,7 +102,7 @@ def run_episodes(
         # The checkpoint is written last: after an interruption before it, training resumes from the previous one.
         save(folder / "policy.pt", {**settings, "seed": seed, "episodes": number})
         states = {name: part.state_dict() for name, part in parts.items()}
-        save_weights({"format": FORMAT, "terms": terms, "told": history, **states}, folder / "checkpoint.pt")
+        save_weights({"format": FORMAT, "terms": terms, "history": history, **states}, folder / "checkpoint.pt")
 
     for number in range(len(history) + 1, settings["episodes"] + 1):
         history.append(episode(number))
@@ -129,7 +130,9 @@ def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]
                 )
         for name, part in parts.items():
             part.load_state_dict(saved[name])
-        history: list[Scalars] = [{str(name): float(value) for name, value in one.items()} for one in saved["told"]]
+        history: list[Scalars] = [
+            {str(name): float(value) for name, value in scalars.items()} for scalars in saved["history"]
+        ]
     except InputError:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:

@@ -110,15 +110,15 @@ class TopLayer:
         clusters, groups, places = load.shape
         relative = ((load - self.middle) / self._half).astype(np.float32)
         rows = np.arange(clusters)
-        given = np.zeros((clusters, 1, groups, places), dtype=np.float32)
+        dealt = np.zeros((clusters, 1, groups, places), dtype=np.float32)
         source = np.empty(load.shape, dtype=np.int64)
         chosen = np.empty((clusters, places, groups), dtype=np.int64)
         states, safe = [], np.empty((clusters, places, groups, groups), dtype=np.bool_)
         for p in range(places):
             order = np.argsort(-np.abs(relative[:, :, p]), axis=1, kind="stable")
-            own = np.take_along_axis(relative[:, :, p], order, axis=1)
+            ordered = np.take_along_axis(relative[:, :, p], order, axis=1)
             shape = (clusters, groups, groups)
-            parts = np.broadcast_to(own[:, :, None], shape)[..., None], np.broadcast_to(given, (*shape, places))
+            parts = np.broadcast_to(ordered[:, :, None], shape)[..., None], np.broadcast_to(dealt, (*shape, places))
             states.append(np.concatenate(parts, axis=3).reshape(clusters, groups, -1))
             score = self.sac.deciding.output(p, states[p].reshape(clusters * groups, -1))
             preference = perturbed(score, spread, self.random).reshape(shape)
@@ -127,7 +127,7 @@ class TopLayer:
                 safe[:, p, turn] = free
                 group = np.argmax(np.where(free, preference[:, turn], -np.inf), axis=1)
                 free[rows, group] = False
-                given[rows, 0, group, p] = own[:, turn]
+                dealt[rows, 0, group, p] = ordered[:, turn]
                 source[rows, group, p] = order[:, turn]
                 chosen[:, p, turn] = group
         return Dealing(source, np.stack(states, axis=1), safe, chosen)

@@ -111,18 +111,18 @@ def actions(state: Singles, last_layer: Singles) -> Singles:
 def divided(state: Tensor, last_layer: Tensor) -> Tensor:
     """Return ``actions`` in PyTorch, for learning."""
     workloads = last_layer.shape[1] // 2
-    there = state[:, :workloads]
-    share = last_layer[:, :workloads].masked_fill(there == 0.0, _ELSEWHERE).softmax(dim=1)
+    on_gpu = state[:, :workloads]
+    share = last_layer[:, :workloads].masked_fill(on_gpu == 0.0, _ELSEWHERE).softmax(dim=1)
     batch = last_layer[:, workloads:].sigmoid()
-    return torch.cat([share * there, batch * there], dim=1)
+    return torch.cat([share * on_gpu, batch * on_gpu], dim=1)
 
 
 def blurred(state: Tensor, action: Tensor, noise: Tensor) -> Tensor:
     """Add noise to actions and normalise them again; all of shape (states, 2 workloads)."""
     workloads = action.shape[1] // 2
-    there = state[:, :workloads]
+    on_gpu = state[:, :workloads]
     noisy = (action + noise).clamp(min=0.0)
-    share, batch = noisy[:, :workloads] * there, noisy[:, workloads:].clamp(max=1.0) * there
+    share, batch = noisy[:, :workloads] * on_gpu, noisy[:, workloads:].clamp(max=1.0) * on_gpu
     total = share.sum(dim=1, keepdim=True)
     # If the noise leaves no share, the shares without noise are used.
     share = torch.where(total > 0.0, share / total, action[:, :workloads])
@@ -184,18 +184,18 @@ class Td3:
         action = actions(state, self.deciding.output(0, state))
         if greedy:
             return action
-        there = torch.from_numpy(state)
+        states = torch.from_numpy(state)
         noise = self.exploration * self.settings.explore_noise * torch.randn(action.shape, generator=self._random)
         drawn = torch.rand((len(state), 1), generator=self._random)
         at_random = drawn < self.exploration * self.settings.random_part
-        explored = torch.where(at_random, self._uniform(there), blurred(there, torch.from_numpy(action), noise))
+        explored = torch.where(at_random, self._uniform(states), blurred(states, torch.from_numpy(action), noise))
         return explored.numpy()
 
     def _uniform(self, state: Tensor) -> Tensor:
         """Draw uniform actions: divisions of the GPU, and batches."""
-        there = state[:, : self._workloads]
-        share = torch.empty(there.shape).exponential_(generator=self._random) * there
-        batch = torch.rand(there.shape, generator=self._random) * there
+        on_gpu = state[:, : self._workloads]
+        share = torch.empty(on_gpu.shape).exponential_(generator=self._random) * on_gpu
+        batch = torch.rand(on_gpu.shape, generator=self._random) * on_gpu
         return torch.cat([share / share.sum(dim=1, keepdim=True).clamp(min=1e-12), batch], dim=1)
 
     def update(self) -> dict[str, float]:
@@ -212,8 +212,8 @@ class Td3:
             next_action = blurred(next_state, divided(next_state, self.target_actor(next_state[None])[0]), noise)
             least = self._judged(self.targets, next_state, next_action).amin(dim=0)
             target = reward + settings.discount * least * next_state[:, :workloads]
-        there = state[:, :workloads]
-        error = (self._judged(self.critics, state, action) - target) * there
+        on_gpu = state[:, :workloads]
+        error = (self._judged(self.critics, state, action) - target) * on_gpu
         critic_loss = error.square().sum() / len(state)
         descend(self._critic_optimiser, critic_loss)
 
@@ -221,7 +221,7 @@ class Td3:
         if self._updates % settings.policy_every == 0:
             last_layer = self.actor(state[None])[0]
             # By the first critic alone (Alg. 1, line 24)
-            value = self.critics.first(torch.cat([state, divided(state, last_layer)], dim=1)[None])[0] * there
+            value = self.critics.first(torch.cat([state, divided(state, last_layer)], dim=1)[None])[0] * on_gpu
             penalty = settings.logit_penalty * (last_layer.abs() - settings.logit_margin).relu().square().mean()
             descend(self._actor_optimiser, penalty - value.sum() / len(state))
             follow(self.targets, self.critics, settings.soft)

@@ -169,28 +169,28 @@ class Training:
         """
         cluster = Cluster.of(instance, self.interference)
         agent = self.agent(cluster, seed)
-        there = Environments(cluster, self.clusters, self.process(), np.random.default_rng(seed))
+        environments = Environments(cluster, self.clusters, self.process(), np.random.default_rng(seed))
 
         def episode(number: int) -> Scalars:
             agent.explore(faded(number, self.halve_every))
-            return _episode(agent, there, self.warm_up if number == 1 else 0)
+            return _episode(agent, environments, self.warm_up if number == 1 else 0)
 
         def save(path: Path, made_by: dict[str, Any]) -> None:
             save_policy(Policy.of(agent, instance, self.hidden, self.process(), made_by), path)
 
-        parts: dict[str, Resumable] = {"agent": agent, "environments": there}
+        parts: dict[str, Resumable] = {"agent": agent, "environments": environments}
         with limited_threads(self.threads):
             run_episodes(folder, asdict(self), instance, seed, parts, episode, save, tell)
 
 
-def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:
+def _episode(agent: TwoStage, environments: Environments, warm_up: int) -> Scalars:
     """Run and learn from one episode; return means over its steps, clusters and updates."""
-    there.reset()
+    environments.reset()
     steps: list[Scalars] = []
-    decision = agent.decide(there.rates_rps, there.queued)
-    for step in range(there.process.steps):
-        feedback = there.step(decision.gpu, decision.units, decision.batch)
-        following = agent.decide(there.rates_rps, there.queued)
+    decision = agent.decide(environments.rates_rps, environments.queued)
+    for step in range(environments.process.steps):
+        feedback = environments.step(decision.gpu, decision.units, decision.batch)
+        following = agent.decide(environments.rates_rps, environments.queued)
         agent.remember(decision, feedback, following)
         decision = following
         scalars = {

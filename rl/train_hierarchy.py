@@ -127,7 +127,7 @@ class HierarchyTraining:
         """Run and learn from one episode; return means over its steps, clusters and updates."""
         rates_rps = np.array(below.rate_rps)
         shape = self.clusters, layer.groups, len(rates_rps)
-        own = np.arange(len(rates_rps))
+        places = np.arange(len(rates_rps))
         steps: list[Scalars] = []
         for step in range(self.steps):
             uniform = torch.rand(shape, generator=layer.random, dtype=torch.float64).numpy()
@@ -135,16 +135,16 @@ class HierarchyTraining:
             dealing = layer.deal(drawn, spread=1.0)
             load = np.take_along_axis(drawn, dealing.source, axis=1)
             # Every group unchanged and, for each place, with the middle rate at that place
-            tried = np.repeat(load[:, :, None], 1 + len(own), axis=2)
-            tried[:, :, 1 + own, own] = layer.middle
-            found = outcomes(agent, tried.reshape(-1, len(own)) * rates_rps, below.headroom, self.drawn)
-            worth = found.worth.reshape(tried.shape[:3])
+            tried = np.repeat(load[:, :, None], 1 + len(places), axis=2)
+            tried[:, :, 1 + places, places] = layer.middle
+            results = outcomes(agent, tried.reshape(-1, len(places)) * rates_rps, below.headroom, self.drawn)
+            worth = results.worth.reshape(tried.shape[:3])
             layer.remember(dealing, worth[:, :, :1] - worth[:, :, 1:])
-            as_it_is = slice(None, None, 1 + len(own))
+            as_it_is = slice(None, None, 1 + len(places))
             scalars = {
                 "reward": float(worth[:, :, 0].sum(axis=1).mean()),
-                "late_pct": 100.0 * float(found.late[as_it_is].mean()) / len(own),
-                "throughput_rps": float(found.throughput_rps[as_it_is].sum()) / self.clusters,
+                "late_pct": 100.0 * float(results.late[as_it_is].mean()) / len(places),
+                "throughput_rps": float(results.throughput_rps[as_it_is].sum()) / self.clusters,
             }
             if step >= warm_up:
                 scalars |= layer.sac.update()

@@ -249,7 +249,7 @@ def test_checkpoint_of_an_earlier_version_is_refused_in_one_line(tmp_path, capsy
 def test_checkpoint_without_what_it_takes_is_refused_in_one_line(tmp_path, capsys):
     train(tmp_path)
     saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    for name in ("terms", "agent", "told"):
+    for name in ("terms", "agent", "history"):
         torch.save({key: value for key, value in saved.items() if key != name}, tmp_path / "checkpoint.pt")
         capsys.readouterr()
         assert train(tmp_path, "--param=episodes=3") == 2

@@ -64,9 +64,9 @@ def test_what_is_remembered():
     assert len(agent.sac.replay) == 5
     occupied = sum(len(set(row)) for row in decision.gpu.tolist())
     assert len(agent.td3.replay) == occupied
-    stored = agent.td3.replay.state_dict()["parts"]["reward"]
+    stored = agent.td3.replay.state_dict()["fields"]["reward"]
     assert np.count_nonzero(stored) == 5 * 10  # each workload's own, on the GPU where it is
-    team = agent.sac.replay.state_dict()["parts"]["reward"]
+    team = agent.sac.replay.state_dict()["fields"]["reward"]
     assert torch.equal(team, team[:, :1].expand(5, 10))
     assert float(stored.sum()) == pytest.approx(float(team[:, 0].sum()), rel=1e-5)
 

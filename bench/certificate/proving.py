@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from bench.api import Scope
 from bench.certificate.certificate import NONE, BoundClaim, DualProof, Fork, TreeProof, unit_for
 from bench.certificate.checking import AGREEMENT, attainable
 from bench.certificate.conditions import Conditions, bound_of_proof
@@ -38,7 +39,7 @@ def certificate(
     plan: Plan | None,
     nodes: Sequence[Node],
     bound: float | None = None,
-    scope: Mapping[str, Any] | None = None,
+    scope: Scope | None = None,
     progress: Progress = ignore,
 ) -> dict[str, Any]:
     """Return the certificate of a bound, by the duals of a run or, for a few workloads, by exhaustion.
@@ -76,12 +77,12 @@ def _certificate(
     plan: Plan | None,
     nodes: Sequence[Node],
     bound: float | None,
-    scope: Mapping[str, Any] | None,
+    scope: Scope | None,
     progress: Progress,
 ) -> dict[str, Any]:
     bound = bound if bound is not None and isfinite(bound) else None
-    known = {"plan_class": "spatial"} if scope is None else scope
-    plan_class, parts = str(known["plan_class"]), known.get("part_steps")
+    known = scope or Scope()
+    plan_class, parts = str(known.plan_class), known.part_steps
     if plan_class not in ("spatial", "split"):
         raise NotProvenError("plans that take turns have no certificates")
     claim: dict[str, Any] = {

@@ -80,8 +80,8 @@ def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> t
         if time.process_time() > deadline:
             raise CheckTooLongError
 
-    value, scope = (None, None) if bound is None else (bound.value, asdict(bound))
-    data = certificate(entry.instance, entry.plan, nodes, value, scope, in_time)
+    value = None if bound is None else bound.value
+    data = certificate(entry.instance, entry.plan, nodes, value, bound, in_time)
     verdict = check(data, entry.instance.name, in_time)
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)

@@ -13,7 +13,6 @@ from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.trace import Trace, read_trace
 from instances import Plan
-from instances.files import plan_from_json
 from instances.misspecification import slowed
 from reports.charts.groups import side_by_side
 from reports.charts.page import FULL_WIDTH_IN, Page, page, swatch, with_legend
@@ -55,7 +54,7 @@ def kept(row: Row, condition: str) -> Holding | None:
     trace_file = twitter_trace_file()
     if row.plan is None or (condition == TWITTER and trace_file is None):
         return None
-    return _kept(plan_from_json(row.plan), condition, trace_file)
+    return _kept(row.plan, condition, trace_file)
 
 
 @cache

@@ -11,7 +11,8 @@ from instances.files.problems import validated
 
 def plan_of(data: dict[str, Any]) -> Plan:
     """Return the plan of ``{"gpus": [...]}``."""
-    return Plan("mix", validated(PlanFile, {"version": 1, "instance": "mix"} | data, "plan").gpus)
+    file = validated(PlanFile, {"version": 1, "instance": "mix"} | data, "plan")
+    return Plan(str(file.instance), file.gpus)
 
 
 def scope_of(data: dict[str, Any]) -> Scope:

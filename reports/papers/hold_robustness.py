@@ -11,7 +11,7 @@ from bench.holding.windows import FIRST_SEED
 from bench.ledger.row import Row
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
-from bench.simulation.trace import Trace, read_trace
+from bench.simulation.trace import Trace, read_rate_trace
 from instances import Plan
 from instances.misspecification import slowed
 from reports.charts.groups import side_by_side
@@ -61,7 +61,7 @@ def kept(row: Row, condition: str) -> Holding | None:
 def _kept(plan: Plan, condition: str, trace_file: Path | None) -> Holding:
     given, factor = CONDITIONS[condition]
     instance = the_instance(plan.instance)
-    arrivals = _minutes(read_trace(trace_file)) if condition == TWITTER and trace_file else [given] * SIMULATIONS
+    arrivals = _minutes(read_rate_trace(trace_file)) if condition == TWITTER and trace_file else [given] * SIMULATIONS
     truth = slowed(instance, factor)
     asked = [Settings(one, SECONDS, WARMUP_S, FIRST_SEED + n, interval_s=BLOCK_S) for n, one in enumerate(arrivals)]
     found = [simulate(plan, instance, settings, truth).series for settings in asked]

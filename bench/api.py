@@ -23,6 +23,7 @@ class Status(StrEnum):
 
 
 _WHOLE = {"strict": True, "ge": 1, "lt": 2**31}
+_POSITION = {"strict": True, "ge": 0, "lt": 2**63}
 _FLAG = {"strict": True}
 
 
@@ -114,12 +115,19 @@ class Branching:
     """
 
     on: Literal["gpus", "pair", "seat"]
-    first: int
-    second: int
+    first: int = field(metadata=_POSITION)
+    second: int = field(metadata=_POSITION)
     branches: tuple[int, int]
 
 
 ProofNode = Duals | Branching
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Nodes of the branching tree from which a bound follows, the root first; at least one."""
+
+    nodes: tuple[ProofNode, ...] = field(metadata={"min_length": 1})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ A column is stated once, as an annotated field of ``Row``. The SQL table, the ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
-from bench.api import Scope, Status
+from bench.api import Proof, Scope, Status
 from bench.ledger import row_schema as schema
 from instances import Plan, PlanClass
 
@@ -276,12 +276,12 @@ class Row:
         str | None, About("`checked`: `bench check` verified a certificate of this run's bound; empty: not checked")
     ] = None
     duals: Annotated[
-        JsonObject | None,
+        Proof | None,
         About(
             "duals, or the branching tree of duals, from which the bound follows; `bench prove` makes a certificate "
             "of them",
             exported=False,
-            schema=schema.StoredDuals,
+            schema=schema.StoredProof,
             bulk=5,
         ),
     ] = None
@@ -330,7 +330,7 @@ class Column:
         """Return a JSON value as the field's type."""
         if value is None or self.type is not object:
             return value if value is None else self.type(value)
-        return schema.from_json(self.about.schema, value) if is_dataclass(self.about.schema) else value
+        return value if schema.class_of(self.about.schema) is None else schema.from_json(self.about.schema, value)
 
 
 @cache

@@ -6,17 +6,18 @@ The schemas contain only the fields that some code reads; other fields are not c
 
 import json
 import math
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from typing_extensions import TypedDict  # pydantic supports that of the standard library from Python 3.12 on
 
-from bench.api import Scope
+from bench.api import Proof, Scope
 from instances import Plan
 from instances.files import plan_from_json, plan_to_json
+from instances.files.instance import plain
 from instances.files.problems import as_found, validated
 
 
@@ -52,28 +53,6 @@ class Point(TypedDict):
     feasible: bool | None
     bound: _Finite | None
     bound_certified: bool | None
-
-
-class DualsOfLeaf(TypedDict):
-    """Duals of a leaf of a proof."""
-
-    workloads: list[_Finite]
-    gpus: list[_Finite]
-
-
-class InnerNode(TypedDict):
-    """Inner node of a proof."""
-
-    on: Literal["gpus", "pair", "seat"]
-    first: Count
-    second: Count
-    branches: Annotated[list[Count], Field(min_length=2, max_length=2)]
-
-
-class StoredDuals(TypedDict):
-    """Proof of a bound as the scheduler gave it."""
-
-    nodes: Annotated[list[DualsOfLeaf | InnerNode], Field(min_length=1)]
 
 
 class UntimedPoint(TypedDict):
@@ -182,6 +161,7 @@ class ScenarioChunk(TypedDict):
     decision_s: list[_NotNegative]
 
 
+StoredProof = Annotated[Proof, BeforeValidator(_json)]
 Parameters = dict[str, dict[str, AnyJson]]
 ReplayParameters = Annotated[_Replayed, BeforeValidator(_json)]
 Provenance = Annotated[dict[str, Any], AfterValidator(_encodable)]
@@ -197,6 +177,8 @@ def to_json(value: Any) -> Any:
         return plan_to_json(value)
     if isinstance(value, Scope):
         return scope_to_json(value)
+    if isinstance(value, Proof):
+        return plain(asdict(value))
     return str(value) if isinstance(value, StrEnum) else value
 
 
@@ -210,6 +192,12 @@ def scope_to_json(scope: Scope) -> dict[str, Any]:
     }
 
 
+def class_of(schema: Any) -> type | None:
+    """Return the class whose objects a row has in a column with this schema; ``None`` if it has JSON values."""
+    found = getattr(schema, "__origin__", schema)  # that of an annotated type
+    return found if isinstance(found, type) and is_dataclass(found) else None
+
+
 def from_json(schema: Any, value: Any) -> Any:
     """Return the JSON ``value`` of a column as its row has it: checked, and an object if ``schema`` is a class.
 
@@ -220,6 +208,7 @@ def from_json(schema: Any, value: Any) -> Any:
     """
     if schema is Plan:
         return plan_from_json(value, "")
-    of_class = is_dataclass(schema)
-    found = validated(schema, value, "", as_found, strict=not of_class)
-    return found if of_class else value
+    if class_of(schema) is not None:
+        return validated(schema, value, "", as_found)
+    validated(schema, value, "", as_found, strict=True)
+    return value

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict  # pydantic supports that of the standar
 
 from bench.api import Bound, Status
 from bench.ledger.row import Termination
-from bench.ledger.row_schema import StoredDuals
+from bench.ledger.row_schema import StoredProof
 from instances import InputError
 from instances.files.problems import Findings, Problem, as_found, validated
 
@@ -85,7 +85,7 @@ class _DoneMessage(_Sent):
     reason: _Text
     plan: _Plan
     bound: Bound | None
-    duals: NotRequired[StoredDuals]
+    duals: NotRequired[StoredProof]
 
 
 class _EndedMessage(_Sent):

@@ -4,7 +4,7 @@ import math
 import signal
 from dataclasses import dataclass, field
 
-from bench.api import Bound, Status
+from bench.api import Bound, Proof, Status
 from bench.ledger.row import JsonObject, Termination
 from bench.runner.failures import end_in_words, tells_of_memory
 from bench.runner.messages import Message
@@ -107,7 +107,7 @@ class RunRecord:
     status: Status = Status.UNKNOWN
     plan_text: bytes | str | None = None
     bound: Bound | None = None
-    duals: JsonObject | None = None
+    duals: Proof | None = None
     statistics: JsonObject = field(default_factory=dict)
     log_tail: str = ""
     _reported: Incumbent | None = None

@@ -81,7 +81,7 @@ def _best_bound(instance: str, ledger: Ledger) -> Row | None:
 
 def _certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
     plan = row.plan if row.feasible else None
-    nodes = () if row.duals is None else row.duals["nodes"]
+    nodes = () if row.duals is None else row.duals.nodes
     try:
         return certificate(instance, plan, nodes, row.bound, row.bound_scope)
     except GivenUpError:

@@ -268,7 +268,7 @@ def bound_on_parts(value: float, instance: Instance, split: Collection[int] | No
     return Bound(
         value,
         True,
-        PlanClass.SPLIT,
+        plan_class=PlanClass.SPLIT,
         split_workloads=None if split is None else tuple(instance.workloads[w].id for w in sorted(split)),
         part_steps=None if instance.objective is Objective.GOODPUT else PART_STEPS,  # under goodput all rates are steps
         parts_apart=True,

@@ -115,7 +115,7 @@ class ColumnGeneration(BoundedSearch):
 
     def certified(self, value: float) -> Bound:
         """Return a bound with the plans for which it holds."""
-        return Bound(value, True, self.plan_class)
+        return Bound(value, True, plan_class=self.plan_class)
 
     # Parts that all objectives share ---------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class ColGen:
             generation = GENERATIONS[instance.objective](instance, run)
         except TimeoutError as late:
             served = instance.objective is Objective.GOODPUT
-            bound = Bound(most_served(instance), True, PlanClass.SPATIAL) if served else None
+            bound = Bound(most_served(instance), True, plan_class=PlanClass.SPATIAL) if served else None
             return Outcome(Status.UNKNOWN, bound=bound, reason=str(late))
         return Solution(generation, self.integer_fraction).solve()
 

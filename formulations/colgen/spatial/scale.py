@@ -30,7 +30,7 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
     if any(pool.count is None for pool in instance.gpus):
         return Outcome(Status.UNKNOWN, reason="scale needs a number of GPUs for every type of the pool")
     if not instance.workloads:
-        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, PlanClass.SPATIAL))
+        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, plan_class=PlanClass.SPATIAL))
     bisection, undecided, impossible = ScaleBisection(instance, run), False, impossible_scale(instance)
     while not (bisection.decided or undecided) and run.remaining_s > 0.0:
         scale = _next(bisection.fits, bisection.fails, impossible)

@@ -78,5 +78,5 @@ def solve_split_by_share(instance: Instance, run: Run, integer_fraction: float) 
         return _SplitByShareSolution(kind(instance, run, whole), integer_fraction).solve()
     except TimeoutError as late:
         status = Status.UNKNOWN if outcome.plan is None else Status.FEASIBLE
-        bound = None if costs else Bound(most_served(instance), True, PlanClass.SPLIT)
+        bound = None if costs else Bound(most_served(instance), True, plan_class=PlanClass.SPLIT)
         return replace(outcome, status=status, bound=bound, reason=str(late))

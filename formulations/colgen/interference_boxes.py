@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.arrays import Flags, Floats
+from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
-from instances.tolerance import MOST_TERMS, summable
+from instances.tolerance import MARGIN, MOST_TERMS, summable
 
 SAME_RATIO = 1e-12
 """Relative difference of growths that is attributed to rounding."""
@@ -151,6 +151,54 @@ def least_share_beside(
         else:
             low = middle + 1
     return tables.permitted[low] if low < len(tables.permitted) else tables.share_units + 1
+
+
+@compiled
+def may_fit(
+    merged: Tables, model: Ints, first: Ints, end: Ints, batch: Ints, lower: Ints, budget_ms: Floats, pick: Ints
+) -> bool:
+    """Return whether the least shares of residents fit on a GPU under the least interference; ``False`` is a proof.
+
+    The test iterates to a fixed point from below: the least demands raise the least shares, and these the demands.
+
+    Parameters
+    ----------
+    merged
+        Tables of the GPU type with one growth.
+    model
+        Row of each resident's model.
+    first, end
+        Resident j has the options ``first[j]`` to ``end[j] - 1``.
+    batch, lower, budget_ms
+        Batch, least share alone and budgets by share of each option.
+    pick
+        Output: the option of the least share of each resident at the fixed point.
+    """
+    residents = len(model)
+    l2_floor, power_floor = 0.0, 0.0
+    while True:
+        l2, power, total = 0.0, 0.0, 0
+        for j in range(residents):
+            m = model[j]
+            own_units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
+            for o in range(first[j], end[j]):
+                b = batch[o]
+                u = least_share_beside(
+                    merged, m, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, l2_floor, power_floor
+                )
+                if u <= merged.share_units:
+                    if u < own_units:
+                        own_units, pick[j] = u, o
+                    own_l2 = min(own_l2, merged.l2_pct[m, b, u])
+                    own_power = min(own_power, merged.power_w[m, b, u])
+            total += own_units
+            l2 += own_l2
+            power += own_power
+            if total > merged.share_units:
+                return False
+        if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
+            return True
+        l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
 
 
 @compiled

@@ -13,7 +13,7 @@ import numpy as np
 
 from formulations.colgen.capacity.relaxation import ROUNDS, CapacityMarket, empty_relaxed, losses_rps, relax
 from formulations.colgen.capacity.search import FilledFound, empty_found, search
-from formulations.colgen.capacity.value import can_fit, value_pattern
+from formulations.colgen.capacity.value import batches_that_may_fit, value_pattern
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
 from formulations.colgen.interference_boxes import RESIDENTS, Region, one_growth
 from formulations.colgen.restricted_master import Priced
@@ -84,7 +84,7 @@ class CapacityPricer:
             batch, units = np.ones_like(index), np.zeros_like(index)
             value = -1.0
             spend(FILL_NODES)
-            if can_fit(self._merged, self.model, self.budget_ms, index, batch):
+            if batches_that_may_fit(self._merged, self.model, self.budget_ms, index, batch):
                 value = value_pattern(self.tables, self.model, self.budget_ms, index, batch, units, SPARE_NODES)
             self._values[workloads] = (
                 Filled(self.pool, workloads, tuple(batch.tolist()), tuple(units.tolist()), float(value))

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.colgen.completion import best_of_table, completion_table
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, step_multipliers
-from formulations.colgen.spatial.relaxation import best_of_table
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
@@ -88,14 +88,12 @@ class RelaxedCapacityBox(NamedTuple):
     ----------
     first, units
         Choices (workload, share) of workload w are ``first[w]`` to ``first[w + 1] - 1``, and their shares.
-    worth, batch, usable
-        For each choice: largest worth over the batches after all charges, that batch, and whether every smaller share
-        is worse.
+    worth, batch
+        For each choice: largest worth over the batches after all charges, and that batch.
+    offer_first, offer, offer_slots, offer_units, offer_worth
+        Offers of the workloads, see ``completion_table``: the choice of each, 1 slot, its share and worth.
     table
-        Largest worth of exactly n of the workloads w, w + 1, ... within s units, -inf if there is none, shape
-        (workloads + 1, most residents + 1, share units + 1).
-    take
-        The same with workload w included, shape (workloads, ...).
+        Completion table of the offers, shape (workloads + 1, most residents + 1, share units + 1).
     chosen
         Choices of the relaxed solution of each step, shape (steps, most residents).
     """
@@ -105,9 +103,12 @@ class RelaxedCapacityBox(NamedTuple):
     units: NDArray[np.int16]
     worth: Floats
     batch: Ints
-    usable: Flags
+    offer_first: Ints
+    offer: Ints
+    offer_slots: Ints
+    offer_units: NDArray[np.int16]
+    offer_worth: Floats
     table: Floats
-    take: Floats
     chosen: Ints
 
 
@@ -122,9 +123,12 @@ def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> Relaxe
         np.tile(tables.permitted, workloads).astype(np.int16),
         np.empty(choices),
         np.zeros(choices, dtype=np.int64),
-        np.zeros(choices, dtype=np.bool_),
+        np.zeros(workloads + 1, dtype=np.int64),
+        np.zeros(choices, dtype=np.int64),
+        np.ones(choices, dtype=np.int64),
+        np.zeros(choices, dtype=np.int16),
+        np.zeros(choices),
         np.empty((workloads + 1, most_residents + 1, tables.share_units + 1)),
-        np.empty((workloads, most_residents + 1, tables.share_units + 1)),
         np.zeros((ROUNDS + 1, max(most_residents, 1)), dtype=np.int64),
     )
 
@@ -178,15 +182,18 @@ def relax(
         if bound < best:
             best, best_l2, best_power = bound, multipliers[0], multipliers[1]
         best_of_table(
-            relaxed.first,
-            relaxed.units,
-            relaxed.worth,
-            relaxed.usable,
+            relaxed.offer_first,
+            relaxed.offer_slots,
+            relaxed.offer_units,
+            relaxed.offer_worth,
             residents,
             capacity,
             relaxed.table,
+            0,
             relaxed.chosen[step],
         )
+        for n in range(residents):
+            relaxed.chosen[step, n] = relaxed.offer[relaxed.chosen[step, n]]
         if best <= threshold or step == rounds:
             break
         most = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
@@ -226,10 +233,9 @@ def _best_batches(market: CapacityMarket, alive: Flags, relaxed: RelaxedCapacity
     last = market.budget_ms.shape[2] - 1
     for w in range(len(market.model)):
         m = market.model[w]
-        best_so_far = -np.inf
         for j in range(shares):
             if not alive[w * shares + j]:
-                relaxed.worth[w * shares + j], relaxed.usable[w * shares + j] = -np.inf, False
+                relaxed.worth[w * shares + j] = -np.inf
                 continue
             worth, batch = -np.inf, 0
             u = market.tables.permitted[j] if last else 0
@@ -238,31 +244,31 @@ def _best_batches(market: CapacityMarket, alive: Flags, relaxed: RelaxedCapacity
                     worth, batch = options.worth[m, j, b], b
             k = w * shares + j
             relaxed.worth[k], relaxed.batch[k] = worth - market.charge[w], batch
-            relaxed.usable[k] = relaxed.worth[k] > best_so_far
-            best_so_far = max(best_so_far, relaxed.worth[k])
 
 
 @compiled
 def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> None:
-    """Write ``table`` and ``take``, from the last workload to the first."""
-    table, take = relaxed.table, relaxed.take
-    workloads = len(take)
-    table[workloads, 0, :] = 0.0
-    table[workloads, 1 : residents + 1, :] = -np.inf
-    for w in range(workloads - 1, -1, -1):
-        take[w, : residents + 1] = -np.inf
-        table[w, : residents + 1] = table[w + 1, : residents + 1]
-        if not relaxed.usable[relaxed.first[w] : relaxed.first[w + 1]].any():
-            continue
+    """Write the offers, the choices for which no smaller share is at least as good, and their ``table``."""
+    count = 0
+    for w in range(len(relaxed.first) - 1):
+        relaxed.offer_first[w] = count
+        best = -np.inf
         for k in range(relaxed.first[w], relaxed.first[w + 1]):
-            if relaxed.usable[k]:
-                u, worth = relaxed.units[k], relaxed.worth[k]
-                for n in range(1, residents + 1):
-                    for s in range(u, capacity + 1):
-                        take[w, n, s] = max(take[w, n, s], worth + table[w + 1, n - 1, s - u])
-        for n in range(residents + 1):
-            for s in range(capacity + 1):
-                table[w, n, s] = max(take[w, n, s], table[w, n, s])
+            if relaxed.worth[k] > best:
+                best = relaxed.worth[k]
+                relaxed.offer[count], relaxed.offer_units[count], relaxed.offer_worth[count] = k, relaxed.units[k], best
+                count += 1
+    relaxed.offer_first[len(relaxed.first) - 1] = count
+    completion_table(
+        relaxed.offer_first,
+        relaxed.offer_slots,
+        relaxed.offer_units,
+        relaxed.offer_worth,
+        True,
+        residents,
+        capacity,
+        relaxed.table,
+    )
 
 
 @compiled

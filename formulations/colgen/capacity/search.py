@@ -183,9 +183,8 @@ def _next_place(
         if b == 0 and j == 0:
             if relaxed.table[w, need, free] <= missing:
                 return -1
-            if relaxed.take[w, need, free] <= missing or (
-                market.copy_of[w] >= 0
-                and (depth == 0 or so_far.place[depth - 1] // (shares * batches) != market.copy_of[w])
+            if market.copy_of[w] >= 0 and (
+                depth == 0 or so_far.place[depth - 1] // (shares * batches) != market.copy_of[w]
             ):
                 place += shares * batches
                 continue

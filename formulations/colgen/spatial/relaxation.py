@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.colgen.completion import best_of_table, completion_table
 from formulations.colgen.interference_boxes import step_multipliers
-from instances.arrays import Flags, Floats, Ints
+from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tolerance import MARGIN
 
@@ -29,8 +30,8 @@ class Buffers(NamedTuple):
         Number of each contender's group, shape (choices,).
     first
         Position of each group's first contender, shape (workloads + 1,).
-    units, value, usable
-        Share, worth and usability (always true) of each contender; see ``best_of_table``.
+    slots, units, value
+        Number of slots (always 1), share and worth of each contender; see ``completion_table``.
     table
         Completion table over the groups, shape (workloads + 1, residents + 1, share units + 1).
     """
@@ -39,9 +40,9 @@ class Buffers(NamedTuple):
     choice: Ints
     group: Ints
     first: Ints
+    slots: Ints
     units: NDArray[np.int16]
     value: Floats
-    usable: Flags
     table: Floats
 
     @classmethod
@@ -52,75 +53,11 @@ class Buffers(NamedTuple):
             np.zeros(choices, dtype=np.int64),
             np.zeros(choices, dtype=np.int64),
             np.zeros(workloads + 1, dtype=np.int64),
+            np.ones(choices, dtype=np.int64),
             np.zeros(choices, dtype=np.int16),
             np.zeros(choices),
-            np.ones(choices, dtype=np.bool_),
             np.empty((workloads + 1, residents + 1, share_units + 1)),
         )
-
-
-@compiled
-def completion_table(
-    first: Ints,
-    units: NDArray[np.int16],
-    worth: Floats,
-    residents: int,
-    capacity: int,
-    table: Floats,
-) -> None:
-    """Fill ``table[w, n, s]``: the largest worth of exactly n of the workloads w, w + 1, ... within s units, or -inf.
-
-    Parameters
-    ----------
-    first
-        Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``.
-    units, worth
-        Share and worth of each choice.
-    residents, capacity
-        Largest values of n and s.
-    table
-        Output, shape (workloads + 1, at least residents + 1, capacity + 1).
-    """
-    workloads = len(first) - 1
-    table[workloads, 0, :] = 0.0
-    table[workloads, 1 : residents + 1, :] = -np.inf
-    for w in range(workloads - 1, -1, -1):
-        for n in range(residents + 1):
-            row, rest = table[w, n], table[w + 1, n]
-            for s in range(capacity + 1):
-                row[s] = rest[s]
-        for k in range(first[w], first[w + 1]):
-            u, value = units[k], worth[k]
-            for n in range(1, residents + 1):
-                row, rest = table[w, n, u : capacity + 1], table[w + 1, n - 1]
-                for s in range(len(row)):
-                    added, before = value + rest[s], row[s]
-                    row[s] = added if added > before else before  # max() would not be vectorised
-
-
-@compiled
-def best_of_table(
-    first: Ints,
-    units: NDArray[np.int16],
-    worth: Floats,
-    usable: Flags,
-    residents: int,
-    capacity: int,
-    table: Floats,
-    chosen: Ints,
-) -> None:
-    """Write the usable choices that attain ``table[0, residents, capacity]``, shape (residents,)."""
-    n, s, w = residents, capacity, 0
-    while n > 0:
-        if table[w, n, s] != table[w + 1, n, s]:
-            for k in range(first[w], first[w + 1]):
-                u = units[k]
-                if usable[k] and u <= s and table[w, n, s] == worth[k] + table[w + 1, n - 1, s - u]:
-                    chosen[residents - n] = k
-                    n -= 1
-                    s -= u
-                    break
-        w += 1
 
 
 @compiled
@@ -199,7 +136,16 @@ def complete(
         buffers.group[j] = groups - 1
         buffers.units[j], buffers.value[j] = units[k], buffers.worth[k]
     buffers.first[groups] = count
-    completion_table(buffers.first[: groups + 1], buffers.units, buffers.value, residents, capacity, buffers.table)
+    completion_table(
+        buffers.first[: groups + 1],
+        buffers.slots,
+        buffers.units,
+        buffers.value,
+        True,
+        residents,
+        capacity,
+        buffers.table,
+    )
     return groups
 
 
@@ -270,12 +216,13 @@ def relax_box(
             break
         best_of_table(
             buffers.first[: groups + 1],
+            buffers.slots,
             buffers.units,
             buffers.value,
-            buffers.usable,
             residents,
             capacity,
             table,
+            0,
             chosen,
         )
         l2_sum, power_sum = 0.0, 0.0

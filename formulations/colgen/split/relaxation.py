@@ -8,7 +8,9 @@ among the slots of one class, whose parts together count at most as its number o
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.colgen.completion import best_of_table, completion_table
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, step_multipliers
 from formulations.colgen.split.slots import Contents, SplitMarket, part_served
 from instances.arrays import Floats, Ints
@@ -46,7 +48,7 @@ class RelaxedSplitBox(NamedTuple):
     slots: Floats
     offer_first: Ints
     offer_slots: Ints
-    offer_units: Ints
+    offer_units: NDArray[np.int16]
     offer_worth: Floats
     table: Floats
 
@@ -65,7 +67,7 @@ def empty_relaxed(market: SplitMarket, most_residents: int) -> RelaxedSplitBox:
         np.zeros((classes, most_residents + 1, units + 1)),
         np.zeros(classes + 1, dtype=np.int64),
         np.zeros(offers, dtype=np.int64),
-        np.zeros(offers, dtype=np.int64),
+        np.zeros(offers, dtype=np.int16),
         np.zeros(offers),
         np.zeros((classes + 1, most_residents + 1, units + 1)),
     )
@@ -112,7 +114,16 @@ def relax(
         if step == ROUNDS:
             multipliers[0], multipliers[1] = best_l2, best_power
         _offers(market, weight, box, multipliers, relaxed)
-        _complete(relaxed, len(weight), int(box[RESIDENTS + 1]), tables.share_units)
+        completion_table(
+            relaxed.offer_first,
+            relaxed.offer_slots,
+            relaxed.offer_units,
+            relaxed.offer_worth,
+            False,
+            int(box[RESIDENTS + 1]),
+            tables.share_units,
+            relaxed.table,
+        )
         top = relaxed.table[0, int(box[RESIDENTS + 1]), tables.share_units]
         here = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
         if here < bound:
@@ -223,36 +234,15 @@ def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Float
 
 
 @compiled
-def _complete(relaxed: RelaxedSplitBox, classes: int, residents: int, capacity: int) -> None:
-    """Write ``table``, from the last class to the first."""
-    table = relaxed.table
-    table[classes, : residents + 1] = 0.0
-    for w in range(classes - 1, -1, -1):
-        for n in range(residents + 1):
-            for s in range(capacity + 1):
-                table[w, n, s] = table[w + 1, n, s]
-        for o in range(relaxed.offer_first[w], relaxed.offer_first[w + 1]):
-            slots, u, worth = relaxed.offer_slots[o], relaxed.offer_units[o], relaxed.offer_worth[o]
-            for n in range(slots, residents + 1):
-                for s in range(u, capacity + 1):
-                    table[w, n, s] = max(table[w, n, s], worth + table[w + 1, n - slots, s - u])
-
-
-@compiled
-def trace(market: SplitMarket, box: Floats, relaxed: RelaxedSplitBox, first: int, best: Contents) -> int:
-    """Write the slots of the relaxed solution without the classes before ``first``; return their number."""
-    tables, table = market.tables, relaxed.table
-    n, s, count = int(box[RESIDENTS + 1]), tables.share_units, 0
-    for w in range(first, len(relaxed.offer_first) - 1):
-        if table[w, n, s] == table[w + 1, n, s]:
-            continue
-        for o in range(relaxed.offer_first[w], relaxed.offer_first[w + 1]):
-            slots, u = relaxed.offer_slots[o], relaxed.offer_units[o]
-            if slots <= n and u <= s and table[w, n, s] == relaxed.offer_worth[o] + table[w + 1, n - slots, s - u]:
-                count = _trace_class(market, relaxed, w, slots, u, best, count)
-                n -= slots
-                s -= u
-                break
+def trace(market: SplitMarket, box: Floats, relaxed: RelaxedSplitBox, begin: int, best: Contents) -> int:
+    """Write the slots of the relaxed solution without the classes before ``begin``; return their number."""
+    first, slots, units = relaxed.offer_first, relaxed.offer_slots, relaxed.offer_units
+    residents, capacity, count = int(box[RESIDENTS + 1]), market.tables.share_units, 0
+    chosen = np.empty(len(first), dtype=np.int64)
+    offers = best_of_table(first, slots, units, relaxed.offer_worth, residents, capacity, relaxed.table, begin, chosen)
+    for o in chosen[:offers]:
+        w = np.searchsorted(first, o, side="right") - 1
+        count = _trace_class(market, relaxed, w, slots[o], units[o], best, count)
     return count
 
 

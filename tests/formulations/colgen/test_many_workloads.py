@@ -15,10 +15,11 @@ from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.capacity.generation import CapacityGeneration
+from formulations.colgen.completion import completion_table
 from formulations.colgen.exchanges import easier, matched, nearest
 from formulations.colgen.spatial import generation as spatial
 from formulations.colgen.spatial.generation import CostGeneration
-from formulations.colgen.spatial.relaxation import completion_table, undominated
+from formulations.colgen.spatial.relaxation import undominated
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
@@ -182,7 +183,8 @@ def test_undominated_choices_are_worth_as_much(
         own, first = np.unique(workload[which], return_index=True)
         table = np.empty((len(own) + 1, residents + 1, capacity + 1))
         ends = np.append(first, len(which))
-        completion_table(ends, units[which], worth[which], residents, capacity, table)
+        slots = np.ones(len(which), dtype=np.int64)
+        completion_table(ends, slots, units[which], worth[which], True, residents, capacity, table)
         return table[0]
 
     assert np.array_equal(best(kept[:count]), best(np.arange(len(drawn))))

@@ -171,11 +171,11 @@ def relax_box(
     workload, profit
         Workload and profit of each choice.
     box
-        A row of ``Takes.box``.
+        A row of ``LeastDemands.box``.
     capacity
         Share units of the GPU.
     units, l2, power
-        Rows of ``Takes``.
+        Rows of ``LeastDemands``.
     multipliers
         Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
     buffers

@@ -228,9 +228,9 @@ def search_box(
     tables, merged
         See ``decide``.
     box
-        A row of ``Takes.box``.
+        A row of ``LeastDemands.box``.
     of, units, l2, power
-        Entries of the box, see ``Entries``; or every choice and rows of ``Takes``.
+        Entries of the box, see ``LeastDemands``.
     profit
         Profit of each choice.
     threshold, multipliers

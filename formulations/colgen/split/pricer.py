@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,9 +19,11 @@ from formulations.colgen.split.slots import (
     settle,
     worth_of,
 )
-from instances.arrays import Floats
+from formulations.pattern import Pattern
+from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
+from instances.one_gpu import Resident
 
 ENOUGH = 200
 """Number of GPUs found after which the master is solved again."""
@@ -37,15 +40,20 @@ SUFFIXES = 20
 PROMISING = 0.9
 """Fraction of the threshold below which GPUs are not improved."""
 
-Gpu = tuple[tuple[int, int, int], ...]
-"""Content of one GPU: (class, batch, share) of each slot, ascending."""
-
 
 class SplitPricer:
-    """Pricing on one GPU type; the regions are kept between calls."""
+    """Pricing on one GPU type; the regions are kept between calls.
 
-    def __init__(self, market: SplitMarket) -> None:
-        self.market = market
+    Parameters
+    ----------
+    pool
+        Index of the type in the instance's pool.
+    first_of_class
+        Position of one workload of each class, which the patterns name, shape (classes,).
+    """
+
+    def __init__(self, market: SplitMarket, pool: int, first_of_class: Ints) -> None:
+        self.market, self.pool, self._first_of_class = market, pool, first_of_class
         self._merged = one_growth(market.tables).tables
         self.most_residents = market.tables.most_residents
         self._regions = [self._everything()]
@@ -57,7 +65,7 @@ class SplitPricer:
 
     def price(
         self, weight: Floats, threshold: float, region_limit: int, deadline: float, left: Floats | None = None
-    ) -> Priced[Gpu]:
+    ) -> Priced:
         """Find GPUs worth more than ``threshold``.
 
         Parameters
@@ -75,7 +83,7 @@ class SplitPricer:
         """
         market = self.market if left is None else self.market._replace(copies=left)
         floors = market._replace(tables=self._merged)
-        found: dict[Gpu, float] = {}
+        found: dict[Pattern, float] = {}
         waiting: list[Region] = []
         settled: list[Region] = []
         visited = 0
@@ -112,7 +120,7 @@ class SplitPricer:
         return Priced(max([threshold, *(region.bound for region in kept)]), list(found), visited)
 
     def _collect(
-        self, market: SplitMarket, weight: Floats, region: Region, threshold: float, found: dict[Gpu, float]
+        self, market: SplitMarket, weight: Floats, region: Region, threshold: float, found: dict[Pattern, float]
     ) -> None:
         """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
         residents, units = int(region.box[RESIDENTS + 1]), market.tables.share_units
@@ -126,29 +134,35 @@ class SplitPricer:
             worth = improve(market, weight, self._best, count)
             if worth <= threshold:
                 return
-            found[self._contents(count)] = worth
+            found[self._pattern(count)] = worth
 
-    def _contents(self, count: int) -> Gpu:
+    def _pattern(self, count: int) -> Pattern:
         best = self._best
-        return tuple(sorted((int(best.group[i]), int(best.batch[i]), int(best.units[i])) for i in range(count)))
+        return self.pattern(sorted((int(best.group[i]), int(best.batch[i]), int(best.units[i])) for i in range(count)))
 
-    def times_ms(self, gpu: Gpu) -> Floats | None:
+    def pattern(self, slots: Sequence[tuple[int, int, int]]) -> Pattern:
+        """Return the pattern of slots (class, batch, share), which serve the largest rates that they can."""
+        workload = self._first_of_class.tolist()
+        return Pattern(self.pool, tuple((units, (Resident(workload[g], b, 0.0),)) for g, b, units in slots))
+
+    def times_ms(self, pattern: Pattern) -> Floats | None:
         """Return the GPU time of each slot; ``None`` if an SLO is violated, or shares or memory do not suffice."""
-        best, count = self._best, len(gpu)
+        best, count = self._best, len(pattern.gpulets)
         if count > self.most_residents:
             return None
-        for i, (group, batch, units) in enumerate(gpu):
-            best.group[i], best.batch[i], best.units[i] = group, batch, units
+        for i, (units, (slot,)) in enumerate(pattern.gpulets):
+            group = np.searchsorted(self._first_of_class, slot.workload)
+            best.group[i], best.batch[i], best.units[i] = group, slot.batch, units
         worth = worth_of(self.market, self.market.copies, best, count)
         return best.time_ms[:count].copy() if math.isfinite(worth) else None
 
-    def best_alone(self, group: int) -> Gpu | None:
+    def best_alone(self, group: int) -> Pattern | None:
         """Return a slot of the class on a whole GPU with the batch that serves most; ``None`` if none is feasible."""
         weight = np.zeros(len(self.market.model))
         weight[group] = 1.0
         best = self._best
         best.group[0], best.batch[0], best.units[0] = group, 1, self.market.tables.permitted[-1]
-        return self._contents(1) if improve(self.market, weight, best, 1) > 0.0 else None
+        return self._pattern(1) if improve(self.market, weight, best, 1) > 0.0 else None
 
 
 @compiled

@@ -4,14 +4,17 @@ A gpulet has up to three slots. A single slot follows the instance's rule. Sever
 cycle, the sum of their batch times: in a longer cycle each slot serves less.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
+from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_beside_ms
+from instances.one_gpu import Resident
 from instances.tables import Tables
 
 CUSHION = 1e-9
@@ -25,7 +28,7 @@ SWEEPS = 12
 
 
 class GpuContents(NamedTuple):
-    """Gpulets of one GPU; gpulets without share units, and slots of workload -1, are unused.
+    """A pattern in arrays; gpulets without share units, and slots of workload -1, are unused.
 
     Attributes
     ----------
@@ -61,6 +64,30 @@ def no_contents(gpulets: int) -> GpuContents:
         np.zeros((gpulets, SLOTS)),
         np.zeros(gpulets),
     )
+
+
+def pattern_of(pool: int, gpulets: Iterable[tuple[int, Iterable[tuple[int, int]]]]) -> Pattern:
+    """Return the pattern of gpulets with slots (workload, batch), without unused gpulets and slots (workload -1)."""
+    used = [
+        (units, tuple(sorted(Resident(w, b, 0.0) for w, b in slots if w >= 0))) for units, slots in gpulets if units > 0
+    ]
+    return Pattern(pool, tuple(sorted(used)))
+
+
+def pattern_of_contents(pool: int, contents: GpuContents) -> Pattern:
+    """Return the pattern of a buffer."""
+    slots = np.stack([contents.workload, contents.batch], axis=-1).tolist()
+    return pattern_of(pool, zip(contents.units.tolist(), slots, strict=True))
+
+
+def contents_of(pattern: Pattern, gpulets: int = 0) -> GpuContents:
+    """Return a pattern in a buffer of at least ``gpulets`` gpulets."""
+    contents = no_contents(max(gpulets, len(pattern.gpulets)))
+    for g, (units, slots) in enumerate(pattern.gpulets):
+        contents.units[g] = units
+        for s, slot in enumerate(slots):
+            contents.workload[g, s], contents.batch[g, s] = slot.workload, slot.batch
+    return contents
 
 
 @compiled

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bench.api import Bound, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.column_generation import identical_workloads
+from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.scheduler import SearchedClass
 from formulations.colgen.split.pricer import SplitPricer
 from formulations.colgen.split.slots import SplitMarket, market, part_served
@@ -144,7 +144,8 @@ def test_no_content_of_a_gpu_is_worth_more_than_pricing_says(seed: int, drawn: l
         (worth(seen, classes(instance), weight, cover) for _, cover in split_plans.contents(instance, TINY)), default=0
     )
 
-    priced = SplitPricer(seen).price(weight, 0.0, halved, math.inf)
+    first = np.unique(classes(instance), return_index=True)[1]
+    priced = SplitPricer(seen, 0, first).price(weight, 0.0, halved, math.inf)
 
     assert priced.bound >= best - 1e-9
     assert (len(priced.patterns) > 0) == (best > 0.0)

@@ -24,11 +24,18 @@ from instances.tolerance import MARGIN, MOST_TERMS, summable
 SAME_RATIO = 1e-12
 """Relative difference of growths that is attributed to rounding."""
 
-L2_SCALE, POWER_SCALE = 10.0, 50.0
-"""Percent and watts that have equal weight in a multiplier step."""
-
 RESIDENTS, L2, POWER = 0, 2, 4
-"""Positions of the floors in the box of a region; each ceiling follows its floor."""
+"""Positions of the floors in a box, an array of shape (6,); each ceiling follows its floor."""
+
+
+def halved(box: Floats, axis: int, middle: float) -> tuple[Floats, Floats]:
+    """Return the lower and upper part of a box along the axis with this floor, cut in the middle."""
+    lower, upper = box.copy(), box.copy()
+    lower[axis + 1] = upper[axis] = middle
+    if axis == RESIDENTS:
+        lower[axis + 1] = math.floor(middle)
+        upper[axis] = lower[axis + 1] + 1.0
+    return lower, upper
 
 
 @dataclass(slots=True)
@@ -68,13 +75,8 @@ class Region:
     def halves(self) -> list["Region"]:
         """Return the two halves along the axis of the largest error."""
         axis = 2 * int(np.argmax(self.losses))
-        middle = (self.box[axis] + self.box[axis + 1]) / 2.0
-        lower, upper = self.box.copy(), self.box.copy()
-        lower[axis + 1] = upper[axis] = middle
-        if axis == RESIDENTS:
-            lower[axis + 1] = math.floor(middle)
-            upper[axis] = lower[axis + 1] + 1.0
-        return [Region(box, self.multipliers.copy(), self.bound, alive=self.alive.copy()) for box in (lower, upper)]
+        parts = halved(self.box, axis, (self.box[axis] + self.box[axis + 1]) / 2.0)
+        return [Region(box, self.multipliers.copy(), self.bound, alive=self.alive.copy()) for box in parts]
 
 
 class OneGrowth(NamedTuple):
@@ -199,32 +201,3 @@ def may_fit(
         if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
             return True
         l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
-
-
-@compiled
-def step_multipliers(multipliers: Floats, over_l2_pct: float, over_power_w: float, distance: float) -> bool:
-    """Take a Polyak step of the multipliers towards a threshold; return ``False`` if no multipliers are better.
-
-    That is so if the solution satisfies the ceilings and the multipliers of slack ceilings are zero.
-
-    Parameters
-    ----------
-    multipliers
-        Multipliers of L2 and power, shape (2,); overwritten.
-    over_l2_pct, over_power_w
-        Excess of the relaxed solution over the ceilings; negative below them.
-    distance
-        Distance from the threshold to the bound.
-    """
-    over_l2, over_power = over_l2_pct / L2_SCALE, over_power_w / POWER_SCALE
-    if multipliers[0] == 0.0:
-        over_l2 = max(over_l2, 0.0)
-    if multipliers[1] == 0.0:
-        over_power = max(over_power, 0.0)
-    norm = over_l2 * over_l2 + over_power * over_power
-    if norm < 1e-18:
-        return False
-    length = distance / norm
-    multipliers[0] = max(0.0, multipliers[0] + length * over_l2 / L2_SCALE)
-    multipliers[1] = max(0.0, multipliers[1] + length * over_power / POWER_SCALE)
-    return True

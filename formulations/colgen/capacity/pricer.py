@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from formulations.colgen.capacity.relaxation import ROUNDS, CapacityMarket, empty_relaxed, losses_rps, relax
+from formulations.colgen.capacity.relaxation import ROUNDS, empty_relaxed, losses_rps, relax
 from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import batches_that_may_fit, value_pattern
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
+from formulations.colgen.demand import demand_of
 from formulations.colgen.interference_boxes import RESIDENTS, Region, one_growth
 from formulations.colgen.restricted_master import Priced
 from formulations.pattern import Pattern
@@ -66,6 +67,8 @@ class CapacityPricer:
                 least[w] = min(least[w], least_share_within(self.tables, self.model[w], b, budgets, b))
         fitting = int(np.searchsorted(np.cumsum(np.sort(least)), self.tables.share_units, side="right"))
         self.most_residents = min(fitting, self.tables.most_residents)
+        merged = demand_of(view, order, np.ones(len(order)))
+        self.asked = merged._replace(tables=self._merged, budget_ms=self.budget_ms)
         self.relaxed = empty_relaxed(self.tables, len(order), self.most_residents)
 
     def fill(self, workloads: tuple[int, ...]) -> Pattern | None:
@@ -114,8 +117,7 @@ class CapacityPricer:
         every
             Whether to search for every GPU worth more than ``threshold``, not only as far as the best one needs.
         """
-        market = CapacityMarket(self._merged, self.model, self.budget_ms, self.copy_of, charge[self.order])
-        call = _Call(self, market, threshold, min(gain, threshold), resolution, every, deadline)
+        call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, every, deadline)
         for residents in range(1, self.most_residents + 1):
             region = Region.whole(self._merged, residents, residents)
             region.alive = np.ones(len(self.model) * len(self.tables.permitted), dtype=np.bool_)
@@ -161,14 +163,14 @@ class _Call:
     def __init__(
         self,
         pricer: CapacityPricer,
-        market: CapacityMarket,
+        charge: Floats,
         threshold: float,
         gain: float,
         resolution: float,
         every: bool,
         deadline: float,
     ) -> None:
-        self._pricer, self._market, self._every = pricer, market, every
+        self._pricer, self._charge, self._every = pricer, charge, every
         self._threshold, self._gain, self._resolution, self._deadline = threshold, gain, resolution, deadline
         self._found = empty_found(EXHAUSTIVE_PATTERNS if every else PATTERNS_PER_SEARCH, pricer.most_residents)
         self.proven = threshold
@@ -184,11 +186,11 @@ class _Call:
         steps = self._relax(region)
         if region.bound <= self._threshold:
             return
-        region.losses = losses_rps(self._market, region.box, self._pricer.relaxed, steps - 1)
+        region.losses = losses_rps(self._pricer.asked, region.box, self._pricer.relaxed, steps - 1)
         heapq.heappush(self.waiting, region)
         # Many sets of workloads in the relaxed solutions fit on one GPU.
         chosen = self._pricer.relaxed.chosen[:steps, : int(region.box[RESIDENTS])]
-        sets = self._pricer.order[chosen // len(self._market.tables.permitted)].tolist()
+        sets = self._pricer.order[chosen // len(self._pricer.tables.permitted)].tolist()
         for workloads in {tuple(sorted(each)) for each in sets}:
             if now() < self._deadline:
                 self._keep(self._pricer.fill(workloads))
@@ -214,7 +216,14 @@ class _Call:
     def _relax(self, region: Region, rounds: int = ROUNDS) -> int:
         residents, relaxed = int(region.box[RESIDENTS]), self._pricer.relaxed
         bound, steps = relax(
-            self._market, region.box, self._threshold, region.multipliers, region.alive, rounds, relaxed
+            self._pricer.asked,
+            self._charge,
+            region.box,
+            self._threshold,
+            region.multipliers,
+            region.alive,
+            rounds,
+            relaxed,
         )
         region.bound = min(bound, region.bound)
         cells = int(region.alive.sum()) * (residents + 1) * relaxed.table.shape[2]
@@ -232,7 +241,9 @@ class _Call:
         found.stored[0] = 0
         complete, worth, nodes = search(
             self._pricer.tables,
-            self._market,
+            self._pricer.asked,
+            self._pricer.copy_of,
+            self._charge,
             region.box,
             self._threshold,
             region.multipliers,
@@ -250,7 +261,7 @@ class _Call:
     def _keep(self, filled: Pattern | None) -> None:
         """Store a filled GPU if it gains."""
         if filled is not None:
-            charge = self._market.charge[self._pricer.places([slot.workload for slot in filled.residents])]
+            charge = self._charge[self._pricer.places([slot.workload for slot in filled.residents])]
             worth = filled.throughput_rps - float(charge.sum())
             if worth > self._gain:
                 self.filled[filled] = worth

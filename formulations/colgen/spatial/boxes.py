@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.interference_boxes import OneGrowth, least_share_beside
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, OneGrowth, halved, least_share_beside
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
@@ -45,16 +45,6 @@ NARROW_L2_PCT, NARROW_POWER_W = 0.25, 0.5
 """Widths below which a box is not halved."""
 
 
-class Box(NamedTuple):
-    """Number of residents and ranges of the totals."""
-
-    residents: int
-    l2_floor: float
-    l2_ceiling: float
-    power_floor: float
-    power_ceiling: float
-
-
 class LeastDemands(NamedTuple):
     """Least shares and demands in boxes. An entry is a choice, or a batch of it where choices are many.
 
@@ -64,7 +54,7 @@ class LeastDemands(NamedTuple):
     Attributes
     ----------
     box
-        Residents, L2 floor and ceiling, power floor and ceiling, shape (boxes, 5).
+        Boxes, each with one number of residents, shape (boxes, 6); see ``Region``.
     of
         Choice of each entry, ascending.
     units
@@ -85,7 +75,7 @@ class LeastDemands(NamedTuple):
 
 @compiled
 def entries_in(
-    tables: Tables, choices: Choices, box: Box, known: NDArray[np.int16]
+    tables: Tables, choices: Choices, box: Floats, known: NDArray[np.int16]
 ) -> tuple[Ints, NDArray[np.int16], Floats, Floats]:
     """Return the undominated batches of each choice in a box: choice, least share, L2 and power demand.
 
@@ -102,7 +92,7 @@ def entries_in(
                 continue
             b, lower = choices.batch[o], max(choices.lower_units[o], known[o])
             u = least_share_beside(
-                tables, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, box.residents, box.l2_floor, box.power_floor
+                tables, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, int(box[RESIDENTS]), box[L2], box[POWER]
             )
             known[o] = u
             if u > tables.share_units:
@@ -124,7 +114,7 @@ def entries_in(
 
 @compiled
 def least_of_choices(
-    tables: Tables, choices: Choices, which: Ints, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
+    tables: Tables, choices: Choices, which: Ints, box: Floats, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> None:
     """Write the least share and demands in ``box`` of the choices in ``which``; each is the minimum over batches.
 
@@ -139,7 +129,7 @@ def least_of_choices(
             b = choices.batch[o]
             lower, factor = max(choices.lower_units[o], known), 1.0 + MARGIN
             u = least_share_beside(
-                tables, m, b, lower, choices.budget_ms, o, factor, box.residents, box.l2_floor, box.power_floor
+                tables, m, b, lower, choices.budget_ms, o, factor, int(box[RESIDENTS]), box[L2], box[POWER]
             )
             if u <= tables.share_units:
                 units[j] = min(units[j], u)
@@ -148,10 +138,10 @@ def least_of_choices(
 
 
 @compiled
-def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, power: Floats) -> None:
+def _most_demands(growth: OneGrowth, choices: Choices, box: Floats, l2: Floats, power: Floats) -> None:
     """Write each workload's largest demands in ``box``: those at the least shares of its options at the ceilings."""
     tables = growth.tables
-    open_ended = not (np.isfinite(box.l2_ceiling) and np.isfinite(box.power_ceiling))
+    open_ended = not (np.isfinite(box[L2 + 1]) and np.isfinite(box[POWER + 1]))
     for k in range(len(choices.workload)):
         w, m = choices.workload[k], choices.model[k]
         for o in range(choices.option[k], choices.option[k + 1]):
@@ -166,9 +156,9 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
                     choices.budget_ms,
                     o,
                     1.0 - MARGIN,
-                    box.residents,
-                    box.l2_ceiling,
-                    box.power_ceiling,
+                    int(box[RESIDENTS]),
+                    box[L2 + 1],
+                    box[POWER + 1],
                 )
                 u = min(needed, tables.share_units)
             l2[w], power[w] = max(l2[w], tables.l2_pct[m, b, u]), max(power[w], tables.power_w[m, b, u])
@@ -176,13 +166,13 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
 
 @compiled
 def reachable(
-    growth: OneGrowth, choices: Choices, box: Box, of: Ints, units: NDArray[np.int16], l2: Floats, power: Floats
+    growth: OneGrowth, choices: Choices, box: Floats, of: Ints, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> bool:
     """Return whether ``box`` may hold patterns at least shares, by the sums of the N smallest and N largest demands.
 
     The shares and demands given are those of the choices ``of``.
     """
-    workloads, n = len(choices.first) - 1, box.residents
+    workloads, n = len(choices.first) - 1, int(box[RESIDENTS])
     if workloads < n:
         return False
     least_units = np.full(workloads, float(growth.tables.share_units + 1))
@@ -193,15 +183,15 @@ def reachable(
         least_l2[w], least_power[w] = min(least_l2[w], l2[e]), min(least_power[w], power[e])
     if (
         np.partition(least_units, n - 1)[:n].sum() > growth.tables.share_units
-        or np.partition(least_l2, n - 1)[:n].sum() > box.l2_ceiling * (1.0 + MARGIN)
-        or np.partition(least_power, n - 1)[:n].sum() > box.power_ceiling * (1.0 + MARGIN)
+        or np.partition(least_l2, n - 1)[:n].sum() > box[L2 + 1] * (1.0 + MARGIN)
+        or np.partition(least_power, n - 1)[:n].sum() > box[POWER + 1] * (1.0 + MARGIN)
     ):
         return False
     most_l2, most_power = np.zeros(workloads), np.zeros(workloads)
     _most_demands(growth, choices, box, most_l2, most_power)
     return (
-        np.partition(most_l2, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box.l2_floor
-        and np.partition(most_power, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box.power_floor
+        np.partition(most_l2, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box[L2]
+        and np.partition(most_power, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box[POWER]
     )
 
 
@@ -218,7 +208,7 @@ def grid(tables: Tables, steps: int = STEPS) -> tuple[list[float], list[float]]:
 
 def reachable_boxes(
     growth: OneGrowth, choices: Choices, deadline: float = math.inf, by_batch: bool = False
-) -> Iterator[tuple[Box, Row, NDArray[np.int16]]]:
+) -> Iterator[tuple[Floats, Row, NDArray[np.int16]]]:
     """Yield every box that may hold patterns at least shares, its entries, and the least shares of all options.
 
     Without ``by_batch`` the entries are the choices, and the last array is empty.
@@ -238,7 +228,8 @@ def reachable_boxes(
             if now() > deadline + LATE_S:
                 raise TimeoutError(TOO_LATE)
             spend((options if by_batch else count) / 10)
-            box, known = Box(residents, *l2_range, *power_range), np.zeros(options, dtype=np.int16)
+            box = np.array([residents, residents, *l2_range, *power_range], dtype=np.float64)
+            known = np.zeros(options, dtype=np.int16)
             if by_batch:
                 row = entries_in(tables, choices, box, known)
             else:
@@ -286,7 +277,7 @@ class Boxes:
         shape = len(found), len(of)
         dense = [] if by_batch else [row for _, row, _ in found]
         self.least = LeastDemands(
-            np.array([box for box, _, _ in found], dtype=np.float64).reshape(len(found), 5),
+            np.array([box for box, _, _ in found], dtype=np.float64).reshape(len(found), 6),
             of,
             np.array([units for _, units, _, _ in dense], dtype=np.int16).reshape(shape),
             np.array([l2 for _, _, l2, _ in dense], dtype=np.float64).reshape(shape),
@@ -313,17 +304,12 @@ class Boxes:
         A half that holds no pattern at least shares is left out, unless boxes have entries. A box that is too narrow is
         kept, and marked.
         """
-        residents, *edges = self.least.box[i].tolist()
-        box, least = Box(int(residents), *edges), self.least
-        cuts: list[tuple[Box, Box]] = []
-        l2_top = min(box.l2_ceiling, box.residents * self._most_l2_pct)
-        if l2_top - box.l2_floor > NARROW_L2_PCT:
-            at = (box.l2_floor + l2_top) / 2.0
-            cuts.append((box._replace(l2_ceiling=at), box._replace(l2_floor=at)))
-        power_top = min(box.power_ceiling, box.residents * self._most_power_w)
-        if power_top - box.power_floor > NARROW_POWER_W:
-            at = (box.power_floor + power_top) / 2.0
-            cuts.append((box._replace(power_ceiling=at), box._replace(power_floor=at)))
+        box, least = self.least.box[i].copy(), self.least
+        cuts: list[tuple[Floats, Floats]] = []
+        for axis, most, narrow in ((L2, self._most_l2_pct, NARROW_L2_PCT), (POWER, self._most_power_w, NARROW_POWER_W)):
+            top = min(box[axis + 1], box[RESIDENTS] * most)
+            if top - box[axis] > narrow:
+                cuts.append(halved(box, axis, (box[axis] + top) / 2.0))
         if not cuts:
             least.narrow[i] = True
             return [i]
@@ -349,7 +335,7 @@ class Boxes:
             self.least.units[place], self.least.l2[place], self.least.power[place] = demands
         return places
 
-    def _least(self, box: Box, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
+    def _least(self, box: Floats, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
         """Return the least shares and demands of some choices in a part of box ``within``."""
         spend(len(which) / 10)
         known = np.zeros(len(which), dtype=np.int16) if self.by_batch else self.least.units[within, which]

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from formulations.colgen.interference_boxes import RESIDENTS
 from formulations.colgen.spatial.boxes import Boxes
 from formulations.colgen.spatial.choices import Choices
 from instances.arrays import Floats, Ints
@@ -30,7 +31,7 @@ def features(choices: Choices, boxes: Boxes, class_of: Ints, classes: int) -> Fl
         Class of each choice.
     """
     least = boxes.least
-    few = np.flatnonzero((least.box[:, 0] >= FEW_RESIDENTS) & (least.box[:, 0] <= MANY_RESIDENTS))
+    few = np.flatnonzero((least.box[:, RESIDENTS] >= FEW_RESIDENTS) & (least.box[:, RESIDENTS] <= MANY_RESIDENTS))
     units, power_w, counted = np.zeros(len(class_of)), np.zeros(len(class_of)), np.zeros(len(class_of))
     for i in few:
         fits = np.isfinite(least.power[i])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
-from formulations.colgen.interference_boxes import one_growth
+from formulations.colgen.interference_boxes import RESIDENTS, one_growth
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.spatial.boxes import Boxes, LeastDemands
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
@@ -63,7 +63,7 @@ def _search_boxes(
     total_nodes = 0
     paid = profit + bonus
     for i in order:
-        bonuses = least.box[i, 0] * bonus
+        bonuses = least.box[i, RESIDENTS] * bonus
         bound, nodes, cut[i] = search_box(
             tables,
             merged,
@@ -126,7 +126,7 @@ class Pricer:
         growth = one_growth(view.tables)
         self.merged = growth.tables
         self.boxes = Boxes(growth, self.choices, deadline, self.best_first)
-        self.most_residents = int(self.boxes.least.box[:, 0].max(initial=0.0))
+        self.most_residents = int(self.boxes.least.box[:, RESIDENTS].max(initial=0.0))
         self._buffers = Buffers.of(
             len(workloads),
             len(self.choices.batch if self.best_first else self.choices.workload),

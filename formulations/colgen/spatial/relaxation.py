@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.completion import best_of_table, completion_table
-from formulations.colgen.interference_boxes import step_multipliers
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
+from formulations.colgen.multipliers import climb
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tolerance import MARGIN
@@ -188,20 +189,18 @@ def relax_box(
     contenders : int
         Number of contenders.
     """
-    residents = int(box[0])
+    residents = int(box[RESIDENTS])
     worth, table = buffers.worth, buffers.table
     by_units = _by_units(units, profit, capacity)
     l2_most, power_most = 0.0, 0.0
     for k in by_units:
         l2_most, power_most = max(l2_most, l2[k]), max(power_most, power[k])
     # A ceiling above the sum of the largest demands does not bind.
-    l2_cap = min(box[2], residents * l2_most) * (1.0 + MARGIN)
-    power_cap = min(box[4], residents * power_most) * (1.0 + MARGIN)
-    best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
-    chosen = np.empty(residents, dtype=np.int64)
-    for step in range(ROUNDS + 1):
-        if step == ROUNDS:
-            multipliers[0], multipliers[1] = best_l2, best_power
+    l2_cap = min(box[L2 + 1], residents * l2_most) * (1.0 + MARGIN)
+    power_cap = min(box[POWER + 1], residents * power_most) * (1.0 + MARGIN)
+    best, chosen = np.array([np.inf, 0.0, 0.0]), np.empty(residents, dtype=np.int64)
+    step, going = 0, True
+    while going:
         for k in by_units:
             worth[k] = profit[k] - multipliers[0] * l2[k] - multipliers[1] * power[k]
         count = undominated(workload, units, worth, by_units, residents, buffers.choice)
@@ -209,11 +208,6 @@ def relax_box(
         top = table[0, residents, capacity]
         if top == -np.inf:
             return -np.inf, l2_cap, power_cap, 0
-        bound = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
-        if bound < best:
-            best, best_l2, best_power = bound, multipliers[0], multipliers[1]
-        if best <= threshold or step == ROUNDS:
-            break
         best_of_table(
             buffers.first[: groups + 1],
             buffers.slots,
@@ -229,10 +223,10 @@ def relax_box(
         for j in chosen:
             l2_sum += l2[buffers.choice[j]]
             power_sum += power[buffers.choice[j]]
-        if not step_multipliers(multipliers, l2_sum - l2_cap, power_sum - power_cap, bound - threshold):
-            break
-    if best <= threshold:
-        return best, l2_cap, power_cap, 0
+        going = climb(multipliers, best, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, ROUNDS)
+        step += 1
+    if best[0] <= threshold:
+        return best[0], l2_cap, power_cap, 0
     offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
     beside = table[0, residents - 1].copy()
     count = 0
@@ -242,4 +236,4 @@ def relax_box(
             buffers.choice[count] = k
             count += 1
     complete(workload, units, residents, capacity, count, buffers)
-    return best, l2_cap, power_cap, count
+    return best[0], l2_cap, power_cap, count

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import may_fit
+from formulations.colgen.interference_boxes import RESIDENTS, may_fit
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.relaxation import Buffers, relax_box
 from instances.arrays import Floats, Ints
@@ -247,7 +247,7 @@ def search_box(
     idle : bool
         Whether the patience ended the search.
     """
-    residents, capacity = int(box[0]), tables.share_units
+    residents, capacity = int(box[RESIDENTS]), tables.share_units
     workload = choices.workload[of]
     bound, l2_cap, power_cap, contenders = relax_box(
         workload, box, capacity, units, l2, power, profit[of], threshold, multipliers, buffers

@@ -9,12 +9,13 @@ import numpy as np
 
 from bench.api import Run
 from formulations.colgen.clock import alone, now
+from formulations.colgen.demand import demand_of
 from formulations.colgen.pattern_problem import PatternProblem
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
 from formulations.colgen.spatial.solution import whole_solution
 from formulations.colgen.split.plans import shared_out
 from formulations.colgen.split.pricer import SplitPricer
-from formulations.colgen.split.slots import least_fractions, market
+from formulations.colgen.split.slots import least_fractions
 from formulations.pattern import Pattern
 from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
 from instances.arrays import Floats
@@ -49,8 +50,8 @@ class SplitProblem(PatternProblem):
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance)
         _, first = np.unique(self.class_of, return_index=True)
-        markets = [market(instance, view, first, self.copies) for view in self.views]
-        self.pricers = [SplitPricer(each, t, first) for t, each in enumerate(markets)]
+        demands = [demand_of(view, first, self.copies) for view in self.views]
+        self.pricers = [SplitPricer(asked, t, first) for t, asked in enumerate(demands)]
         self._served = np.zeros(len(self.copies))
         if not self.minimised:
             self.last_tolerance = 5e-10
@@ -106,11 +107,11 @@ class SplitProblem(PatternProblem):
 
     def _rate_rps(self, pool: int, workload: int, batch: int, time_ms: float) -> float:
         """Return the planned rate of a slot: its workload's rate, or the largest rate it can serve if that is lower."""
-        seen, view = self.pricers[pool].market, self.views[pool]
+        seen, view = self.pricers[pool].asked, self.views[pool]
         own = float(view.rate_rps[workload])
         overhead_ms = float(seen.overhead_ms[view.model[workload], batch])
         requests = float(seen.requests[self.class_of[workload], batch])
-        most = 1000.0 * requests / (seen.buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
+        most = 1000.0 * requests / (seen.latency_buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
         if seen.steps:
             most = own * (GOODPUT_STEP * math.floor(min(float(seen.steps), most / own * seen.steps + 1e-9)))
         if most < own:
@@ -204,8 +205,8 @@ class SplitProblem(PatternProblem):
         """Yield, under ``cost``, what gains if each workload pays for the least part of a GPU that it can take."""
         if not self.minimised:
             return
-        markets = [pricer.market for pricer in self.pricers]
-        parts = np.array([least_fractions(each) * price for each, price in zip(markets, self.price, strict=True)])
+        each = zip(self.pricers, self.price, strict=True)
+        parts = np.array([least_fractions(pricer.asked) * price for pricer, price in each])
         fair = parts.min(axis=0)
         if np.isfinite(fair).all():
             duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))

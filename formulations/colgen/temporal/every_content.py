@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from formulations.colgen.demand import Demand
 from formulations.colgen.temporal.contents import GpuContents, contents_of, no_contents, pattern_of, stepped, worth_of
-from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
+from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from formulations.pattern import Pattern
@@ -81,7 +82,7 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
 @compiled
 def _search(
     tables: Tables,
-    asked: TypeDemand,
+    asked: Demand,
     worth: Worth,
     choice: Choice,
     least: float,

@@ -6,18 +6,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from formulations.colgen.clock import now, spend
+from formulations.colgen.demand import Demand, demand_of
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.temporal.gpulet_positions import (
     SLOTS,
     GpuletPosition,
-    TypeDemand,
     Worth,
     adjacency,
     first_look,
 )
 from formulations.colgen.temporal.turns import most_in_turns
 from formulations.pattern import Pattern
-from instances import SloRule
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.one_gpu import Resident
@@ -25,22 +24,10 @@ from instances.tables import Tables
 from instances.view import View
 
 
-def asked_of(view: View) -> TypeDemand:
-    """Return the demands of a view's workloads."""
-    batch = np.arange(view.tables.active_ms.shape[1], dtype=np.float64)
-    longest_part = np.full(len(batch), 0.5)
-    assembly = view.instance.slo_rule is SloRule.ASSEMBLY
-    if assembly:
-        # The conditions SLO - 1000 (b - 1) / r >= t and 1000 b / r >= t have a common rate r up to this t.
-        longest_part = batch / np.maximum(2.0 * batch - 1.0, 1.0)
-    overlaps = view.instance.slo_rule is SloRule.HALF_SLO
-    return TypeDemand(view.model, view.slo_ms, view.instance.latency_buffer, longest_part, overlaps, assembly)
-
-
 @compiled
 def _look_everywhere(
     tables: Tables,
-    asked: TypeDemand,
+    asked: Demand,
     positions: Floats,
     worth: Worth,
     value: Floats,
@@ -86,7 +73,7 @@ class TemporalPricer:
 
     def __init__(self, view: View, pool: int = 0, slots: int = SLOTS) -> None:
         self.view, self.tables, self.pool, self.slots = view, view.tables, pool, slots
-        self.asked = asked_of(view)
+        self.asked = demand_of(view, np.arange(len(view.model)), np.ones(len(view.model)))
         self.adjacency = adjacency(self.tables, self.asked)
         self.rows = np.array(self.adjacency.positions, dtype=np.float64).reshape(-1, len(GpuletPosition._fields))
         self._together = (self.adjacency.beside >= 0) & (self.adjacency.beside.T >= 0)
@@ -97,7 +84,7 @@ class TemporalPricer:
         worth = Worth(np.eye(1, len(most_rps), workload)[0], most_rps, none, 0.0)
         positions = (self.adjacency.positions[p] for p in self.adjacency.alone)
         looks = (first_look(self.tables, self.asked, position, worth) for position in positions)
-        return max((float(look.worth) for look in looks), default=0.0)
+        return max((float(most) for most, *_ in looks), default=0.0)
 
     def price(self, worth: Worth, closely: bool = True, deadline: float = math.inf) -> Priced:
         """Bound the worth of a GPU; the slots of the patterns have relaxed rates, and batches of 1.

@@ -220,7 +220,7 @@ def test_all_gpulets_of_a_position_are_listed(seed: int) -> None:
         """Rates in steps and worth, by the same least times."""
         if len(slots) == 1:
             ((w, b),) = slots
-            if times_ms[asked.model[w], b] > asked.longest_part[b] * asked.slo_ms[w]:
+            if times_ms[asked.model[w], b] > asked.longest_ms[w, b]:
                 return None
             cycle_ms = periods_ms[asked.model[w], b]
         else:

@@ -157,7 +157,7 @@ def test_every_tight_gpu_is_in_a_box_that_promises_no_less(seed: int) -> None:
         places = [(int(view.model[w]), b, u) for w, b, u in residents]
         l2 = sum(float(growth.tables.l2_pct[at]) for at in places)
         power = sum(float(tables.power_w[at]) for at in places)
-        n, l2_low, l2_high, power_low, power_high = least.box.T
+        n, _, l2_low, l2_high, power_low, power_high = least.box.T
         here = np.flatnonzero(
             (n == len(residents))
             & (l2_low <= l2 * (1 + 1e-9))

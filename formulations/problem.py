@@ -3,12 +3,13 @@
 import math
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from bench.api import Bound
 from formulations.configurations import Configurations, Rates, configurations_on
+from formulations.pattern import Pattern
 from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan, PlanClass
 from instances.one_gpu import Resident, fit_gpu
 from instances.tolerance import widened
@@ -35,14 +36,6 @@ class Offer:
         """Return the least fraction of a GPU that the workload needs; infinity if no such GPU serves it."""
         units = self.configurations[workload].units
         return int(units.min()) / self.view.tables.share_units if len(units) else math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Residents of one GPU; ``offer`` is the position of its type in ``Problem.offers``."""
-
-    offer: int
-    residents: tuple[Resident, ...]
 
 
 TOO_FEW = "the pool has too few GPUs to serve all workloads"
@@ -91,7 +84,7 @@ class Problem:
             if count > 0:
                 view = View.of(instance, pool.type)
                 self.offers.append(Offer(view, count, configurations_on(view, rates, deadline)))
-        self._placed: dict[Group, PlacedGpu | None] = {}
+        self._placed: dict[Pattern, PlacedGpu | None] = {}
 
     def least_fraction(self, workload: int) -> float:
         """Return the least fraction of any GPU that the workload needs; infinity if no GPU serves it."""
@@ -112,17 +105,17 @@ class Problem:
             return f"{asked.id}: no GPU of the pool alone serves {asks}, and plans here split no workload"
         return ""
 
-    def fits(self, group: Group) -> PlacedGpu | None:
+    def fits(self, group: Pattern) -> PlacedGpu | None:
         """Return a GPU with the residents at their least shares, or ``None`` if they do not fit on one."""
         if group not in self._placed:
-            self._placed[group] = fit_gpu(self.offers[group.offer].view, group.residents)
+            self._placed[group] = fit_gpu(self.offers[group.pool].view, group.residents)
         return self._placed[group]
 
-    def plan(self, groups: Sequence[Group]) -> Plan:
+    def plan(self, groups: Sequence[Pattern]) -> Plan:
         """Return the plan of feasible groups."""
         return Plan(self.instance.name, tuple(gpu for gpu in map(self.fits, groups) if gpu is not None))
 
-    def serves_all(self, groups: Sequence[Group]) -> bool:
+    def serves_all(self, groups: Sequence[Pattern]) -> bool:
         """Return whether ``groups`` contain every workload."""
         steps = [0] * len(self.rates)
         for resident in (resident for group in groups for resident in group.residents):
@@ -133,7 +126,7 @@ class Problem:
         """Return how many steps of its workload's rate a resident serves."""
         return round(PART_STEPS * resident.rate_rps / self.instance.workloads[resident.workload].rate_rps)
 
-    def trimmed(self, groups: Sequence[Group]) -> Sequence[Group]:
+    def trimmed(self, groups: Sequence[Pattern]) -> Sequence[Pattern]:
         """Return groups that serve no split workload beyond its rate; they fit, because budgets fall as rates grow."""
         left = dict.fromkeys(self.split, PART_STEPS)
         found = []
@@ -144,11 +137,11 @@ class Problem:
                 if w in left:
                     steps = min(steps, left[w])
                     left[w] -= steps
-                    resident = replace(resident, rate_rps=self.instance.workloads[w].rate_rps * (steps / PART_STEPS))
+                    resident = resident._replace(rate_rps=self.instance.workloads[w].rate_rps * (steps / PART_STEPS))
                 if steps:
                     residents.append(resident)
             if residents:
-                found.append(Group(group.offer, tuple(residents)))
+                found.append(Pattern.of(group.pool, tuple(residents)))
         return found if self.split else groups
 
 
@@ -176,7 +169,7 @@ def ways_to_serve(workload: int, configurations: Configurations, most: int) -> d
     return found
 
 
-def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Group]:
+def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Pattern]:
     """Place workloads one by one on the first GPU that has room; leave out those that fit nowhere.
 
     The highest rate is tried on every GPU, a new one included, before a lower rate. A new GPU is of the type on which
@@ -192,7 +185,7 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
         ``time.monotonic()`` value after which no further workload is placed.
     """
     offers = problem.offers
-    groups: list[Group] = []
+    groups: list[Pattern] = []
     free = [offer.count for offer in offers]
     for w in order:
         if time.monotonic() >= deadline:
@@ -205,7 +198,7 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
             if joined is not None:
                 groups[joined[0]] = joined[1]
             elif opened is not None:
-                groups.append(Group(opened, (tried[opened][step][0].resident,)))
+                groups.append(Pattern.of(opened, (tried[opened][step][0].resident,)))
                 free[opened] -= 1
             else:
                 continue
@@ -214,26 +207,26 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
 
 
 def _join(
-    problem: Problem, groups: Sequence[Group], workload: int, ways: Sequence[Sequence[Way]]
-) -> tuple[int, Group] | None:
+    problem: Problem, groups: Sequence[Pattern], workload: int, ways: Sequence[Sequence[Way]]
+) -> tuple[int, Pattern] | None:
     """Return the index of the first GPU with room for the workload in one of its ways, and the enlarged group."""
     for g, group in enumerate(groups):
         if any(resident.workload == workload for resident in group.residents):
             continue  # the parts of a workload are on different GPUs
-        for way in ways[group.offer]:
-            grown = Group(group.offer, (*group.residents, way.resident))
+        for way in ways[group.pool]:
+            grown = Pattern.of(group.pool, (*group.residents, way.resident))
             if problem.fits(grown) is not None:
                 return g, grown
     return None
 
 
-def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Group]:
+def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Pattern]:
     """Return the GPUs of ``plan`` as groups; GPUs that are infeasible or not of class ``spatial`` are left out.
 
     A rate that is not among ``rates`` is rounded down to the next one; without a lower rate the slot is left out.
     Also left out are workloads that an earlier GPU serves, and GPUs beyond the size of the pool.
     """
-    found: list[Group] = []
+    found: list[Pattern] = []
     seen: set[int] = set()
     free = [offer.count for offer in problem.offers]
     position = {offer.view.gpu.name: o for o, offer in enumerate(problem.offers)}
@@ -250,7 +243,7 @@ def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Grou
             if len(lower):
                 residents.append(Resident(w, slot.batch, float(lower.max())))
                 seen.add(w)
-        group = Group(o, tuple(residents))
+        group = Pattern.of(o, tuple(residents))
         if residents and problem.fits(group) is not None:
             found.append(group)
             free[o] -= 1

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from formulations.configurations import Configurations
-from formulations.problem import Group, Offer, Problem, Way, ways_to_serve
+from formulations.pattern import Pattern
+from formulations.problem import Offer, Problem, Way, ways_to_serve
 from instances import Objective
 from instances.one_gpu import Resident
 from instances.tolerance import TOLERANCE
@@ -21,7 +22,7 @@ BATCHES_TRIED = 2
 _Ways = dict[int, list[Way]]
 
 
-def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
+def repair(problem: Problem, groups: Sequence[Pattern]) -> list[Pattern] | None:
     """Return feasible groups close to ``groups``, or ``None`` if a required workload fits nowhere.
 
     Parameters
@@ -47,25 +48,25 @@ def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
 class _Kept:
     """Feasible group, and the units that its least shares leave free: no workload that needs more can join."""
 
-    group: Group
+    group: Pattern
     free_units: int
 
     @classmethod
-    def of(cls, group: Group, problem: Problem) -> "_Kept":
+    def of(cls, group: Pattern, problem: Problem) -> "_Kept":
         placed = problem.fits(group)
         assert placed is not None, "only groups that fit are kept"
-        return cls(group, problem.offers[group.offer].view.tables.share_units - placed.share_units)
+        return cls(group, problem.offers[group.pool].view.tables.share_units - placed.share_units)
 
 
-def _settle(problem: Problem, group: Group) -> Group:
+def _settle(problem: Problem, group: Pattern) -> Pattern:
     """Make a group feasible: unchanged, with best batches, or without its largest residents."""
-    configurations = problem.offers[group.offer].configurations
+    configurations = problem.offers[group.pool].configurations
     while group.residents and problem.fits(group) is None:
-        best = Group(group.offer, tuple(_best(configurations[r.workload], r) for r in group.residents))
+        best = Pattern.of(group.pool, tuple(_best(configurations[r.workload], r) for r in group.residents))
         if problem.fits(best) is not None:
             return best
         largest = max(group.residents, key=lambda r: int(configurations[r.workload].units.min()))
-        group = Group(group.offer, tuple(r for r in group.residents if r is not largest))
+        group = Pattern.of(group.pool, tuple(r for r in group.residents if r is not largest))
     return group
 
 
@@ -94,14 +95,14 @@ def _place(problem: Problem, kept: list[_Kept], ways: Sequence[_Ways]) -> bool:
     cheapest_first = sorted(range(len(offers)), key=lambda t: offers[t].view.gpu.price_per_hour)
     for step in sorted({step for found in ways for step in found}, reverse=True):
         for position, one in enumerate(kept):
-            for way in ways[one.group.offer].get(step, []):
+            for way in ways[one.group.pool].get(step, []):
                 if way.units <= one.free_units:
-                    grown = Group(one.group.offer, (*one.group.residents, way.resident))
+                    grown = Pattern.of(one.group.pool, (*one.group.residents, way.resident))
                     if problem.fits(grown) is not None:
                         kept[position] = _Kept.of(grown, problem)
                         return True
         for t in cheapest_first:
-            if step in ways[t] and sum(one.group.offer == t for one in kept) < offers[t].count:
-                kept.append(_Kept.of(Group(t, (ways[t][step][0].resident,)), problem))
+            if step in ways[t] and sum(one.group.pool == t for one in kept) < offers[t].count:
+                kept.append(_Kept.of(Pattern.of(t, (ways[t][step][0].resident,)), problem))
                 return True
     return False

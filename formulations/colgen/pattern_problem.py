@@ -142,7 +142,7 @@ class PatternProblem(ABC):
 
     def certified(self, value: float) -> Bound:
         """Return a bound with the plans for which it holds."""
-        return Bound(value, True, self.plan_class)
+        return Bound(value, True, plan_class=self.plan_class)
 
     # What follows from that --------------------------------------------------------------------------------------
 

@@ -35,5 +35,5 @@ def solve_split_by_share(instance: Instance, run: Run, integer_fraction: float) 
         return Solution(generation, passes_for(problem), integer_fraction, PATTERN_FRACTION, [whole.plan]).solve()
     except TimeoutError as late:
         status = Status.UNKNOWN if outcome.plan is None else Status.FEASIBLE
-        bound = None if instance.objective.minimised else Bound(most_served(instance), True, PlanClass.SPLIT)
+        bound = None if instance.objective.minimised else Bound(most_served(instance), True, plan_class=PlanClass.SPLIT)
         return replace(outcome, status=status, bound=bound, reason=str(late))

@@ -49,7 +49,7 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
     """
     slots = 1 if plan_class is PlanClass.SPLIT else SLOTS
     if not instance.workloads:
-        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, plan_class))
+        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, plan_class=plan_class))
     generation = TemporalGeneration(instance, run, slots)
     unservable = [] if instance.objective is Objective.GOODPUT else generation.unservable()
     if unservable:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from threadpoolctl import threadpool_limits
 
 from bench.schedulers.parameters import instantiate
 from instances.suites.inss import four_gpus
 from rl.cluster import Cluster
 from rl.environment import Environments
+from rl.networks import limited_threads
 from rl.train import PAPER, Training
 
 
@@ -25,7 +25,7 @@ def test_a_step(benchmark: BenchmarkFixture, preset: dict[str, str]) -> None:
         agent.remember(decision, feedback, decision)
         return agent.update()
 
-    with threadpool_limits(1, "blas"):
+    with limited_threads(1):
         scalars = benchmark.pedantic(step, rounds=20, warmup_rounds=3)
     assert scalars["sac_temperature"] > 0.0
     benchmark.extra_info["updates"] = training.episodes * training.steps

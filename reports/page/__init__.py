@@ -1,5 +1,5 @@
 """Web page of a ledger: one directory that opens from disk and needs no server.
 
-Python converts rows to plain data, templates convert the data to HTML, and scripts add the interaction: sorting,
-filtering, charts with hover, downloads.
+Python converts rows to plain data, ``reports.charts`` draws the pictures, and templates put both into HTML. One script
+sorts, filters and unfolds the tables; others switch themes and the series of pictures, and save files.
 """

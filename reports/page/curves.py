@@ -1,7 +1,8 @@
-"""Data of charts: plans and bounds of a run over time, results against the size of instances, and tested plans."""
+"""Data of pictures: plans and bounds of a run over time, results against the size of instances, and tested plans."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
@@ -138,20 +139,27 @@ def mean(values: Iterable[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def hold_data(cases: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]:
-    """Return the tested plans of each instance, by its name, as one series per scheduler.
+@dataclass(frozen=True, slots=True, order=True)
+class CheckedPlan:
+    """Plan of a run with ``bench run --check-holds``; ``kept_pct`` of its workloads keep their attainment."""
 
-    A point is the percentage of the workloads that keep their attainment, the number of GPUs, and the result in words.
-    """
-    found: dict[str, list[dict[str, Any]]] = {}
+    kept_pct: float
+    gpus: int
+    holds: bool
+    words: str
+
+
+def checked_plans(cases: Sequence[InstanceResults]) -> dict[str, dict[str, list[CheckedPlan]]]:
+    """Return the tested plans of each instance, by its name and by scheduler."""
+    found: dict[str, dict[str, list[CheckedPlan]]] = {}
     for case in cases:
-        series: dict[str, list[list[Any]]] = defaultdict(list)
+        plans: dict[str, list[CheckedPlan]] = defaultdict(list)
         for row in case.rows:
             if row.holds is not None and row.gpus_used is not None and case.instance is not None:
                 kept_pct = 100.0 * (1.0 - (row.late_workloads or 0) / len(case.instance.workloads))
                 on = servers(case.instance.dropping)
                 words = f"{'holds' if row.holds else 'late'} on {on}; headroom {row.headroom or 1.0:g}"
-                series[row.scheduler].append([kept_pct, row.gpus_used, words])
-        if series:
-            found[case.name] = [{"name": name, "points": sorted(points)} for name, points in series.items()]
+                plans[row.scheduler].append(CheckedPlan(kept_pct, row.gpus_used, row.holds, words))
+        if plans:
+            found[case.name] = {scheduler: sorted(own) for scheduler, own in plans.items()}
     return found

@@ -15,10 +15,12 @@ from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances import InputError, SloRule
 from instances.costs import whole_gpus
 from instances.files import instance_to_json
-from reports.page.curves import progress, reference
+from reports.page.curves import reference
+from reports.page.instance_pictures import latency_picture, measured_picture, progress_picture
 from reports.page.instance_results import InstanceResults, in_gpus
-from reports.page.latencies import FRACTIONS, RATIOS, distributions, measured, simulated
+from reports.page.latencies import FRACTIONS, distributions, measured, simulated
 from reports.page.leaderboard import outcome
+from reports.page.pictures import Picture
 from reports.page.plan_columns import compact_plan, gpu_columns
 from reports.page.styles import model_colours
 
@@ -33,12 +35,34 @@ _VIOLATIONS_SHOWN = 20
 
 @dataclass(frozen=True)
 class InstancePage:
-    """Data of an instance's template: ``cards`` are the entrants' plans; the scripts draw ``data``."""
+    """Data of an instance's template.
+
+    Attributes
+    ----------
+    case
+        The instance and its runs.
+    cards
+        The entrants' plans.
+    models
+        Fill of every model's slots.
+    reference
+        Reference of plans and bounds over time in words, if there is one.
+    progress, latency, measured
+        Pictures, as far as there is something to draw.
+    workloads
+        Ids of the workloads, jobs and applications.
+    data
+        Data of the table of slots and of the plan files.
+    """
 
     case: InstanceResults
     cards: Sequence[dict[str, Any]]
     models: dict[str, str]
-    measured_by: str | None
+    reference: str | None
+    progress: Picture | None
+    latency: Picture | None
+    measured: Picture | None
+    workloads: Sequence[str]
     data: dict[str, Any]
 
     @cached_property
@@ -57,29 +81,31 @@ def instance_page(case: InstanceResults, ledger: Ledger) -> InstancePage:
     assert case.instance is not None
     full = {name: upheld(ledger.rows(key=row.key), case.refuted)[0] for name, row in case.shown().items()}
     by = reference(case)
+    latencies = {name: distributions(row.simulation) for name, row in full.items() if row.simulation is not None}
+    timed = next((simulated(row.simulation) for row in full.values() if row.simulation is not None), [])
     return InstancePage(
         case,
         _cards(case, full),
         model_colours(dict.fromkeys(case.instance.model_of.values())),
         None if by is None else by[1],
+        None if by is None else progress_picture(case, full, by),
+        latency_picture(full, latencies),
+        measured_picture(measured(case, full, ledger)),
+        list(dict.fromkeys([*case.instance.model_of, *(name for name, _ in timed)])),
         {
             "instance": _embedded(case),
+            "units": {pool.type.name: pool.type.share_units for pool in case.instance.gpus},
             "fractions": FRACTIONS,
-            "ratios": RATIOS.round(4).tolist(),
-            "simulated": next((simulated(row.simulation) for row in full.values() if row.simulation is not None), []),
-            "time_limit_s": max(row.time_limit_s for row in case.all_rows),
+            "simulated": timed,
             "runs": [
                 {
                     "key": row.key,
                     "name": name,
-                    "scheduler": row.scheduler,
                     "gpus": None if row.plan is None else compact_plan(row.plan),
-                    "progress": None if by is None else progress(row, case, by[0]),
-                    "latencies": None if row.simulation is None else distributions(row.simulation),
+                    "latencies": latencies[name]["workloads"] if name in latencies else None,
                 }
                 for name, row in full.items()
             ],
-            "measured": measured(case, full, ledger),
         },
     )
 

@@ -9,6 +9,7 @@ from statistics import fmean, median
 from bench.formatting import objective_of, percent, seconds, worth
 from bench.ledger.row import Row
 from instances.grouping import grouped
+from reports.charts.tradeoff import Tradeoff
 from reports.entrants import entrants, facets_of
 from reports.page.curves import mean
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
@@ -91,8 +92,8 @@ class Selection:
 
     Attributes
     ----------
-    suite, objective
-        The selection; empty for all.
+    choices
+        Suites and objectives that select it; empty texts for all.
     results
         Entrants, the best first; those without a plan last.
     instances
@@ -111,8 +112,7 @@ class Selection:
         Schedulers that stopped at their time limit with an open gap, and the limits in seconds.
     """
 
-    suite: str
-    objective: str
+    choices: Sequence[tuple[str, str]]
     results: Sequence[Result]
     instances: Sequence[str]
     of: int
@@ -122,32 +122,24 @@ class Selection:
     undecided: Sequence[str]
     open_at_limit: Mapping[str, float]
 
-    @property
-    def key(self) -> str:
-        """Key of the selection on the page."""
-        return f"{self.suite}|{self.objective}"
-
     @cached_property
     def solvers(self) -> list[Result]:
         """Entrants with a feasible plan on some instance."""
         return [one for one in self.results if one.solved]
 
-    def points(self) -> dict[str, object]:
-        """Return the data of the scatter."""
-        return {
-            "to": "certified bound" if self.bounded else "best known plan",
-            "points": [
-                {
-                    "name": one.name,
-                    "held": one.held,
-                    "x": [min(one.times_s), one.decision_s, max(one.times_s)],
-                    "y": [round(100.0 * value, 4) for value in (min(one.gaps), one.gap, max(one.gaps))],
-                    "told": [f"{percent(one.gap)} away, {seconds(one.decision_s)}", one.holds_words],
-                }
-                for one in self.solvers
-                if one.times_s
-            ],
-        }
+    def tradeoffs(self) -> list[Tradeoff]:
+        """Return the marks of the scatter."""
+        return [
+            Tradeoff(
+                one.name,
+                (min(one.times_s), median(one.times_s), max(one.times_s)),
+                (100.0 * min(one.gaps), 100.0 * one.gap, 100.0 * max(one.gaps)),
+                {"yes": True, "no": False}.get(one.held),
+                one.holds_words,
+            )
+            for one in self.solvers
+            if one.times_s
+        ]
 
     def sentences(self) -> list[tuple[str, str]]:
         """Return questions and their answers; none without a feasible plan."""
@@ -228,7 +220,8 @@ def selections(cases: Sequence[InstanceResults]) -> list[Selection]:
         for objective in ("", case.objective)
         for suite in ("", case.suite)
     )
-    found = (_selection(suite, objective, chosen) for (suite, objective), chosen in keys.items())
+    by_cases = grouped((tuple(case.fingerprint for case in chosen), choice) for choice, chosen in keys.items())
+    found = (_selection(choices, keys[choices[0]]) for choices in by_cases.values())
     return [one for one in found if one.results]
 
 
@@ -246,7 +239,7 @@ def comparable(cases: Sequence[InstanceResults]) -> tuple[CompleteTable, list[Ro
     return complete_table(rows, names, [case.fingerprint for case in cases]), rows
 
 
-def _selection(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Selection:
+def _selection(choices: Sequence[tuple[str, str]], cases: Sequence[InstanceResults]) -> Selection:
     table, rows = comparable(cases)
     by_print = {case.fingerprint: case for case in cases if case.fingerprint in table.best}
     gaps = {row.key: case.gaps[row.key].gap for case in by_print.values() for row in case.rows}
@@ -262,9 +255,7 @@ def _selection(suite: str, objective: str, cases: Sequence[InstanceResults]) -> 
     proven = sum(_proven(case, table.best[at]) for at, case in by_print.items())
     names = [case.name for case in by_print.values()]
     undecided = undiscriminating(rows, table.best)
-    return Selection(
-        suite, objective, results, names, len(cases), bounded, proven, table.left_out, undecided, open_at_limit
-    )
+    return Selection(choices, results, names, len(cases), bounded, proven, table.left_out, undecided, open_at_limit)
 
 
 def _proven(case: InstanceResults, best: float | None) -> bool:

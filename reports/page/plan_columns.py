@@ -51,7 +51,7 @@ def _box(piece: Piece, css_class: str) -> Markup:
 
 
 def compact_plan(plan: Plan) -> list[list[Any]]:
-    """Return the GPUs of a plan in compact form; ``assets/plans.js`` restores the file.
+    """Return the GPUs of a plan in compact form; ``assets/instance.js`` restores the file.
 
     A GPU is ``[type, gpulet, ...]``, a gpulet ``[share_units, duty_cycle_ms, start, processes, slot, ...]`` and a slot
     ``[workload, batch, rate_rps]``; fields that the plan file omits are ``None``.

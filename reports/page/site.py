@@ -16,13 +16,17 @@ from bench.api import Status
 from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, ON_PAPER_MEANS, percent, seconds, servers
 from bench.ledger.store import Ledger
 from instances.performance import performance_in_words
-from reports.page.curves import METRICS, hold_data, scaling
+from reports.charts.page import styled
+from reports.charts.tradeoff import HELD
+from reports.page.curves import METRICS
 from reports.page.files import check_folder, write_folder, written
 from reports.page.instance_page import instance_page
 from reports.page.instance_results import HEAVY, IN_LIBRARY, InstanceResults, in_gpus, read_cases
 from reports.page.leaderboard import leaderboards, outcome
-from reports.page.library import HEIGHT, WIDTH, library_rows, ticks
-from reports.page.overview import comparable, comparable_cases, selections
+from reports.page.library import library_picture, library_rows
+from reports.page.overview import Selection, comparable, comparable_cases, selections
+from reports.page.overview_pictures import hold_pictures, scaling_pictures
+from reports.page.pictures import Picture, tradeoff_picture
 from reports.page.plan_columns import boxes
 from reports.page.runs import all_runs
 from reports.page.styles import page_look
@@ -55,7 +59,8 @@ def site_files(ledger: Ledger) -> dict[str, str]:
     environment = _environment()
     environment.globals |= {
         "ledger": ledger.path.name,
-        "looks": {name: page_look(name)._asdict() for name in schedulers},
+        "looks": {name: page_look(name) for name in schedulers},
+        "held": HELD,
         "library": any(case.suite == IN_LIBRARY for case in cases),
         "holds_means": HOLDS_MEANS,
         "on_paper_means": ON_PAPER_MEANS,
@@ -75,7 +80,8 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         "runs.html": partial(_runs_text, environment, cases, file_of),
         "library.html": partial(_library_text, environment),
     }
-    return _assets() | written({**pages, **overviews})
+    with styled():  # before the processes that write the files are forked: Matplotlib takes a second to load
+        return _assets() | written({**pages, **overviews})
 
 
 def _index_text(
@@ -84,22 +90,32 @@ def _index_text(
     file_of: Mapping[str, str],
     ledger_here: Callable[[], Ledger],
 ) -> str:
-    found = selections(cases)
+    found, boards = selections(cases), leaderboards(cases)
     statistics = _statistics(cases, ledger_here()) if found else None
     return environment.get_template("index.html.j2").render(
         root="",
         selections=found,
-        scatter={one.key: one.points() for one in found},
-        hold=hold_data(cases),
+        suites=dict.fromkeys(suite for one in found for suite, _ in one.choices),
+        objectives=dict.fromkeys(objective for one in found for _, objective in one.choices),
+        scatters=[_scatter(number, one) for number, one in enumerate(found)],
+        hold=hold_pictures(cases),
         statistics=statistics,
-        boards=leaderboards(cases),
+        boards=boards,
+        meanings={head.text: head.meaning for board in boards for head in board.heads}.items(),
         runs=sum(len(case.all_rows) for case in cases),
         outcomes=Counter(outcome(row) for case in cases for row in case.rows),
         optimal=sum(row.status == Status.OPTIMAL and row.feasible is not False for case in cases for row in case.rows),
         refuted=[refutation for case in cases for refutation in case.refuted.values()],
         lines=[_instance_line(case, file_of.get(case.fingerprint)) for case in cases],
-        scaling={"metrics": METRICS, "suites": scaling(cases)},
+        scaling=scaling_pictures(cases),
+        metrics=METRICS,
     )
+
+
+def _scatter(number: int, selection: Selection) -> Picture | None:
+    marks = selection.tradeoffs()
+    to = "certified bound" if selection.bounded else "best known plan"
+    return tradeoff_picture(f"scatter-{number}", to, marks) if marks else None
 
 
 def _statistics(cases: Sequence[InstanceResults], ledger: Ledger) -> dict[str, Any]:
@@ -117,14 +133,21 @@ def _statistics(cases: Sequence[InstanceResults], ledger: Ledger) -> dict[str, A
 
 
 def _runs_text(environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
-    return environment.get_template("runs.html.j2").render(root="", runs=all_runs(cases), pages=file_of)
+    found = [(case, row) for case in cases for row in case.all_rows]
+    choices = {
+        "suite": sorted({case.suite for case, _ in found}),
+        "objective": sorted({case.objective for case, _ in found}),
+        "outcome": sorted({outcome(row) for _, row in found}),
+    }
+    template = environment.get_template("runs.html.j2")
+    return template.render(root="", runs=all_runs(cases), pages=file_of, choices=choices)
 
 
 def _library_text(environment: Environment) -> str:
     rows = library_rows()
     holders = Counter(row.line.plan_by for row in rows if row.line.plan_by is not None).most_common()
     template = environment.get_template("library.html.j2")
-    return template.render(root="", rows=rows, ticks=ticks(), width=WIDTH, height=HEIGHT, holders=holders)
+    return template.render(root="", rows=rows, picture=library_picture(), holders=holders)
 
 
 def _ledger_here(ledger: Ledger, process: int) -> Ledger:

@@ -13,18 +13,22 @@ _HEIGHT_IN = 3.4
 _LEAST_PCT, _NO_BOUND_PCT = 0.1, 100.0
 """Least gap with a tick of its own, and the place of entries without a bound."""
 
-_OBJECTIVES = ("cost", "capacity", "goodput", "scale")
+LOOKS = dict(zip(("cost", "capacity", "goodput", "scale"), SERIES, strict=False))
+"""Styles of the entries by objective."""
+
+SIZE, GAP_PCT = "Number of workloads", "Gap to the proven bound (%)"
+"""Titles of the axes of the gaps."""
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     lines = LIBRARY.summaries()
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [sentence(lines)])
     gaps, bests = sheet.subplots(1, 2, width_ratios=(3, 2))
-    _draw_gaps(gaps, [line for line in lines if line.value is not None])
+    draw_gaps(gaps, lines)
+    gaps.set(xlabel=SIZE, ylabel=GAP_PCT)
     _draw_holders(bests, holders(lines))
     handles = [
-        stroke(objective, color=look.colour, marker=look.marker, linestyle="")
-        for objective, look in zip(_OBJECTIVES, SERIES, strict=False)
+        stroke(objective, color=look.colour, marker=look.marker, linestyle="") for objective, look in LOOKS.items()
     ]
     return with_legend(sheet, handles, 4)
 
@@ -40,14 +44,15 @@ def holders(lines: Sequence[LibraryLine]) -> Mapping[str, int]:
     return dict(Counter(line.plan_by for line in lines if line.plan_by is not None).most_common())
 
 
-def _draw_gaps(ax: Axes, lines: Sequence[LibraryLine]) -> None:
-    for objective, look in zip(_OBJECTIVES, SERIES, strict=False):
-        own = [line for line in lines if line.objective == objective]
+def draw_gaps(ax: Axes, lines: Sequence[LibraryLine]) -> None:
+    """Draw the gaps of the entries with a plan; the marks of an objective have its name as their gid."""
+    for objective, look in LOOKS.items():
+        own = [line for line in lines if line.objective == objective and line.value is not None]
         sizes = [line.workloads for line in own]
         gaps = [_NO_BOUND_PCT if line.gap is None else max(_LEAST_PCT / 3.0, 100.0 * line.gap) for line in own]
-        ax.scatter(sizes, gaps, s=14, color=look.colour, marker=look.marker, alpha=0.7, linewidths=0.0)
+        ax.scatter(sizes, gaps, s=14, color=look.colour, marker=look.marker, alpha=0.7, linewidths=0.0, gid=objective)
     ax.axhline(_LEAST_PCT / 1.7, color=QUIET, linewidth=0.6, linestyle=":")
-    ax.set(xscale="log", yscale="log", xlabel="Number of workloads", ylabel="Gap to the proven bound (%)")
+    ax.set(xscale="log", yscale="log")
     ax.set_yticks([_LEAST_PCT / 3.0, 0.1, 1.0, 10.0, _NO_BOUND_PCT], ["closed", "0.1", "1", "10", "no bound"])
     ax.minorticks_off()
     ax.xaxis.set_major_formatter("{x:,g}")

@@ -1,92 +1,69 @@
-// The charts of an instance: plans and bounds over time, distributions of latencies, predicted against measured.
+// Slots of all plans of an instance with their simulated latencies, and plans as files.
 "use strict";
 
-const instanceData = pageData("page-data");
-const instanceLooks = pageData("looks");
-const instanceVariants = variants([...instanceData.runs, ...instanceData.measured]);
-const BENT_FROM_PCT = 200; // a larger range of distances gets a bent axis
-const LEAST_S = [1e-5, 1e-3]; // limits of the start of the time axis
+const { instance, units, fractions, simulated, runs } = pageData("page-data");
+const asking = new Map([...(instance?.workloads ?? []), ...(instance?.jobs ?? [])].map((one) => [one.id, one]));
+const slos = new Map(simulated);
+const quantiles = fractions.map((fraction) => `p${Number((100 * fraction).toPrecision(3))}_ms`);
 
-/** Return name, colours, marker and variant of an entrant's series. */
-const looksOf = ({ name, scheduler }) => ({ name, look: instanceLooks[scheduler], variant: instanceVariants.get(name) });
+const SLOT = ["scheduler", "workload", "model", "gpu", "gpu_type", "share_units", "share_pct", "batch", "rate_rps", "duty_cycle_ms", "start", "processes", "slo_ms"];
+const names = [...SLOT, "late_pct", ...quantiles, "served_pct", "longest_ms"];
+const SHOWN = ["scheduler", "workload", "model", "gpu", "share_pct", "batch", "rate_rps", "slo_ms", "late_pct", "p50_ms", "p90_ms", "p99_ms", "longest_ms"];
 
-const progressChart = document.getElementById("progress-chart");
-if (progressChart) {
-  const series = instanceData.runs.flatMap((run) => {
-    const shared = { ...looksOf(run), shape: "step" };
-    return [
-      { ...shared, kind: "plan", points: run.progress.plans },
-      { ...shared, kind: "certified bound", points: run.progress.bounds, ownDashes: "1.5 3", marks: (_, i) => i === 0 },
-    ];
-  });
-  const drawn = series.filter((one) => one.points.length).map((one) => ({ ...one, until: instanceData.time_limit_s }));
-  const [times, distances] = [0, 1].map((axis) => drawn.flatMap((one) => one.points.map((point) => point[axis])));
-  const [low, high] = [Math.min(0, ...distances), Math.max(0, ...distances)];
-  const bent = high - low > BENT_FROM_PCT;
-  const pad = Math.max(1, 0.05 * (high - low));
-  const begin = Math.max(LEAST_S[0], Math.min(LEAST_S[1], ...times));
-  drawChart(progressChart, {
-    series: drawn,
-    x: { title: "Decision time (s)", log: true, domain: [begin, Math.max(instanceData.time_limit_s, ...times)] },
-    y: { title: "Worse than the reference (%)", bent, domain: [low - pad, high + pad] },
-    rules: [{ y: 0 }],
-  });
-}
-
-const latencyChart = document.getElementById("latency-chart");
-if (latencyChart) {
-  const simulated = instanceData.runs.filter((run) => run.latencies);
-  const select = document.getElementById("latency-workload");
-  select.append(...instanceData.simulated.map(([id], at) => make("option", { value: at }, id)));
-  const percent = { title: "Requests served (%)", domain: [0, 100] };
-  const draw = () => (select.value ? drawOne(Number(select.value)) : drawAll());
-  const drawAll = () =>
-    drawChart(latencyChart, {
-      series: simulated.map((run) => ({
-        ...looksOf(run),
-        dashes: instanceLooks[run.scheduler].dashes,
-        points: instanceData.ratios.map((ratio, i) => [ratio, 100 * run.latencies.in_time[i]]),
-        marks: (_, i) => i % 12 === 6,
-      })),
-      x: { title: "Latency (multiple of the SLO)", log: true, domain: [0.02, 2] },
-      y: percent,
-      rules: [{ x: 1, title: "SLO" }],
-    });
-  const drawOne = (at) => {
-    const slo = instanceData.simulated[at][1];
-    drawChart(latencyChart, {
-      series: simulated.map((run) => {
-        const [late, ...told] = run.latencies.workloads[at];
-        const fractions = instanceData.fractions.length;
-        // The end of the curve comes last: the fraction served, and the longest latency.
-        const [served, longest] = told.slice(fractions);
-        const latency = told.slice(0, fractions).map((ms, i) => [ms, instanceData.fractions[i]]);
-        return {
-          ...looksOf(run),
-          dashes: instanceLooks[run.scheduler].dashes,
-          points: [...latency, [longest ?? null, served]]
-            .filter(([ms]) => ms !== null)
-            .map(([ms, fraction]) => [ms, 100 * fraction, `${say(100 * late, 3)} % not in time`]),
-        };
-      }),
-      x: { title: "Latency (ms)", log: true },
-      y: percent,
-      rules: [{ x: slo, title: `SLO ${say(slo)} ms` }],
-    });
+/** Return the slots of a run, and its applications, which have latencies but no slot. */
+function slotsOf(run) {
+  const latencies = new Map(simulated.map(([id], at) => [id, run.latencies?.[at]]));
+  const percent = (fraction) => (fraction === undefined ? null : 100 * fraction);
+  const slot = (id, ...place) => {
+    const [late, ...times] = latencies.get(id) ?? [];
+    const longest = times.pop();
+    const served = times.pop();
+    const told = times.length ? times : quantiles.map(() => null);
+    const slo = asking.get(id)?.slo_ms ?? slos.get(id) ?? null;
+    return [run.name, id, asking.get(id)?.model ?? "-", ...place, slo, percent(late), ...told, percent(served), longest ?? null];
   };
-  select.addEventListener("change", draw);
-  addEventListener("pageshow", draw); // the browser has restored earlier choices by then
-  draw();
+  const slots = (run.gpus ?? []).flatMap(([type, ...gpulets], gpu) =>
+    gpulets.flatMap(([share, cycle, start, processes, ...own]) =>
+      own.map(([id, batch, rate]) =>
+        slot(id, gpu + 1, type, share, units[type] ? (100 * share) / units[type] : null, batch, rate, cycle, start, processes),
+      ),
+    ),
+  );
+  const placed = new Set(slots.map(([, id]) => id));
+  const others = simulated.filter(([id]) => run.latencies && !placed.has(id));
+  return [...slots, ...others.map(([id]) => slot(id, ...SLOT.slice(3, -1).map(() => null)))];
 }
 
-const measuredChart = document.getElementById("measured-chart");
-if (measuredChart) {
-  const found = instanceData.measured.flatMap(({ points }) => points.flatMap((point) => point.slice(0, 2)));
-  const domain = [Math.min(...found) / 1.3, Math.max(...found) * 1.3];
-  drawChart(measuredChart, {
-    series: instanceData.measured.map((replay) => ({ ...looksOf(replay), points: replay.points, shape: "none" })),
-    x: { title: "Predicted P99 latency (ms)", log: true, domain },
-    y: { title: "Measured P99 latency (ms)", log: true, domain },
-    rules: [{ diagonal: true }],
+const table = document.getElementById("slots");
+if (table) {
+  const slots = runs.flatMap(slotsOf);
+  const columns = Object.fromEntries(names.map((name, at) => [name, slots.map((slot) => slot[at])]));
+  fillTable(table, document.getElementById("slot-filters"), columns, SHOWN, {
+    most: 24,
+    cell: (name, value) => {
+      const text = make("bdi", {}, typeof value === "number" || value === null ? say(value) : value);
+      return name === "scheduler" ? make("th", { scope: "row" }, text) : make("td", { class: typeof value === "string" ? null : "number" }, text);
+    },
   });
+}
+
+for (const button of document.querySelectorAll("[data-plan]")) {
+  const run = runs[Number(button.dataset.plan)];
+  button.addEventListener("click", () => {
+    const name = document.querySelector("h1 bdi").textContent;
+    const text = JSON.stringify(planFile(run.gpus, instance ?? name), null, 1);
+    saveFile(`${name}--${run.name}--${run.key.slice(0, 12)}.json`, text, "application/json");
+  });
+}
+
+/** Return the plan file of compact GPUs: the counterpart of reports.page.plan_columns.compact_plan. */
+function planFile(gpus, instance) {
+  const gpulet = ([share_units, duty_cycle_ms, start, processes, ...slots]) => ({
+    share_units,
+    duty_cycle_ms,
+    ...(start === null ? {} : { start }),
+    ...(processes === null ? {} : { processes }),
+    slots: slots.map(([workload, batch, rate_rps]) => ({ workload, batch, rate_rps })),
+  });
+  return { version: 1, instance, gpus: gpus.map(([type, ...gpulets]) => ({ type, gpulets: gpulets.map(gpulet) })) };
 }

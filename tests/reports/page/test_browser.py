@@ -49,9 +49,9 @@ WIDTHS = [(1440, 900), (390, 844)]
 @pytest.mark.parametrize(("width", "height"), WIDTHS)
 def test_the_first_screen_answers(browser, addresses, width, height, scheme):
     browser.open(addresses["index"], width=width, height=height, prefers_color_scheme=scheme)
-    shown = "document.querySelector('[data-selection]:not([hidden])')"
+    shown = "document.querySelector('.first:not([hidden])')"
     boxes = browser.run(
-        f"[...{shown}.querySelectorAll('dd, .scatter > svg')].map(one => one.getBoundingClientRect().toJSON())"
+        f"[...{shown}.querySelectorAll('.answers dd, .scatter > svg')].map(one => one.getBoundingClientRect().toJSON())"
     )
     assert len(boxes) == 4  # three sentences and the scatter
     assert all(box["left"] >= 0 and box["right"] <= width and box["height"] > 20 for box in boxes)
@@ -65,7 +65,7 @@ def test_the_first_screen_answers(browser, addresses, width, height, scheme):
 @pytest.mark.parametrize(("width", "height"), WIDTHS)
 def test_labels_of_the_scatter_do_not_overlap(browser, addresses, width, height):
     browser.open(addresses["index"], width=width, height=height)
-    texts = "[...document.querySelectorAll('[data-selection]:not([hidden]) .scatter text')]"
+    texts = "[...document.querySelectorAll('.first:not([hidden]) .scatter text')]"
     boxes = browser.run(f"{texts}.map(one => [one.textContent, one.getBoundingClientRect().toJSON()])")
     for at, (one, a) in enumerate(boxes):
         assert -1 <= a["left"] < a["right"] <= width + 1, one
@@ -79,7 +79,7 @@ def test_labels_of_the_scatter_do_not_overlap(browser, addresses, width, height)
 
 def test_on_a_phone_name_value_gap_and_holds_are_visible(browser, addresses):
     browser.open(addresses["index"], width=390, height=844)
-    for table in ("[data-selection]:not([hidden]) table", "[data-suite=igniter-12] table"):
+    for table in (".first:not([hidden]) table", "[data-suite=igniter-12] table"):
         heads = browser.run(
             f"[...document.querySelectorAll('{table} thead th')].filter(one => one.checkVisibility())"
             ".map(one => [one.textContent.trim(), one.getBoundingClientRect().right])"
@@ -97,23 +97,32 @@ def test_on_a_phone_name_value_gap_and_holds_are_visible(browser, addresses):
 
 def test_the_first_screen_follows_objective_and_suite(browser, addresses):
     browser.open(addresses["index"])
-    found = "[...document.querySelectorAll('[data-selection]')]"
-    shown = f"{found}.filter(one => !one.hidden).map(one => one.dataset.selection)"
-    assert browser.run(shown) == ["|"]
+    found = "[...document.querySelectorAll('.first')].filter(one => !one.hidden)"
+
+    def shown():
+        return [choices.split("\n") for choices in browser.run(f"{found}.map(one => one.dataset.choice)")]
+
+    (everything,) = shown()
+    assert "|" in everything
     type_into(browser, "#selection [data-key=suite]", "igniter-12")
-    assert browser.run(shown) == ["igniter-12|"]
+    (twelve,) = shown()
+    assert "igniter-12|" in twelve
     type_into(browser, "#selection [data-key=objective]", "cost")
-    assert browser.run(shown) == ["igniter-12|cost"]
-    assert browser.run("document.querySelector('[data-selection=\"igniter-12|cost\"] .scatter svg') !== null")
+    assert shown() == [twelve]  # all of its instances have this objective
+    assert "igniter-12|cost" in twelve
+    assert browser.run(f"{found}[0].querySelector('.scatter > svg') !== null")
     type_into(browser, "#selection [data-key=objective]", "scale")
-    assert browser.run(shown) == []
-    assert browser.run("!document.getElementById('no-selection').hidden")
+    assert shown() == []
+    assert browser.run("!document.querySelector('#answers .nothing').hidden")
 
 
 def test_points_of_the_scatter_tell_more(browser, addresses):
     browser.open(addresses["index"])
-    browser.tap("document.querySelector('[data-selection]:not([hidden]) .dot[data-held] .point')")
-    assert "away" in browser.run("document.getElementById('tip').textContent")
+    told = browser.run(
+        "[...document.querySelectorAll('.first:not([hidden]) .scatter use')].map(one => one.textContent.split('\\n'))"
+    )
+    assert "igniter" in [name for name, _, _ in told]
+    assert all("away" in distance for _, distance, _ in told)
 
 
 def test_tables_are_sorted_by_a_click_and_by_the_keyboard(browser, addresses):
@@ -189,7 +198,7 @@ def test_a_chosen_theme_stays(browser, addresses):
 def test_all_runs_are_saved_as_a_table(browser, addresses, rows):
     browser.open(addresses["runs"])
     browser.run("window.saved = []; saveFile = (name, text) => saved.push(text); 0")
-    browser.run("document.getElementById('csv').click()")
+    browser.run("document.querySelector('[data-csv]').click()")
     assert browser.complaints == []
     lines = browser.run("saved[0]").split("\r\n")
     assert lines[0].startswith("key,suite,instance,")
@@ -228,8 +237,8 @@ def test_links_to_runs_open_as_many_as_they_say(browser, addresses):
     assert len(links) > 5
     browser.open(addresses["runs"])
     for fragment, count in links:
-        browser.run(f"location.hash = {json.dumps(fragment)}; follow()")
-        assert browser.run("found.length") == int(count), fragment
+        browser.run(f"location.hash = {json.dumps(fragment)}; followAddress()")
+        assert browser.run("list.found.length") == int(count), fragment
 
 
 def test_values_are_told_with_their_units_and_sorted_among_their_own(browser, addresses):
@@ -255,12 +264,13 @@ def test_instances_are_sorted_by_value_within_a_unit(browser, addresses):
 @pytest.mark.parametrize("page", ["index", "runs"])
 def test_filters_that_the_browser_puts_back_are_applied(browser, addresses, page):
     browser.open(addresses[page])
-    type_into(browser, "[data-key=suite]", "igniter-12")
+    form = "#leaderboard " if page == "index" else ""
+    type_into(browser, f"{form}[data-key=suite]", "igniter-12")
     count = "document.querySelector('.count').textContent"
     filtered = browser.run(count)
     browser.open(addresses["igniter-12"])
     browser.back()
-    assert browser.run("document.querySelector('[data-key=suite]').value") == "igniter-12"
+    assert browser.run(f"document.querySelector('{form}[data-key=suite]').value") == "igniter-12"
     assert browser.run(count) == filtered
 
 
@@ -287,7 +297,7 @@ def test_print_is_light_and_whole(browser, addresses, crowded):
     try:
         assert browser.run(style.format("body", "color")) == "rgb(27, 34, 40)"
         assert browser.run(style.format(".gpus i", "printColorAdjust")) == "exact"
-        assert browser.run(style.format(".switches", "display")) != "none"
+        assert browser.run(style.format(".keys", "display")) != "none"
         browser.open(addresses["index"])
         browser.ask("Emulation.setEmulatedMedia", media="print", features=[])
         assert browser.run(style.format(".scroll", "overflowX")) == "visible"

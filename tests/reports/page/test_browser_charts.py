@@ -1,13 +1,17 @@
 """Plans and charts of the report in a browser: they are drawn right, say what is pointed at, and are saved."""
 
+import csv
 import json
+from io import StringIO
+from urllib.parse import unquote
 
 import pytest
 
 from instances.files import plan_to_json
+from reports.page.curves import progress, reference
 from reports.placement import pieces
 from tests.reports.page.browser import type_into
-from tests.reports.page.runs_made_here import TWELVE
+from tests.reports.page.runs_made_here import TWELVE, case_of
 
 
 def test_boxes_are_as_high_as_their_shares(browser, addresses, rows):
@@ -36,26 +40,53 @@ def test_slots_that_take_turns_stand_side_by_side(browser, addresses, rows):
     assert widths == pytest.approx([1.0 / n for n in turns], abs=0.06)
 
 
-def test_what_is_under_the_arrow_keys_is_told(browser, addresses, rows):
+def slots(browser):
+    """Return the texts of the table of slots, by the names of its columns."""
+    table = "document.getElementById('slots')"
+    heads = browser.run(f"[...{table}.tHead.rows[0].cells].map(head => head.textContent.trim())")
+    lines = browser.run(f"[...{table}.tBodies[0].rows].map(row => [...row.cells].map(cell => cell.textContent))")
+    return [dict(zip(heads, line, strict=True)) for line in lines]
+
+
+def test_every_slot_has_a_line(browser, addresses, rows):
     browser.open(addresses["igniter-12"])
-    browser.run("document.querySelector('.gpus').focus()")
-    browser.press("ArrowRight")
     key = browser.run("pageData('page-data').runs[0].key")
     row = next(row for row, _ in rows if row.key == key)
-    slot = row.plan.gpus[0].gpulets[0].slots[0]
-    told = browser.run("document.getElementById('tip').innerText")
-    model = next(one.model for one in TWELVE.workloads if one.id == slot.workload)
-    assert told.startswith(f"{slot.workload} · {model}")
-    assert f"batch {slot.batch}" in told
-    browser.press("Escape")
-    assert browser.run("document.getElementById('tip').hidden")
+    listed = [slot for gpu in row.plan.gpus for gpulet in gpu.gpulets for slot in gpulet.slots]
+    found = slots(browser)[: len(listed)]
+    assert {line["Scheduler"] for line in found} == {browser.run("pageData('page-data').runs[0].name")}
+    model_of = {one.id: one.model for one in TWELVE.workloads}
+    assert [(line["Workload"], line["Model"], int(line["Batch"])) for line in found] == [
+        (slot.workload, model_of[slot.workload], slot.batch) for slot in listed
+    ]
+    shares_pct = [piece.share_pct for piece in pieces(row, TWELVE)]
+    assert [float(line["Share (%)"]) for line in found] == pytest.approx(shares_pct)
+
+
+def test_latencies_of_one_workload_can_be_looked_at(browser, addresses, rows):
+    browser.open(addresses["igniter-12"])
+    type_into(browser, "#slot-filters [data-key=workload]", "W1")
+    found = slots(browser)
+    assert len(found) == 3  # a line for each plan
+    assert {(line["Workload"], line["SLO (ms)"]) for line in found} == {("W1", "10")}
+    rates = [100.0 * row.simulation["workloads"][0]["violation_rate"] for row, _ in rows[:3]]
+    assert sorted(float(line["Not in time (%)"]) for line in found) == pytest.approx(sorted(rates), abs=1e-3)
+    assert all(float(line["50 %"]) <= float(line["Longest"]) for line in found)
+    browser.run("window.saved = []; saveFile = (name, text) => saved.push([name, text]); 0")
+    browser.run("document.querySelector('#slot-filters [data-csv]').click()")
+    ((name, text),) = browser.run("saved")
+    assert name == "slots.csv"
+    head, *lines = csv.reader(StringIO(text))
+    assert len(lines) == 3
+    assert set(lines[0]) > {"W1", "alexnet"}
+    assert head[-2:] == ["served_pct", "longest_ms"]
 
 
 @pytest.mark.parametrize("page", ["igniter-12", "gpulet-game"])
 def test_a_plan_is_saved_as_the_file_it_came_from(browser, addresses, rows, page):
     browser.open(addresses[page])
     browser.run("window.saved = []; saveFile = (name, text) => saved.push([name, text]); 0")
-    browser.run("for (const one of document.querySelectorAll('[data-download=plan]')) one.click(); 0")
+    browser.run("for (const one of document.querySelectorAll('[data-plan]')) one.click(); 0")
     saved = browser.run("saved")
     keys = browser.run("pageData('page-data').runs.map(run => run.key)")
     assert len(saved) == len(keys) >= 1
@@ -65,111 +96,101 @@ def test_a_plan_is_saved_as_the_file_it_came_from(browser, addresses, rows, page
         assert json.loads(text) == json.loads(json.dumps(plan_to_json(row.plan, instance)))
 
 
-def test_charts_tell_what_is_pointed_at_and_leave_out_what_is_switched_off(browser, addresses):
+def drawn(browser, chart):
+    """Return the number of visible series of a chart."""
+    series = f"[...document.querySelectorAll('#{chart}-chart > svg .series')]"
+    return browser.run(f"{series}.filter(one => getComputedStyle(one).display !== 'none').length")
+
+
+def test_charts_tell_their_values_and_leave_out_what_is_switched_off(browser, addresses):
     browser.open(addresses["igniter-12"])
     for chart, kind in (("progress", "plan"), ("latency", "SLO"), ("measured", "W1")):
-        assert browser.run(f"document.querySelectorAll('#{chart}-chart .series').length") > 0, chart
-        browser.run(f"document.querySelector('#{chart}-chart .plot').focus()")
-        browser.press("ArrowRight")
-        assert kind in browser.run("document.getElementById('tip').innerText"), chart
-    series = "document.querySelectorAll('#latency-chart .series').length"
-    before = browser.run(series)
-    browser.run("document.querySelector('#latency-chart .switches button').click()")
-    assert browser.run(series) == before - 1
-    assert (
-        browser.run("document.querySelector('#latency-chart .switches button').getAttribute('aria-pressed')") == "false"
+        assert drawn(browser, chart) > 0, chart
+        told = browser.run(f"[...document.querySelectorAll('#{chart}-chart use title')].map(one => one.textContent)")
+        assert any(kind in words for words in told), chart
+    before = [drawn(browser, chart) for chart in ("progress", "latency")]
+    browser.run("document.querySelector('#latency-chart .keys input').click()")
+    assert [drawn(browser, chart) for chart in ("progress", "latency")] == [before[0], before[1] - 1]
+    browser.run("document.querySelector('#latency-chart .keys input').click()")
+    assert drawn(browser, "latency") == before[1]
+    assert browser.complaints == []
+
+
+@pytest.mark.parametrize("page", ["index", "igniter-12", "library"])
+def test_pictures_have_names_and_values(browser, addresses, page):
+    browser.open(addresses[page])
+    figures = "[...document.querySelectorAll('figure.chart')]"
+    names = browser.run(f"{figures}.map(one => one.querySelector(':scope > svg[role=img]').getAttribute('aria-label'))")
+    files = browser.run(f"{figures}.map(one => one.querySelector('a[download]').href)")
+    assert len(names) == len(files) > 0
+    assert all(names)
+    assert all(decoded(file).count("\r\n") > 1 for file in files)
+
+
+def decoded(address):
+    return unquote(address.partition(",")[2])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_marks_are_where_they_are_drawn(browser, addresses, width, scheme):
+    browser.open(addresses["igniter-12"], width=width, prefers_color_scheme=scheme)
+    marks = browser.run(
+        """[...document.querySelectorAll("figure.chart > svg")].flatMap((svg) => {
+          const box = svg.getBoundingClientRect(), unit = box.width / svg.viewBox.baseVal.width;
+          return [...svg.querySelectorAll(".series:not(.off) use")].map((one) => {
+            const own = one.getBoundingClientRect();
+            return [own.left + own.width / 2 - box.left - unit * one.x.baseVal.value,
+              own.top + own.height / 2 - box.top - unit * one.y.baseVal.value, own.width];
+          });
+        })"""
     )
+    assert len(marks) > 10
+    assert [mark for mark in marks if max(map(abs, mark[:2])) > 1.5 or mark[2] < 5] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_pictures_are_legible(browser, addresses, width, scheme):
+    """Their text is large enough, within the page, and stands out as the page's own text does."""
+    browser.open(addresses["igniter-12"], width=width, prefers_color_scheme=scheme)
+    texts = browser.run(
+        """[...document.querySelectorAll("figure.chart > svg text")].map((one) => {
+          const box = one.getBoundingClientRect();
+          return [one.textContent, box.left, box.right, box.height, getComputedStyle(one).fill];
+        })"""
+    )
+    soft = browser.run("getComputedStyle(document.querySelector('.what')).color")
+    assert len(texts) > 20
+    for text, left, right, height, fill in texts:
+        assert left >= -1, text
+        assert right <= width + 1, text
+        assert height >= 11, text
+        assert fill == soft, text
 
 
 def test_what_is_switched_off_stays_off(browser, addresses):
     browser.open(addresses["igniter-12"])
-    browser.run("document.querySelector('#latency-chart .switches button').click()")
-    series = "[...document.querySelectorAll('#latency-chart .series[data-name]')].map(g => g.dataset.name)"
-    left = browser.run(series)
-    type_into(browser, "#latency-workload", "0")
-    assert browser.run(series) == left
+    browser.run("document.querySelector('#latency-chart .keys input').click()")
+    left = drawn(browser, "latency")
+    browser.open(addresses["index"])
+    browser.back()
+    assert drawn(browser, "latency") == left
     assert browser.complaints == []
 
 
-def draw(browser, series, y):
-    """Draw a chart of series like those of the gap over time."""
-    browser.run(
-        f"""(() => {{ const figure = make("figure", {{ class: "chart", id: "drawn", "data-label": "Drawn" }});
-        document.querySelector("main").append(figure);
-        const look = {{ light: "#000000", dark: "#ffffff", marker: "o" }};
-        drawChart(figure, {{
-          series: {json.dumps(series)}.map((one) => ({{ look, shape: "step", until: 10, ...one }})),
-          x: {{ title: "Time", log: true, domain: [0.001, 10] }}, y: {json.dumps(y)},
-        }}); }})()"""
-    )
-
-
-def test_plans_far_from_the_reference_are_drawn_and_can_be_reached(browser, addresses):
+def test_what_is_drawn_beyond_the_last_point_is_no_value(browser, addresses, rows):
     browser.open(addresses["igniter-12"])
-    series = [
-        {"name": "near", "points": [[0.0, 3], [1, 0]]},
-        {"name": "far", "points": [[0.0001, 900]]},
-        {"name": "below", "points": [[2, -5000]]},
-    ]
-    draw(browser, series, {"title": "Distance", "bent": True})
-    browser.run("document.querySelector('#drawn .plot').focus({ preventScroll: true })")
-    told = []
-    for _ in range(4):
-        browser.press("ArrowRight")
-        told.append(browser.run("document.getElementById('tip').innerText").split("\n"))
-    expected = [("near", "0", "3"), ("near", "1", "0"), ("far", "0.0001", "900"), ("below", "2", "-5,000")]
-    assert told == [[name, f"Time: {x}", f"Distance: {y}"] for name, x, y in expected]
-    places = browser.run(
-        """(() => { const plot = document.querySelector("#drawn .plot").getBoundingClientRect();
-        return [...document.querySelectorAll("#drawn .plot use")].map(use => use.getBoundingClientRect())
-          .map(b => [b.left - plot.left, plot.right - b.right, b.top - plot.top, plot.bottom - b.bottom]); })()"""
-    )
-    assert len(places) == 4
-    assert min(min(place) for place in places) > 0
-
-
-def test_what_is_drawn_beyond_the_last_point_is_no_value(browser, addresses):
-    browser.open(addresses["igniter-12"])
-    browser.run("window.saved = []; saveFile = (name, text) => saved.push(text); 0")
-    browser.run("document.querySelector('#progress-chart > button').click()")
-    lines = browser.run("saved[0]").split("\r\n")[1:-1]
-    wanted = browser.run(
-        """pageData("page-data").runs.flatMap(({ name, progress: { plans, bounds } }) => [
-          ...plans.map((point) => [name, "plan", ...point]),
-          ...bounds.map((point) => [name, "certified bound", ...point]),
-        ])"""
-    )
-    assert len(lines) == len(wanted) > 0
-    assert lines == browser.run(f"csv({json.dumps(wanted)})").split("\r\n")[:-1]
-
-
-@pytest.mark.parametrize("log", [False, True])
-@pytest.mark.parametrize("span", [(3.0, 4.0), (8.5, 47.0), (95.0, 105.0), (0.0011, 900.0), (7.0, 7.0), (0.3, 2e9)])
-@pytest.mark.parametrize("wanted", [2, 4, 15])
-def test_every_axis_has_two_labels_and_encloses_its_values(browser, span, log, wanted):
-    axis = {"log": log}
-    found = browser.run(f"scale({json.dumps(axis)}, {json.dumps(span)}, 0, 500, {wanted})")
-    assert len(found["ticks"]) >= 2
-    assert found["domain"][0] <= span[0] <= span[1] <= found["domain"][1]
-    assert found["ticks"][-1] >= span[1] * (1 - 1e-9)
-
-
-def test_a_tap_tells_until_another_one_elsewhere(browser, addresses):
-    browser.open(addresses["igniter-12"], width=360, height=740)
-    tip = "document.getElementById('tip')"
-    first, second = (
-        "document.querySelectorAll('.gpus i')[0]",
-        "document.querySelectorAll('.gpus')[1].querySelector('i')",
-    )
-    for box in (first, second, first):
-        browser.tap(box)
-        name = browser.run(f"{box}.querySelector('b').textContent")
-        assert browser.run(f"!{tip}.hidden && {tip}.innerText").startswith(f"{name} ·")
-    browser.tap("document.querySelector('#latency-chart .series use')")
-    assert "SLO" in browser.run(f"!{tip}.hidden && {tip}.innerText")
-    browser.tap("document.querySelector('h2')")
-    assert browser.run(f"{tip}.hidden")
-    assert browser.run("document.querySelectorAll('.gpus .current').length") == 0
+    address = browser.run("document.querySelector('#progress-chart a[download]').href")
+    _, *lines = csv.reader(StringIO(decoded(address)))
+    shown = [row for row, instance in rows if instance is TWELVE and row.plan is not None and row.source == "plan"]
+    case = case_of(TWELVE, *shown)
+    by = reference(case)
+    assert by is not None
+    found = [(row.scheduler, progress(row, case, by[0])) for row in shown]
+    wanted = [(name, "plan", *point) for name, kinds in found for point in kinds["plans"]]
+    wanted += [(name, "certified bound", *point) for name, kinds in found for point in kinds["bounds"]]
+    assert sorted((name, kind, float(t_s), float(pct)) for name, kind, t_s, pct in lines) == sorted(wanted)
 
 
 def test_no_label_is_cut_by_its_box(browser, addresses):
@@ -197,38 +218,31 @@ def test_what_is_proven_is_explained_where_it_is_shown(browser, addresses):
 
 def test_of_many_series_the_first_are_drawn(browser, crowded):
     browser.open(crowded["igniter-12"])
-    names = "[...document.querySelectorAll('#latency-chart .series[data-name]')].map(g => g.dataset.name)"
-    assert len(browser.run(names)) == 8
-    for button, count in (("None", 0), ("All", 20)):
-        browser.run(
-            f"[...document.querySelectorAll('#latency-chart button')].find(b => b.innerText === '{button}').click()"
-        )
-        assert len(browser.run(names)) == count
+    assert drawn(browser, "latency") == 8
+    for count in (20, 0):
+        browser.run("document.querySelector('#latency-chart .keys input[value=\"\"]').click()")
+        assert drawn(browser, "latency") == count
 
 
 def test_variants_of_a_scheduler_look_different(browser, crowded):
     browser.open(crowded["igniter-12"])
     looks = browser.run(
         """[...document.querySelectorAll("#latency-chart .sample")]
-          .map(one => [one.getAttribute("class"), one.querySelector("line").getAttribute("stroke-dasharray")].join())"""
+          .map(one => [one.getAttribute("class"), one.querySelector("path").getAttribute("stroke-dasharray")].join())"""
     )
     assert len(looks) == 20
     assert len(set(looks[:12])) == 12
-    drawn = "[...document.querySelectorAll('#latency-chart .series[data-name]')]"
-    dashes = browser.run(f"{drawn}.map(g => g.querySelector('path').getAttribute('stroke-dasharray'))")
-    fills = browser.run(f"{drawn}.map(g => getComputedStyle(g.querySelector('use')).fill)")
+    series = "[...document.querySelectorAll('#latency-chart > svg .series:not(.off)')]"
+    dashes = browser.run(f"{series}.map(g => getComputedStyle(g.querySelector('path')).strokeDasharray)")
+    fills = browser.run(f"{series}.map(g => getComputedStyle(g.querySelector('use')).fill)")
     assert len({*zip(dashes, fills, strict=True)}) == len(dashes) == 8
-
-
-def test_latencies_of_one_workload_can_be_looked_at(browser, addresses):
-    browser.open(addresses["igniter-12"])
-    type_into(browser, "#latency-workload", "0")
-    assert "SLO 10 ms" in browser.run("document.getElementById('latency-chart').textContent")
 
 
 def test_the_scaling_chart_follows_its_choices(browser, addresses):
     browser.open(addresses["index"])
-    text = "document.querySelector('#scaling-chart svg').textContent"
-    assert "Decision time (s)" in browser.run(text)
+    text = "[...document.querySelectorAll('#scaling figure')].filter(one => !one.hidden).map(one => one.textContent)"
+    (first,) = browser.run(text)
+    assert "Decision time (s)" in first
     type_into(browser, "#scaling-metric", "late_pct")
-    assert "Requests not in time (%)" in browser.run(text)
+    (second,) = browser.run(text)
+    assert "Requests not in time (%)" in second

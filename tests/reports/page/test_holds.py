@@ -88,5 +88,5 @@ def test_the_page_has_green_and_ticks_for_plans_that_hold_alone(site: Path) -> N
     assert re.findall(r"^(.*?) \{[^}]*(?:var\(--good\)|✓)", css, re.MULTILINE) == [
         '.holds[data-holds="yes"]',
         '.holds[data-holds="yes"]::before',
-        '.dot[data-held="yes"]',
+        '.held[data-held="yes"]',
     ]

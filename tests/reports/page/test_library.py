@@ -5,7 +5,9 @@ from pathlib import Path
 
 from bench.ledger.store import Ledger
 from instances.library import LIBRARY
-from reports.page.library import HEIGHT, WIDTH, library_rows
+from reports.charts.page import styled
+from reports.charts.series import HEIGHT, WIDTH
+from reports.page.library import library_picture
 from reports.page.site import site_files
 
 
@@ -15,10 +17,14 @@ def test_every_entry_has_a_line_and_every_plan_a_mark(tmp_path: Path) -> None:
         files = site_files(ledger)
     page = files["library.html"]
     assert re.findall(r'<tr><th scope="row">([^<]+)</th>', page) == [line.name for line in lines]
-    assert page.count("</title></circle>") == sum(line.value is not None for line in lines)
+    assert page.count("</title></use>") == sum(line.value is not None for line in lines)
     assert page.count("<td>proven</td>") == sum(line.closed for line in lines)
     assert 'href="library.html"' in files["index.html"]
 
 
 def test_marks_lie_inside_the_drawing() -> None:
-    assert all(0.0 < row.x < WIDTH and 0.0 < row.y < HEIGHT for row in library_rows())
+    with styled():
+        svg = library_picture().svg
+    marks = re.findall(r'<use x="([-\d.]+)" y="([-\d.]+)"', svg)
+    assert len(marks) == sum(line.value is not None for line in LIBRARY.summaries())
+    assert all(0.0 < float(x) < WIDTH and 0.0 < float(y) < HEIGHT for x, y in marks)

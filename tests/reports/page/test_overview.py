@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from instances.suites import suite
-from reports.page.curves import hold_data
+from reports.page.curves import CheckedPlan, checked_plans
 from reports.page.instance_results import in_gpus
 from reports.page.overview import selections, why_no_plan
 from reports.page.styles import page_look
@@ -89,7 +89,7 @@ def test_the_third_sentence_follows_the_tests(given, answer):
     rows = [plan_of_value("igniter", TWELVE, 10.0, **given), plan_of_value("ffd++", TWELVE, 12.5, holds=True)]
     (everything, *_) = selections([case_of(TWELVE, *rows)])
     assert everything.sentences()[2][1] == answer
-    assert {one["name"]: one["held"] for one in everything.points()["points"]}["ffd++"] == "yes"
+    assert {one.name: one.holds for one in everything.tradeoffs()}["ffd++"] is True
 
 
 def test_a_row_without_a_plan_tells_why():
@@ -130,9 +130,10 @@ def test_tested_plans_are_points():
         plan_of_value("igniter", TWELVE, 36.72, gpus_used=12, holds=True, late_workloads=0, headroom=2.0),
         plan_of_value("ffd+", TWELVE, 18.36, gpus_used=6),
     ]
-    (series,) = hold_data([case_of(TWELVE, *rows)])[TWELVE.name]
     on = "servers that drop late requests"
-    assert series["points"] == [[75.0, 6, f"late on {on}; headroom 1"], [100.0, 12, f"holds on {on}; headroom 2"]]
+    late = CheckedPlan(75.0, 6, False, f"late on {on}; headroom 1")
+    holds = CheckedPlan(100.0, 12, True, f"holds on {on}; headroom 2")
+    assert checked_plans([case_of(TWELVE, *rows)]) == {TWELVE.name: {"igniter": [late, holds]}}
 
 
 def test_colours_of_schedulers_differ_on_a_dark_background():

@@ -22,5 +22,5 @@ def test_colours_that_stand_out_anyway_stay():
 
 def test_models_that_share_a_colour_differ_in_their_pattern():
     colours = {"a": "#CCCCCC", "b": "#AAAAAA", "c": "#CCCCCC", "d": "#CCCCCC"}
-    page = InstancePage(None, [], colours, None, {})
+    page = InstancePage(None, [], colours, None, None, None, None, [], {})
     assert page.classes == {"a": "m0", "b": "m1", "c": "m2 again-1", "d": "m3 again-2"}

@@ -35,8 +35,8 @@ class Exported:
 
 def table(ledger: Ledger) -> Iterator[Values]:
     """Yield every run of a ledger by column name, oldest first; ``None`` is unknown or does not apply."""
-    rows = ledger.rows(without=("violation_details", "trajectory", "log_tail"))
-    gaps = ledger_gaps(rows, ledger)
+    rows = ledger.rows(without=("violation_details", "trajectory", "log_tail", "plan"))
+    gaps = ledger_gaps(rows, ledger, ledger.reaches())
     for row in rows:
         yield {column.name: column.of(row, gaps[row.key]) for column in COLUMNS}
 

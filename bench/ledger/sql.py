@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any
@@ -12,7 +13,8 @@ from pydantic_core import from_json as fast_json  # twice as fast as the standar
 from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Column, Row, columns
 from bench.ledger.row_schema import ScenarioChunk, from_json, to_json
-from instances import InputError
+from instances import InputError, Plan
+from instances.files import plan_from_text
 
 DIGEST = "digest"
 """Additional column with the ``digest`` of the others, so that a damaged row is never misread."""
@@ -129,6 +131,9 @@ def _from_sql(column: Column, value: Any, where: str, source: object) -> Any:
         if column.required:
             raise ValueError("a required value is missing")
         return None
+    if column.about.schema is Plan and isinstance(value, str):
+        with suppress(InputError):  # which is put into words below
+            return plan_from_text(value)
     if column.type is object:
         if not column.about.repeated or not isinstance(value, str):
             return shaped(column.name, parsed(value, column.json_type, where), where, source)

@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from instances.errors import InputError
 from instances.files.instance import build_instance, instance_to_json, plain
 from instances.files.models import VERSION, InstanceFile, PlanFile
-from instances.files.problems import Problem, input_error, validated
+from instances.files.problems import Problem, input_error, validated, validated_text
 from instances.files.text import read_json
 from instances.instance import Instance
 from instances.plan import Gpulet, Plan
@@ -21,7 +20,7 @@ def read_plan(path: Path) -> tuple[Plan, Instance | None]:
     InputError
         If the file cannot be read or is not a plan; the error names the file, the field and the expected value.
     """
-    return _plan(read_json(path), str(path), path.parent)
+    return _built(validated(PlanFile, read_json(path), str(path)), str(path), path.parent)
 
 
 def plan_from_json(data: object, where: str = "plan") -> Plan:
@@ -34,7 +33,7 @@ def plan_from_json(data: object, where: str = "plan") -> Plan:
     InputError
         If ``data`` is not a plan, or embeds an invalid instance; the error names ``where`` as the place.
     """
-    return _plan(data, where)[0]
+    return _built(validated(PlanFile, data, where), where)[0]
 
 
 def plan_from_text(text: bytes | str, where: str = "plan") -> Plan:
@@ -45,11 +44,7 @@ def plan_from_text(text: bytes | str, where: str = "plan") -> Plan:
     InputError
         If ``text`` is not the JSON of a plan; the error names ``where`` as the place.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InputError(where, "is no JSON") from None
-    return plan_from_json(data, where)
+    return _built(validated_text(PlanFile, text, where), where)[0]
 
 
 def plan_to_text(plan: Plan) -> str:
@@ -95,8 +90,7 @@ def _gpulet_data(gpulet: Gpulet) -> dict[str, object]:
     return {key: plain(value) for key, value in data.items()}
 
 
-def _plan(data: object, where: str, folder: Path = Path()) -> tuple[Plan, Instance | None]:
-    file = validated(PlanFile, data, where)
+def _built(file: PlanFile, where: str, folder: Path = Path()) -> tuple[Plan, Instance | None]:
     instance = None
     if isinstance(file.instance, InstanceFile):
         instance = build_instance(file.instance, where, ("instance",), folder)

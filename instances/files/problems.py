@@ -57,6 +57,20 @@ def validated(
     raise input_error(where, _problems(schema_of(kind), findings[:_MOST_WORDED]), len(findings[_MOST_WORDED:]))
 
 
+def validated_text(model: type[AnyModel], text: bytes | str, where: str) -> AnyModel:
+    """Return the JSON ``text`` as ``model``; faster than ``validated`` after a parser. Errors are the same."""
+    try:
+        found: AnyModel = adapter_of(cast(Hashable, model)).validate_json(text)
+        return found
+    except ValidationError:
+        pass
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise input_error(where, [((), "is no JSON")]) from None
+    return validated(model, data, where)
+
+
 def as_found(findings: Findings) -> list[Problem]:
     """Return findings in pydantic's words, for data that programs write."""
     return [(finding["loc"], finding["msg"].removeprefix("Value error, ")) for finding in findings]

@@ -18,6 +18,7 @@ from bench.cli.terminal import say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show
 from bench.ledger.row import Row
+from bench.ledger.row_schema import to_json
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
 from instances.files import write_json
@@ -81,9 +82,9 @@ def _best_bound(instance: str, ledger: Ledger) -> Row | None:
 
 def _certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
     plan = row.plan if row.feasible else None
-    nodes = () if row.duals is None else row.duals.nodes
+    nodes = () if row.duals is None else to_json(row.duals)["nodes"]
     try:
-        return certificate(instance, plan, nodes, row.bound, row.bound_scope)
+        return certificate(instance, plan, nodes, row.bound, to_json(row.bound_scope))
     except GivenUpError:
         raise
     except NotProvenError as reason:

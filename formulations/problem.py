@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench.api import Bound
-from formulations.configurations import Configurations, Rates, configurations_on
 from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan, PlanClass
+from instances.configurations import Configurations, Rates, configurations_on
 from instances.one_gpu import Resident, fit_gpu
 from instances.tolerance import widened
 from instances.view import View

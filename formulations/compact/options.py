@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from formulations.configurations import Configurations, rates_of, servable_configurations, why_not_exact
 from formulations.problem import Offer, Problem
 from instances import Instance, Objective, SloRule
 from instances.arrays import Floats, Ints
+from instances.configurations import Configurations, rates_of, servable_configurations, why_not_exact
 from instances.gpu import DnnModel
 from instances.least_shares import delay_is_one_line
 from instances.view import View

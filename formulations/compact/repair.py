@@ -9,9 +9,9 @@ the repair is first fit decreasing.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from formulations.configurations import Configurations
 from formulations.problem import Group, Offer, Problem, Way, ways_to_serve
 from instances import Objective
+from instances.configurations import Configurations
 from instances.one_gpu import Resident
 from instances.tolerance import TOLERANCE
 

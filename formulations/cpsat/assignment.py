@@ -12,12 +12,12 @@ from math import floor
 import numpy as np
 from ortools.sat.python import cp_model
 
-from formulations.configurations import Configurations, most_company, undominated
 from formulations.cpsat.conflicts import find_conflicts
 from formulations.cpsat.integers import DEMAND_RESOLUTION, IntegerConfigurations, memory_limit
 from formulations.problem import Group, Offer, Problem
 from instances import PART_STEPS, Objective
 from instances.arrays import Floats, Ints
+from instances.configurations import Configurations, most_company, undominated
 from instances.one_gpu import Resident
 
 SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])

@@ -7,8 +7,8 @@ from math import ceil, floor, lcm
 
 import numpy as np
 
-from formulations.configurations import Configurations
 from instances.arrays import Floats, Ints
+from instances.configurations import Configurations
 from instances.tables import Tables
 
 DEMAND_RESOLUTION = 100

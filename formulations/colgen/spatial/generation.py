@@ -13,10 +13,10 @@ from formulations.colgen.exchanges import exchangeable
 from formulations.colgen.restricted_master import Covering, Pattern, Priced, Relaxation
 from formulations.colgen.spatial.features import features
 from formulations.colgen.spatial.pricer import Pricer
-from formulations.configurations import Rates, rates_at, rates_of
 from formulations.problem import bound_on_parts
 from instances import GOODPUT_STEP, PART_STEPS, Instance, PlanClass
 from instances.arrays import Floats
+from instances.configurations import Rates, rates_at, rates_of
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 

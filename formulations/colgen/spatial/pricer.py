@@ -12,9 +12,9 @@ from formulations.colgen.spatial.boxes import Boxes, Takes
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
 from formulations.colgen.spatial.relaxation import Buffers
 from formulations.colgen.spatial.search import Found, search_box
-from formulations.configurations import Rates
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
+from instances.configurations import Rates
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.view import View

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.configurations import Rates, servable_configurations
 from instances.arrays import Floats, Ints
+from instances.configurations import Rates, servable_configurations
 from instances.view import View
 
 

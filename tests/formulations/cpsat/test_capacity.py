@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from bench.api import Run, Status
 from formulations.colgen import ColGen
-from formulations.configurations import rates_of
 from formulations.cpsat import CpSat
 from formulations.cpsat.capacity.cell import overestimate, throughput_of
 from formulations.cpsat.capacity.configurations import class_configurations
 from formulations.cpsat.capacity.one_gpu import OneGpu
 from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
+from instances.configurations import rates_of
 from instances.generate import generate
 from instances.view import View
 from tests.formulations import exhaustive

@@ -8,7 +8,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from formulations.configurations import configurations_on, most_company, rates_of
 from formulations.cpsat.conflicts import find_conflicts
 from formulations.cpsat.integers import (
     DEMAND_RESOLUTION,
@@ -19,6 +18,7 @@ from formulations.cpsat.integers import (
 )
 from instances import GpuPool, GpuType, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
+from instances.configurations import configurations_on, most_company, rates_of
 from instances.view import View
 from tests.formulations import exhaustive
 

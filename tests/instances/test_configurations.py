@@ -9,7 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from formulations.configurations import (
+from instances import GpuPool, GpuType, Instance, Objective, SloRule
+from instances.catalogue import gpu_type
+from instances.configurations import (
     Configurations,
     Rates,
     configurations_on,
@@ -20,8 +22,6 @@ from formulations.configurations import (
     undominated,
     why_not_exact,
 )
-from instances import GpuPool, GpuType, Instance, Objective, SloRule
-from instances.catalogue import gpu_type
 from instances.tables import gpu_tables
 from instances.view import View
 from tests.formulations import exhaustive

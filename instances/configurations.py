@@ -1,25 +1,19 @@
-"""Undominated configurations (batch, share and rate of a workload on a GPU type), and the rates to plan for.
+"""Configurations (batch, share and rate of a workload on a GPU type), and the rates to plan for."""
 
-The module relies on properties of the GPU type's tables (``premises_hold``), which do not depend on the instance. The
-residents of a feasible GPU then have least shares, and the test of a time beside others is two linear conditions.
-"""
-
-import math
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Flags, Floats, Ints
-from instances.compiled import compiled
-from instances.least_shares import premises_hold
+from instances.least_shares import shares_alone
 from instances.tables import Tables
 from instances.view import View
 
-MARGIN = 1e-12
-"""Relative slack of every comparison that drops a configuration: far above rounding, far below any real difference."""
+BATCHES_TRIED = 3
+"""Batches that first fit and the heuristics try at each rate of a workload: those of the fewest units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,74 +57,98 @@ def rates_at(instance: Instance, scale: float) -> list[Rates]:
     return offered
 
 
-@dataclass(frozen=True, slots=True)
-class Configurations:
-    """Configurations of one workload on one GPU type; every array has one row per configuration.
+class Configurations(NamedTuple):
+    """Configurations on one GPU type, item by item; arrays have one row per configuration except ``first``.
+
+    An item is a workload, or one of the equal parts into which it is divided.
 
     Attributes
     ----------
+    first
+        The configurations of item i are ``first[i]:first[i + 1]``, shape (items + 1,).
+    item, workload, model
+        Item, position of its workload in the instance, and row of its DNN model in the tables.
     batch, units, rate_rps, step
-        Batch, share, rate and the rate's step (``Rates.step``).
-    memory_mib
-        Resident memory.
+        Batch, share, rate, and the rate's step (``Rates.step``). Shares of the same item, batch and rate ascend.
     budget_ms
-        Latency budget: the longest GPU time within the SLO rule.
-    demand
-        L2 (percent), DRAM (percent) and power (W), shape (configurations, 3).
-    conditions
-        Linear conditions for co-location, shape (configurations, 2, 5). Beside others the workload stays within its
-        budget iff both rows hold. A row holds if its first four numbers times (N, C, D, P) sum to at most the fifth. N
-        is the number of residents (itself included); C, D and P are the demands of the *others*. Row 0 is at full
-        clock, row 1 is throttled. Alone on a GPU, the configuration is always feasible.
+        Latency budget: the longest GPU time within the SLO rule. Shape (configurations, 1): at the configuration's
+        share. Shape (configurations, share units + 1): at every share, where the share may still grow.
     """
 
+    first: Ints
+    item: Ints
+    workload: Ints
+    model: Ints
     batch: Ints
     units: Ints
     rate_rps: Floats
     step: Ints
-    memory_mib: Floats
     budget_ms: Floats
-    demand: Floats
-    conditions: Floats
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """Number of configurations."""
         return len(self.batch)
 
+    @property
+    def item_count(self) -> int:
+        """Number of items, including those without configurations."""
+        return len(self.first) - 1
+
     def only(self, keep: Ints | Flags) -> "Configurations":
-        """Return the configurations that ``keep`` selects, in its order."""
-        return Configurations(*(getattr(self, field.name)[keep] for field in fields(self)))
+        """Return the configurations that ``keep`` selects, in its order, in which items must ascend."""
+        item = self.item[keep]
+        first = np.searchsorted(item, np.arange(len(self.first)))
+        return Configurations._make((first, item, *(column[keep] for column in self[2:])))
 
+    @classmethod
+    def joined(cls, items: Sequence["Configurations"]) -> "Configurations":
+        """Return the configurations of several items, each given with its configurations alone."""
+        first = np.cumsum([0, *(each.size for each in items)], dtype=np.int64)
+        columns = (np.concatenate(parts) for parts in zip(*(each[2:] for each in items), strict=True))
+        return cls._make((first, np.repeat(np.arange(len(items)), np.diff(first)), *columns))
 
-def why_not_exact(tables: Tables) -> str:
-    """Return why the premises of this module fail for the tables; empty if they hold."""
-    if premises_hold(tables):
-        return ""
-    return "least shares need not exist: a demand falls as the share grows, or interference shortens a latency"
+    def chain_starts(self) -> Flags:
+        """Mark the first configuration of each item, batch and rate: that of the least share."""
+        starts = np.ones(self.size, dtype=bool)
+        starts[1:] = (np.diff(self.item) != 0) | (np.diff(self.batch) != 0) | (np.diff(self.rate_rps) != 0)
+        return starts
 
+    def memory_mib(self, tables: Tables) -> Floats:
+        """Return the resident memory."""
+        return tables.memory_mib[self.model, self.batch]
 
-def configurations_on(view: View, rates: Sequence[Rates], deadline: float = math.inf) -> list[Configurations]:
-    """Return the configurations of every workload on one GPU type that some optimal plan may need.
+    def demand(self, tables: Tables) -> Floats:
+        """Return the demands L2 (percent), DRAM (percent) and power (W), shape (configurations, 3)."""
+        at = (self.model, self.batch, self.units)
+        return np.stack([tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]], axis=1)
 
-    A workload that no such GPU serves alone has none.
+    def conditions(self, tables: Tables) -> Floats:
+        """Return linear conditions for co-location, shape (configurations, 2, 5).
 
-    Parameters
-    ----------
-    rates
-        Rates that each workload may be planned for, in the order of the instance.
-    deadline
-        ``time.monotonic()`` value at which to stop: budgets that depend on the share take milliseconds per workload.
+        Beside others, a configuration stays within its budget iff both rows hold. A row holds if its first four numbers
+        times (N, C, D, P) sum to at most the fifth. N is the number of residents (itself included); C, D and P are the
+        demands of the *others*. Row 0 is at full clock, row 1 is throttled.
 
-    Raises
-    ------
-    TimeoutError
-        If the deadline passes before the last workload.
-    """
-    servable = []
-    for w, offered in enumerate(rates):
-        if time.monotonic() > deadline:
-            raise TimeoutError("the time was over before all latency budgets were known")
-        servable.append(servable_configurations(view, w, offered))
-    return [undominated(configurations) for configurations in needed(servable, view.tables)]
+        ``t_gpu <= tau`` is ``sch + n d + act (1 + a_l2 C + a_dram D) <= tau g`` for both values of d in {0, Delta(N)}
+        and of g in {1, 1 + throttle (P_total - cap)}. For N >= 2, Delta(N) is not negative, so two conditions remain.
+        Beside others, the factor ``tables.company`` replaces the 1. Where growth is clipped (``tables.pairwise``) there
+        is neither delay nor throttling. The clip adds the condition that the time alone is within ``tau``, which every
+        configuration meets.
+        """
+        model, at = self.model, (self.model, self.batch, self.units)
+        active_ms, power_w, budget_ms = tables.active_ms[at], tables.power_w[at], self.budget_ms[:, 0]
+        kernels = tables.kernels[model]
+        row = np.zeros((self.size, 2, 5))
+        row[:, :, 0] = (kernels * tables.alpha_sch)[:, None]
+        row[:, :, 1] = (active_ms * tables.alpha_l2[model])[:, None]
+        row[:, :, 2] = (active_ms * tables.alpha_dram[model])[:, None]
+        beside_ms = active_ms * tables.company[at]
+        row[:, :, 4] = (budget_ms - tables.scheduling_ms[model] - beside_ms - kernels * tables.beta_sch)[:, None]
+        per_watt = -tables.throttle_per_w * budget_ms
+        row[:, 1, 3] = per_watt
+        row[:, 1, 4] += per_watt * (tables.max_power_w - tables.idle_power_w - power_w)
+        return row
 
 
 def servable_configurations(view: View, workload: int, rates: Rates) -> Configurations:
@@ -145,18 +163,16 @@ def servable_configurations(view: View, workload: int, rates: Rates) -> Configur
     budget = budget[:, :, units] if budget.shape[2] > 1 else np.repeat(budget, len(units), axis=2)
     enough_memory = tables.memory_mib[model, batch] <= tables.memory_limit_mib
     b, r, j = np.nonzero(_best_budgets(budget, rates.step) & enough_memory[:, None, None])
-    u, tau = units[j], budget[b, r, j]
+    u, budget_ms = units[j], budget[b, r, j]
     at = (model, batch[b], u)
-    demand = np.stack([tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]], axis=1)
-    conditions = _conditions(tables, model, tables.active_ms[at], tables.company[at], demand[:, 2], tau)
-    configurations = Configurations(
-        batch[b], u, rates.rate_rps[r], rates.step[r], tables.memory_mib[model, batch[b]], tau, demand, conditions
-    )
     alone_ms = tables.scheduling_ms[model] + tables.active_ms[at]
-    clock = 1.0 + tables.throttle_per_w * np.maximum(0.0, tables.idle_power_w + demand[:, 2] - tables.max_power_w)
+    power_w = tables.idle_power_w + tables.power_w[at] - tables.max_power_w
+    clock = 1.0 + tables.throttle_per_w * np.maximum(0.0, power_w)
     fits = clock > 0.0
-    fits[fits] = alone_ms[fits] / clock[fits] <= tau[fits]
-    return configurations.only(fits)
+    fits[fits] = alone_ms[fits] / clock[fits] <= budget_ms[fits]
+    item, count = np.zeros(len(b), dtype=np.int64), np.array([0, len(b)])
+    columns = (item, item + workload, item + model, batch[b], u, rates.rate_rps[r], rates.step[r], budget_ms[:, None])
+    return Configurations(count, *columns).only(fits)
 
 
 def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
@@ -171,125 +187,60 @@ def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
     return best
 
 
-def _conditions(
-    tables: Tables, model: int, active_ms: Floats, company: Floats, power_w: Floats, budget_ms: Floats
-) -> Floats:
-    """Return the linear conditions for ``t_gpu <= tau`` beside others, shape (configurations, 2, 5).
+def lean_configurations(
+    view: View, workload: Ints, rate_rps: Floats, start_batch: Ints | None = None, batches: int = BATCHES_TRIED
+) -> Configurations:
+    """Return the configurations of items at their least shares alone on a GPU: by rate, highest first, then by share.
 
-    ``t_gpu <= tau`` is ``sch + n d + act (1 + a_l2 C + a_dram D) <= tau g`` for both values of d in {0, Delta(N)} and
-    of g in {1, 1 + throttle (P_total - cap)}. For N >= 2, Delta(N) is not negative, so two conditions remain. Beside
-    others, the factor ``tables.company`` replaces the 1. Where growth is clipped (``tables.pairwise``) there is neither
-    delay nor throttling. The clip adds the condition that the time alone is within ``tau``, which every configuration
-    meets.
+    Under ``goodput`` an item has every step of its rate, otherwise one.
+
+    Parameters
+    ----------
+    workload, rate_rps
+        Position in the instance and full rate of each item, shape (items,).
+    start_batch
+        Batch of each item in a start plan, which it keeps if it is servable; 0 without one.
+    batches
+        Number of batches per item and rate: those of the fewest units. Under ``capacity`` an item has every batch.
     """
-    kernels = float(tables.kernels[model])
-    row = np.zeros((len(active_ms), 2, 5))
-    row[:, :, 0] = kernels * tables.alpha_sch
-    row[:, :, 1] = (active_ms * tables.alpha_l2[model])[:, None]
-    row[:, :, 2] = (active_ms * tables.alpha_dram[model])[:, None]
-    row[:, :, 4] = (budget_ms - tables.scheduling_ms[model] - active_ms * company - kernels * tables.beta_sch)[:, None]
-    per_watt = -tables.throttle_per_w * budget_ms
-    row[:, 1, 3] = per_watt
-    row[:, 1, 4] += per_watt * (tables.max_power_w - tables.idle_power_w - power_w)
-    return row
+    steps = np.ones(1, dtype=np.int64)
+    if view.instance.objective is Objective.GOODPUT:
+        steps = np.arange(round(1.0 / GOODPUT_STEP), 0, -1)
+    start = np.zeros_like(workload) if start_batch is None else start_batch
+    every_batch = view.instance.objective is Objective.CAPACITY
+    asked, asked_rps = np.repeat(workload, len(steps)), (rate_rps[:, None] * (steps / steps[0])[None, :]).ravel()
+    top = view.tables.max_batch[view.model[asked]]
+    if not every_batch:
+        # A batch that takes longer than the SLO to fill is never full; it only makes every batch slower.
+        with np.errstate(over="ignore"):
+            waiting = view.slo_ms[asked] * asked_rps / 1000.0
+        useful = np.ceil(np.minimum(waiting, top)).astype(np.int64)
+        useful = np.where(view.steps[asked] > 0, view.places_needed(asked, asked_rps), useful)
+        top = np.clip(np.maximum(useful, np.repeat(start, len(steps))), 1, top)
+    pair = np.repeat(np.arange(len(asked)), top)
+    batch = np.arange(len(pair)) - np.repeat(np.cumsum(top) - top, top) + 1
+    model, budget_ms = view.model[asked[pair]], view.budgets_ms(asked[pair], batch, asked_rps[pair])
+    units = shares_alone(view.tables, model, batch, budget_ms)
+    item = pair // len(steps)
+    columns = (item, asked[pair], model, batch, units, asked_rps[pair], steps[pair % len(steps)], budget_ms)
+    servable = Configurations(np.searchsorted(item, np.arange(len(workload) + 1)), *columns)
+    rows = np.flatnonzero(units <= view.tables.share_units)
+    return leanest(servable.only(rows), len(batch) if every_batch else batches, start)
 
 
-def needed(servable: Sequence[Configurations], tables: Tables) -> list[Configurations]:
-    """Drop the shares that are never the least feasible share of a workload.
+def leanest(configurations: Configurations, most: int, start_batch: Ints | None = None) -> Configurations:
+    """Return, for each item and step of its rate, up to ``most`` pairs of batch and rate: those of the fewest units.
 
-    At the least shares of a feasible GPU, the next smaller share of any resident violates its budget. A share is
-    therefore needed only if the next smaller one violates the budget beside some set of others that fits into the
-    remaining shares. The number and the demands of the others are each bounded by a knapsack over the other workloads.
-    ``servable`` must have all configurations of each workload from ``servable_configurations``.
+    Each pair is at its least share. The order is by item, by step from the highest, and by share. ``start_batch`` has a
+    batch of each item that is kept in any case.
     """
-    worst = most_company(servable, tables.share_units)
-    kept = []
-    for w, own in enumerate(servable):
-        smaller = np.arange(len(own)) - 1
-        chained = np.zeros(len(own), dtype=bool)
-        chained[1:] = (own.batch[1:] == own.batch[:-1]) & (own.step[1:] == own.step[:-1])
-        company = worst[:, w, tables.share_units - own.units].T  # (configurations, 4): others' number, C, D, P
-        lhs = np.einsum("kcj,kj->kc", own.conditions[smaller, :, :4], company)
-        slack = own.conditions[smaller, :, 4] - own.conditions[smaller, :, 0] - lhs
-        enough = (slack >= MARGIN * np.abs(own.conditions[smaller, :, 4])).all(axis=1) | (company[:, 0] == 0)
-        kept.append(own.only(~(chained & enough)))
-    return kept
-
-
-def most_company(workloads: Sequence[Configurations], share_units: int) -> Floats:
-    """Bound the number and the L2, DRAM and power demands of the other workloads on a GPU, each quantity by itself.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (4, workloads + 1, share_units + 1). Entry [q, w, s] is the largest sum of quantity q over workloads other
-        than w that fit into s units. The last w excludes no workload.
-    """
-    count = len(workloads)
-    most = np.zeros((4, count + 1, share_units + 1))
-    for j, configurations in enumerate(workloads):
-        value = np.full((4, share_units + 1), -np.inf)
-        for quantity, amounts in enumerate((np.ones(len(configurations)), *configurations.demand.T)):
-            np.maximum.at(value[quantity], configurations.units, amounts)
-        others = np.arange(count + 1) != j
-        grown = most.copy()
-        for units in np.unique(configurations.units):
-            taken = most[:, :, : share_units + 1 - units] + value[:, None, units, None]
-            np.maximum(grown[:, :, units:], taken, out=grown[:, :, units:])
-        most[:, others] = grown[:, others]
-    return most
-
-
-def undominated(configurations: Configurations, count_steps: bool = True) -> Configurations:
-    """Drop the dominated configurations of one workload: another one may replace them on any feasible GPU.
-
-    The dominating configuration needs no more units and memory and has no larger demand. Its step is no lower (not
-    compared without ``count_steps``), and both its conditions follow from those of the dominated one.
-    """
-    worth = configurations.step if count_steps else np.zeros_like(configurations.step)
-    # A dominating configuration precedes those that it dominates.
-    order = np.lexsort((*configurations.demand.T[::-1], configurations.memory_mib, -worth, configurations.units))
-    ordered = configurations.only(order)
-    kept = _undominated(ordered.units, worth[order], ordered.memory_mib, ordered.demand, ordered.conditions)
-    return configurations.only(np.sort(order[kept]))
-
-
-@compiled
-def _undominated(units: Ints, worth: Ints, memory: Floats, demand: Floats, conditions: Floats) -> Flags:
-    count = len(units)
-    kept = np.zeros(count, dtype=np.bool_)
-    for k in range(count):
-        kept[k] = True
-        for other in range(k):
-            if (
-                kept[other]
-                and units[other] <= units[k]
-                and worth[other] >= worth[k]
-                and memory[other] <= memory[k]
-                and np.all(demand[other] <= demand[k])
-                and _implied(conditions[other, 0], conditions[k, 0])
-                and _implied(conditions[other, 1], conditions[k, 1])
-            ):
-                kept[k] = False
-                break
-    return kept
-
-
-@compiled
-def _implied(condition: Floats, premise: Floats) -> bool:
-    """Return whether ``condition`` follows from ``premise`` for N >= 2 and nonnegative C, D, P.
-
-    With N - 2 in place of N, all variables are nonnegative. Then the condition follows iff some multiple of the premise
-    has coefficients at least as large and a limit at most as large.
-    """
-    limit = condition[4] - 2.0 * condition[0]
-    given = premise[4] - 2.0 * premise[0]
-    if given < 0.0:
-        return True  # the premise never holds beside others
-    factor = 0.0
-    for j in range(4):
-        if condition[j] > 0.0:
-            if premise[j] <= 0.0:
-                return False
-            factor = max(factor, condition[j] / premise[j])
-    return factor * given <= limit * (1.0 - MARGIN)
+    rows = np.flatnonzero(configurations.chain_starts())
+    rows = rows[np.lexsort((configurations.units[rows], -configurations.step[rows], configurations.item[rows]))]
+    item, step = configurations.item[rows], configurations.step[rows]
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = (np.diff(item) != 0) | (np.diff(step) != 0)
+    place = np.arange(len(rows)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+    lean = place < most
+    if start_batch is not None:
+        lean |= configurations.batch[rows] == start_batch[item]
+    return configurations.only(rows[lean])

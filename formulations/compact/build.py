@@ -151,7 +151,7 @@ def state_space(model: CompactModel) -> None:
     tight = {
         option.offer
         for option in options
-        if option.configurations.memory_mib.max() * option.view.tables.share_units
+        if option.configurations.memory_mib(option.view.tables).max() * option.view.tables.share_units
         > option.units[0] * option.view.tables.memory_limit_mib
     }
     if not tight:

@@ -33,7 +33,8 @@ def state_interference(model: CompactModel) -> None:
     m, options = model.pyomo, model.options
     l2, dram, power = demands(model)
     # L2 (percent), DRAM (percent) and power (W)
-    ranges = [[span(option.configurations.demand[:, q]) for option in options] for q in range(3)]
+    demand = [option.configurations.demand(option.view.tables) for option in options]
+    ranges = [[span(of_option[:, q]) for of_option in demand] for q in range(3)]
     l2_on = model.spread("l2", l2, ranges[0])
     dram_matters = any(option.view.tables.alpha_dram[option.row] > 0.0 for option in options)
     dram_on = model.spread("dram", dram, ranges[1]) if dram_matters else None

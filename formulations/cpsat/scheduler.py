@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
 from instances import GpuPool, Instance, Objective, Plan
-from instances.configurations import why_not_exact
+from instances.dominance import why_not_exact
 from instances.suites import suite
 from instances.view import View
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from heuristics.gpulet.state import Gpulets, GpuletTerms, alone_rps
-from heuristics.packing import MOST_PARTS, cheapest
+from heuristics.packing import cheapest
 from heuristics.tiny import tiny_instance
 from instances import SCALE_STEP, Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot
 from instances.continuous import CONTINUOUS
+from instances.parts import MOST_PARTS
 from instances.view import View
 
 DOUBLINGS = 3

@@ -15,7 +15,7 @@ from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.search import _problem
 from formulations.cpsat.solving import solver_of
 from instances import GpuPool, Instance, Objective, SloRule, Workload
-from instances.configurations import why_not_exact
+from instances.dominance import why_not_exact
 from instances.library import LIBRARY
 from instances.view import View
 from tests.formulations import exhaustive

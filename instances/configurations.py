@@ -219,28 +219,45 @@ def lean_configurations(
         top = np.clip(np.maximum(useful, np.repeat(start, len(steps))), 1, top)
     pair = np.repeat(np.arange(len(asked)), top)
     batch = np.arange(len(pair)) - np.repeat(np.cumsum(top) - top, top) + 1
-    model, budget_ms = view.model[asked[pair]], view.budgets_ms(asked[pair], batch, asked_rps[pair])
-    units = shares_alone(view.tables, model, batch, budget_ms)
+    budget_ms = view.budgets_ms(asked[pair], batch, asked_rps[pair])
+    units = shares_alone(view.tables, view.model[asked[pair]], batch, budget_ms)
+    row = np.flatnonzero(units <= view.tables.share_units)
+    if every_batch:
+        row = row[np.lexsort((units[row], pair[row]))]
+    else:
+        row = row[_leanest_rows(pair[row], units[row], batches, batch[row] == np.repeat(start, len(steps))[pair[row]])]
+    pair = pair[row]
     item = pair // len(steps)
-    columns = (item, asked[pair], model, batch, units, asked_rps[pair], steps[pair % len(steps)], budget_ms)
-    servable = Configurations(np.searchsorted(item, np.arange(len(workload) + 1)), *columns)
-    rows = np.flatnonzero(units <= view.tables.share_units)
-    return leanest(servable.only(rows), len(batch) if every_batch else batches, start)
+    return Configurations(
+        np.searchsorted(item, np.arange(len(workload) + 1)),
+        item,
+        asked[pair],
+        view.model[asked[pair]],
+        batch[row],
+        units[row],
+        asked_rps[pair],
+        steps[pair % len(steps)],
+        budget_ms[row],
+    )
 
 
-def leanest(configurations: Configurations, most: int, start_batch: Ints | None = None) -> Configurations:
+def leanest(configurations: Configurations, most: int) -> Configurations:
     """Return, for each item and step of its rate, up to ``most`` pairs of batch and rate: those of the fewest units.
 
-    Each pair is at its least share. The order is by item, by step from the highest, and by share. ``start_batch`` has a
-    batch of each item that is kept in any case.
+    Each pair is at its least share. The order is by item, by step from the highest, and by share.
     """
-    rows = np.flatnonzero(configurations.chain_starts())
-    rows = rows[np.lexsort((configurations.units[rows], -configurations.step[rows], configurations.item[rows]))]
-    item, step = configurations.item[rows], configurations.step[rows]
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = (np.diff(item) != 0) | (np.diff(step) != 0)
-    place = np.arange(len(rows)) - np.flatnonzero(new)[np.cumsum(new) - 1]
-    lean = place < most
-    if start_batch is not None:
-        lean |= configurations.batch[rows] == start_batch[item]
-    return configurations.only(rows[lean])
+    row = np.flatnonzero(configurations.chain_starts())
+    step = configurations.step[row]
+    rate = configurations.item[row] * (step.max(initial=0) + 1) - step
+    return configurations.only(row[_leanest_rows(rate, configurations.units[row], most)])
+
+
+def _leanest_rows(rate: Ints, units: Ints, most: int, kept_anyway: Flags | bool = False) -> Ints:
+    """Return the positions of the fewest units for each number in ``rate``, up to ``most``; sorted by rate and units.
+
+    Positions that ``kept_anyway`` marks are returned in any case.
+    """
+    order = np.lexsort((units, rate))
+    ordered = rate[order]
+    few = np.arange(len(order)) - np.searchsorted(ordered, ordered) < most
+    return order[few | (kept_anyway if isinstance(kept_anyway, bool) else kept_anyway[order])]

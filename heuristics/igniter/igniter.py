@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from bench.api import Outcome, Run
 from heuristics.fleet import Fleet
 from heuristics.packing import Pack, pack_pools, warm_packing
 from instances import PART_STEPS, Instance, Objective
-from instances.arrays import Ints
-from instances.compiled import compiled
+from instances.arrays import Floats, Ints
+from instances.compiled import inlined, kernel
 from instances.configurations import Configurations
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
@@ -29,121 +29,156 @@ def decreasing(view: View, configurations: Configurations) -> Ints:
     return np.argsort(-units, kind="stable")
 
 
-@compiled
+class Trial(NamedTuple):
+    """Residents of one GPU and a newcomer, the newcomer last; shape (residents at most, ...).
+
+    Attributes
+    ----------
+    budget_ms
+        Latency budgets by share, as in ``Configurations``.
+    units, least_units
+        Shares that are being tried, and those of the GPU where shares grow least.
+    """
+
+    model: Ints
+    batch: Ints
+    budget_ms: Floats
+    units: Ints
+    least_units: Ints
+
+    @classmethod
+    def empty(cls, share_units: int, shares: int) -> "Trial":
+        """Return the arrays for GPUs of ``share_units``, with budgets at ``shares`` shares."""
+        units = np.zeros((4, share_units + 1), dtype=np.int64)
+        return cls(units[0], units[1], np.zeros((share_units + 1, shares)), units[2], units[3])
+
+
+@inlined
 def alloc_gpus(
-    tables: Tables, configurations: Configurations, fleet: Fleet, gpu: int, joining: int, units: Ints
+    tables: Tables, configurations: Configurations, fleet: Fleet, gpu: int, joining: int, trial: Trial
 ) -> bool:
     """Raise the shares on a GPU until the joining configuration and all residents are in time (Algorithm 2).
 
-    The shares start at those of the residents and at ``r_lower`` of the newcomer. The result is in the first entries of
-    ``units``, the newcomer last; return whether they fit on the GPU.
+    Shares start at those of the residents and at ``r_lower`` of the newcomer. The result is in ``trial.units``; return
+    whether it fits on the GPU.
     """
-    count, shares = fleet.residents[gpu] + 1, configurations.budget_ms.shape[1]
-    model, batch = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-    budget_ms = np.empty((count, shares))
+    count = fleet.residents[gpu] + 1
     for s in range(count):
         row = fleet.row[gpu, s] if s < count - 1 else joining
-        model[s], batch[s] = configurations.model[row], configurations.batch[row]
-        units[s] = fleet.units[gpu, s] if s < count - 1 else configurations.units[row]
-        for u in range(shares):
-            budget_ms[s, u] = configurations.budget_ms[row, u]
+        trial.model[s], trial.batch[s] = configurations.model[row], configurations.batch[row]
+        trial.units[s] = fleet.units[gpu, s] if s < count - 1 else configurations.units[row]
+        for u in range(configurations.budget_ms.shape[1]):
+            trial.budget_ms[s, u] = configurations.budget_ms[row, u]
     # Lines 2-10
-    return raise_to_feasible(tables, model, batch, budget_ms, units, count)
+    return raise_to_feasible(tables, trial.model, trial.batch, trial.budget_ms, trial.units, count)
 
 
-@compiled
-def _has_room(tables: Tables, configurations: Configurations, fleet: Fleet, gpu: int, row: int) -> bool:
-    """Return whether a GPU has the share and the memory that a configuration needs alone."""
-    memory_mib = tables.memory_mib[configurations.model[row], configurations.batch[row]]
+@inlined
+def _has_room(tables: Tables, fleet: Fleet, gpu: int, units: int, memory_mib: float) -> bool:
+    """Return whether a GPU has this share and memory left."""
     return (
-        fleet.allocated[gpu] + configurations.units[row] <= tables.share_units
+        fleet.allocated[gpu] + units <= tables.share_units
         and fleet.memory_mib[gpu] + memory_mib <= tables.memory_limit_mib
     )
 
 
-@compiled
-def _join(tables: Tables, configurations: Configurations, fleet: Fleet, gpu: int, row: int, units: Ints) -> None:
-    """Add a configuration to a GPU; ``units`` has the new shares of all residents, those of the newcomer last."""
-    count = fleet.residents[gpu] + 1
-    fleet.row[gpu, count - 1] = row
-    fleet.units[gpu, :count] = units[:count]
-    fleet.residents[gpu] = count
-    fleet.allocated[gpu] = units[:count].sum()
+@kernel
+def _join(tables: Tables, configurations: Configurations, fleet: Fleet, gpu: int, row: int) -> None:
+    """Add a configuration to a GPU at its share alone."""
+    s = fleet.residents[gpu]
+    fleet.row[gpu, s], fleet.units[gpu, s] = row, configurations.units[row]
+    fleet.residents[gpu] = s + 1
+    fleet.allocated[gpu] += configurations.units[row]
     fleet.memory_mib[gpu] += tables.memory_mib[configurations.model[row], configurations.batch[row]]
 
 
-@compiled
-def place_by_growth(tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet) -> None:
+@kernel
+def _set_shares(fleet: Fleet, gpu: int, units: Ints) -> None:
+    """Set the shares of the residents of a GPU."""
+    fleet.allocated[gpu] = 0
+    for s in range(fleet.residents[gpu]):
+        fleet.units[gpu, s] = units[s]
+        fleet.allocated[gpu] += units[s]
+
+
+@kernel
+def place_by_growth(tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet, trial: Trial) -> None:
     """Place each item on the GPU where shares grow least, at its highest rate that fits somewhere (Algorithm 1)."""
-    trial, units = np.empty(tables.share_units + 1, dtype=np.int64), np.empty(tables.share_units + 1, dtype=np.int64)
     # The printed g <- 1 leaves GPU 1 empty if the first workload needs all of a GPU; the published plans use GPU 1.
     opened = 0
     for item in order:  # line 4
         for row in range(configurations.first[item], configurations.first[item + 1]):
+            units = configurations.units[row]
+            memory_mib = tables.memory_mib[configurations.model[row], configurations.batch[row]]
             target, least_growth = -1, tables.share_units  # line 5
             for g in range(opened):  # line 6
-                if not _has_room(tables, configurations, fleet, g, row):
+                if not _has_room(tables, fleet, g, units, memory_mib):
                     continue
                 if not alloc_gpus(tables, configurations, fleet, g, row, trial):  # line 7
                     continue
-                count = fleet.residents[g] + 1
-                growth = trial[:count].sum() - fleet.allocated[g]  # line 8
+                growth = -fleet.allocated[g]  # line 8
+                for s in range(fleet.residents[g] + 1):
+                    growth += trial.units[s]
                 if growth < least_growth:  # lines 9-11
                     target, least_growth = g, growth
-                    units[:count] = trial[:count]
-                    if growth == configurations.units[row]:
+                    for s in range(fleet.residents[g] + 1):
+                        trial.least_units[s] = trial.units[s]
+                    if growth == units:
                         break  # if no share grew, no later GPU is strictly better
-            # Lines 13-14: a new GPU starts at r_lower without a time check
-            if target < 0 and opened < len(fleet.residents) and _has_room(tables, configurations, fleet, opened, row):
-                target = opened
-                opened += 1
-                units[0] = configurations.units[row]
             if target >= 0:  # line 16
-                _join(tables, configurations, fleet, target, row, units)
+                _join(tables, configurations, fleet, target, row)
+                _set_shares(fleet, target, trial.least_units)
+                break
+            # Lines 13-14: a new GPU starts at r_lower without a time check
+            if opened < len(fleet.residents) and _has_room(tables, fleet, opened, units, memory_mib):
+                _join(tables, configurations, fleet, opened, row)
+                opened += 1
                 break
 
 
-@compiled
-def place_first_fit(tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet) -> None:
+@kernel
+def place_first_fit(tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet, trial: Trial) -> None:
     """Place each item on the first GPU that has room for ``r_lower``, without regard to interference (FFD+)."""
-    units = np.empty(tables.share_units + 1, dtype=np.int64)
     for item in order:
+        placed = False
         for row in range(configurations.first[item], configurations.first[item + 1]):
-            target = -1
+            units = configurations.units[row]
+            memory_mib = tables.memory_mib[configurations.model[row], configurations.batch[row]]
             for g in range(len(fleet.residents)):
-                if _has_room(tables, configurations, fleet, g, row):
-                    target = g
+                if _has_room(tables, fleet, g, units, memory_mib):
+                    _join(tables, configurations, fleet, g, row)
+                    placed = True
                     break
-            if target >= 0:
-                count = fleet.residents[target]
-                units[:count] = fleet.units[target, :count]
-                units[count] = configurations.units[row]
-                _join(tables, configurations, fleet, target, row, units)
+            if placed:
                 break
 
 
-@compiled
-def place_first_feasible(tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet) -> None:
+@kernel
+def place_first_feasible(
+    tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet, trial: Trial
+) -> None:
     """Place each item on the first GPU where ``alloc_gpus`` finds shares for it and the residents (FFD++)."""
-    units = np.empty(tables.share_units + 1, dtype=np.int64)
     for item in order:
+        placed = False
         for row in range(configurations.first[item], configurations.first[item + 1]):
-            target = -1
+            units = configurations.units[row]
+            memory_mib = tables.memory_mib[configurations.model[row], configurations.batch[row]]
             for g in range(len(fleet.residents)):
-                if not _has_room(tables, configurations, fleet, g, row):
+                if not _has_room(tables, fleet, g, units, memory_mib):
                     continue
-                if fleet.residents[g] == 0:
-                    units[0] = configurations.units[row]  # a new GPU starts at r_lower without a time check
-                elif not alloc_gpus(tables, configurations, fleet, g, row, units):
-                    continue
-                target = g
-                break
-            if target >= 0:
-                _join(tables, configurations, fleet, target, row, units)
+                # A new GPU starts at r_lower without a time check.
+                is_new = fleet.residents[g] == 0
+                if is_new or alloc_gpus(tables, configurations, fleet, g, row, trial):
+                    _join(tables, configurations, fleet, g, row)
+                    if not is_new:
+                        _set_shares(fleet, g, trial.units)
+                    placed = True
+                    break
+            if placed:
                 break
 
 
-Place = Callable[[Tables, Configurations, Ints, Fleet], None]
+Place = Callable[[Tables, Configurations, Ints, Fleet, Trial], None]
 """Type of a kernel that places items in an order on the GPUs of a fleet."""
 
 
@@ -153,7 +188,8 @@ def _packed_by(place: Place, memory: bool = True) -> Pack:
     def pack(view: View, configurations: Configurations, available: int) -> Fleet:
         fleet = Fleet.empty(available, view.tables.share_units)
         tables = view.tables if memory else view.tables._replace(memory_limit_mib=np.inf)
-        place(tables, configurations, decreasing(view, configurations), fleet)
+        trial = Trial.empty(view.tables.share_units, configurations.budget_ms.shape[1])
+        place(tables, configurations, decreasing(view, configurations), fleet, trial)
         return fleet
 
     return pack

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from instances import GpuPool, GpuType, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
-from instances.configurations import BATCHES_TRIED, Configurations, Rates, leanest, rates_of, servable_configurations
+from instances.configurations import (
+    BATCHES_TRIED,
+    Configurations,
+    Rates,
+    lean_configurations,
+    leanest,
+    rates_of,
+    servable_configurations,
+)
 from instances.dominance import configurations_on, most_company, needed, undominated, why_not_exact
 from instances.tables import gpu_tables
 from instances.view import View
@@ -255,10 +263,10 @@ def test_lean_configurations_have_the_fewest_units_at_each_rate(objective: Objec
 
 def test_the_batch_of_a_start_plan_stays() -> None:
     view = draw(4)
-    choices = all_choices(view)[0]
-    last = leanest(choices, choices.size).batch[-1:]
+    workload, rate_rps = np.zeros(1, dtype=np.int64), view.rate_rps[:1]
+    last = lean_configurations(view, workload, rate_rps, batches=99).batch[-1:]
 
-    lean = leanest(choices, 1, last)
+    lean = lean_configurations(view, workload, rate_rps, last, batches=1)
 
     assert last[0] in lean.batch
     assert lean.size == 2

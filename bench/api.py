@@ -6,7 +6,7 @@ the entry-point group ``bench.schedulers``; the runner loads it by name inside t
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
@@ -22,16 +22,20 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Value that no plan of a stated class can beat.
+_WHOLE = {"strict": True, "ge": 1, "lt": 2**31}
+_POSITION = {"strict": True, "ge": 0, "lt": 2**63}
+_FLAG = {"strict": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Plans for which a bound or another claim holds.
+
+    The metadata of its fields, and of a bound's, have the ranges in which the bench reads them from a worker or a
+    ledger.
 
     Attributes
     ----------
-    value
-        Value in the objective's unit: dollars per hour, requests per second or rate multiple.
-    certified
-        Whether it is proven for the true problem with safe rounding. If not, it holds for a model of the problem.
     plan_class
         Widest class of plans for which it holds.
     allowed_shares
@@ -48,15 +52,34 @@ class Bound:
         Whether it holds only for plans with at most one slot of a workload on each GPU.
     """
 
-    value: float
-    certified: bool
     plan_class: PlanClass = PlanClass.SPATIAL
-    allowed_shares: tuple[int, ...] | None = None
-    slots_per_gpulet: int = 1
-    max_batch: int | None = None
-    split_workloads: tuple[str, ...] | None = None
-    part_steps: int | None = None
-    parts_apart: bool = False
+    allowed_shares: tuple[int, ...] | None = field(default=None, metadata={"max_length": 10_000})
+    slots_per_gpulet: int = field(default=1, metadata=_WHOLE)
+    max_batch: int | None = field(default=None, metadata=_WHOLE)
+    split_workloads: tuple[str, ...] | None = field(default=None, metadata={"max_length": 100_000})
+    part_steps: int | None = field(default=None, metadata=_WHOLE)
+    parts_apart: bool = field(default=False, metadata=_FLAG)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Scope):
+    """Value that no plan of a scope can beat.
+
+    Attributes
+    ----------
+    value
+        Value in the objective's unit: dollars per hour, requests per second or rate multiple.
+    certified
+        Whether it is proven for the true problem with safe rounding. If not, it holds for a model of the problem.
+    """
+
+    value: float = field(metadata={"strict": True, "allow_inf_nan": False})
+    certified: bool = field(metadata=_FLAG)
+
+    @property
+    def scope(self) -> Scope:
+        """Plans for which it holds."""
+        return Scope(**{each.name: getattr(self, each.name) for each in fields(Scope)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +115,19 @@ class Branching:
     """
 
     on: Literal["gpus", "pair", "seat"]
-    first: int
-    second: int
+    first: int = field(metadata=_POSITION)
+    second: int = field(metadata=_POSITION)
     branches: tuple[int, int]
 
 
 ProofNode = Duals | Branching
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Nodes of the branching tree from which a bound follows, the root first; at least one."""
+
+    nodes: tuple[ProofNode, ...] = field(metadata={"min_length": 1})
 
 
 @dataclass(frozen=True, slots=True)

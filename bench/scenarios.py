@@ -14,7 +14,7 @@ from bench.judging.judge import judge
 from bench.ledger.row import JsonObject, Row, Termination
 from instances import InputError, ScenarioSet
 from instances.arrays import Flags
-from instances.files import plan_from_json
+from instances.files import plan_from_text
 
 OBJECTIVE = "scenarios"
 """Objective in the row of a set; the value is the number of scenarios with a feasible plan according to the judge."""
@@ -76,7 +76,7 @@ class Tally:
 
 
 def judge_scenarios(
-    scenarios: ScenarioSet, first: int, plans: Sequence[Any], decision_s: Sequence[float]
+    scenarios: ScenarioSet, first: int, plans: Sequence[bytes | None], decision_s: Sequence[float]
 ) -> JsonObject:
     """Judge the plans of consecutive scenarios.
 
@@ -85,7 +85,7 @@ def judge_scenarios(
     scenarios, first
         The set with the instances that judge its plans, and the position of the first scenario.
     plans, decision_s
-        Plans in the format of plan files, ``None`` where the scheduler has none, and the time for each.
+        Plans as JSON texts, ``None`` where the scheduler has none, and the time for each.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def judge_scenarios(
         scenario = scenarios.scenario(position)
         accepted.append(plan is not None)
         try:
-            served.append(plan is not None and judge(plan_from_json(plan), scenario).feasible)
+            served.append(plan is not None and judge(plan_from_text(plan), scenario).feasible)
         except InputError as error:
             raise InputError(scenario.name, str(error)) from None
     return {"first": first, "accepted": accepted, "served": served, "decision_s": list(decision_s)}

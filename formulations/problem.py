@@ -3,10 +3,11 @@
 import math
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import starmap
 
 from bench.api import Bound
+from formulations.pattern import Pattern
 from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan, PlanClass
 from instances.configurations import BATCHES_TRIED, Configurations, Rates, leanest
 from instances.dominance import configurations_on
@@ -36,14 +37,6 @@ class Offer:
         """Return the least fraction of a GPU that the workload needs; infinity if no such GPU serves it."""
         units = self.configurations[workload].units
         return int(units.min()) / self.view.tables.share_units if len(units) else math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Residents of one GPU; ``offer`` is the position of its type in ``Problem.offers``."""
-
-    offer: int
-    residents: tuple[Resident, ...]
 
 
 TOO_FEW = "the pool has too few GPUs to serve all workloads"
@@ -92,7 +85,7 @@ class Problem:
             if count > 0:
                 view = View.of(instance, pool.type)
                 self.offers.append(Offer(view, count, configurations_on(view, rates, deadline)))
-        self._placed: dict[Group, PlacedGpu | None] = {}
+        self._placed: dict[Pattern, PlacedGpu | None] = {}
 
     def least_fraction(self, workload: int) -> float:
         """Return the least fraction of any GPU that the workload needs; infinity if no GPU serves it."""
@@ -113,17 +106,17 @@ class Problem:
             return f"{asked.id}: no GPU of the pool alone serves {asks}, and plans here split no workload"
         return ""
 
-    def fits(self, group: Group) -> PlacedGpu | None:
+    def fits(self, group: Pattern) -> PlacedGpu | None:
         """Return a GPU with the residents at their least shares, or ``None`` if they do not fit on one."""
         if group not in self._placed:
-            self._placed[group] = fit_gpu(self.offers[group.offer].view, group.residents)
+            self._placed[group] = fit_gpu(self.offers[group.pool].view, group.residents)
         return self._placed[group]
 
-    def plan(self, groups: Sequence[Group]) -> Plan:
+    def plan(self, groups: Sequence[Pattern]) -> Plan:
         """Return the plan of feasible groups."""
         return Plan(self.instance.name, tuple(gpu for gpu in map(self.fits, groups) if gpu is not None))
 
-    def serves_all(self, groups: Sequence[Group]) -> bool:
+    def serves_all(self, groups: Sequence[Pattern]) -> bool:
         """Return whether ``groups`` contain every workload."""
         steps = [0] * len(self.rates)
         for resident in (resident for group in groups for resident in group.residents):
@@ -134,7 +127,7 @@ class Problem:
         """Return how many steps of its workload's rate a resident serves."""
         return round(PART_STEPS * resident.rate_rps / self.instance.workloads[resident.workload].rate_rps)
 
-    def trimmed(self, groups: Sequence[Group]) -> Sequence[Group]:
+    def trimmed(self, groups: Sequence[Pattern]) -> Sequence[Pattern]:
         """Return groups that serve no split workload beyond its rate; they fit, because budgets fall as rates grow."""
         left = dict.fromkeys(self.split, PART_STEPS)
         found = []
@@ -145,11 +138,11 @@ class Problem:
                 if w in left:
                     steps = min(steps, left[w])
                     left[w] -= steps
-                    resident = replace(resident, rate_rps=self.instance.workloads[w].rate_rps * (steps / PART_STEPS))
+                    resident = resident._replace(rate_rps=self.instance.workloads[w].rate_rps * (steps / PART_STEPS))
                 if steps:
                     residents.append(resident)
             if residents:
-                found.append(Group(group.offer, tuple(residents)))
+                found.append(Pattern.of(group.pool, tuple(residents)))
         return found if self.split else groups
 
 
@@ -159,7 +152,7 @@ def lean_residents(lean: Configurations) -> dict[int, list[Resident]]:
     return grouped(zip(lean.step.tolist(), starmap(Resident, figures), strict=True))
 
 
-def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Group]:
+def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Pattern]:
     """Place workloads one by one on the first GPU that has room; leave out those that fit nowhere.
 
     The highest rate is tried on every GPU, a new one included, before a lower rate. A new GPU is of the type on which
@@ -175,7 +168,7 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
         ``time.monotonic()`` value after which no further workload is placed.
     """
     offers = problem.offers
-    groups: list[Group] = []
+    groups: list[Pattern] = []
     free = [offer.count for offer in offers]
     for w in order:
         if time.monotonic() >= deadline:
@@ -188,7 +181,7 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
             if joined is not None:
                 groups[joined[0]] = joined[1]
             elif opened is not None:
-                groups.append(Group(opened, (tried[opened][step][0],)))
+                groups.append(Pattern.of(opened, (tried[opened][step][0],)))
                 free[opened] -= 1
             else:
                 continue
@@ -197,26 +190,26 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
 
 
 def _join(
-    problem: Problem, groups: Sequence[Group], workload: int, tried: Sequence[Sequence[Resident]]
-) -> tuple[int, Group] | None:
+    problem: Problem, groups: Sequence[Pattern], workload: int, tried: Sequence[Sequence[Resident]]
+) -> tuple[int, Pattern] | None:
     """Return the index of the first GPU with room for the workload, and the enlarged group; ``tried`` is by offer."""
     for g, group in enumerate(groups):
         if any(resident.workload == workload for resident in group.residents):
             continue  # the parts of a workload are on different GPUs
-        for resident in tried[group.offer]:
-            grown = Group(group.offer, (*group.residents, resident))
+        for resident in tried[group.pool]:
+            grown = Pattern.of(group.pool, (*group.residents, resident))
             if problem.fits(grown) is not None:
                 return g, grown
     return None
 
 
-def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Group]:
+def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Pattern]:
     """Return the GPUs of ``plan`` as groups; GPUs that are infeasible or not of class ``spatial`` are left out.
 
     A rate that is not among ``rates`` is rounded down to the next one; without a lower rate the slot is left out.
     Also left out are workloads that an earlier GPU serves, and GPUs beyond the size of the pool.
     """
-    found: list[Group] = []
+    found: list[Pattern] = []
     seen: set[int] = set()
     free = [offer.count for offer in problem.offers]
     position = {offer.view.gpu.name: o for o, offer in enumerate(problem.offers)}
@@ -233,7 +226,7 @@ def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Grou
             if len(lower):
                 residents.append(Resident(w, slot.batch, float(lower.max())))
                 seen.add(w)
-        group = Group(o, tuple(residents))
+        group = Pattern.of(o, tuple(residents))
         if residents and problem.fits(group) is not None:
             found.append(group)
             free[o] -= 1
@@ -251,7 +244,7 @@ def bound_on_parts(value: float, instance: Instance, split: Collection[int] | No
     return Bound(
         value,
         True,
-        PlanClass.SPLIT,
+        plan_class=PlanClass.SPLIT,
         split_workloads=None if split is None else tuple(instance.workloads[w].id for w in sorted(split)),
         part_steps=None if instance.objective is Objective.GOODPUT else PART_STEPS,  # under goodput all rates are steps
         parts_apart=True,

@@ -32,7 +32,7 @@ from typing import ClassVar
 from bench.api import Outcome, Run
 from formulations.compact.repair import repair
 from formulations.compact.search import Search, improving_model
-from formulations.problem import Group
+from formulations.pattern import Pattern
 from instances import Instance, Objective, Plan
 from instances.suites import suite
 
@@ -112,7 +112,7 @@ class Pwl:
         return export.plan_of(instance, solution, where)
 
     @staticmethod
-    def _take(search: Search, groups: list[Group]) -> None:
+    def _take(search: Search, groups: list[Pattern]) -> None:
         """Accept the plan of the model's solution, repaired where its GPUs do not fit, if it is better."""
         search.statistics["gpus_repaired"] = float(sum(search.problem.fits(group) is None for group in groups))
         repaired = repair(search.problem, groups)

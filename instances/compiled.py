@@ -55,6 +55,12 @@ class _KernelFiles(IndexDataCacheFile):
             super().save(key, data)
         remove_unused(self._cache_path)
 
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except (AttributeError, ImportError):  # since it was saved, the type of an argument has been removed
+            return {}
+
     def _data_name(self, number: int) -> str:
         # Processes that compile two signatures at the same time must not choose the same file, as they do with numbers.
         return self._data_name_pattern.format(number=0).replace(".0.nbc", f".{uuid4().hex}.nbc")

@@ -1,7 +1,7 @@
 """Python interface to the compiled kernels: feasibility, shares and throughput of the residents of one GPU."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ SPARE_NODE_LIMIT = 200_000
 """Node limit of ``spend_spare_shares``, after which it returns its incumbent; only many small residents reach it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resident:
+class Resident(NamedTuple):
     """A workload on a GPU: its position in the instance, its batch and the rate served there."""
 
     workload: int

@@ -1,8 +1,10 @@
 """A plan: GPUs, the gpulets on them, and the slots of each."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from instances.ranges import NAME, POSITION, POSITIVE, WHOLE
 
 
 class PlanClass(StrEnum):
@@ -20,34 +22,55 @@ class PlanClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A workload on a gpulet, with its batch and the rate served there."""
+    """A workload on a gpulet, with its batch and rate."""
 
-    workload: str
-    batch: int
-    rate_rps: float
+    workload: str = field(metadata=NAME | {"description": "Id of the workload.", "examples": ["w1"]})
+    batch: int = field(metadata=WHOLE | {"description": "Requests per batch.", "examples": [4]})
+    rate_rps: float = field(
+        metadata=POSITIVE | {"description": "Rate served here, in requests per second.", "examples": [500]}
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Gpulet:
-    """A share of one GPU, in whole units; several slots take turns within ``duty_cycle_ms``.
+    """A part of one GPU with its own share, or one MIG instance; several slots take turns."""
 
-    A MIG instance is a gpulet of ``share_units`` compute slices that begins at position ``start`` of its GPU and runs
-    ``processes`` processes of its one slot's model side by side.
-    """
-
-    share_units: int
-    slots: tuple[Slot, ...]
-    duty_cycle_ms: float | None = None
-    start: int | None = None
-    processes: int = 1
+    share_units: int = field(
+        metadata=WHOLE
+        | {
+            "description": "Share, in units of the GPU type (V100: 40 units of 2.5 %; MIG: 7 compute slices).",
+            "examples": [15],
+        }
+    )
+    slots: tuple[Slot, ...] = field(metadata={"min_length": 1, "description": "Slots of this gpulet."})
+    duty_cycle_ms: float | None = field(
+        default=None,
+        metadata=POSITIVE
+        | {
+            "description": "Period in which every slot runs once, in milliseconds; needed with several slots.",
+            "examples": [None, 20],
+        },
+    )
+    start: int | None = field(
+        default=None,
+        metadata=POSITION
+        | {
+            "description": "MIG only, required there: position at which the MIG instance begins.",
+            "examples": [None, 4],
+        },
+    )
+    processes: int = field(
+        default=1,
+        metadata=WHOLE | {"description": "MIG only: processes side by side in the MIG instance.", "examples": [1, 3]},
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedGpu:
-    """One GPU of a plan: its type and its gpulets."""
+    """One GPU of a plan."""
 
-    type: str
-    gpulets: tuple[Gpulet, ...]
+    type: str = field(metadata=NAME | {"description": "Name of the GPU type in the catalogue.", "examples": ["v100"]})
+    gpulets: tuple[Gpulet, ...] = field(metadata={"description": "The gpulets on this GPU."})
 
     @property
     def share_units(self) -> int:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.ledger.row import JsonObject, Row
+from bench.ledger.row import Row
 from instances.errors import InputError, printable
 from instances.instance import Instance, Objective
+from instances.plan import Gpulet, PlacedGpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ def pieces(row: Row, instance: Instance) -> list[Piece]:
     found = []
     for position, gpu in enumerate(gpus(row)):
         for start_pct, share_pct, gpulet in _stretches(gpu, instance):
-            for turn, slot in enumerate(gpulet["slots"]):
-                workload = slot["workload"]
+            for turn, slot in enumerate(gpulet.slots):
+                workload = slot.workload
                 if workload not in instance.model_of:
                     raise InputError(
                         f"run {row.key[:12]}: plan", printable(f'places "{workload}", which {instance.name} lacks')
@@ -62,29 +63,29 @@ def pieces(row: Row, instance: Instance) -> list[Piece]:
                     start_pct,
                     share_pct,
                     turn,
-                    len(gpulet["slots"]),
+                    len(gpulet.slots),
                     workload,
                     instance.model_of[workload],
-                    slot["batch"],
+                    slot.batch,
                     bool(marks & broken),
                 )
                 found.append(piece)
     return found
 
 
-def _stretches(gpu: JsonObject, instance: Instance) -> Iterator[tuple[float, float, JsonObject]]:
-    """Yield start, length (both in percent of the GPU) and data of every gpulet of a GPU."""
-    pool, gpulets = instance.pool(gpu["type"]), gpu["gpulets"]
-    whole = sum(gpulet["share_units"] for gpulet in gpulets) if pool is None else pool.type.share_units
+def _stretches(gpu: PlacedGpu, instance: Instance) -> Iterator[tuple[float, float, Gpulet]]:
+    """Yield every gpulet of a GPU after its start and length, both in percent of the GPU."""
+    pool, gpulets = instance.pool(gpu.type), gpu.gpulets
+    whole = gpu.share_units if pool is None else pool.type.share_units
     if instance.objective is Objective.COLOCATION:
         whole = len(gpulets) * whole
     units = 0
     for gpulet in gpulets:
-        start = gpulet.get("start")  # MIG instances have fixed positions
-        yield 100.0 * (units if start is None else start) / whole, 100.0 * gpulet["share_units"] / whole, gpulet
-        units += gpulet["share_units"]
+        start = units if gpulet.start is None else gpulet.start  # MIG instances have fixed positions
+        yield 100.0 * start / whole, 100.0 * gpulet.share_units / whole, gpulet
+        units += gpulet.share_units
 
 
-def gpus(row: Row) -> Sequence[JsonObject]:
-    """Return the GPUs of the row's plan in the ledger's form; none without a plan."""
-    return row.plan["gpus"] if row.plan is not None else ()
+def gpus(row: Row) -> Sequence[PlacedGpu]:
+    """Return the GPUs of the row's plan; none without a plan."""
+    return row.plan.gpus if row.plan is not None else ()

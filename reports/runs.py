@@ -125,15 +125,15 @@ def the_instance(name: str) -> Instance:
 
 
 @cache
-def _suites() -> Mapping[str, Sequence[Instance]]:
-    return {suite.name: suite.build() for suite in SUITES.values()}
-
-
-@cache
 def instances_named(names: str) -> Mapping[str, Instance]:
     """Return the instances of ``names`` by name, in the order of the suites; ``names`` are as in ``Need.instances``."""
     wanted = names.split(",")
-    return {one.name: one for suite, built in _suites().items() for one in built if {suite, one.name} & {*wanted}}
+    return {
+        instance.name: instance
+        for suite in SUITES.values()
+        for instance in suite.build()
+        if {suite.name, instance.name} & {*wanted}
+    }
 
 
 @cache

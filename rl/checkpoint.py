@@ -2,8 +2,9 @@
 
 The folder holds ``scalars.csv`` with a row per episode, ``checkpoint.pt`` and ``policy.pt``. The checkpoint has the
 complete state and is written at regular intervals, when training is stopped after an episode, and at the end. On the
-same machine and with the same number of threads, resumed training gives the same result, bit for bit, as uninterrupted
-training. ``policy.pt`` is written together with the checkpoint and has the weights of the actors alone.
+same CPU and with the same number of threads, resumed training gives the same result, bit for bit, as uninterrupted
+training; a GPU may add in another order. ``policy.pt`` is written together with the checkpoint and has the weights of
+the actors alone.
 """
 
 import csv
@@ -17,6 +18,9 @@ import numpy as np
 from instances import InputError, Instance
 from instances.files import write_bytes
 from rl.weights import in_a_line, load_weights, save_weights
+
+FORMAT = 2
+"""Version of a checkpoint's content: 2 since the optimisers are PyTorch's; checkpoints of version 1 have no number."""
 
 Scalars = dict[str, float]
 
@@ -87,7 +91,7 @@ def run_episodes(
     Raises
     ------
     InputError
-        If the checkpoint in ``folder`` belongs to another training.
+        If the checkpoint in ``folder`` belongs to another training or was written by another version.
     """
     folder.mkdir(parents=True, exist_ok=True)
     terms = {name: value for name, value in settings.items() if name not in ("episodes", "save_every")}
@@ -98,7 +102,7 @@ def run_episodes(
         # The checkpoint is written last: after an interruption before it, training resumes from the previous one.
         save(folder / "policy.pt", {**settings, "seed": seed, "episodes": number})
         states = {name: part.state_dict() for name, part in parts.items()}
-        save_weights({"terms": terms, "told": history, **states}, folder / "checkpoint.pt")
+        save_weights({"format": FORMAT, "terms": terms, "history": history, **states}, folder / "checkpoint.pt")
 
     for number in range(len(history) + 1, settings["episodes"] + 1):
         history.append(episode(number))
@@ -116,6 +120,8 @@ def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]
     if not path.exists():
         return []
     saved = load_weights(path)
+    if saved.get("format") != FORMAT:
+        raise InputError(str(path), "was written by another version of gpushare-bench; train anew in another folder")
     try:
         for name, value in terms.items():
             if saved["terms"].get(name) != value:
@@ -124,7 +130,9 @@ def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]
                 )
         for name, part in parts.items():
             part.load_state_dict(saved[name])
-        history: list[Scalars] = [{str(name): float(value) for name, value in one.items()} for one in saved["told"]]
+        history: list[Scalars] = [
+            {str(name): float(value) for name, value in scalars.items()} for scalars in saved["history"]
+        ]
     except InputError:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:

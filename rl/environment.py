@@ -92,24 +92,24 @@ class Feedback:
 def _predicted(tables: Tables, model: Ints, gpus: int, gpu: Ints, units: Ints, batch: Ints) -> tuple[Floats, Floats]:
     clusters, workloads = gpu.shape
     inference_ms, throughput_rps = np.full(gpu.shape, np.inf), np.zeros(gpu.shape)
-    here = np.empty(workloads, dtype=np.int64)
-    here_model = np.empty(workloads, dtype=np.int64)
-    here_batch = np.empty(workloads, dtype=np.int64)
-    here_units = np.empty(workloads, dtype=np.int64)
+    residents = np.empty(workloads, dtype=np.int64)
+    resident_model = np.empty(workloads, dtype=np.int64)
+    resident_batch = np.empty(workloads, dtype=np.int64)
+    resident_units = np.empty(workloads, dtype=np.int64)
     times_ms = np.empty(workloads)
     for n in range(clusters):
         for k in range(gpus):
             count = 0
             for i in range(workloads):
                 if gpu[n, i] == k:
-                    here[count], here_model[count] = i, model[i]
-                    here_batch[count], here_units[count] = batch[n, i], units[n, i]
+                    residents[count], resident_model[count] = i, model[i]
+                    resident_batch[count], resident_units[count] = batch[n, i], units[n, i]
                     count += 1
-            gpu_times_ms(tables, here_model, here_batch, here_units, count, times_ms)
+            gpu_times_ms(tables, resident_model, resident_batch, resident_units, count, times_ms)
             for s in range(count):
-                b, m = here_batch[s], here_model[s]
-                inference_ms[n, here[s]] = times_ms[s] + tables.transfer_ms[m, b]
-                throughput_rps[n, here[s]] = 1000.0 * b / (times_ms[s] + tables.exposed_ms[m, b])
+                b, m = resident_batch[s], resident_model[s]
+                inference_ms[n, residents[s]] = times_ms[s] + tables.transfer_ms[m, b]
+                throughput_rps[n, residents[s]] = 1000.0 * b / (times_ms[s] + tables.exposed_ms[m, b])
     return inference_ms, throughput_rps
 
 
@@ -257,11 +257,11 @@ class Environments:
         deployed = gpu >= 0
         if np.any(deployed & ((units < 1) | (batch < 1) | (batch > cluster.max_batch))):
             raise ValueError("a share or a batch is out of range; expected at least 1, and at most the largest batch")
-        there = gpu[:, :, None] == np.arange(cluster.gpus)  # (clusters, workloads, gpus)
-        if np.any(np.sum(np.where(there, units[:, :, None], 0), axis=1) > cluster.tables.share_units):
+        on_gpu = gpu[:, :, None] == np.arange(cluster.gpus)  # (clusters, workloads, gpus)
+        if np.any(np.sum(np.where(on_gpu, units[:, :, None], 0), axis=1) > cluster.tables.share_units):
             raise ValueError("the shares on a GPU exceed the GPU")
         memory_mib = cluster.tables.memory_mib[cluster.view.model, np.where(deployed, batch, 1)]
-        used_mib: Floats = np.sum(np.where(there, memory_mib[:, :, None], 0.0), axis=1)
+        used_mib: Floats = np.sum(np.where(on_gpu, memory_mib[:, :, None], 0.0), axis=1)
         if np.any(used_mib > cluster.tables.memory_limit_mib):
             raise ValueError("the models on a GPU exceed its memory")
         return used_mib
@@ -301,8 +301,8 @@ def whole_units(fractions: Floats, gpu: Ints, gpus: int, share_units: int) -> In
     gpus, share_units
         Number of GPUs, and share units of a GPU, at least the number of workloads on it.
     """
-    there = gpu[:, :, None] == np.arange(gpus)
-    residents = np.sum(there, axis=1)  # (clusters, gpus)
+    on_gpu = gpu[:, :, None] == np.arange(gpus)
+    residents = np.sum(on_gpu, axis=1)  # (clusters, gpus)
     beside = np.take_along_axis(residents, np.maximum(gpu, 0), axis=1)
     # Sums exceed 1 by rounding errors only, too little to reach the next integer.
     units = 1 + np.floor(fractions * (share_units - beside) + 1e-9).astype(np.int64)

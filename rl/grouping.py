@@ -76,16 +76,16 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
     position = np.full((groups, len(policy.models)), -1, dtype=np.int64)
     rate_rps = np.zeros(position.shape)
     for kind_number, (kind, parts) in enumerate(waiting.items()):
-        known = groups * len(places[kind])
-        if len(parts) > known:
-            asked = f"there are {len(parts)} workloads of {kind[0]} at {kind[1]:g} ms, replicas included"
-            raise NoFitError(f"{asked}; trained for {known}")
+        trained_for = groups * len(places[kind])
+        if len(parts) > trained_for:
+            offered = f"there are {len(parts)} workloads of {kind[0]} at {kind[1]:g} ms, replicas included"
+            raise NoFitError(f"{offered}; trained for {trained_for}")
         for turn, (number, part_rps) in enumerate(sorted(parts, key=lambda part: -part[1])):
             place, group = places[kind][turn // groups], turn % groups
             low_rps, high_rps = (policy.rate_rps[place] * limit for limit in (policy.lowest, policy.highest))
             if not low_rps * (1.0 - ROUNDING) <= part_rps <= high_rps * (1.0 + ROUNDING):
-                asked = f"{workloads[number].id} ({kind[0]}) has {part_rps:g}"
-                raise NoFitError(f"trained for {low_rps:g} to {high_rps:g} req/s; {asked}")
+                offered = f"{workloads[number].id} ({kind[0]}) has {part_rps:g}"
+                raise NoFitError(f"trained for {low_rps:g} to {high_rps:g} req/s; {offered}")
             at = group if kind_number % 2 == 0 else groups - 1 - group, place
             position[at], rate_rps[at] = number, part_rps
     return Dealt(position, rate_rps)

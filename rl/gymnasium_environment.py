@@ -69,9 +69,9 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
         batch = whole_batches(np.asarray(action["batch"], dtype=np.float64)[None], cluster.max_batch)
         gpu = self._deployed(np.asarray(action["gpu"], dtype=np.int64), batch[0])[None]
         weight = np.asarray(action["share"], dtype=np.float64)[None]
-        there = gpu[:, :, None] == np.arange(cluster.gpus)
-        total = np.sum(weight[:, :, None] * there, axis=1)
-        residents = np.sum(there, axis=1)
+        on_gpu = gpu[:, :, None] == np.arange(cluster.gpus)
+        total = np.sum(weight[:, :, None] * on_gpu, axis=1)
+        residents = np.sum(on_gpu, axis=1)
         at = np.maximum(gpu, 0)
         total, residents = np.take_along_axis(total, at, axis=1), np.take_along_axis(residents, at, axis=1)
         equal = 1.0 / np.maximum(residents, 1)

@@ -38,7 +38,7 @@ from instances import InputError, Workload
 from instances.arrays import Flags, Floats, Ints, Singles
 from rl.environment import DecisionProcess, admit, compressed, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
-from rl.networks import PerAction
+from rl.networks import CPU
 from rl.planning import several
 from rl.policy import Policy
 from rl.sac_discrete import SacDiscrete, SacSettings, perturbed
@@ -86,14 +86,16 @@ class TopLayer:
         Source of all randomness.
     """
 
-    def __init__(self, below: Policy, groups: int, settings: SacSettings, seed: int) -> None:
+    def __init__(
+        self, below: Policy, groups: int, settings: SacSettings, seed: int, device: torch.device = CPU
+    ) -> None:
         places = len(below.models)
         self.groups = groups
         self.middle = (below.lowest + below.highest) / 2.0
         self._half = (below.highest - below.lowest) / 2.0 or 1.0
         self.random = torch.Generator().manual_seed(seed)
         shape = places, groups * (places + 1), groups
-        self.sac = SacDiscrete(*shape, settings, self.random, network=PerAction)
+        self.sac = SacDiscrete(*shape, settings, self.random, by_action=True, device=device)
 
     def deal(self, load: Floats, spread: float = 0.0) -> Dealing:
         """Deal every row of ``load`` to the groups anew, each place independently.
@@ -108,24 +110,24 @@ class TopLayer:
         clusters, groups, places = load.shape
         relative = ((load - self.middle) / self._half).astype(np.float32)
         rows = np.arange(clusters)
-        given = np.zeros((clusters, 1, groups, places), dtype=np.float32)
+        dealt = np.zeros((clusters, 1, groups, places), dtype=np.float32)
         source = np.empty(load.shape, dtype=np.int64)
         chosen = np.empty((clusters, places, groups), dtype=np.int64)
         states, safe = [], np.empty((clusters, places, groups, groups), dtype=np.bool_)
         for p in range(places):
             order = np.argsort(-np.abs(relative[:, :, p]), axis=1, kind="stable")
-            own = np.take_along_axis(relative[:, :, p], order, axis=1)
+            ordered = np.take_along_axis(relative[:, :, p], order, axis=1)
             shape = (clusters, groups, groups)
-            parts = np.broadcast_to(own[:, :, None], shape)[..., None], np.broadcast_to(given, (*shape, places))
+            parts = np.broadcast_to(ordered[:, :, None], shape)[..., None], np.broadcast_to(dealt, (*shape, places))
             states.append(np.concatenate(parts, axis=3).reshape(clusters, groups, -1))
-            score = self.sac.actor.one(p, states[p].reshape(clusters * groups, -1))
+            score = self.sac.deciding.output(p, states[p].reshape(clusters * groups, -1))
             preference = perturbed(score, spread, self.random).reshape(shape)
             free = np.ones((clusters, groups), dtype=np.bool_)
             for turn in range(groups):
                 safe[:, p, turn] = free
                 group = np.argmax(np.where(free, preference[:, turn], -np.inf), axis=1)
                 free[rows, group] = False
-                given[rows, 0, group, p] = own[:, turn]
+                dealt[rows, 0, group, p] = ordered[:, turn]
                 source[rows, group, p] = order[:, turn]
                 chosen[:, p, turn] = group
         return Dealing(source, np.stack(states, axis=1), safe, chosen)

@@ -82,7 +82,7 @@ Deal = Callable[[Policy, Sequence[Workload], int], Dealt]
 
 
 def decided(
-    instance: Instance, policy: Policy, drawn: int, seed: int, kept: int = 1, deal_by: Deal = deal
+    instance: Instance, policy: Policy, drawn: int, seed: int, ranks: int = 1, deal_by: Deal = deal
 ) -> list[Decided]:
     """Divide the workloads among groups, decide in all groups at once, and return the best decisions.
 
@@ -92,7 +92,7 @@ def decided(
     ----------
     drawn
         Number of decisions drawn for each group besides the likeliest.
-    kept
+    ranks
         Largest length of the result.
 
     Raises
@@ -109,7 +109,7 @@ def decided(
     admitted_rps, worth = _valued(agent.cluster, tried, rates_rps, steps, policy.headroom)
     order = np.argsort(-worth.reshape(-1, 1 + drawn), axis=1, kind="stable")
     first = np.arange(len(order)) * (1 + drawn)
-    ranked = [first + order[:, rank] for rank in range(min(kept, 1 + drawn))]
+    ranked = [first + order[:, rank] for rank in range(min(ranks, 1 + drawn))]
     return [Decided(instance, policy, dealt, tried.rows(rows), admitted_rps[rows], worth[rows]) for rows in ranked]
 
 
@@ -135,9 +135,9 @@ def fitting_pool(instance: Instance, policy: Policy) -> GpuPool:
 
 def several(agent: TwoStage, rates_rps: Floats, drawn: int) -> tuple[Floats, Decision]:
     """Return the rates for each decision, and the decisions: for each group the likeliest, then ``drawn`` others."""
-    each_rps = np.repeat(rates_rps, 1 + drawn, axis=0)
+    repeated_rps = np.repeat(rates_rps, 1 + drawn, axis=0)
     spread = np.tile(np.r_[0.0, np.full(drawn, SPREAD)], len(rates_rps))
-    return each_rps, agent.decide(each_rps, np.zeros(each_rps.shape, dtype=np.int64), spread, blurred=False)
+    return repeated_rps, agent.decide(repeated_rps, np.zeros(repeated_rps.shape, dtype=np.int64), spread, blurred=False)
 
 
 def _steps(instance: Instance, dealt: Dealt) -> Ints:
@@ -161,10 +161,10 @@ def _valued(
 def agent_for(policy: Policy, gpu: GpuType) -> TwoStage:
     """Return the agent for one group of GPUs; agents for GPU types of the catalogue are cached."""
     try:
-        known = gpu_type(policy.gpu) == gpu
+        in_catalogue = gpu_type(policy.gpu) == gpu
     except InputError:  # the GPU type is not in the catalogue but defined by the instance
-        known = False
-    return _agent_of_catalogue(policy) if known else _agent(policy, gpu)
+        in_catalogue = False
+    return _agent_of_catalogue(policy) if in_catalogue else _agent(policy, gpu)
 
 
 @lru_cache(maxsize=32)

@@ -92,12 +92,12 @@ class Policy:
             If the weights belong to other networks.
         """
         settings = {"hidden": self.hidden, "buffer": 1}
-        made = TwoStage(cluster, SacSettings(**settings), Td3Settings(**settings), 0)
+        agent = TwoStage(cluster, SacSettings(**settings), Td3Settings(**settings), 0)
         try:
-            made.load_policy(self.weights)
+            agent.load_policy(self.weights)
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise InputError("policy: weights", f"do not fit its networks: {in_a_line(error)}") from None
-        return made
+        return agent
 
 
 _TYPES = get_type_hints(Policy)
@@ -129,21 +129,21 @@ def load_policy(path: Path) -> Policy:
 
 @lru_cache(maxsize=32)
 def _read(path: Path, changed_ns: int) -> Policy:
-    found = load_weights(path)
+    content = load_weights(path)
     for field in fields(Policy):
-        if field.name not in found:
+        if field.name not in content:
             raise InputError(f"{path}: {field.name}", "is missing; expected a policy that `bench train` wrote")
         kind = get_origin(_TYPES[field.name]) or _TYPES[field.name]
-        value = found[field.name]
+        value = content[field.name]
         if not isinstance(value, kind) and not (kind is float and isinstance(value, int)):
             raise InputError(f"{path}: {field.name}", f"is a {type(value).__name__}; expected a {kind.__name__}")
-    extra = sorted(found.keys() - _TYPES.keys())
+    extra = sorted(content.keys() - _TYPES.keys())
     if extra:
         raise unknown_name(str(path), "field of a policy", extra[0], list(_TYPES))
-    policy = Policy(**found)
+    policy = Policy(**content)
     for name in ("models", "slo_ms", "rate_rps"):
         (kind, _) = get_args(_TYPES[name])
-        if not all(isinstance(value, kind) for value in found[name]):
+        if not all(isinstance(value, kind) for value in content[name]):
             raise InputError(f"{path}: {name}", f"expected a tuple of {kind.__name__}")
     if not len(policy.models) == len(policy.slo_ms) == len(policy.rate_rps):
         raise InputError(f"{path}: models", "expected as many models as SLOs and rates")

@@ -48,25 +48,25 @@ class TsRepair(Ts):
         gpus: list[PlacedGpu] = []
         unplaced: list[Ints] = []
         for group in range(ranked[0].groups):
-            found = [_repaired(view, one, group) for one in ranked]
-            best = max(range(len(found)), key=lambda rank: found[rank][0])
-            gpus += found[best][1]
+            repaired = [_repaired(view, decisions, group) for decisions in ranked]
+            best = max(range(len(repaired)), key=lambda rank: repaired[rank][0])
+            gpus += repaired[best][1]
             unplaced.append(ranked[best].unplaced_in(group))
         return gpus, np.concatenate(unplaced)
 
 
 def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[PlacedGpu]]:
     """Return a group's value and its GPUs, divided by the kernels or, if that is better, by the policy."""
-    own = float(decided.worth[group]), decided.gpus_of(group)
+    unrepaired = float(decided.worth[group]), decided.gpus_of(group)
     worth, gpus = -LATE_RPS * len(decided.unplaced_in(group)), []
     for places in decided.residents(group):
         position, rate_rps = decided.dealt.position[group, places], decided.dealt.rate_rps[group, places]
-        found = divide(view, position, rate_rps, decided.policy.headroom)
-        if found is None:
-            return own
-        worth += found[0]
-        gpus.append(found[1])
-    return max((worth, gpus), own, key=lambda either: either[0])
+        division = divide(view, position, rate_rps, decided.policy.headroom)
+        if division is None:
+            return unrepaired
+        worth += division[0]
+        gpus.append(division[1])
+    return max((worth, gpus), unrepaired, key=lambda result: result[0])
 
 
 def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[float, PlacedGpu] | None:

@@ -13,15 +13,20 @@ Deviations from the paper:
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
-from instances.arrays import Flags, Floats, Ints, Singles
+from instances.arrays import Flags, Ints, Singles
 from instances.compiled import compiled
-from rl.networks import Adam, Stack, follow
+from rl.networks import CPU, DecidingNetworks, Networks, adam, descend, follow
 from rl.replay import Replay
+
+_UNSAFE = -1e9
+"""Logit of an unsafe action: its probability is 0, and, other than with an infinite logit, so is p log p."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +76,15 @@ class SacDiscrete:
     ----------
     agents, state_size, actions
         Number of agents, length of a state, and number of actions.
-    network
-        Class of the actor and critic networks.
+    random
+        Source of all randomness, on the CPU.
+    by_action
+        Whether the actions are interchangeable: a state consists of one part per action, and a network scores each
+        action from its part.
     shared
         Whether all agents share the two critics.
+    device
+        Device of the networks and of the replay.
 
     Attributes
     ----------
@@ -91,32 +101,35 @@ class SacDiscrete:
         actions: int,
         settings: SacSettings,
         random: torch.Generator,
-        network: type[Stack] = Stack,
+        by_action: bool = False,
         shared: bool = False,
+        device: torch.device = CPU,
     ) -> None:
-        self.settings, self._random, self._shared = settings, random, shared
+        self.settings, self._random, self._agents, self._shared = settings, random, agents, shared
         shape = (state_size, settings.hidden, actions)
-        self.actor = network(agents, *shape, random)
-        self.critics = network(2 if shared else 2 * agents, *shape, random)
-        self.targets = self.critics.copy()
-        self.log_temperature = np.full(agents, math.log(settings.temperature), dtype=np.float32)
-        self._actor_gradient, self._critic_gradient = self.actor.like(), self.critics.like()
-        self._optimisers = {
-            "actor": Adam(self.actor.flat, settings.learning_rate),
-            "critics": Adam(self.critics.flat, settings.learning_rate),
-            "temperature": Adam(self.log_temperature, settings.learning_rate),
+        parts = actions if by_action else 1
+        self.actor = Networks(agents, *shape, random, parts).to(device)
+        self.critics = Networks(2 if shared else 2 * agents, *shape, random, parts).to(device)
+        self.targets = self.critics.target()
+        self.log_temperature = nn.Parameter(torch.full((agents,), math.log(settings.temperature), device=device))
+        self.deciding = DecidingNetworks(self.actor)
+        fields = {
+            "state": (agents, state_size),
+            "safe": (agents, actions),
+            "action": (agents,),
+            "reward": (agents,),
+            "next_state": (agents, state_size),
+            "next_safe": (agents, actions),
         }
-        self.replay = Replay(
-            settings.buffer,
-            {
-                "state": (agents, state_size),
-                "safe": (agents, actions),
-                "action": (agents,),
-                "reward": (agents,),
-                "next_state": (agents, state_size),
-                "next_safe": (agents, actions),
-            },
-        )
+        self.replay = Replay(settings.buffer, fields, device)
+
+    @cached_property
+    def _critic_optimiser(self) -> torch.optim.Optimizer:
+        return adam(self.critics.parameters(), self.settings.learning_rate)
+
+    @cached_property
+    def _actor_optimiser(self) -> torch.optim.Optimizer:
+        return adam([*self.actor.parameters(), self.log_temperature], self.settings.learning_rate)
 
     def act(self, agent: int, state: Singles, safe: Flags, spread: Singles | float = 1.0) -> Ints:
         """Choose an action of one agent in each state, shape (states, state_size).
@@ -129,76 +142,74 @@ class SacDiscrete:
             Divisor of the logits: 1 draws from the policy, 0 takes the likeliest; one number for all or of shape
             (states, 1).
         """
-        return _best_safe(perturbed(self.actor.one(agent, state), spread, self._random), safe)
+        return _best_safe(perturbed(self.deciding.output(agent, state), spread, self._random), safe)
 
     def update(self) -> dict[str, float]:
-        """Learn from one mini-batch (Alg. 1, lines 17-19) and return the losses."""
+        """Learn from one mini-batch (Alg. 1, lines 17-19) and return the losses.
+
+        Losses are means over the mini-batch and sums over agents and critics, which have separate weights.
+        """
         settings = self.settings
         batch = self.replay.sample(settings.minibatch, self._random)
-        by_agent = (np.ascontiguousarray(np.swapaxes(part, 0, 1)) for part in batch.values())
-        state, safe, action, reward, next_state, next_safe = by_agent
-        agents, count = state.shape[:2]
-        temperature = np.exp(self.log_temperature)
+        state, safe, action, reward, next_state, next_safe = (field.transpose(0, 1) for field in batch.values())
+        temperature = self.log_temperature.detach().exp()[:, None, None]
 
-        # The losses are summed over critics and agents, since these have separate weights.
-        both = self.actor.forward(np.concatenate([state, next_state], axis=1))
-        target = _targets(
-            both[-1][:, count:],
-            next_safe,
-            self._by_critic(self.targets.forward(self._twice(next_state))[-1], agents),
-            reward,
-            temperature,
-            settings.discount,
-        )
-        inputs = self._twice(state)
-        layers = self.critics.forward(inputs)
-        gradient, critic_loss = _critic_loss(self._by_critic(layers[-1], agents), action, target)
-        self.critics.backward(layers, gradient.reshape(layers[-1].shape), self._critic_gradient)
-        self._optimisers["critics"].step(self._critic_gradient.flat)
+        with torch.no_grad():
+            log_p = log_policy(self.actor(next_state), next_safe)
+            least = self._judged(self.targets, next_state).amin(dim=0)
+            target = reward + settings.discount * soft_value(log_p, least, temperature)
+        taken = self._judged(self.critics, state).gather(-1, action.long().expand(2, -1, -1)[..., None])[..., 0]
+        critic_loss = (taken - target).square().mean(dim=-1).sum()
+        descend(self._critic_optimiser, critic_loss)
 
-        values = self._by_critic(self.critics.forward(inputs)[-1], agents)
-        # The actors have not changed since ``both`` was computed; the first half of its rows are the present states.
-        layers = [np.ascontiguousarray(part[:, : part.shape[1] // 2]) for part in both]
-        gradient, actor_loss, entropy, beyond = _actor_loss(
-            layers[-1], safe, values, temperature, self.exploration * settings.target_entropy
-        )
-        self.actor.backward(layers, gradient, self._actor_gradient)
-        self._optimisers["actor"].step(self._actor_gradient.flat)
-        # The loss is the log temperature times the excess of the entropy over its target; ``beyond`` is its gradient.
-        self._optimisers["temperature"].step(beyond)
+        with torch.no_grad():
+            least = self._judged(self.critics, state).amin(dim=0)
+        log_p = log_policy(self.actor(state), safe)
+        actor_loss = -soft_value(log_p, least, temperature).mean(dim=-1).sum()
+        with torch.no_grad():
+            entropy = -(log_p.exp() * log_p).sum(dim=-1)
+            target_entropy = self.exploration * settings.target_entropy * safe.sum(dim=-1).log()
+            excess = (entropy - target_entropy).mean(dim=-1)
+        temperature_loss = (self.log_temperature * excess).sum()
+        descend(self._actor_optimiser, actor_loss + temperature_loss)
 
-        follow(self.targets.flat, self.critics.flat, settings.soft)
+        follow(self.targets, self.critics, settings.soft)
+        self.deciding.refresh()
         return {
-            "critic_loss": critic_loss / agents,
-            "actor_loss": actor_loss / agents,
-            "entropy": entropy,
-            "temperature": float(temperature.mean()),
+            "critic_loss": critic_loss.item() / self._agents,
+            "actor_loss": actor_loss.item() / self._agents,
+            "entropy": entropy.mean().item(),
+            "temperature": temperature.mean().item(),
         }
 
-    def _twice(self, state: Singles) -> Singles:
-        """Return the input of both critics of every agent for states of shape (agents, batch, state_size)."""
+    def _judged(self, critics: Networks, state: Tensor) -> Tensor:
+        """Return the values by both critics of states (agents, batch, size), shape (2, agents, batch, actions)."""
         once = state.reshape(1, -1, state.shape[-1]) if self._shared else state
-        return np.concatenate([once, once])
-
-    def _by_critic(self, value: Singles, agents: int) -> Singles:
-        """Return the critics' outputs in the shape (2, agents, batch, actions)."""
-        return value.reshape(2, agents, -1, value.shape[-1])
+        value: Tensor = critics(torch.cat([once, once]))
+        return value.view(2, *state.shape[:2], -1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for resuming, without the random generator."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
-        return state | {"log_temperature": torch.from_numpy(self.log_temperature.copy())}
+        return state | {"log_temperature": self.log_temperature.detach()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a ``state_dict``."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
-        self.log_temperature[:] = state["log_temperature"].numpy()
+        with torch.no_grad():
+            self.log_temperature.copy_(state["log_temperature"])
+        self.deciding.refresh()
 
     def _parts(self) -> dict[str, Any]:
-        optimisers = {f"{name}_optimiser": optimiser for name, optimiser in self._optimisers.items()}
-        networks = {"actor": self.actor, "critics": self.critics, "targets": self.targets}
-        return networks | {"replay": self.replay} | optimisers
+        return {
+            "actor": self.actor,
+            "critics": self.critics,
+            "targets": self.targets,
+            "actor_optimiser": self._actor_optimiser,
+            "critic_optimiser": self._critic_optimiser,
+            "replay": self.replay,
+        }
 
 
 @compiled
@@ -213,83 +224,11 @@ def _best_safe(score: Singles, safe: Flags) -> Ints:
     return best
 
 
-@compiled
-def _policy(logits: Singles, safe: Singles, log_p: Floats, p: Floats) -> None:
-    """Write the probabilities of the safe actions of one state; those of other actions are 0."""
-    top, total = -np.inf, 0.0
-    for j in range(len(logits)):
-        if safe[j] > 0.5:
-            top = max(top, logits[j])
-    for j in range(len(logits)):
-        p[j] = np.exp(logits[j] - top) if safe[j] > 0.5 else 0.0
-        total += p[j]
-    for j in range(len(logits)):
-        log_p[j] = logits[j] - top - np.log(total) if safe[j] > 0.5 else 0.0
-        p[j] /= total
+def log_policy(logits: Tensor, safe: Tensor) -> Tensor:
+    """Return the logarithms of the actions' probabilities; unsafe actions, where ``safe`` is 0, have probability 0."""
+    return logits.masked_fill(safe == 0.0, _UNSAFE).log_softmax(dim=-1)
 
 
-@compiled
-def _targets(
-    logits: Singles, safe: Singles, values: Singles, reward: Singles, temperature: Singles, discount: float
-) -> Floats:
-    """Return the critics' targets, shape (agents, batch); ``values`` are those of the target critics."""
-    agents, batch, actions = logits.shape
-    log_p, p = np.empty(actions), np.empty(actions)
-    target = np.empty((agents, batch))
-    for i in range(agents):
-        for n in range(batch):
-            _policy(logits[i, n], safe[i, n], log_p, p)
-            value = 0.0
-            for j in range(actions):
-                least = min(values[0, i, n, j], values[1, i, n, j])
-                value += p[j] * (least - temperature[i] * log_p[j])
-            target[i, n] = reward[i, n] + discount * value
-    return target
-
-
-@compiled
-def _critic_loss(values: Singles, action: Singles, target: Floats) -> tuple[Singles, float]:
-    """Return the gradient of the critics' loss with respect to ``values``, and the loss.
-
-    The loss is the mean squared error over the batch, summed over critics and agents.
-    """
-    _, agents, batch, _ = values.shape
-    gradient, loss = np.zeros_like(values), 0.0
-    for critic in range(2):
-        for i in range(agents):
-            for n in range(batch):
-                j = int(action[i, n])
-                error = values[critic, i, n, j] - target[i, n]
-                gradient[critic, i, n, j] = 2.0 * error / batch
-                loss += error * error / batch
-    return gradient, loss
-
-
-@compiled
-def _actor_loss(
-    logits: Singles, safe: Singles, values: Singles, temperature: Singles, target_entropy: float
-) -> tuple[Singles, float, float, Singles]:
-    """Return the gradient of the actors' loss, the loss, the mean entropy, and its excess over the target by agent.
-
-    The loss of a state is the mean of ``temperature log p - least value`` under the policy. Its gradient by a logit is
-    the probability times the amount by which the action's own term exceeds that mean.
-    """
-    agents, batch, actions = logits.shape
-    log_p, p, term = np.empty(actions), np.empty(actions), np.empty(actions)
-    gradient, beyond = np.empty_like(logits), np.zeros(agents, dtype=np.float32)
-    loss, entropies = 0.0, 0.0
-    for i in range(agents):
-        for n in range(batch):
-            _policy(logits[i, n], safe[i, n], log_p, p)
-            mean, entropy, count = 0.0, 0.0, 0.0
-            for j in range(actions):
-                term[j] = temperature[i] * log_p[j] - min(values[0, i, n, j], values[1, i, n, j])
-                mean += p[j] * term[j]
-                entropy -= p[j] * log_p[j]
-                count += safe[i, n, j]
-            for j in range(actions):
-                gradient[i, n, j] = p[j] * (term[j] - mean) / batch
-            loss += mean / batch
-            entropies += entropy
-            beyond[i] += (entropy - target_entropy * np.log(count)) / batch
-    return gradient, loss, entropies / (agents * batch), beyond
+def soft_value(log_p: Tensor, value: Tensor, temperature: Tensor) -> Tensor:
+    """Return the policy's mean of ``value - temperature log p``, shape (agents, batch)."""
+    return (log_p.exp() * (value - temperature * log_p)).sum(dim=-1)

@@ -66,23 +66,23 @@ class Placing:
     def __init__(self, cluster: Cluster, rates_rps: Floats, queued: Ints) -> None:
         clusters, workloads = rates_rps.shape
         tables, units = cluster.tables, cluster.least_units(rates_rps)
-        own = np.arange(workloads)
+        rows = np.arange(workloads)
         self._cluster = cluster
         self._rate = rates_rps / cluster.rms_rps
         self._queue = queued / cluster.rms_rps
         work = self._rate + self._queue
         waiting = np.cumsum(work[:, ::-1], axis=1)[:, ::-1]
-        self._own = np.stack([self._rate, self._queue, units / tables.share_units, waiting], axis=2)
-        takes = (
+        self._features = np.stack([self._rate, self._queue, units / tables.share_units, waiting], axis=2)
+        demands = (
             np.broadcast_to(cluster.memory_mib, units.shape),
-            cluster.alone_l2_pct[own, units],
-            cluster.alone_dram_pct[own, units],
+            cluster.alone_l2_pct[rows, units],
+            cluster.alone_dram_pct[rows, units],
             units,
             np.ones_like(units),
         )
-        self._takes = np.stack(takes, axis=2, dtype=np.float64)  # demand on a GPU, (clusters, I, 5)
-        self._has = np.array([tables.memory_limit_mib, 100.0, 100.0, tables.share_units, tables.share_units])
-        self._taken = np.zeros((clusters, len(self._has), cluster.gpus))
+        self._demand = np.stack(demands, axis=2, dtype=np.float64)  # demand on a GPU, (clusters, I, 5)
+        self._capacity = np.array([tables.memory_limit_mib, 100.0, 100.0, tables.share_units, tables.share_units])
+        self._used = np.zeros((clusters, len(self._capacity), cluster.gpus))
         self._room = np.ones(clusters, dtype=np.bool_)
         size = placement_size(workloads, cluster.gpus)
         self.states = np.empty((clusters, workloads, size), dtype=np.float32)
@@ -102,44 +102,46 @@ class Placing:
             Shape (clusters, 4 + 4 K + I) and (clusters, places).
         """
         state, safe = self.states[:, i], self.safe[:, i]
-        _write_turn(self._own[:, i], self._takes[:, i], self._taken, self._has, self._rate, state, safe, self._room)
+        _write_turn(
+            self._features[:, i], self._demand[:, i], self._used, self._capacity, self._rate, state, safe, self._room
+        )
         return state, safe
 
     def place(self, i: int, choice: Ints) -> None:
         """Place workload ``i`` by its choice in each cluster, shape (clusters,); at a rate of 0 it gets no GPU."""
-        _take(self._takes[:, i], self._rate[:, i], choice, self._room, self._taken, self.gpu[:, i])
+        _place(self._demand[:, i], self._rate[:, i], choice, self._room, self._used, self.gpu[:, i])
 
     def allocation(self) -> Singles:
         """Return the allocation states after all placements, shape (clusters, K, 3 I + 1)."""
-        there = np.swapaxes(self.gpu[:, :, None] == np.arange(self._cluster.gpus), 1, 2)  # (clusters, K, I)
-        used = (self._taken[:, _MEMORY] / self._has[_MEMORY])[:, :, None]
-        parts = (there, there * self._rate[:, None], there * self._queue[:, None], used)
+        on_gpu = np.swapaxes(self.gpu[:, :, None] == np.arange(self._cluster.gpus), 1, 2)  # (clusters, K, I)
+        memory = (self._used[:, _MEMORY] / self._capacity[_MEMORY])[:, :, None]
+        parts = (on_gpu, on_gpu * self._rate[:, None], on_gpu * self._queue[:, None], memory)
         return np.concatenate(parts, axis=2).astype(np.float32)
 
 
 @compiled
 def _write_turn(
-    own: Floats,
-    takes: Floats,
-    taken: Floats,
-    has: Floats,
+    features: Floats,
+    demand: Floats,
+    used: Floats,
+    capacity: Floats,
     rate: Floats,
     state: Singles,
     safe: Flags,
     room: Flags,
 ) -> None:
     """Write the state and the safe choices of one workload in every cluster, and whether any choice is safe."""
-    clusters, _, gpus = taken.shape
+    clusters, _, gpus = used.shape
     for n in range(clusters):
-        state[n, :4] = own[n]
+        state[n, :4] = features[n]
         for part in range(4):
             for k in range(gpus):
-                state[n, 4 + part * gpus + k] = taken[n, part, k] / has[part]
+                state[n, 4 + part * gpus + k] = used[n, part, k] / capacity[part]
         state[n, 4 + 4 * gpus :] = rate[n]
         safe[n] = True
         for k in range(gpus):
             for part in (_MEMORY, _RESIDENTS):
-                if taken[n, part, k] + takes[n, part] > has[part]:
+                if used[n, part, k] + demand[n, part] > capacity[part]:
                     safe[n, k] = False
         room[n] = safe[n].any()
         if not room[n]:
@@ -147,11 +149,11 @@ def _write_turn(
 
 
 @compiled
-def _take(takes: Floats, rate: Floats, choice: Ints, room: Flags, taken: Floats, gpu: Ints) -> None:
-    """Write the GPU of one workload in each cluster, -1 for none, and add what it takes there."""
-    _, demands, gpus = taken.shape
+def _place(demand: Floats, rate: Floats, choice: Ints, room: Flags, used: Floats, gpu: Ints) -> None:
+    """Write the GPU of one workload in each cluster, -1 for none, and add its demand there."""
+    _, parts, gpus = used.shape
     for n in range(len(choice)):
         gpu[n] = choice[n] if room[n] and rate[n] > 0.0 and choice[n] < gpus else -1
         if gpu[n] >= 0:
-            for part in range(demands):
-                taken[n, part, gpu[n]] += takes[n, part]
+            for part in range(parts):
+                used[n, part, gpu[n]] += demand[n, part]

@@ -20,15 +20,20 @@ Deviations from the paper:
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from instances.arrays import Singles
 from instances.compiled import compiled
-from rl.networks import Adam, Stack, follow
+from rl.networks import CPU, DecidingNetworks, Networks, adam, descend, follow
 from rl.replay import Replay
+
+_ELSEWHERE = -1e9
+"""Softmax input of a workload that is on another GPU: its share is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +108,36 @@ def actions(state: Singles, last_layer: Singles) -> Singles:
     return action
 
 
-@compiled
-def blurred(state: Singles, action: Singles, noise: Singles) -> Singles:
+def divided(state: Tensor, last_layer: Tensor) -> Tensor:
+    """Return ``actions`` in PyTorch, for learning."""
+    workloads = last_layer.shape[1] // 2
+    on_gpu = state[:, :workloads]
+    share = last_layer[:, :workloads].masked_fill(on_gpu == 0.0, _ELSEWHERE).softmax(dim=1)
+    batch = last_layer[:, workloads:].sigmoid()
+    return torch.cat([share * on_gpu, batch * on_gpu], dim=1)
+
+
+def blurred(state: Tensor, action: Tensor, noise: Tensor) -> Tensor:
     """Add noise to actions and normalise them again; all of shape (states, 2 workloads)."""
-    noisy = np.zeros_like(action)
     workloads = action.shape[1] // 2
-    for n in range(len(action)):
-        total = 0.0
-        for i in range(workloads):
-            if state[n, i] > 0.5:
-                noisy[n, i] = max(action[n, i] + noise[n, i], 0.0)
-                total += noisy[n, i]
-                noisy[n, workloads + i] = min(max(action[n, workloads + i] + noise[n, workloads + i], 0.0), 1.0)
-        for i in range(workloads):
-            # If the noise leaves no share, the shares without noise are used.
-            noisy[n, i] = noisy[n, i] / total if total > 0.0 else action[n, i]
-    return noisy
+    on_gpu = state[:, :workloads]
+    noisy = (action + noise).clamp(min=0.0)
+    share, batch = noisy[:, :workloads] * on_gpu, noisy[:, workloads:].clamp(max=1.0) * on_gpu
+    total = share.sum(dim=1, keepdim=True)
+    # If the noise leaves no share, the shares without noise are used.
+    share = torch.where(total > 0.0, share / total, action[:, :workloads])
+    return torch.cat([share, batch], dim=1)
 
 
 class Td3:
     """Agent that divides a GPU among ``workloads``; a state begins with the flags of the workloads on the GPU.
+
+    Parameters
+    ----------
+    random
+        Source of all randomness, on the CPU.
+    device
+        Device of the networks and of the replay.
 
     Attributes
     ----------
@@ -132,81 +147,92 @@ class Td3:
 
     exploration = 1.0
 
-    def __init__(self, workloads: int, state_size: int, settings: Td3Settings, random: torch.Generator) -> None:
-        self.settings, self._random, self._workloads = settings, random, workloads
+    def __init__(
+        self,
+        workloads: int,
+        state_size: int,
+        settings: Td3Settings,
+        random: torch.Generator,
+        device: torch.device = CPU,
+    ) -> None:
+        self.settings, self._random, self._workloads, self._device = settings, random, workloads, device
         hidden, inputs = settings.hidden, state_size + 2 * workloads
-        self.actor = Stack(1, state_size, hidden, 2 * workloads, random)
-        self.target_actor = self.actor.copy()
-        self.critics = Stack(2, inputs, hidden, workloads, random)
-        self.targets = self.critics.copy()
-        self._first = self.critics.only(0)
-        self._actor_gradient, self._critic_gradient = self.actor.like(), self.critics.like()
-        self._actor_optimiser = Adam(self.actor.flat, settings.learning_rate)
-        self._critic_optimiser = Adam(self.critics.flat, settings.learning_rate)
+        self.actor = Networks(1, state_size, hidden, 2 * workloads, random).to(device)
+        self.target_actor = self.actor.target()
+        self.critics = Networks(2, inputs, hidden, workloads, random).to(device)
+        self.targets = self.critics.target()
+        self.deciding = DecidingNetworks(self.actor)
         self._updates = 0
-        self.replay = Replay(
-            settings.buffer,
-            {"state": (state_size,), "action": (2 * workloads,), "reward": (workloads,), "next_state": (state_size,)},
-        )
+        fields = {
+            "state": (state_size,),
+            "action": (2 * workloads,),
+            "reward": (workloads,),
+            "next_state": (state_size,),
+        }
+        self.replay = Replay(settings.buffer, fields, device)
+
+    @cached_property
+    def _critic_optimiser(self) -> torch.optim.Optimizer:
+        return adam(self.critics.parameters(), self.settings.learning_rate)
+
+    @cached_property
+    def _actor_optimiser(self) -> torch.optim.Optimizer:
+        return adam(self.actor.parameters(), self.settings.learning_rate)
 
     def act(self, state: Singles, greedy: bool = False) -> Singles:
         """Choose an action in each state, shape (states, state_size), with exploration noise unless ``greedy``."""
-        action = actions(state, self.actor.one(0, state))
+        action = actions(state, self.deciding.output(0, state))
         if greedy:
             return action
-        noise = torch.randn(action.shape, generator=self._random).numpy()
-        noise *= self.exploration * self.settings.explore_noise
-        drawn = torch.rand((len(state), 1), generator=self._random).numpy()
+        states = torch.from_numpy(state)
+        noise = self.exploration * self.settings.explore_noise * torch.randn(action.shape, generator=self._random)
+        drawn = torch.rand((len(state), 1), generator=self._random)
         at_random = drawn < self.exploration * self.settings.random_part
-        return np.where(at_random, self._uniform(state), blurred(state, action, noise))
+        explored = torch.where(at_random, self._uniform(states), blurred(states, torch.from_numpy(action), noise))
+        return explored.numpy()
 
-    def _uniform(self, state: Singles) -> Singles:
+    def _uniform(self, state: Tensor) -> Tensor:
         """Draw uniform actions: divisions of the GPU, and batches."""
-        there = state[:, : self._workloads]
-        share = torch.empty(there.shape).exponential_(generator=self._random).numpy() * there
-        batch = torch.rand(there.shape, generator=self._random).numpy() * there
-        return np.concatenate([share / np.maximum(share.sum(axis=1, keepdims=True), np.float32(1e-12)), batch], axis=1)
+        on_gpu = state[:, : self._workloads]
+        share = torch.empty(on_gpu.shape).exponential_(generator=self._random) * on_gpu
+        batch = torch.rand(on_gpu.shape, generator=self._random) * on_gpu
+        return torch.cat([share / share.sum(dim=1, keepdim=True).clamp(min=1e-12), batch], dim=1)
 
     def update(self) -> dict[str, float]:
-        """Learn from one mini-batch (Alg. 1, lines 20-25) and return the critics' loss."""
-        settings, workloads = self.settings, self._workloads
-        batch = self.replay.sample(settings.minibatch, self._random)
-        state, action, reward, next_state = batch.values()
-        noise = torch.randn(action.shape, generator=self._random).numpy() * np.float32(settings.policy_noise)
-        noise = np.clip(noise, -settings.noise_clip, settings.noise_clip)
-        next_action = actions(next_state, self.target_actor.one(0, next_state))
-        inputs = np.concatenate([next_state, blurred(next_state, next_action, noise)], axis=1)
-        least = self.targets.forward(np.stack([inputs, inputs]))[-1].min(axis=0)
-        target = reward + np.float32(settings.discount) * least * next_state[:, :workloads]
+        """Learn from one mini-batch (Alg. 1, lines 20-25) and return the critics' loss.
 
-        inputs, there = np.concatenate([state, action], axis=1), state[:, :workloads]
-        layers = self.critics.forward(np.stack([inputs, inputs]))
-        error = (layers[-1] - target) * there
-        critic_loss = float(np.square(error).sum()) / len(state)
-        self.critics.backward(layers, error * np.float32(2.0 / len(state)), self._critic_gradient)
-        self._critic_optimiser.step(self._critic_gradient.flat)
+        Losses are means over the mini-batch and sums over workloads and critics.
+        """
+        settings, workloads = self.settings, self._workloads
+        state, action, reward, next_state = self.replay.sample(settings.minibatch, self._random).values()
+
+        with torch.no_grad():
+            noise = settings.policy_noise * torch.randn(action.shape, generator=self._random).to(self._device)
+            noise = noise.clamp(-settings.noise_clip, settings.noise_clip)
+            next_action = blurred(next_state, divided(next_state, self.target_actor(next_state[None])[0]), noise)
+            least = self._judged(self.targets, next_state, next_action).amin(dim=0)
+            target = reward + settings.discount * least * next_state[:, :workloads]
+        on_gpu = state[:, :workloads]
+        error = (self._judged(self.critics, state, action) - target) * on_gpu
+        critic_loss = error.square().sum() / len(state)
+        descend(self._critic_optimiser, critic_loss)
 
         self._updates += 1
         if self._updates % settings.policy_every == 0:
-            self._improve(state)
-            follow(self.targets.flat, self.critics.flat, settings.soft)
-            follow(self.target_actor.flat, self.actor.flat, settings.soft)
-        return {"critic_loss": critic_loss}
+            last_layer = self.actor(state[None])[0]
+            # By the first critic alone (Alg. 1, line 24)
+            value = self.critics.first(torch.cat([state, divided(state, last_layer)], dim=1)[None])[0] * on_gpu
+            penalty = settings.logit_penalty * (last_layer.abs() - settings.logit_margin).relu().square().mean()
+            descend(self._actor_optimiser, penalty - value.sum() / len(state))
+            follow(self.targets, self.critics, settings.soft)
+            follow(self.target_actor, self.actor, settings.soft)
+            self.deciding.refresh()
+        return {"critic_loss": critic_loss.item()}
 
-    def _improve(self, state: Singles) -> None:
-        """Update the actor by the first critic (Alg. 1, line 24)."""
-        layers = self.actor.forward(state[None])
-        action = actions(state, layers[-1][0])
-        critic_layers = self._first.forward(np.concatenate([state, action], axis=1)[None])
-        by_value = -state[None, :, : self._workloads] / np.float32(len(state))
-        by_input = self._first.backward(critic_layers, by_value, None)
-        assert by_input is not None
-        by_action = by_input[0, :, state.shape[1] :]
-        gradient = _last_layer_gradient(
-            action, by_action, layers[-1][0], self.settings.logit_penalty, self.settings.logit_margin
-        )
-        self.actor.backward(layers, gradient[None], self._actor_gradient)
-        self._actor_optimiser.step(self._actor_gradient.flat)
+    def _judged(self, critics: Networks, state: Tensor, action: Tensor) -> Tensor:
+        """Return the values by both critics, shape (2, states, workloads)."""
+        value: Tensor = critics(torch.cat([state, action], dim=1).expand(2, -1, -1))
+        return value
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for resuming, without the random generator."""
@@ -217,6 +243,7 @@ class Td3:
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         self._updates = state["updates"]
+        self.deciding.refresh()
 
     def _parts(self) -> dict[str, Any]:
         return {
@@ -228,27 +255,3 @@ class Td3:
             "critic_optimiser": self._critic_optimiser,
             "replay": self.replay,
         }
-
-
-@compiled
-def _last_layer_gradient(
-    action: Singles, by_action: Singles, last_layer: Singles, penalty: float, margin: float
-) -> Singles:
-    """Return the gradient of the actor's loss with respect to its last layer, shape (states, 2 workloads).
-
-    ``by_action`` is the gradient of the loss with respect to the actions.
-    """
-    states, both = action.shape
-    workloads = both // 2
-    gradient = np.empty_like(action)
-    for n in range(states):
-        mean = 0.0
-        for i in range(workloads):
-            mean += action[n, i] * by_action[n, i]
-        for i in range(both):
-            a = action[n, i]
-            # Derivatives of the softmax and of the sigmoid; both are 0 for workloads on other GPUs.
-            gradient[n, i] = a * (by_action[n, i] - mean) if i < workloads else a * (1.0 - a) * by_action[n, i]
-            beyond = max(abs(last_layer[n, i]) - margin, 0.0)
-            gradient[n, i] += penalty * 2.0 * beyond * np.sign(last_layer[n, i]) / (states * both)
-    return gradient

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from instances import Instance
 from rl.checkpoint import Resumable, Scalars, check_settings, faded, means, run_episodes
 from rl.cluster import Cluster
 from rl.environment import DecisionProcess, Environments
+from rl.networks import limited_threads, usable_device
 from rl.policy import Policy, save_policy
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
@@ -78,6 +78,8 @@ class Training:
         Episodes between checkpoints.
     threads
         Threads for matrix products.
+    device
+        Device that learns: ``cpu``, ``cuda`` or ``cuda:N``. The environment and the decisions stay on the CPU.
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, str]]] = {"paper": PAPER}
@@ -106,6 +108,7 @@ class Training:
     warm_up: int = 20
     save_every: int = 25
     threads: int = 1
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         counts = ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads")
@@ -118,6 +121,7 @@ class Training:
         check_settings(self, ("discount", "correlation"), lambda value: 0.0 <= value < 1.0, "0 to below 1")
         if not 0.0 < self.lowest <= self.highest:
             raise ValueError(f"lowest is {self.lowest:g} and highest {self.highest:g}; expected 0 < lowest <= highest")
+        usable_device(self.device)
 
     def process(self) -> DecisionProcess:
         """Return the decision process."""
@@ -146,7 +150,7 @@ class Training:
             logit_penalty=self.logit_penalty,
             logit_margin=self.logit_margin,
         )
-        return TwoStage(cluster, sac, td3, seed, self.pooled)
+        return TwoStage(cluster, sac, td3, seed, self.pooled, usable_device(self.device))
 
     def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, Scalars], None]) -> None:
         """Train an agent for ``instance``, from the checkpoint in ``folder`` if there is one.
@@ -165,28 +169,28 @@ class Training:
         """
         cluster = Cluster.of(instance, self.interference)
         agent = self.agent(cluster, seed)
-        there = Environments(cluster, self.clusters, self.process(), np.random.default_rng(seed))
+        environments = Environments(cluster, self.clusters, self.process(), np.random.default_rng(seed))
 
         def episode(number: int) -> Scalars:
             agent.explore(faded(number, self.halve_every))
-            return _episode(agent, there, self.warm_up if number == 1 else 0)
+            return _episode(agent, environments, self.warm_up if number == 1 else 0)
 
         def save(path: Path, made_by: dict[str, Any]) -> None:
             save_policy(Policy.of(agent, instance, self.hidden, self.process(), made_by), path)
 
-        parts: dict[str, Resumable] = {"agent": agent, "environments": there}
-        with threadpool_limits(self.threads, "blas"):
+        parts: dict[str, Resumable] = {"agent": agent, "environments": environments}
+        with limited_threads(self.threads):
             run_episodes(folder, asdict(self), instance, seed, parts, episode, save, tell)
 
 
-def _episode(agent: TwoStage, there: Environments, warm_up: int) -> Scalars:
+def _episode(agent: TwoStage, environments: Environments, warm_up: int) -> Scalars:
     """Run and learn from one episode; return means over its steps, clusters and updates."""
-    there.reset()
+    environments.reset()
     steps: list[Scalars] = []
-    decision = agent.decide(there.rates_rps, there.queued)
-    for step in range(there.process.steps):
-        feedback = there.step(decision.gpu, decision.units, decision.batch)
-        following = agent.decide(there.rates_rps, there.queued)
+    decision = agent.decide(environments.rates_rps, environments.queued)
+    for step in range(environments.process.steps):
+        feedback = environments.step(decision.gpu, decision.units, decision.batch)
+        following = agent.decide(environments.rates_rps, environments.queued)
         agent.remember(decision, feedback, following)
         decision = following
         scalars = {

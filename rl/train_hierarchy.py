@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 
 from instances import InputError, Instance, Objective
 from rl.checkpoint import Scalars, check_settings, faded, means, run_episodes
 from rl.grouping import NoFitError, deal
 from rl.hierarchy import TOP, TopLayer, outcomes
+from rl.networks import limited_threads, usable_device
 from rl.planning import agent_for, fitting_pool
 from rl.policy import Policy, load_policy, save_policy
 from rl.sac_discrete import SacSettings
@@ -46,6 +46,8 @@ class HierarchyTraining:
         Episodes between checkpoints.
     threads
         Threads for matrix products.
+    device
+        Device that learns: ``cpu``, ``cuda`` or ``cuda:N``. Decisions stay on the CPU.
     """
 
     below: str | None = None
@@ -63,6 +65,7 @@ class HierarchyTraining:
     warm_up: int = 5
     save_every: int = 5
     threads: int = 1
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         counts = ("episodes", "steps", "clusters", "hidden", "minibatch", "buffer", "save_every", "threads")
@@ -70,6 +73,7 @@ class HierarchyTraining:
         check_settings(self, ("learning_rate", "temperature", "halve_every"), lambda value: value > 0.0, "above 0")
         check_settings(self, ("drawn", "warm_up"), lambda value: value >= 0, "at least 0")
         check_settings(self, ("target_entropy",), lambda value: 0.0 <= value <= 1.0, "0 to 1")
+        usable_device(self.device)
 
     def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, Scalars], None]) -> None:
         """Train a top layer for clusters such as ``instance``, from the checkpoint in ``folder`` if there is one.
@@ -105,7 +109,7 @@ class HierarchyTraining:
             discount=0.0,
         )
         agent = agent_for(below, pool.type)
-        layer = TopLayer(below, groups, settings, seed)
+        layer = TopLayer(below, groups, settings, seed, usable_device(self.device))
 
         def episode(number: int) -> Scalars:
             agent.reseed(number)
@@ -116,14 +120,14 @@ class HierarchyTraining:
             weights = {**below.weights, TOP: layer.sac.actor.state_dict()}
             save_policy(replace(below, weights=weights, training=made_by), path)
 
-        with threadpool_limits(self.threads, "blas"):
+        with limited_threads(self.threads):
             run_episodes(folder, asdict(self), instance, seed, {"agent": layer}, episode, save, tell)
 
     def _episode(self, layer: TopLayer, below: Policy, agent: TwoStage, warm_up: int) -> Scalars:
         """Run and learn from one episode; return means over its steps, clusters and updates."""
         rates_rps = np.array(below.rate_rps)
         shape = self.clusters, layer.groups, len(rates_rps)
-        own = np.arange(len(rates_rps))
+        places = np.arange(len(rates_rps))
         steps: list[Scalars] = []
         for step in range(self.steps):
             uniform = torch.rand(shape, generator=layer.random, dtype=torch.float64).numpy()
@@ -131,16 +135,16 @@ class HierarchyTraining:
             dealing = layer.deal(drawn, spread=1.0)
             load = np.take_along_axis(drawn, dealing.source, axis=1)
             # Every group unchanged and, for each place, with the middle rate at that place
-            tried = np.repeat(load[:, :, None], 1 + len(own), axis=2)
-            tried[:, :, 1 + own, own] = layer.middle
-            found = outcomes(agent, tried.reshape(-1, len(own)) * rates_rps, below.headroom, self.drawn)
-            worth = found.worth.reshape(tried.shape[:3])
+            tried = np.repeat(load[:, :, None], 1 + len(places), axis=2)
+            tried[:, :, 1 + places, places] = layer.middle
+            results = outcomes(agent, tried.reshape(-1, len(places)) * rates_rps, below.headroom, self.drawn)
+            worth = results.worth.reshape(tried.shape[:3])
             layer.remember(dealing, worth[:, :, :1] - worth[:, :, 1:])
-            as_it_is = slice(None, None, 1 + len(own))
+            as_it_is = slice(None, None, 1 + len(places))
             scalars = {
                 "reward": float(worth[:, :, 0].sum(axis=1).mean()),
-                "late_pct": 100.0 * float(found.late[as_it_is].mean()) / len(own),
-                "throughput_rps": float(found.throughput_rps[as_it_is].sum()) / self.clusters,
+                "late_pct": 100.0 * float(results.late[as_it_is].mean()) / len(places),
+                "throughput_rps": float(results.throughput_rps[as_it_is].sum()) / self.clusters,
             }
             if step >= warm_up:
                 scalars |= layer.sac.update()

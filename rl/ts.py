@@ -91,8 +91,8 @@ class Ts:
             if len(unplaced):
                 return Outcome(Status.UNKNOWN, reason=f"no memory is left for {instance.workloads[unplaced[0]].id}")
             return Outcome(Status.FEASIBLE, Plan(instance.name, tuple(gpus)))
-        known = "; ".join(reasons) or f"none is shipped for {self.name}; train one: bench train ts"
-        return Outcome(Status.UNKNOWN, reason=f"no trained policy fits: {known}")
+        listed = "; ".join(reasons) or f"none is shipped for {self.name}; train one: bench train ts"
+        return Outcome(Status.UNKNOWN, reason=f"no trained policy fits: {listed}")
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""

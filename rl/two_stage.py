@@ -21,6 +21,7 @@ import torch
 from instances.arrays import Flags, Floats, Ints, Singles
 from rl.cluster import Cluster
 from rl.environment import Feedback, compressed, whole_batches, whole_units
+from rl.networks import CPU
 from rl.sac_discrete import SacDiscrete, SacSettings
 from rl.states import Placing, allocation_size, placement_size
 from rl.td3 import Td3, Td3Settings
@@ -63,6 +64,8 @@ class TwoStage:
         Parameters of the first and of the second stage.
     shared
         Whether the actors of the first stage share their critics.
+    device
+        Device that learns; decisions are made on the CPU.
     """
 
     def __init__(
@@ -72,13 +75,14 @@ class TwoStage:
         td3: Td3Settings,
         seed: int,
         shared: bool = False,
+        device: torch.device = CPU,
     ) -> None:
         self.cluster = cluster
         self._random = torch.Generator().manual_seed(seed)
         workloads, gpus = cluster.workloads, cluster.gpus
         shape = workloads, placement_size(workloads, gpus), cluster.places
-        self.sac = SacDiscrete(*shape, sac, self._random, shared=shared)
-        self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random)
+        self.sac = SacDiscrete(*shape, sac, self._random, shared=shared, device=device)
+        self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
 
     def decide(self, rates_rps: Floats, queued: Ints, spread: Floats | float = 1.0, blurred: bool = True) -> Decision:
         """Decide in every cluster (Alg. 1, lines 6 to 14).
@@ -96,18 +100,18 @@ class TwoStage:
         cluster = self.cluster
         clusters, workloads = rates_rps.shape
         placing = Placing(cluster, rates_rps, queued)
-        wide = np.broadcast_to(np.float32(spread), (clusters,))[:, None]
+        spreads = np.broadcast_to(np.float32(spread), (clusters,))[:, None]
         for i in range(workloads):  # lines 7-10
             state, safe = placing.turn(i)
-            placing.place(i, self.sac.act(i, state, safe, wide))
+            placing.place(i, self.sac.act(i, state, safe, spreads))
         allocation = placing.allocation()  # line 11
         action = self.td3.act(allocation.reshape(clusters * cluster.gpus, -1), not blurred)  # lines 12-14
         action = action.reshape(clusters, cluster.gpus, 2 * workloads)
         at = np.maximum(placing.gpu, 0)
-        own = np.arange(workloads)
+        columns = np.arange(workloads)
         rows = np.arange(clusters)[:, None]
-        share = action[rows, at, own].astype(np.float64)
-        batch = whole_batches(action[rows, at, workloads + own].astype(np.float64), cluster.max_batch)
+        share = action[rows, at, columns].astype(np.float64)
+        batch = whole_batches(action[rows, at, workloads + columns].astype(np.float64), cluster.max_batch)
         units = whole_units(share, placing.gpu, cluster.gpus, cluster.tables.share_units)
         return Decision(placing.gpu, units, batch, placing.states, placing.safe, allocation, action)
 
@@ -129,13 +133,13 @@ class TwoStage:
             next_state=following.placement,
             next_safe=following.safe,
         )
-        there = np.swapaxes(decision.gpu[:, :, None] == np.arange(self.cluster.gpus), 1, 2)
-        on_gpu = there * reward[:, None, :]  # (clusters, K, I)
-        used = np.any(there, axis=2)  # an empty GPU has nothing to learn from
+        on_gpu = np.swapaxes(decision.gpu[:, :, None] == np.arange(self.cluster.gpus), 1, 2)
+        reward_on_gpu = on_gpu * reward[:, None, :]  # (clusters, K, I)
+        used = np.any(on_gpu, axis=2)  # an empty GPU has nothing to learn from
         self.td3.replay.add(
             state=decision.allocation[used],
             action=decision.action[used],
-            reward=on_gpu[used],
+            reward=reward_on_gpu[used],
             next_state=following.allocation[used],
         )
 

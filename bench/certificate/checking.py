@@ -8,7 +8,6 @@ from fractions import Fraction
 from math import ceil, floor, gcd, inf, lcm
 
 import numpy as np
-from pydantic import ValidationError
 
 from bench.certificate.certificate import NONE, CertificateFile, ExhaustiveProof, Leaf, TreeProof
 from bench.certificate.conditions import bound_of_proof
@@ -20,8 +19,8 @@ from bench.certificate.patterns import Progress, ignore
 from bench.certificate.plans import value_of
 from bench.certificate.statement import Statement
 from instances import PART_STEPS, InputError, Instance, Objective, Plan
-from instances.errors import printable
 from instances.files import instance_from_json, plan_from_json
+from instances.files.problems import as_found, validated
 from instances.performance import performance_model
 from instances.tolerance import MARGIN, TOLERANCE
 
@@ -84,11 +83,9 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
 
 def _read(data: object, where: str) -> CertificateFile:
     try:
-        return CertificateFile.model_validate(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    path = ".".join(str(part) for part in first["loc"])
-    raise InputError(printable(f"{where}: {path}" if path else where), printable(f"is no certificate: {first['msg']}"))
+        return validated(CertificateFile, data, where, as_found)
+    except InputError as error:
+        raise InputError(error.where, f"is no certificate: {error.problem}") from None
 
 
 def _proven(file: CertificateFile, instance: Instance, progress: Progress) -> Fraction | float:

@@ -1,6 +1,7 @@
 """Certificates from the duals of a run, rounded to whole numbers that prove no more than the claim needs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from math import ceil, floor, fsum, inf, isfinite
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from bench.api import Branching, Duals, ProofNode, Scope
 from bench.certificate.certificate import NONE, BoundClaim, DualProof, Fork, TreeProof, unit_for
 from bench.certificate.checking import AGREEMENT, attainable
 from bench.certificate.conditions import Conditions, bound_of_proof
@@ -30,15 +32,13 @@ ROUNDING = 64
 DIGITS, DIGITS_OF_COSTS = 9, 33
 """Decimals of a claimed bound after leading zeros; 33 are enough for sums of prices with the 17 digits of a float."""
 
-Node = Mapping[str, Any]
-
 
 def certificate(
     instance: Instance,
     plan: Plan | None,
-    nodes: Sequence[Node],
+    nodes: Sequence[ProofNode],
     bound: float | None = None,
-    scope: Mapping[str, Any] | None = None,
+    scope: Scope | None = None,
     progress: Progress = ignore,
 ) -> dict[str, Any]:
     """Return the certificate of a bound, by the duals of a run or, for a few workloads, by exhaustion.
@@ -48,7 +48,7 @@ def certificate(
     plan
         A plan that the claim does not cover is left out.
     nodes
-        Proof of a run as its row stores it (``duals``): leaves with float duals, and inner nodes.
+        Proof of a run, of the root first.
     bound
         The run's bound. Under ``scale`` the claim takes it over. Otherwise, where the workloads are few, an exhaustive
         proof replaces duals that prove less.
@@ -74,14 +74,14 @@ def certificate(
 def _certificate(
     instance: Instance,
     plan: Plan | None,
-    nodes: Sequence[Node],
+    nodes: Sequence[ProofNode],
     bound: float | None,
-    scope: Mapping[str, Any] | None,
+    scope: Scope | None,
     progress: Progress,
 ) -> dict[str, Any]:
     bound = bound if bound is not None and isfinite(bound) else None
-    known = {"plan_class": "spatial"} if scope is None else scope
-    plan_class, parts = str(known["plan_class"]), known.get("part_steps")
+    known = scope or Scope()
+    plan_class, parts = str(known.plan_class), known.part_steps
     if plan_class not in ("spatial", "split"):
         raise NotProvenError("plans that take turns have no certificates")
     claim: dict[str, Any] = {
@@ -95,7 +95,7 @@ def _certificate(
     scale = instance.objective is Objective.SCALE
     few = len(instance.workloads) <= MOST_WORKLOADS and not statement.by_parts
     if not nodes and instance.objective is Objective.GOODPUT:  # no plan serves more than arrives
-        nodes = [{"workloads": [w.rate_rps for w in instance.workloads], "gpus": [0.0 for _ in instance.gpus]}]
+        nodes = [Duals(tuple(w.rate_rps for w in instance.workloads), tuple(0.0 for _ in instance.gpus))]
     if not nodes and not few:
         raise NotProvenError("the run kept no duals")
     weak = True
@@ -140,18 +140,20 @@ def decimal(value: Fraction, *, up: bool, digits: int = DIGITS) -> str:
     return f"{whole // power}.{whole % power:0{len(str(power)) - 1}d}".rstrip("0").rstrip(".")
 
 
-def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
+def _rounded(statement: Statement, nodes: Sequence[ProofNode]) -> dict[str, Any]:
     """Return the proof with whole numbers; a single leaf needs no tree."""
-    largest = max((abs(x) for node in nodes for x in (*node.get("workloads", ()), *node.get("gpus", ()))), default=1.0)
+    leaves = [node for node in nodes if isinstance(node, Duals)]
+    largest = max((abs(x) for leaf in leaves for x in (*leaf.workloads, *leaf.gpus)), default=1.0)
     unit = unit_for(largest)
     class_of = classes(statement.instance)
     written: list[dict[str, Any]] = []
     branches = {0: Conditions.root(statement)}
     for position, node in enumerate(nodes):
         branch = branches[position]
-        if "on" in node:
-            workloads = {"pair": ("first", "second"), "seat": ("first",)}.get(node["on"], ())
-            inner = {**node, **{key: int(class_of[node[key]]) for key in workloads}}
+        if isinstance(node, Branching):
+            workloads = {"pair": ("first", "second"), "seat": ("first",)}.get(node.on, ())
+            inner = {**asdict(node), "branches": list(node.branches)}
+            inner |= {key: int(class_of[inner[key]]) for key in workloads}
             written.append(inner)
             halves = branch.branches(Fork.model_validate(inner), statement, f"node {position}")
             branches |= dict(zip(inner["branches"], halves, strict=True))
@@ -161,11 +163,11 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
     return start | (written[0] if len(written) == 1 else {"nodes": written})
 
 
-def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class_of: Ints) -> dict[str, list[int]]:
+def _leaf(statement: Statement, node: Duals, unit: int, branch: Conditions, class_of: Ints) -> dict[str, list[int]]:
     """Return the whole duals of a leaf."""
     # Identical workloads have one dual: the mean of theirs proves as much.
-    dual = np.bincount(class_of, weights=node["workloads"]) / statement.copies
-    worth = np.array(node["gpus"], dtype=np.float64)
+    dual = np.bincount(class_of, weights=node.workloads) / statement.copies
+    worth = np.array(node.gpus, dtype=np.float64)
     if not statement.minimised:
         charge = [ceil(Fraction(x) * unit) for x in dual.tolist()]
         # A little more for every GPU shortens the search; together it is an eighth of the margin at most.

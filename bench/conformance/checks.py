@@ -174,7 +174,7 @@ class _Suite:
         if row.status is Status.OPTIMAL and row.value is not None and _beats(case.reachable, row.value, objective):
             return f'reports "optimal" for {row.value:g}; {case.reachable:g} can be reached'
         scope = row.bound_scope
-        unlimited = scope is not None and scope["allowed_shares"] is None and scope["max_batch"] is None
+        unlimited = scope is not None and scope.allowed_shares is None and scope.max_batch is None
         if row.bound is not None and row.bound_certified and unlimited and _beats(case.reachable, row.bound, objective):
             return f"certifies the bound {row.bound:g}; {case.reachable:g} can be reached"
         return None
@@ -245,7 +245,7 @@ def _lost(case: CheckedInstance, row: Row) -> str | None:
     """Return a message on a workload that the plan leaves out or serves at a wrong rate."""
     if row.plan is None:
         return None
-    placed = {slot["workload"] for gpu in row.plan["gpus"] for gpulet in gpu["gpulets"] for slot in gpulet["slots"]}
+    placed = {slot.workload for _, _, slot in row.plan.slots()}
     missing = [name for name in case.instance.model_of if name not in placed]
     if missing and case.instance.objective is not Objective.GOODPUT:  # where a plan may leave workloads out
         return f'"{missing[0]}" is missing from the plan'

@@ -15,7 +15,6 @@ from bench.runner.runner import run_tasks
 from bench.schedulers.parameters import instantiate
 from bench.schedulers.registry import entries, load
 from instances import Instance, Plan
-from instances.files import plan_from_json
 
 BEST = "colgen@local-search"
 """Local search, then column generation from its plan."""
@@ -63,7 +62,7 @@ def solved(solves: Sequence[Solve], ledger: Ledger | None = None, listener: List
 
 def plan_of(row: Row) -> Plan | None:
     """Return the plan of a run, if it has one."""
-    return None if row.plan is None else plan_from_json(row.plan)
+    return row.plan
 
 
 def scheduler(name: str, **parameters: str) -> Scheduler:

@@ -49,7 +49,7 @@ class DayOfTraffic:
     words: str
 
 
-def read_trace(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
+def read_day_of_traffic(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
     """Read a trace; rates are rounded up to steps of ``STEP``.
 
     Columns ``time_s`` and the services' names hold requests per second. ``time_s,service,requests`` or timestamps with

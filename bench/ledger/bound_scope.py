@@ -3,23 +3,18 @@
 import math
 from collections import defaultdict
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Annotated, Self
 
-from bench.api import Status
+from pydantic import Field
+
+from bench.api import Scope, Status
 from bench.ledger.row import JsonObject, Row
-from instances import PART_STEPS, PlanClass
+from bench.ledger.row_schema import Count
+from instances import PART_STEPS, Plan
 from instances.performance.gpulet import GpuletModel
 
 ROUNDING = 1e-9
 """Distance from a whole number that counts as rounding."""
-
-_NARROWEST: JsonObject = {
-    "plan_class": PlanClass.SPATIAL.value,
-    "allowed_shares": None,
-    "slots_per_gpulet": 1,
-    "max_batch": None,
-}
-"""Scope of a claim without a bound: all plans of the narrowest class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +39,29 @@ class Reach:
     """
 
     shares: frozenset[int]
-    slots_per_gpulet: int
-    max_batch: int
-    gpulets_per_gpu: int
+    slots_per_gpulet: Count
+    max_batch: Count
+    gpulets_per_gpu: Count
     split_workloads: frozenset[str]
-    part_steps: int | None
+    part_steps: Annotated[int, Field(ge=1)] | None
     parts_apart: bool
 
     @classmethod
-    def of(cls, plan: JsonObject) -> Self:
-        """Return the extent of a plan in the ledger's JSON form."""
-        gpulets = [gpulet for gpu in plan["gpus"] for gpulet in gpu["gpulets"]]
+    def of(cls, plan: Plan) -> Self:
+        """Return the extent of a plan."""
+        gpulets = [gpulet for gpu in plan.gpus for gpulet in gpu.gpulets]
+        slots = [slot for gpulet in gpulets for slot in gpulet.slots]
         rates: dict[str, list[float]] = defaultdict(list)
-        for slot in (slot for gpulet in gpulets for slot in gpulet["slots"]):
-            rates[slot["workload"]].append(slot["rate_rps"])
-        by_gpu = [[slot["workload"] for gpulet in gpu["gpulets"] for slot in gpulet["slots"]] for gpu in plan["gpus"]]
+        for slot in slots:
+            rates[slot.workload].append(slot.rate_rps)
+        by_gpu = [[slot.workload for gpulet in gpu.gpulets for slot in gpulet.slots] for gpu in plan.gpus]
         split = {workload: each for workload, each in rates.items() if len(each) > 1}
         parts = [rate / math.fsum(each) for each in split.values() for rate in each]
         return cls(
-            frozenset([gpulet["share_units"] for gpulet in gpulets]),
-            max([len(gpulet["slots"]) for gpulet in gpulets], default=0),
-            max([slot["batch"] for gpulet in gpulets for slot in gpulet["slots"]], default=0),
-            max([len(gpu["gpulets"]) for gpu in plan["gpus"]], default=0),
+            frozenset([gpulet.share_units for gpulet in gpulets]),
+            max([len(gpulet.slots) for gpulet in gpulets], default=0),
+            max([slot.batch for slot in slots], default=0),
+            max([len(gpu.gpulets) for gpu in plan.gpus], default=0),
             frozenset(split),
             next((n for n in range(1, PART_STEPS + 1) if all(_is_whole(n * part) for part in parts)), None),
             all(len(names) == len(set(names)) for names in by_gpu),
@@ -76,27 +72,22 @@ class Reach:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in values.items()}
 
-    @classmethod
-    def from_json(cls, data: JsonObject) -> Self:
-        """Return the extent from the result of ``to_json``."""
-        return cls(**dict(data) | {name: frozenset(data[name]) for name in ("shares", "split_workloads")})
-
 
 def _is_whole(number: float) -> bool:
     return abs(number - round(number)) < ROUNDING
 
 
-def scope_of(row: Row) -> JsonObject:
-    """Return the scope of a row's ``optimal`` or ``infeasible``: that of its bound."""
-    return row.bound_scope or _NARROWEST
+def scope_of(row: Row) -> Scope:
+    """Return the scope of a row's ``optimal`` or ``infeasible``: that of its bound, or else the narrowest class."""
+    return row.bound_scope or Scope()
 
 
-def scope_in_words(scope: JsonObject) -> str:
+def scope_in_words(scope: Scope) -> str:
     """Return the class of a scope, and the workloads that may be split if not all may: ``split of w7``."""
-    split = scope.get("split_workloads")
+    split = scope.split_workloads
     if split is None:
-        return str(scope["plan_class"])
-    return f"{scope['plan_class']} of {split[0] if len(split) == 1 else f'{len(split)} workloads'}"
+        return str(scope.plan_class)
+    return f"{scope.plan_class} of {split[0] if len(split) == 1 else f'{len(split)} workloads'}"
 
 
 def claim_in_words(row: Row) -> str:
@@ -107,19 +98,18 @@ def claim_in_words(row: Row) -> str:
     return f"optimal ({scope_in_words(scope_of(row))}{headroom})"
 
 
-def covers(scope: JsonObject, row: Row, reach: Reach | None) -> bool:
+def covers(scope: Scope, row: Row, reach: Reach | None) -> bool:
     """Return whether a bound of ``scope`` holds for the plan of ``row``, whose extent is ``reach``."""
     return reach is not None and row.plan_class is not None and outside(scope, row, reach) is None
 
 
-def outside(scope: JsonObject, row: Row, reach: Reach) -> str | None:
+def outside(scope: Scope, row: Row, reach: Reach) -> str | None:
     """Return in words what the plan of ``row`` has that ``scope`` excludes; ``None`` if it lies within the scope."""
     assert row.plan_class is not None
-    allowed, max_batch = scope["allowed_shares"], scope["max_batch"]
-    split, steps = scope.get("split_workloads"), scope.get("part_steps")
-    if not PlanClass(scope["plan_class"]).contains(row.plan_class):
+    allowed, split, steps = scope.allowed_shares, scope.split_workloads, scope.part_steps
+    if not scope.plan_class.contains(row.plan_class):
         return f"{row.plan_class} plans"
-    if reach.slots_per_gpulet > scope["slots_per_gpulet"]:
+    if reach.slots_per_gpulet > scope.slots_per_gpulet:
         return f"{reach.slots_per_gpulet} slots on a gpulet"
     if row.performance_model == GpuletModel.name and reach.gpulets_per_gpu > 2:
         # With pairwise interference, exact methods consider at most two gpulets per GPU.
@@ -128,9 +118,9 @@ def outside(scope: JsonObject, row: Row, reach: Reach) -> str | None:
         return "parts of further workloads"
     if steps is not None and (reach.part_steps is None or steps % reach.part_steps):
         return "parts of other sizes"
-    if scope.get("parts_apart", False) and not reach.parts_apart:
+    if scope.parts_apart and not reach.parts_apart:
         return "parts of a workload on one GPU"
-    if max_batch is not None and reach.max_batch > max_batch:
+    if scope.max_batch is not None and reach.max_batch > scope.max_batch:
         return "larger batches"
     if allowed is not None and not reach.shares <= set(allowed):
         return "other shares"

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.ledger.gap import Gap, ledger_gaps
 from bench.ledger.row import UNITS, Row, columns
+from bench.ledger.row_schema import to_json
 from bench.ledger.store import Ledger
 from instances import InputError
 from instances.errors import printable
@@ -174,7 +175,7 @@ def _value(column: str, written: Callable[[Any], Value], row: Row, _: Gap) -> Va
 
 
 def _json(value: Any) -> str:
-    return dumps(value, sort_keys=True)
+    return dumps(to_json(value), sort_keys=True)
 
 
 COLUMNS: Sequence[Exported] = tuple(_exported())

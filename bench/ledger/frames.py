@@ -9,7 +9,6 @@ from bench.ledger.export_table import COLUMNS, Exported, Values, table
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from instances.files import plan_from_json
 
 MAIN = (
     "instance",
@@ -71,9 +70,8 @@ def main_columns(rows: Sequence[Row], ledger: Ledger) -> RunTable:
     gaps = ledger_gaps(rows, ledger)
     chosen = [column for name in MAIN for column in COLUMNS if column.name == name]
     found = _frame([{column.name: column.of(row, gaps[row.key]) for column in chosen} for row in rows], chosen)
-    plans = [None if row.plan is None else plan_from_json(row.plan) for row in rows]
     claims = Series([claim_in_words(row) for row in rows], dtype="string")
-    return RunTable(found.assign(claim=claims, plan=Series(plans, dtype=object)))
+    return RunTable(found.assign(claim=claims, plan=Series([row.plan for row in rows], dtype=object)))
 
 
 def _frame(lines: Sequence[Values], chosen: Sequence[Exported]) -> DataFrame:

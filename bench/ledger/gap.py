@@ -5,11 +5,11 @@ Gaps are computed when rows are read and never stored, since a later run may pro
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from json import dumps
 
+from bench.api import Scope
 from bench.ledger.bound_scope import Reach, covers
 from bench.ledger.refutation import Refutation, by_instance, ledger_refutations, upheld
-from bench.ledger.row import JsonObject, Row
+from bench.ledger.row import Row
 from bench.ledger.sql import DETAILS
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
@@ -21,7 +21,7 @@ class CertifiedBound:
     """A certified bound: its value, the plans it holds for (see ``Row.bound_scope``), and the run that proved it."""
 
     value: float
-    scope: JsonObject
+    scope: Scope
     key: str
 
 
@@ -105,13 +105,13 @@ def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | No
 
     With ``on_cost``, the largest bound is the best one, and bounds are rounded up to costs of whole GPUs.
     """
-    best: dict[str, CertifiedBound] = {}
+    best: dict[Scope, CertifiedBound] = {}
     for row in rows:
         if row.bound is None or not row.bound_certified or row.bound_scope is None:
             continue
-        scope = dumps(row.bound_scope, sort_keys=True)
+        scope = row.bound_scope
         if scope not in best or (row.bound > best[scope].value if on_cost else row.bound < best[scope].value):
-            best[scope] = CertifiedBound(row.bound, row.bound_scope, row.key)
+            best[scope] = CertifiedBound(row.bound, scope, row.key)
     return [replace(one, value=reachable(one.value, on_cost, instance)) for one in best.values()]
 
 

@@ -7,9 +7,9 @@ class whose value the bound excludes. Refuted claims are named and never used fo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from bench.api import Status
+from bench.api import Scope, Status
 from bench.ledger.bound_scope import Reach, claim_in_words, covers, scope_of
-from bench.ledger.row import JsonObject, Row
+from bench.ledger.row import Row
 from bench.ledger.sql import DETAILS
 from bench.ledger.store import Ledger
 from instances.grouping import grouped
@@ -93,7 +93,7 @@ def _withdrawn(row: Row, refutation: Refutation) -> Row:
     )
 
 
-def _claims(row: Row) -> Iterable[tuple[str, JsonObject, float | None]]:
+def _claims(row: Row) -> Iterable[tuple[str, Scope, float | None]]:
     """Yield the claims of a row in words, each with its scope and the bound on the value; ``None`` excludes all."""
     if row.bound is not None and row.bound_certified and row.bound_scope is not None:
         sign = "≥" if row.objective == "cost" else "≤"

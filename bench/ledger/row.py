@@ -11,9 +11,9 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
-from bench.api import Status
+from bench.api import Proof, Scope, Status
 from bench.ledger import row_schema as schema
-from instances import PlanClass
+from instances import Plan, PlanClass
 
 JsonObject = Mapping[str, Any]
 
@@ -163,7 +163,7 @@ class Row:
         bool | None, About("whether the bound holds for the true problem, not only for a simplified model")
     ]
     bound_scope: Annotated[
-        JsonObject | None, About("JSON: the plans for which the bound holds", schema=schema.Scope, repeated=True)
+        Scope | None, About("JSON: the plans for which the bound holds", schema=Scope, repeated=True)
     ]
     gpus_used: Annotated[int | None, About("GPUs with at least one slot", "GPUs")] = None
     cost_per_hour: Annotated[float | None, About("price of the GPUs used", "$/h")] = None
@@ -276,23 +276,18 @@ class Row:
         str | None, About("`checked`: `bench check` verified a certificate of this run's bound; empty: not checked")
     ] = None
     duals: Annotated[
-        JsonObject | None,
+        Proof | None,
         About(
             "duals, or the branching tree of duals, from which the bound follows; `bench prove` makes a certificate "
             "of them",
             exported=False,
-            schema=schema.StoredDuals,
+            schema=schema.StoredProof,
             bulk=5,
         ),
     ] = None
     plan: Annotated[
-        JsonObject | None,
-        About(
-            "plan in the format of plan files, with the instance's name",
-            exported=False,
-            schema=schema.StoredPlan,
-            bulk=6,
-        ),
+        Plan | None,
+        About("plan in the format of plan files, with the instance's name", exported=False, schema=Plan, bulk=6),
     ] = None
 
     @property
@@ -302,8 +297,7 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as JSON values, one key per field."""
-        values = {column.name: getattr(self, column.name) for column in columns()}
-        return {name: str(value) if isinstance(value, StrEnum) else value for name, value in values.items()}
+        return {column.name: schema.to_json(getattr(self, column.name)) for column in columns()}
 
     @classmethod
     def from_json(cls, data: JsonObject) -> Self:
@@ -334,7 +328,9 @@ class Column:
 
     def read(self, value: Any) -> Any:
         """Return a JSON value as the field's type."""
-        return value if value is None or self.type is object else self.type(value)
+        if value is None or self.type is not object:
+            return value if value is None else self.type(value)
+        return value if schema.class_of(self.about.schema) is None else schema.from_json(self.about.schema, value)
 
 
 @cache
@@ -347,6 +343,6 @@ def columns() -> tuple[Column, ...]:
 def _column(name: str, hint: Any, about: About) -> Column:
     options = set(get_args(hint)) if get_origin(hint) is UnionType else {hint}
     (kind,) = options - {NoneType}
-    json_type = dict if kind == JsonObject else list
+    json_type = list if kind == Sequence[JsonObject] else dict
     scalar = isinstance(kind, type) and issubclass(kind, str | int | float)
     return Column(name, about, json_type, kind if scalar else object, NoneType not in options)

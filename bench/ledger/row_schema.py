@@ -6,11 +6,19 @@ The schemas contain only the fields that some code reads; other fields are not c
 
 import json
 import math
+from dataclasses import asdict, fields, is_dataclass
+from enum import StrEnum
 from itertools import pairwise
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from typing_extensions import TypedDict  # pydantic supports that of the standard library from Python 3.12 on
+
+from bench.api import Proof, Scope
+from instances import Plan
+from instances.files import plan_from_json, plan_to_json
+from instances.files.instance import plain
+from instances.files.problems import as_found, validated
 
 
 def _json(value: object, *, levels: int = 50) -> object:
@@ -34,44 +42,7 @@ def _encodable(value: object) -> object:
 AnyJson = Annotated[Any, AfterValidator(_json)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-_Count = Annotated[int, Field(ge=0, lt=2**63)]
-
-
-class _StoredSlot(TypedDict):
-    workload: str
-    batch: Annotated[int, Field(ge=1, lt=2**31)]
-    rate_rps: _Finite
-
-
-class _StoredGpulet(TypedDict):
-    share_units: Annotated[int, Field(ge=1, lt=2**31)]
-    duty_cycle_ms: NotRequired[_Finite | None]
-    start: NotRequired[_Count | None]
-    processes: NotRequired[_Count | None]
-    slots: list[_StoredSlot]
-
-
-class _StoredGpu(TypedDict):
-    type: str
-    gpulets: list[_StoredGpulet]
-
-
-class StoredPlan(TypedDict):
-    """Plan of a row."""
-
-    gpus: list[_StoredGpu]
-
-
-class Scope(TypedDict):
-    """Plans for which a bound holds."""
-
-    plan_class: Literal["spatial", "split", "spatio-temporal"]
-    allowed_shares: list[int] | None
-    slots_per_gpulet: _Count
-    max_batch: _Count | None
-    split_workloads: NotRequired[list[str]]
-    part_steps: NotRequired[_Count]
-    parts_apart: NotRequired[bool]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Point(TypedDict):
@@ -82,28 +53,6 @@ class Point(TypedDict):
     feasible: bool | None
     bound: _Finite | None
     bound_certified: bool | None
-
-
-class DualsOfLeaf(TypedDict):
-    """Duals of a leaf of a proof."""
-
-    workloads: list[_Finite]
-    gpus: list[_Finite]
-
-
-class InnerNode(TypedDict):
-    """Inner node of a proof."""
-
-    on: Literal["gpus", "pair", "seat"]
-    first: _Count
-    second: _Count
-    branches: Annotated[list[_Count], Field(min_length=2, max_length=2)]
-
-
-class StoredDuals(TypedDict):
-    """Proof of a bound as the scheduler gave it."""
-
-    nodes: Annotated[list[DualsOfLeaf | InnerNode], Field(min_length=1)]
 
 
 class UntimedPoint(TypedDict):
@@ -123,7 +72,7 @@ class BrokenConstraint(TypedDict):
 
 class _Bins(TypedDict):
     lower_ms: list[Annotated[float, Field(gt=0.0, allow_inf_nan=False)]]
-    requests: list[_Count]
+    requests: list[Count]
 
 
 def _ascending(bins: _Bins) -> _Bins:
@@ -140,7 +89,7 @@ _Histogram = Annotated[_Bins, AfterValidator(_ascending)]
 class _Served(TypedDict):
     id: str
     slo_ms: _NotNegative
-    requests: _Count
+    requests: Count
     violation_rate: _NotNegative
     p99_ms: _NotNegative | None
     max_ms: _NotNegative | None
@@ -193,10 +142,10 @@ class _Replayed(TypedDict):
 class ScenarioCounts(TypedDict):
     """Results of a scenario set: ``bench.scenarios.Tally.to_json``."""
 
-    count: _Count
-    decided: _Count
-    accepted: _Count
-    served: _Count
+    count: Count
+    decided: Count
+    accepted: Count
+    served: Count
     decision_median_s: _NotNegative | None
     decision_max_s: _NotNegative | None
     accepted_bits: str
@@ -206,24 +155,60 @@ class ScenarioCounts(TypedDict):
 class ScenarioChunk(TypedDict):
     """Judged chunk of a scenario set."""
 
-    first: _Count
+    first: Count
     accepted: list[bool]
     served: list[bool]
     decision_s: list[_NotNegative]
 
 
-class StoredReach(TypedDict):
-    """Extent of a plan: ``bench.ledger.bound_scope.Reach.to_json``."""
-
-    shares: list[_Count]
-    slots_per_gpulet: _Count
-    max_batch: _Count
-    gpulets_per_gpu: _Count
-    split_workloads: list[str]
-    part_steps: _Count | None
-    parts_apart: bool
-
-
+StoredProof = Annotated[Proof, BeforeValidator(_json)]
 Parameters = dict[str, dict[str, AnyJson]]
 ReplayParameters = Annotated[_Replayed, BeforeValidator(_json)]
 Provenance = Annotated[dict[str, Any], AfterValidator(_encodable)]
+
+
+_ALWAYS = frozenset({"plan_class", "allowed_shares", "slots_per_gpulet", "max_batch"})
+"""Fields of a scope that are stored even at their default."""
+
+
+def to_json(value: Any) -> Any:
+    """Return a value of a row as JSON values."""
+    if isinstance(value, Plan):
+        return plan_to_json(value)
+    if isinstance(value, Scope):
+        return scope_to_json(value)
+    if isinstance(value, Proof):
+        return plain(asdict(value))
+    return str(value) if isinstance(value, StrEnum) else value
+
+
+def scope_to_json(scope: Scope) -> dict[str, Any]:
+    """Return a scope, or a bound with its scope, as JSON values."""
+    found = {each.name: (to_json(getattr(scope, each.name)), each.default) for each in fields(scope)}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, (value, default) in found.items()
+        if name in _ALWAYS or value != default
+    }
+
+
+def class_of(schema: Any) -> type | None:
+    """Return the class whose objects a row has in a column with this schema; ``None`` if it has JSON values."""
+    found = getattr(schema, "__origin__", schema)  # that of an annotated type
+    return found if isinstance(found, type) and is_dataclass(found) else None
+
+
+def from_json(schema: Any, value: Any) -> Any:
+    """Return the JSON ``value`` of a column as its row has it: checked, and an object if ``schema`` is a class.
+
+    Raises
+    ------
+    InputError
+        If it does not match ``schema``; the place is that inside the value.
+    """
+    if schema is Plan:
+        return plan_from_json(value, "")
+    if class_of(schema) is not None:
+        return validated(schema, value, "", as_found)
+    validated(schema, value, "", as_found, strict=True)
+    return value

@@ -2,17 +2,16 @@
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json  # twice as fast as the standard library
+from pydantic_core import from_json as fast_json  # twice as fast as the standard library
 
 from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Column, Row, columns
-from bench.ledger.row_schema import ScenarioChunk, StoredReach
+from bench.ledger.row_schema import ScenarioChunk, from_json, to_json
 from instances import InputError
 
 DIGEST = "digest"
@@ -45,11 +44,7 @@ def row_to_sql(row: Row) -> dict[str, Any]:
     InputError
         If a value does not match its schema and could not be read again.
     """
-    for column in columns():
-        value = getattr(row, column.name)
-        if column.type is object and value is not None and (wrong := wrong_inside(column.name, row.source, value)):
-            raise InputError(f"run {row.key[:12]}: {column.name}", f"does not match the ledger's schema: {wrong}")
-    values = {column.name: _to_sql(column, getattr(row, column.name)) for column in columns()}
+    values = {column.name: _to_sql(column, row) for column in columns()}
     values[REACH] = None if row.plan is None else json.dumps(Reach.of(row.plan).to_json())
     return values | {DIGEST: digest(values)}
 
@@ -114,11 +109,14 @@ def sql_columns() -> dict[str, str]:
     return dict(sorted(types.items(), key=lambda column: bulk.get(column[0], 0)))
 
 
-def _to_sql(column: Column, value: Any) -> Any:
-    """Return a value in the form in which SQLite returns it."""
+def _to_sql(column: Column, row: Row) -> Any:
+    """Return a value of ``row`` in the form in which SQLite returns it."""
+    value = to_json(getattr(row, column.name))
     if value is None:
         return None
     if column.type is object:
+        if (wrong := wrong_inside(column.name, row.source, value)) is not None:
+            raise InputError(f"run {row.key[:12]}: {column.name}", f"does not match the ledger's schema: {wrong}")
         return json.dumps(value, allow_nan=False)
     if issubclass(column.type, str):
         return str(value)
@@ -154,14 +152,16 @@ def _shared(column: str, kind: type, text: str, source: str) -> Any:
 
 def reach_from_sql(text: Any, where: str) -> Reach:
     """Return the ``Reach`` stored as ``text``; ``where`` names the row in errors."""
-    return Reach.from_json(shaped(REACH, parsed(text, dict, where), f"{where}: {REACH}"))
+    found: Reach = shaped(REACH, parsed(text, dict, where), f"{where}: {REACH}")
+    return found
 
 
 def shaped(column: str, value: Any, where: str, source: object = "plan") -> Any:
-    """Return the JSON ``value`` of a column after checking it against the column's schema."""
-    if (wrong := wrong_inside(column, source, value)) is not None:
-        raise InputError(where, f"is damaged: {wrong}; {DELETE}")
-    return value
+    """Return the JSON ``value`` of a column as its row has it, after checking it against the column's schema."""
+    try:
+        return from_json(_schema(column, source != "plan"), value)
+    except InputError as error:
+        raise InputError(where, f"is damaged: {error}; {DELETE}") from None
 
 
 def wrong_inside(column: str, source: object, value: object) -> str | None:
@@ -170,24 +170,18 @@ def wrong_inside(column: str, source: object, value: object) -> str | None:
     Replays have other schemas than simulations; ``source`` is that of the row.
     """
     try:
-        _adapter(column, source != "plan").validate_python(value, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"{_place(first['loc'])}: {first['msg'].removeprefix('Value error, ')}"
+        from_json(_schema(column, source != "plan"), value)
+    except InputError as error:
+        return str(error)
     return None
 
 
 @cache
-def _adapter(column: str, of_replay: bool) -> TypeAdapter[Any]:
+def _schema(column: str, of_replay: bool) -> Any:
     about = {each.name: each.about for each in columns()}.get(column)
     if about is None:
-        return TypeAdapter({REACH: StoredReach, CHUNKS: ScenarioChunk}[column])
-    return TypeAdapter(about.replay_schema if of_replay and about.replay_schema is not None else about.schema)
-
-
-def _place(location: Sequence[int | str]) -> str:
-    words = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location]
-    return "".join(words).lstrip(".")
+        return {REACH: Reach, CHUNKS: ScenarioChunk}[column]
+    return about.replay_schema if of_replay and about.replay_schema is not None else about.schema
 
 
 def _no_number(text: str) -> None:
@@ -198,7 +192,7 @@ def parsed(text: Any, kind: type, where: str) -> Any:
     """Return the JSON value in ``text`` after checking that its type is ``kind``."""
     try:
         try:
-            value = from_json(text, allow_inf_nan=False)
+            value = fast_json(text, allow_inf_nan=False)
         except ValueError:  # lone surrogates, which only Python's parser accepts
             value = json.loads(text, parse_constant=_no_number)
     except (TypeError, ValueError, RecursionError):

@@ -1,10 +1,8 @@
 """Schedulers on open entries: the best plan and the best bound of each run go into the library."""
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from math import isfinite
 
 from bench.api import Bound, Duals, Outcome, Run, Scheduler, refusal
@@ -69,9 +67,8 @@ def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> t
     if not all(isfinite(x) for node in duals for x in (*node.workloads, *node.gpus)):
         return None
     bound = outcome.bound
-    nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
     small = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
-    known = bool(nodes) or entry.instance.objective is Objective.GOODPUT
+    known = bool(outcome.proof) or entry.instance.objective is Objective.GOODPUT
     if (not known and not small) or (bound is None and entry.instance.objective is Objective.SCALE):
         return None
     deadline = time.process_time() + limit_s
@@ -80,8 +77,8 @@ def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> t
         if time.process_time() > deadline:
             raise CheckTooLongError
 
-    value, scope = (None, None) if bound is None else (bound.value, asdict(bound))
-    data = certificate(entry.instance, entry.plan, nodes, value, scope, in_time)
+    value = None if bound is None else bound.value
+    data = certificate(entry.instance, entry.plan, outcome.proof, value, bound, in_time)
     verdict = check(data, entry.instance.name, in_time)
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)

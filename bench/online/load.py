@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.simulation.arrivals import Arrivals, Process, Stream
-from bench.simulation.trace import Trace, read_trace
+from bench.simulation.trace import Trace, read_rate_trace
 from instances import InputError, Instance
 from instances.errors import unknown_name
 
@@ -38,7 +38,7 @@ def waves(instance: Instance) -> dict[str, Trace]:
     return traces
 
 
-def read_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trace]:
+def read_rate_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trace]:
     """Read traces, ``FILE`` for all workloads or ``WORKLOAD=FILE`` for one; the last one of a workload counts.
 
     Raises
@@ -58,7 +58,7 @@ def read_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trace]:
             files |= dict.fromkeys(ids, text)
     if missing := [name for name in ids if name not in files]:
         raise InputError("--trace", f"{missing[0]} has no trace; add {missing[0]}=FILE, or put one FILE for all first")
-    read = {file: read_trace(Path(file)) for file in dict.fromkeys(files.values())}
+    read = {file: read_rate_trace(Path(file)) for file in dict.fromkeys(files.values())}
     return {name: read[files[name]] for name in ids}
 
 

@@ -20,7 +20,7 @@ from bench.runner.scoring import Start, score, simulated_figures
 from bench.simulation.layout import sites
 from bench.task import Stage, Task
 from instances import InputError, Instance, Plan
-from instances.files import plan_to_json
+from instances.files import plan_to_json, plan_to_text
 
 SCHEDULER = "replay"
 """Scheduler of the rows of replays, because a plan file does not name the scheduler of its plan."""
@@ -137,7 +137,7 @@ def row_of_replay(order: ReplayOrder, values: Values) -> Row:
         source="replay",
         trial=Trial(seconds=settings.seconds),
     )
-    record = RunRecord(task, grace_s=0.0, wall_s=values["wall_s"], plan=plan_to_json(plan))
+    record = RunRecord(task, grace_s=0.0, wall_s=values["wall_s"], plan_text=plan_to_text(plan))
     failures = "; ".join(failure["reason"] for failure in values["failures"])
     ended = Termination.CRASHED if failures else Termination.FINISHED
     record.end(ended, failures or values["invalid_reason"] or "", Status.FEASIBLE)

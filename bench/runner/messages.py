@@ -1,24 +1,24 @@
 """Messages from a worker to the bench: one JSON object per line. Pickle would let schedulers run code in the bench.
 
 The worker executes code of schedulers, so its messages are untrusted input: ``checked`` compares each with a schema,
-and ``LineReader`` limits their rate. The plan of a report stands on the same line after a tab: the bench parses only
-the few plans that it judges.
+and ``LineReader`` limits their rate. Plans stand on the same line, each as a JSON text after a tab: the bench parses
+only the few plans that it judges.
 """
 
 import json
 import time
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Discriminator, Field
 from typing_extensions import TypedDict  # pydantic supports that of the standard library from Python 3.12 on
 
-from bench.api import Status
+from bench.api import Bound, Status
 from bench.ledger.row import Termination
-from bench.ledger.row_schema import StoredDuals
-from instances import InputError, PlanClass
+from bench.ledger.row_schema import StoredProof
+from instances import InputError
+from instances.files.problems import Findings, Problem, as_found, validated
 
 Message = dict[str, Any]
 
@@ -44,20 +44,7 @@ def _is_text(value: object) -> object:
 
 
 _Text = Annotated[Any, AfterValidator(_is_text)]
-_Plan = dict[str, Any] | None
-_Whole = Annotated[int, Field(strict=True, ge=1, lt=2**31)]
-
-
-class _Bound(TypedDict):
-    value: _Finite
-    certified: Annotated[bool, Field(strict=True)]
-    plan_class: PlanClass
-    allowed_shares: Annotated[list[_Whole], Field(max_length=10_000)] | None
-    slots_per_gpulet: _Whole
-    max_batch: _Whole | None
-    split_workloads: NotRequired[Annotated[list[_Text], Field(max_length=100_000)]]
-    part_steps: NotRequired[_Whole]
-    parts_apart: NotRequired[Annotated[bool, Field(strict=True)]]
+_Plan = bytes | None
 
 
 class _Sent(TypedDict):
@@ -79,8 +66,8 @@ class _ClockMessage(_Sent):
 class _ReportMessage(_Sent):
     type: Literal["report"]
     t_s: _Seconds
-    plan: bytes | None
-    bound: _Bound | None
+    plan: _Plan
+    bound: Bound | None
 
 
 class _ChunkMessage(_Sent):
@@ -97,8 +84,8 @@ class _DoneMessage(_Sent):
     statistics: Annotated[dict[_Text, _Finite | None], Field(max_length=1000)]
     reason: _Text
     plan: _Plan
-    bound: _Bound | None
-    duals: NotRequired[StoredDuals]
+    bound: Bound | None
+    duals: NotRequired[StoredProof]
 
 
 class _EndedMessage(_Sent):
@@ -108,19 +95,14 @@ class _EndedMessage(_Sent):
     reason: _Text
 
 
-_AnyMessage = Annotated[
+_AnyMessage: Any = Annotated[
     _PhaseMessage | _ClockMessage | _ReportMessage | _ChunkMessage | _DoneMessage | _EndedMessage,
-    Field(discriminator="type"),
+    Discriminator("type"),
 ]
 
 
-@cache
-def _schema() -> TypeAdapter[Any]:
-    return TypeAdapter(_AnyMessage)
-
-
 def checked(message: Message) -> Message:
-    """Return a message of a run after comparing it with its schema.
+    """Return a message of a run after comparing it with its schema; its bound is a ``Bound``.
 
     Raises
     ------
@@ -128,25 +110,28 @@ def checked(message: Message) -> Message:
         If a field is missing, or has the wrong type or an impossible value.
     """
     try:
-        _schema().validate_python(message)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        at = ".".join(str(part) for part in first["loc"][1:]) or "type"
-        raise InputError("worker", f"sent an impossible message: {at}: {first['msg']}"[:300]) from None
-    return message
+        found: Message = validated(_AnyMessage, message, "", _in_words)
+    except InputError as error:
+        raise InputError("worker", f"sent an impossible message: {error}"[:300]) from None
+    return message | found
 
 
-def encode(message: Mapping[str, object]) -> bytes:
-    """Return ``message`` as a line.
+def _in_words(findings: Findings) -> Sequence[Problem]:
+    """Return findings without the type of the message in their places."""
+    return [(place[1:] or ("type",), problem) for place, problem in as_found(findings)]
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """Return ``message``, whose plans are JSON values, as a line.
 
     Raises
     ------
     TypeError, ValueError, RecursionError
         If the message has no JSON form; NaN and infinity have none.
     """
-    if message["type"] == "report" and message["plan"] is not None:
-        return _json({**message, "plan": None}) + b"\t" + _json(message["plan"]) + b"\n"
-    return _json(message) + b"\n"
+    plans = message["plans"] if message["type"] == "chunk" else filter(None, [message.get("plan")])
+    head = {name: value for name, value in message.items() if name not in ("plan", "plans")}
+    return b"\t".join([_json(head), *(b"" if plan is None else _json(plan) for plan in plans)]) + b"\n"
 
 
 def _json(value: object) -> bytes:
@@ -201,14 +186,16 @@ class LineReader:
 
     @staticmethod
     def _parse(line: bytes) -> Message:
-        head, _, plan = line.partition(b"\t")
-        message = parsed(head)
+        head, *texts = line.split(b"\t")
+        message = _parsed(head)
         if not isinstance(message, dict) or "type" not in message:
             raise InputError("worker", "sent data that is not a message; expected JSON objects, one per line")
-        return message | {"size_bytes": len(line)} | ({"plan": plan} if plan else {})
+        plans = [text or None for text in texts]
+        of_type = {"plans": plans} if message["type"] == "chunk" else {"plan": plans[0] if plans else None}
+        return message | {"size_bytes": len(line)} | of_type
 
 
-def parsed(text: bytes) -> object:
+def _parsed(text: bytes) -> object:
     """Return the value of a JSON text, or ``None`` if it is not JSON."""
     try:
         return json.loads(text)

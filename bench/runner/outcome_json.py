@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from math import isfinite
 
 from bench.api import Bound, Branching, Duals, Outcome, ProofNode, Status
+from bench.ledger.row_schema import scope_to_json
 from bench.runner.failures import RefusedError, one_line
 from bench.runner.messages import Message
-from instances import Plan, PlanClass
+from instances import Plan
 from instances.files import plan_to_json
 
 
@@ -66,21 +67,7 @@ def _bound(bound: Bound | None) -> Message | None:
         most = getattr(bound, name)
         if most is not None and not 0 < int(most) < 2**31:
             raise RefusedError(f"bound: {name} is {most}; expected a whole number from 1")
-    found: Message = {
-        "value": float(bound.value),
-        "certified": bool(bound.certified),
-        "plan_class": PlanClass(bound.plan_class).value,
-        "allowed_shares": None if bound.allowed_shares is None else [int(units) for units in bound.allowed_shares],
-        "slots_per_gpulet": int(bound.slots_per_gpulet),
-        "max_batch": None if bound.max_batch is None else int(bound.max_batch),
-    }
-    if bound.split_workloads is not None:
-        found["split_workloads"] = [str(name) for name in bound.split_workloads]
-    if bound.part_steps is not None:
-        found["part_steps"] = int(bound.part_steps)
-    if bound.parts_apart:
-        found["parts_apart"] = True
-    return found
+    return scope_to_json(bound)
 
 
 def statistics_json(outcome: Outcome) -> dict[str, float | None]:

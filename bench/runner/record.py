@@ -4,10 +4,10 @@ import math
 import signal
 from dataclasses import dataclass, field
 
-from bench.api import Status
+from bench.api import Bound, Proof, Status
 from bench.ledger.row import JsonObject, Termination
 from bench.runner.failures import end_in_words, tells_of_memory
-from bench.runner.messages import Message, parsed
+from bench.runner.messages import Message
 from bench.scenarios import Tally
 from bench.task import Task
 from instances import InputError
@@ -24,27 +24,14 @@ TIME_ALLOWANCE_S, TIME_ALLOWANCE_S_PER_BYTE = 0.25, 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """Report of a plan, as a JSON text, a bound or both, ``t_s`` seconds after the clock started."""
+    """Report of a plan, as a JSON text that is parsed where it is read, a bound or both.
+
+    ``t_s`` is the time in seconds after the clock started.
+    """
 
     t_s: float
     plan_text: bytes | None
-    bound: JsonObject | None
-
-    @property
-    def plan(self) -> JsonObject | None:
-        """The plan as JSON values; parsed on every access, since most reported plans are never read.
-
-        Raises
-        ------
-        InputError
-            If the text is not a JSON object.
-        """
-        if self.plan_text is None:
-            return None
-        plan = parsed(self.plan_text)
-        if not isinstance(plan, dict):
-            raise InputError("plan", "is not a JSON object")
-        return plan
+    bound: Bound | None
 
 
 class _Sample:
@@ -90,6 +77,8 @@ class RunRecord:
         Last known phase of the worker.
     clock_started
         Start of the clock on the monotonic clock, or ``None`` before; for a scenario set, that of the current chunk.
+    plan_text
+        The final plan as a JSON text, which the scorer reads; ``None`` without one.
     tally
         Counts of the scenarios of a set so far.
     pausing
@@ -116,9 +105,9 @@ class RunRecord:
     termination: Termination | None = None
     reason: str = ""
     status: Status = Status.UNKNOWN
-    plan: JsonObject | None = None
-    bound: JsonObject | None = None
-    duals: JsonObject | None = None
+    plan_text: bytes | str | None = None
+    bound: Bound | None = None
+    duals: Proof | None = None
     statistics: JsonObject = field(default_factory=dict)
     log_tail: str = ""
     _reported: Incumbent | None = None
@@ -227,7 +216,7 @@ class RunRecord:
         self.statistics = message["statistics"]
         self.bound = message["bound"] or self.bound
         self.duals = message.get("duals")
-        self.plan = message["plan"]
+        self.plan_text = message["plan"]
         if message["status"] == Status.INFEASIBLE:
             self._reported = None  # an infeasible instance has no plan, even if one was reported before
         self.end(Termination.FINISHED, message["reason"], Status(message["status"]))
@@ -235,19 +224,14 @@ class RunRecord:
     def end(self, termination: Termination, reason: str, status: Status | None = None) -> None:
         """Note how the run ended. A run without a final plan gets its last reported plan."""
         if termination is Termination.INVALID_PLAN:
-            self.plan = self._reported = None  # no earlier plan replaces the refused one
-        if self.plan is None and self._reported is not None:
-            latest, self._reported = self._reported, None
-            try:
-                self.plan = latest.plan
-            except InputError as error:
-                self.end(Termination.INVALID_PLAN, f"report: {error}")
-                return
+            self.plan_text = self._reported = None  # no earlier plan replaces the refused one
+        if self.plan_text is None and self._reported is not None:
+            self.plan_text, self._reported = self._reported.plan_text, None
         if self._contradiction not in reason:
             reason = f"{reason}; {self._contradiction}" if reason else self._contradiction
         self.termination = termination
         self.reason = reason.encode(errors="replace").decode()  # lone surrogates cannot be stored
-        self.status = status or (Status.FEASIBLE if self.plan is not None else Status.UNKNOWN)
+        self.status = status or (Status.FEASIBLE if self.plan_text is not None else Status.UNKNOWN)
 
     def end_at_limit(self, elapsed_s: float) -> None:
         """Note that the run was killed ``elapsed_s`` seconds after its clock started."""

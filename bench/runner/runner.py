@@ -220,8 +220,8 @@ class _Bench:
     def _read(self, run: ActiveRun, died: bool) -> None:
         record = run.record
         try:
-            for message in run.worker.messages():
-                incumbent = record.take(checked(message), time.monotonic())
+            for message in map(checked, run.worker.messages()):
+                incumbent = record.take(message, time.monotonic())
                 if incumbent is not None:
                     self.listener.incumbent(record.task, incumbent)
                 if message["type"] == "chunk" and record.tally is not None and not record.ended:

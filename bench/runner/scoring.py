@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.api import Bound
 from bench.evaluation import UNCHECKED
 from bench.holding.wording import doubt_in_words
 from bench.judging.judge import Verdict, judge
@@ -14,8 +15,8 @@ from bench.ledger.row import JsonObject, Row, Termination
 from bench.provenance import host
 from bench.runner.record import RunRecord
 from bench.scenarios import judge_scenarios, row_of_set
-from instances import InputError, Instance, Objective, Plan, ScenarioSet
-from instances.files import plan_from_json
+from instances import InputError, Objective, Plan, ScenarioSet
+from instances.files import plan_from_text
 
 VIOLATIONS_KEPT = 100
 """Largest number of violations stored per plan, one of each kind that occurs included; others are only counted."""
@@ -41,10 +42,10 @@ def score(record: RunRecord, start: Start) -> Row:
     points: list[JsonObject] = []
     task = record.task
     try:
-        if record.plan is not None:
+        if record.plan_text is not None:
             try:
-                plan = plan_from_json(record.plan)
-                figures = _figures(record.plan, plan, judge(plan, task.reality))
+                plan = plan_from_text(record.plan_text)
+                figures = _figures(plan, judge(plan, task.reality))
                 unsimulated = task.trial.too_many_requests(plan, task.instance)
                 untested = task.trial.cannot_check(plan, task.instance)
                 record.reason = "; ".join(filter(None, (record.reason, unsimulated, untested)))
@@ -85,7 +86,7 @@ class RefusedChunk:
 
 
 def judged_chunk(
-    scenarios: ScenarioSet, first: int, plans: Sequence[Any], decision_s: Sequence[float]
+    scenarios: ScenarioSet, first: int, plans: Sequence[bytes | None], decision_s: Sequence[float]
 ) -> JsonObject | RefusedChunk:
     """Return the verdicts of ``judge_scenarios``, or the refusal of a chunk, which is neither counted nor stored."""
     try:
@@ -100,42 +101,40 @@ def judged_chunk(
 def _trajectory(record: RunRecord, final: dict[str, Any]) -> list[JsonObject]:
     """Judge the reported plans."""
     points: list[JsonObject] = []
-    instance = record.task.reality
     for report in record.trajectory():
         value = feasible = None
         if report.plan_text is not None:
             with suppress(InputError):  # the plan is not one of this instance
-                value, feasible = _glance(report.plan, final, instance)
+                value, feasible = _glance(report.plan_text, record, final)
         points.append(_point(report.t_s, value, feasible, report.bound))
     timed = record.termination is Termination.FINISHED and record.decision_s is not None  # not so for a replay
-    if timed and (record.plan is not None or record.bound is not None):
+    if timed and (record.plan_text is not None or record.bound is not None):
         points.append(_point(record.decision_s, final.get("value"), final.get("feasible"), record.bound))
     return points
 
 
-def _glance(plan: JsonObject | None, final: dict[str, Any], instance: Instance) -> tuple[float | None, bool | None]:
+def _glance(text: bytes, record: RunRecord, final: dict[str, Any]) -> tuple[float | None, bool | None]:
     """Return the value and the feasibility of a reported plan; the judge has already seen the final plan."""
-    if plan == final.get("plan"):
+    if final and text == record.plan_text:
         return final["value"], final["feasible"]
-    verdict = judge(plan_from_json(plan), instance)
+    verdict = judge(plan_from_text(text), record.task.reality)
     return verdict.value if math.isfinite(verdict.value) else None, verdict.feasible
 
 
-def _point(t_s: float | None, value: float | None, feasible: bool | None, bound: JsonObject | None) -> JsonObject:
+def _point(t_s: float | None, value: float | None, feasible: bool | None, bound: Bound | None) -> JsonObject:
     return {"t_s": t_s, "value": value, "feasible": feasible, **_bound_figures(bound)}
 
 
-def _bound_figures(bound: JsonObject | None) -> JsonObject:
-    stated = bound or {"value": None, "certified": None}
-    return {"bound": stated["value"], "bound_certified": stated["certified"]}
+def _bound_figures(bound: Bound | None) -> JsonObject:
+    return {"bound": bound and bound.value, "bound_certified": bound and bound.certified}
 
 
-def _figures(written: JsonObject, plan: Plan, verdict: Verdict) -> dict[str, Any]:
-    """Return the columns of a plan, ``written`` in its JSON form, with the judge's figures."""
+def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
+    """Return the columns of a plan with the judge's figures."""
     found: Any = verdict.to_json()
     figures = {name: figure for name, figure in found.items() if name not in ("slots", "violations")}
     return figures | {
-        "plan": written,
+        "plan": plan,
         "plan_class": plan.plan_class,
         "violations": len(verdict.violations),
         "violation_details": _kept(found["violations"]),
@@ -183,7 +182,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         slo_rule=instance.slo_rule.value,
         performance_model=instance.performance_model,
         **_bound_figures(bound),
-        bound_scope=bound and {name: part for name, part in bound.items() if name not in ("value", "certified")},
+        bound_scope=bound and bound.scope,
         **figures,
         decision_s=record.decision_s,
         import_s=record.import_s,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.simulation.trace import Trace, read_trace
+from bench.simulation.trace import Trace, read_rate_trace
 from instances import InputError
 from instances.arrays import Floats
 from instances.errors import unknown_name
@@ -90,7 +90,7 @@ def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
     path = Path(text)
     refuse_special(path)
     if path.is_file():
-        return Arrivals(Process.TRACE, trace=read_trace(path))
+        return Arrivals(Process.TRACE, trace=read_rate_trace(path))
     if path.suffix or len(path.parts) > 1:
         raise InputError(f"{where} {text}", "no such file; expected a process or a file of requests per second")
     processes = [str(process) for process in Process if process is not Process.TRACE]

@@ -70,7 +70,7 @@ class Trace:
         return (rounds * seconds + np.interp(part, self._expected, np.arange(seconds + 1.0))) * 1000.0
 
 
-def read_trace(path: Path) -> Trace:
+def read_rate_trace(path: Path) -> Trace:
     """Read requests per second, one number per line.
 
     A first line that is not a number is a heading. Files whose name ends in ``.gz`` are decompressed.

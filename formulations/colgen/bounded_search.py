@@ -1,17 +1,22 @@
 """The instance of a column generation, its pool and the best bound so far, the same for every plan class."""
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
 from bench.api import Run
 from instances import Instance
+from instances.arrays import Floats
 from instances.costs import next_cost
 
 
 class BoundedSearch:
     """The instance, its pool and the best bound so far.
+
+    Parameters
+    ----------
+    agreement
+        Relative difference up to which a throughput or scale and its bound count as equal.
 
     Attributes
     ----------
@@ -23,13 +28,9 @@ class BoundedSearch:
         Number of pricing rounds so far.
     """
 
-    agreement: ClassVar[float] = 1e-9
-    """Relative difference up to which a throughput or scale and its bound count as equal."""
-
-    def __init__(self, instance: Instance, run: Run) -> None:
-        self.instance, self.run = instance, run
-        self.price = np.array([pool.type.price_per_hour for pool in instance.gpus])
-        self.count = np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
+    def __init__(self, instance: Instance, run: Run, agreement: float) -> None:
+        self.instance, self.run, self.agreement = instance, run, agreement
+        self.price, self.count = prices_and_counts(instance)
         self.bound = -math.inf if self.minimised else math.inf
         self.iterations = 0
 
@@ -58,3 +59,9 @@ class BoundedSearch:
     def better(self, bound: float, than: float) -> bool:
         """Return whether a bound is better than another one."""
         return bound > than if self.minimised else bound < than
+
+
+def prices_and_counts(instance: Instance) -> tuple[Floats, Floats]:
+    """Return the price of each GPU type of the pool, and the number of its GPUs: ``inf`` without a limit."""
+    price = np.array([pool.type.price_per_hour for pool in instance.gpus])
+    return price, np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching, maximum_flow
 
-from formulations.colgen.restricted_master import Pattern
+from formulations.pattern import Pattern
 from instances import SloRule
 from instances.arrays import Flags, Floats, Ints
 from instances.view import View
@@ -39,7 +39,7 @@ def exchangeable(views: Sequence[View], class_of: Ints) -> tuple[Flags, Ints] | 
 
 def served_by(serves: Flags, class_of: Ints, patterns: Sequence[Pattern]) -> list[int]:
     """Return the workload that each slot of the patterns serves, in the order of the slots; -1 for none."""
-    slots = class_of[[w for pattern in patterns for w, _, _ in pattern.members]]
+    slots = class_of[[slot.workload for pattern in patterns for slot in pattern.residents]]
     return matched(serves, slots, class_of).tolist()
 
 

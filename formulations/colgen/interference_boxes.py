@@ -15,20 +15,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.arrays import Flags, Floats
+from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
-from instances.tolerance import MOST_TERMS, summable
+from instances.tolerance import MARGIN, MOST_TERMS, summable
 
 SAME_RATIO = 1e-12
 """Relative difference of growths that is attributed to rounding."""
 
-L2_SCALE, POWER_SCALE = 10.0, 50.0
-"""Percent and watts that have equal weight in a multiplier step."""
-
 RESIDENTS, L2, POWER = 0, 2, 4
-"""Positions of the floors in the box of a region; each ceiling follows its floor."""
+"""Positions of the floors in a box, an array of shape (6,); each ceiling follows its floor."""
+
+
+def halved(box: Floats, axis: int, middle: float) -> tuple[Floats, Floats]:
+    """Return the lower and upper part of a box along the axis with this floor, cut in the middle."""
+    lower, upper = box.copy(), box.copy()
+    lower[axis + 1] = upper[axis] = middle
+    if axis == RESIDENTS:
+        lower[axis + 1] = math.floor(middle)
+        upper[axis] = lower[axis + 1] + 1.0
+    return lower, upper
 
 
 @dataclass(slots=True)
@@ -68,13 +75,8 @@ class Region:
     def halves(self) -> list["Region"]:
         """Return the two halves along the axis of the largest error."""
         axis = 2 * int(np.argmax(self.losses))
-        middle = (self.box[axis] + self.box[axis + 1]) / 2.0
-        lower, upper = self.box.copy(), self.box.copy()
-        lower[axis + 1] = upper[axis] = middle
-        if axis == RESIDENTS:
-            lower[axis + 1] = math.floor(middle)
-            upper[axis] = lower[axis + 1] + 1.0
-        return [Region(box, self.multipliers.copy(), self.bound, alive=self.alive.copy()) for box in (lower, upper)]
+        parts = halved(self.box, axis, (self.box[axis] + self.box[axis + 1]) / 2.0)
+        return [Region(box, self.multipliers.copy(), self.bound, alive=self.alive.copy()) for box in parts]
 
 
 class OneGrowth(NamedTuple):
@@ -154,29 +156,48 @@ def least_share_beside(
 
 
 @compiled
-def step_multipliers(multipliers: Floats, over_l2_pct: float, over_power_w: float, distance: float) -> bool:
-    """Take a Polyak step of the multipliers towards a threshold; return ``False`` if no multipliers are better.
+def may_fit(
+    merged: Tables, model: Ints, first: Ints, end: Ints, batch: Ints, lower: Ints, budget_ms: Floats, pick: Ints
+) -> bool:
+    """Return whether the least shares of residents fit on a GPU under the least interference; ``False`` is a proof.
 
-    That is so if the solution satisfies the ceilings and the multipliers of slack ceilings are zero.
+    The test iterates to a fixed point from below: the least demands raise the least shares, and these the demands.
 
     Parameters
     ----------
-    multipliers
-        Multipliers of L2 and power, shape (2,); overwritten.
-    over_l2_pct, over_power_w
-        Excess of the relaxed solution over the ceilings; negative below them.
-    distance
-        Distance from the threshold to the bound.
+    merged
+        Tables of the GPU type with one growth.
+    model
+        Row of each resident's model.
+    first, end
+        Resident j has the options ``first[j]`` to ``end[j] - 1``.
+    batch, lower, budget_ms
+        Batch, least share alone and budgets by share of each option.
+    pick
+        Output: the option of the least share of each resident at the fixed point.
     """
-    over_l2, over_power = over_l2_pct / L2_SCALE, over_power_w / POWER_SCALE
-    if multipliers[0] == 0.0:
-        over_l2 = max(over_l2, 0.0)
-    if multipliers[1] == 0.0:
-        over_power = max(over_power, 0.0)
-    norm = over_l2 * over_l2 + over_power * over_power
-    if norm < 1e-18:
-        return False
-    length = distance / norm
-    multipliers[0] = max(0.0, multipliers[0] + length * over_l2 / L2_SCALE)
-    multipliers[1] = max(0.0, multipliers[1] + length * over_power / POWER_SCALE)
-    return True
+    residents = len(model)
+    l2_floor, power_floor = 0.0, 0.0
+    while True:
+        l2, power, total = 0.0, 0.0, 0
+        for j in range(residents):
+            m = model[j]
+            own_units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
+            for o in range(first[j], end[j]):
+                b = batch[o]
+                u = least_share_beside(
+                    merged, m, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, l2_floor, power_floor
+                )
+                if u <= merged.share_units:
+                    if u < own_units:
+                        own_units, pick[j] = u, o
+                    own_l2 = min(own_l2, merged.l2_pct[m, b, u])
+                    own_power = min(own_power, merged.power_w[m, b, u])
+            total += own_units
+            l2 += own_l2
+            power += own_power
+            if total > merged.share_units:
+                return False
+        if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
+            return True
+        l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)

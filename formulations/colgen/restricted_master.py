@@ -1,15 +1,16 @@
-"""Patterns, and the restricted master: the number of GPUs of each known pattern."""
+"""Restricted master: the number of GPUs of each known pattern."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import highspy
 import numpy as np
 
 from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, wall_time_left_s, whole_limits
 from formulations.highs import new_highs, reset_threads
+from formulations.pattern import Pattern
 from instances.arrays import Flags, Floats, Ints
 
 MUCH = 1e-6
@@ -17,27 +18,7 @@ MUCH = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """Content of one GPU.
-
-    Attributes
-    ----------
-    pool
-        Index of the GPU type in the instance's pool.
-    members
-        (Workload position in the instance, batch, rate in requests per second), ascending.
-    """
-
-    pool: int
-    members: tuple[tuple[int, int, float], ...]
-
-
-PatternT = TypeVar("PatternT")
-"""A pattern, or the content of a GPU from which a pattern is made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Priced(Generic[PatternT]):
+class Priced:
     """Result of one pricing call.
 
     Attributes
@@ -46,7 +27,7 @@ class Priced(Generic[PatternT]):
         Upper bound on the worth of every pattern; infinite if some were neither searched nor bounded.
     patterns
         Patterns found that are worth more than the threshold; under ``capacity``, more than the gain, if that is lower.
-        In temporal pricing, contents of high worth.
+        In temporal pricing, relaxed patterns of high worth.
     nodes
         Number of nodes visited by spatial and capacity pricing, or of regions by split pricing; 0 in temporal pricing.
     cut_short
@@ -54,7 +35,7 @@ class Priced(Generic[PatternT]):
     """
 
     bound: float
-    patterns: list[PatternT]
+    patterns: list[Pattern]
     nodes: int = 0
     cut_short: bool = False
 
@@ -227,7 +208,7 @@ class RestrictedMaster(LinearMaster):
         if known is not None:
             before = self.costs[known]
             if cost < before:
-                self.costs[known] = cost
+                self.costs[known], self.patterns[known] = cost, pattern
                 self._solver.changeColCost(self._first + known, cost)
             return cost < before - MUCH * abs(before)
         self._known[pattern] = len(self.patterns)

@@ -7,11 +7,12 @@ from typing import ClassVar
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.bounds import most_served
 from formulations.colgen.clock import alone, clocked, now
-from formulations.colgen.solution import GENERATIONS, Solution
 from formulations.colgen.spatial.scale import largest_scale
+from formulations.colgen.spatial.solution import OBJECTIVES, whole_solution
 from formulations.colgen.split.by_share import solve_split_by_share
-from formulations.colgen.split.generation import SPLIT_GENERATIONS, split_obstacle
-from formulations.colgen.split.solution import SplitSolution
+from formulations.colgen.split.problem import OBJECTIVES as SPLIT_OBJECTIVES
+from formulations.colgen.split.problem import split_obstacle
+from formulations.colgen.split.solution import split_solution
 from formulations.colgen.temporal.solution import solve_in_turns, turns_obstacle
 from instances import Instance, Objective, Plan, PlanClass
 from instances.least_shares import premises_hold
@@ -49,7 +50,7 @@ class ColGen:
     """
 
     name: ClassVar[str] = "colgen"
-    objectives: ClassVar[frozenset[Objective]] = frozenset({*GENERATIONS, Objective.SCALE})
+    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES | {Objective.SCALE}
 
     work_unit: ClassVar[str] = "pricing nodes"
 
@@ -90,24 +91,24 @@ class ColGen:
         if instance.objective is Objective.SCALE:
             return largest_scale(instance, run, self.integer_fraction)
         try:
-            generation = GENERATIONS[instance.objective](instance, run)
+            solution = whole_solution(instance, run, self.integer_fraction)
         except TimeoutError as late:
             served = instance.objective is Objective.GOODPUT
-            bound = Bound(most_served(instance), True, PlanClass.SPATIAL) if served else None
+            bound = Bound(most_served(instance), True, plan_class=PlanClass.SPATIAL) if served else None
             return Outcome(Status.UNKNOWN, bound=bound, reason=str(late))
-        return Solution(generation, self.integer_fraction).solve()
+        return solution.solve()
 
     def _split(self, instance: Instance, run: Run) -> Outcome:
         """Solve for plans with one slot per gpulet; workloads may be split."""
-        generation = SPLIT_GENERATIONS.get(instance.objective)
-        obstacle = split_obstacle(instance) if generation else turns_obstacle(instance, PlanClass.SPLIT)
+        by_parts = instance.objective in SPLIT_OBJECTIVES
+        obstacle = split_obstacle(instance) if by_parts else turns_obstacle(instance, PlanClass.SPLIT)
         if obstacle:
             return Outcome(Status.UNKNOWN, reason=obstacle)
-        if generation is None:
+        if not by_parts:
             return solve_in_turns(instance, run, PlanClass.SPLIT, self._spatial(instance, _part_of(run)).plan)
         if instance.slo_rule.by_share:
             return solve_split_by_share(instance, run, self.integer_fraction)
-        known = SplitSolution(generation(instance, run), self.integer_fraction).solve()
+        known = split_solution(instance, run, self.integer_fraction).solve()
         if known.status is not Status.FEASIBLE or run.remaining_s <= 0.0 or turns_obstacle(instance):
             return known
         return _better(instance, known, solve_in_turns(instance, run, PlanClass.SPLIT, known.plan))
@@ -117,7 +118,7 @@ class ColGen:
         obstacle = turns_obstacle(instance)
         if obstacle:
             return Outcome(Status.UNKNOWN, reason=obstacle)
-        solve = self._split if instance.objective in SPLIT_GENERATIONS else self._spatial
+        solve = self._split if instance.objective in SPLIT_OBJECTIVES else self._spatial
         return solve_in_turns(instance, run, PlanClass.SPATIO_TEMPORAL, solve(instance, _part_of(run)).plan)
 
     def _widest(self, instance: Instance, run: Run) -> Outcome:

@@ -9,7 +9,8 @@ from typing import Any
 import pyomo.environ as pyo
 
 from formulations.compact.options import Option, Range
-from formulations.problem import Group, Offer
+from formulations.pattern import Pattern
+from formulations.problem import Offer
 from instances import GOODPUT_STEP, Instance, Objective
 from instances.arrays import Ints
 from instances.one_gpu import Resident
@@ -115,7 +116,7 @@ class CompactModel:
             rate *= GOODPUT_STEP * max(self.steps_of[o], key=lambda s: value_of(at_step[o, s]))
         return rate
 
-    def groups(self, value_of: Callable[[Expr], float]) -> list[Group]:
+    def groups(self, value_of: Callable[[Expr], float]) -> list[Pattern]:
         """Read placement, batches and rates from the values of a solution's variables."""
         m = self.pyomo
         groups: dict[tuple[int, int], list[Resident]] = defaultdict(list)
@@ -123,7 +124,7 @@ class CompactModel:
             if value_of(m.v[o, t, k]) > 0.5:
                 batch, rate = round(value_of(m.b[o])), self._rate_rps(o, value_of)
                 groups[t, k].append(Resident(self.options[o].workload, batch, rate))
-        return [Group(t, tuple(residents)) for (t, _), residents in sorted(groups.items())]
+        return [Pattern.of(t, tuple(residents)) for (t, _), residents in sorted(groups.items())]
 
     def spread(self, name: str, total: Sequence[Expr], bounds: Sequence[Range]) -> Any:
         """Return variables equal to ``total[o] * v[o, t, k]`` by linear rows; each option is on at most one GPU.

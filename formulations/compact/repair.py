@@ -9,7 +9,8 @@ the repair is first fit decreasing.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from formulations.problem import Group, Offer, Problem, lean_residents
+from formulations.pattern import Pattern
+from formulations.problem import Offer, Problem, lean_residents
 from instances import Objective
 from instances.configurations import Configurations, leanest
 from instances.one_gpu import Resident
@@ -19,7 +20,7 @@ BATCHES_REPAIRED = 2
 """Batches that the repair tries at each rate of a workload: those of the fewest units."""
 
 
-def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
+def repair(problem: Problem, groups: Sequence[Pattern]) -> list[Pattern] | None:
     """Return feasible groups close to ``groups``, or ``None`` if a required workload fits nowhere.
 
     Parameters
@@ -45,25 +46,25 @@ def repair(problem: Problem, groups: Sequence[Group]) -> list[Group] | None:
 class _Repaired:
     """Feasible group, and the units that its least shares leave free: no workload that needs more can join."""
 
-    group: Group
+    group: Pattern
     free_units: int
 
     @classmethod
-    def of(cls, group: Group, problem: Problem) -> "_Repaired":
+    def of(cls, group: Pattern, problem: Problem) -> "_Repaired":
         placed = problem.fits(group)
         assert placed is not None, "only groups that fit are repaired"
-        return cls(group, problem.offers[group.offer].view.tables.share_units - placed.share_units)
+        return cls(group, problem.offers[group.pool].view.tables.share_units - placed.share_units)
 
 
-def _settle(problem: Problem, group: Group) -> Group:
+def _settle(problem: Problem, group: Pattern) -> Pattern:
     """Make a group feasible: unchanged, with best batches, or without its largest residents."""
-    configurations = problem.offers[group.offer].configurations
+    configurations = problem.offers[group.pool].configurations
     while group.residents and problem.fits(group) is None:
-        best = Group(group.offer, tuple(_best(configurations[r.workload], r) for r in group.residents))
+        best = Pattern.of(group.pool, tuple(_best(configurations[r.workload], r) for r in group.residents))
         if problem.fits(best) is not None:
             return best
         largest = max(group.residents, key=lambda r: int(configurations[r.workload].units.min()))
-        group = Group(group.offer, tuple(r for r in group.residents if r is not largest))
+        group = Pattern.of(group.pool, tuple(r for r in group.residents if r is not largest))
     return group
 
 
@@ -93,16 +94,16 @@ def _place(problem: Problem, repaired: list[_Repaired], lean: Sequence[Configura
     cheapest_first = sorted(range(len(offers)), key=lambda t: offers[t].view.gpu.price_per_hour)
     for step in sorted({step for by_step in tried for step in by_step}, reverse=True):
         for position, gpu in enumerate(repaired):
-            o = gpu.group.offer
+            o = gpu.group.pool
             units = lean[o].units[lean[o].step == step].tolist()
             for resident, least_units in zip(tried[o].get(step, []), units, strict=True):
                 if least_units <= gpu.free_units:
-                    grown = Group(o, (*gpu.group.residents, resident))
+                    grown = Pattern.of(o, (*gpu.group.residents, resident))
                     if problem.fits(grown) is not None:
                         repaired[position] = _Repaired.of(grown, problem)
                         return True
         for t in cheapest_first:
-            if step in tried[t] and sum(gpu.group.offer == t for gpu in repaired) < offers[t].count:
-                repaired.append(_Repaired.of(Group(t, (tried[t][step][0],)), problem))
+            if step in tried[t] and sum(gpu.group.pool == t for gpu in repaired) < offers[t].count:
+                repaired.append(_Repaired.of(Pattern.of(t, (tried[t][step][0],)), problem))
                 return True
     return False

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from bench.api import Bound, Outcome, Run, Status
 from formulations.compact.options import problem_of, why_not_compact
 from formulations.compact.repair import repair
-from formulations.problem import Group, Problem, groups_of
+from formulations.pattern import Pattern
+from formulations.problem import Problem, groups_of
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
 from instances.one_gpu import fit_gpu, placed_throughput_rps
@@ -85,20 +86,20 @@ class Search:
         """The instance of the problem."""
         return self.problem.instance
 
-    def _spread(self, groups: list[Group]) -> list[Group]:
+    def _spread(self, groups: list[Pattern]) -> list[Pattern]:
         """Move residents of full GPUs to idle ones under ``capacity``, which may use every GPU."""
         if self.instance.objective is not Objective.CAPACITY:
             return groups
         for t, offer in enumerate(self.problem.offers):
-            for _ in range(offer.count - sum(group.offer == t for group in groups)):
-                fullest = max(groups, key=lambda group: (group.offer == t) * len(group.residents), default=None)
-                if fullest is None or fullest.offer != t or len(fullest.residents) < 2:
+            for _ in range(offer.count - sum(group.pool == t for group in groups)):
+                fullest = max(groups, key=lambda group: (group.pool == t) * len(group.residents), default=None)
+                if fullest is None or fullest.pool != t or len(fullest.residents) < 2:
                     break
                 groups = [group for group in groups if group is not fullest]
-                groups += [Group(t, fullest.residents[:1]), Group(t, fullest.residents[1:])]
+                groups += [Pattern.of(t, fullest.residents[:1]), Pattern.of(t, fullest.residents[1:])]
         return groups
 
-    def accept(self, groups: Sequence[Group]) -> bool:
+    def accept(self, groups: Sequence[Pattern]) -> bool:
         """Make feasible groups the incumbent if they serve all required workloads and are better."""
         if self.instance.objective is not Objective.GOODPUT and not self.problem.serves_all(groups):
             return False
@@ -110,20 +111,20 @@ class Search:
         self.run.report(plan=self.plan)
         return True
 
-    def _placed(self, group: Group) -> PlacedGpu:
+    def _placed(self, group: Pattern) -> PlacedGpu:
         if self.instance.objective is Objective.CAPACITY:
-            gpu = fit_gpu(self.problem.offers[group.offer].view, group.residents, spend_spare=True)
+            gpu = fit_gpu(self.problem.offers[group.pool].view, group.residents, spend_spare=True)
         else:
             gpu = self.problem.fits(group)
         assert gpu is not None, "only groups that fit are accepted"
         return gpu
 
-    def _value(self, groups: Sequence[Group], placed: Sequence[PlacedGpu]) -> float:
+    def _value(self, groups: Sequence[Pattern], placed: Sequence[PlacedGpu]) -> float:
         if self.instance.objective is Objective.COST:
             return self.instance.cost_per_hour(placed)
         if self.instance.objective is Objective.GOODPUT:
             return math.fsum(resident.rate_rps for group in groups for resident in group.residents)
-        views = [self.problem.offers[group.offer].view for group in groups]
+        views = [self.problem.offers[group.pool].view for group in groups]
         return math.fsum(map(placed_throughput_rps, views, placed))
 
     @property

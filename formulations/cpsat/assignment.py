@@ -14,7 +14,8 @@ from ortools.sat.python import cp_model
 
 from formulations.cpsat.conflicts import Chains, find_conflicts
 from formulations.cpsat.integers import DEMAND_RESOLUTION, memory_limit
-from formulations.problem import Group, Offer, Problem
+from formulations.pattern import Pattern
+from formulations.problem import Offer, Problem
 from instances import PART_STEPS, Objective
 from instances.arrays import Floats, Ints
 from instances.configurations import Configurations
@@ -292,10 +293,10 @@ class Assignment:
         self.model.clear_objective()  # type: ignore[no-untyped-call]
         self.sense = 0
 
-    def forbid(self, group: Group) -> None:
+    def forbid(self, group: Pattern) -> None:
         """Forbid GPUs of this type with these workloads at these batches and at these or higher rates."""
         for gpu, here in enumerate(self.here):
-            if self.offer_of[gpu] == group.offer and all(r.workload in here for r in group.residents):
+            if self.offer_of[gpu] == group.pool and all(r.workload in here for r in group.residents):
                 literals = []
                 for resident in group.residents:
                     configurations, shapes = self._configurations(gpu, resident.workload)
@@ -311,7 +312,7 @@ class Assignment:
         gpus = self.modelled[self.offer_of[gpu]]
         return gpus.offer.configurations[workload], gpus.shapes[workload]
 
-    def hint(self, groups: Sequence[Group]) -> None:
+    def hint(self, groups: Sequence[Pattern]) -> None:
         """Give ``groups`` to the solver as a hint."""
         taken = self._gpus_for(groups)
         for gpu, here in enumerate(self.here):
@@ -320,17 +321,17 @@ class Assignment:
             for w, literal in here.items():
                 self.model.add_hint(literal, w in there)
 
-    def _gpus_for(self, groups: Sequence[Group]) -> dict[int, Group]:
+    def _gpus_for(self, groups: Sequence[Pattern]) -> dict[int, Pattern]:
         """Return the groups by the number of the GPU that the model's symmetry breaking gives them."""
         rank = {w: position for position, w in enumerate(self.order)}
         free = {o: [g for g, offer in enumerate(self.offer_of) if offer == o] for o in range(len(self.modelled))}
         taken = {}
         for group in sorted(groups, key=lambda g: min(rank[r.workload] for r in g.residents)):
-            if free[group.offer]:
-                taken[free[group.offer].pop(0)] = group
+            if free[group.pool]:
+                taken[free[group.pool].pop(0)] = group
         return taken
 
-    def groups(self, is_true: Callable[[cp_model.IntVar], bool]) -> list[Group]:
+    def groups(self, is_true: Callable[[cp_model.IntVar], bool]) -> list[Pattern]:
         """Return the groups of a solution."""
         groups = []
         for gpu, o in enumerate(self.offer_of):
@@ -343,5 +344,5 @@ class Assignment:
                     k = int(np.flatnonzero((shapes == shape) & (configurations.step == step))[0])
                     residents.append(Resident(w, int(configurations.batch[k]), float(configurations.rate_rps[k])))
             if residents:
-                groups.append(Group(o, tuple(residents)))
+                groups.append(Pattern.of(o, tuple(residents)))
         return groups

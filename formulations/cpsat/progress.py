@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.integers import Weights
-from formulations.problem import Group, Problem, bound_on_parts
+from formulations.pattern import Pattern
+from formulations.problem import Problem, bound_on_parts
 from instances import Objective, Plan
 
 ROUNDING = 1e-12
@@ -49,8 +50,8 @@ class CpSatProgress:
     problem: Problem
     run: Run
     weights: Weights
-    worth_of: Callable[[Sequence[Group]], int]
-    groups: Sequence[Group] = ()
+    worth_of: Callable[[Sequence[Pattern]], int]
+    groups: Sequence[Pattern] = ()
     plan: Plan | None = None
     worth: int = 0
     bound: int | None = None
@@ -67,7 +68,7 @@ class CpSatProgress:
         """Whether the incumbent reaches the bound."""
         return self.plan is not None and self.bound == self.worth
 
-    def accept(self, groups: Sequence[Group]) -> None:
+    def accept(self, groups: Sequence[Pattern]) -> None:
         """Make feasible groups the incumbent if they are better."""
         groups = self.problem.trimmed(groups)
         worth = self.worth_of(groups)

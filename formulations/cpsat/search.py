@@ -18,7 +18,8 @@ from formulations.cpsat.integers import Weights
 from formulations.cpsat.progress import CpSatProgress, solver_deadline
 from formulations.cpsat.scale import largest_scale
 from formulations.cpsat.solving import solve
-from formulations.problem import Group, Problem, first_fit, groups_of
+from formulations.pattern import Pattern
+from formulations.problem import Problem, first_fit, groups_of
 from instances import PART_STEPS, Instance, Objective
 from instances.attainment_terms import POISSON
 from instances.configurations import Rates, rates_of
@@ -61,7 +62,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     price = [offer.view.gpu.price_per_hour for offer in problem.offers]
     exact = [Fraction(repr(each)) for each in price]
     weights = Weights.of(exact, max(exact) * len(problem.rates), round_up=False)
-    progress = CpSatProgress(problem, run, weights, lambda groups: sum(weights.whole[group.offer] for group in groups))
+    progress = CpSatProgress(problem, run, weights, lambda groups: sum(weights.whole[group.pool] for group in groups))
     for groups in _starts(problem, run, _with_parts(problem), price):
         if problem.serves_all(groups):
             progress.accept(groups)
@@ -118,7 +119,7 @@ def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     step_rps = [Fraction(repr(workload.rate_rps)) / PART_STEPS for workload in workloads]
     weights = Weights.of(step_rps, PART_STEPS * sum(step_rps, Fraction(0)), round_up=True)
 
-    def worth_of(groups: Sequence[Group]) -> int:
+    def worth_of(groups: Sequence[Pattern]) -> int:
         return sum(weights.whole[r.workload] * problem.steps(r) for group in groups for r in group.residents)
 
     progress = CpSatProgress(problem, run, weights, worth_of)
@@ -138,7 +139,7 @@ def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     return _search(progress, [offer.count for offer in problem.offers], conflict_sets, prepare)
 
 
-def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[float]) -> Iterator[Sequence[Group]]:
+def _starts(problem: Problem, run: Run, order: Sequence[int], price: Sequence[float]) -> Iterator[Sequence[Pattern]]:
     if run.start is not None:
         yield groups_of(run.start, problem, problem.rates)
     yield first_fit(problem, order, price, run.deadline)

@@ -11,7 +11,7 @@ from ortools.sat.python import cp_model
 
 from bench.api import Run
 from formulations.cpsat.assignment import Assignment
-from formulations.problem import Group
+from formulations.pattern import Pattern
 
 BOUND_TOLERANCE = 1e-6
 """Allowance for floating-point bounds on the integer objective."""
@@ -20,10 +20,10 @@ BOUND_TOLERANCE = 1e-6
 class _Watcher(cp_model.CpSolverSolutionCallback):
     """Callback that accepts feasible solutions and stops the search at a solution with an infeasible group."""
 
-    def __init__(self, assignment: Assignment, accept: Callable[[Sequence[Group]], None]) -> None:
+    def __init__(self, assignment: Assignment, accept: Callable[[Sequence[Pattern]], None]) -> None:
         super().__init__()
         self.assignment, self.accept = assignment, accept
-        self.misfits: list[Group] = []
+        self.misfits: list[Pattern] = []
 
     def on_solution_callback(self) -> None:
         groups = self.assignment.groups(self.boolean_value)
@@ -50,7 +50,7 @@ def solver_of(run: Run, presolve: bool = True) -> cp_model.CpSolver:
 def solve(
     assignment: Assignment,
     run: Run,
-    accept: Callable[[Sequence[Group]], None],
+    accept: Callable[[Sequence[Pattern]], None],
     improve_bound: Callable[[int], None],
     statistics: dict[str, float],
     part: float = 1.0,

@@ -9,7 +9,7 @@ from pathlib import Path
 from instances.catalogue import gpu_type_from_toml
 from instances.files.instance import instance_from_json, instance_to_json, read_instance
 from instances.files.models import VERSION, schemas
-from instances.files.plan import plan_from_json, plan_to_json, read_plan
+from instances.files.plan import plan_from_json, plan_from_text, plan_to_json, plan_to_text, read_plan
 from instances.files.text import MAX_BYTES, read_json, read_text, read_toml, write_bytes, write_json
 from instances.gpu import GpuType
 
@@ -19,7 +19,9 @@ __all__ = [
     "instance_from_json",
     "instance_to_json",
     "plan_from_json",
+    "plan_from_text",
     "plan_to_json",
+    "plan_to_text",
     "read_gpu_type",
     "read_instance",
     "read_json",

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from graphlib import CycleError, TopologicalSorter
 from numbers import Integral, Real
 from pathlib import Path
+from types import NoneType
 
 from instances.attainment_terms import terms_mismatch
 from instances.catalogue import catalogue_of, gpu_type, gpu_type_from_toml, gpu_type_names, gpu_type_to_toml, packaged
@@ -26,6 +27,7 @@ from instances.services import Service, gpu_for_services, service_problem
 from instances.workload import Application, Job, Workload, service_workloads
 
 _LONGEST_SEARCH = 100
+_PLAIN = (str, int, float, bool, NoneType)
 
 
 def read_instance(path: Path) -> Instance:
@@ -360,6 +362,8 @@ def _service_data(decode: Workload) -> dict[str, object]:
 
 def plain(value: object) -> object:
     """Return ``value`` with NumPy numbers as Python numbers, and tuples as lists, at any depth."""
+    if type(value) in _PLAIN:  # most values; the checks below take ten times as long
+        return value
     if isinstance(value, dict):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

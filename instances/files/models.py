@@ -5,31 +5,27 @@ The published JSON Schemas and the "expected ..." messages are generated from th
 
 from copy import deepcopy
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from instances.attainment_terms import DEFAULT_ATTAINMENT, LEAST_ATTAINMENT, MOST_ATTAINMENT, POISSON
 from instances.budget import SloRule
+from instances.plan import PlacedGpu
+from instances.ranges import NAME, POSITIVE, WHOLE
 from instances.workload import LEAST_RATE_RPS, MOST_RATE_RPS
 
 VERSION = 1
 """Version of the file format that this bench reads and writes."""
 
-MOST_COUNT = 2**31 - 1
-"""Largest whole number in a file: it fits the 32-bit arrays of the solvers."""
-
-_PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
-
-Version = Annotated[int, Field(ge=VERSION, le=VERSION, json_schema_extra={"const": VERSION})]
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=_PRINTABLE)]
+Version = Annotated[int, Field(strict=True, ge=VERSION, le=VERSION, json_schema_extra={"const": VERSION})]
+Name = Annotated[str, Field(**NAME)]
 Text = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$")]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(**POSITIVE)]
 Rate = Annotated[float, Field(ge=LEAST_RATE_RPS, le=MOST_RATE_RPS, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Whole = Annotated[int, Field(ge=1, le=MOST_COUNT)]
-Position = Annotated[int, Field(ge=0, le=MOST_COUNT)]
+Whole = Annotated[int, Field(**WHOLE)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]  # the ledger's integers have 64 bits
 _RULES = {"title": "Slo Rule", "type": "string", "enum": [str(rule) for rule in SloRule]}
 _CATALOGUE = {
@@ -220,45 +216,6 @@ class InstanceFile(_Strict):
     )
 
 
-class SlotEntry(_Strict):
-    """A workload on a gpulet, with its batch and rate."""
-
-    model_config = ConfigDict(title="Slot")
-
-    workload: Name = Field(description="Id of the workload.", examples=["w1"])
-    batch: Whole = Field(description="Requests per batch.", examples=[4])
-    rate_rps: Positive = Field(description="Rate served here, in requests per second.", examples=[500])
-
-
-class GpuletEntry(_Strict):
-    """A part of one GPU with its own share, or one MIG instance; several slots take turns."""
-
-    model_config = ConfigDict(title="Gpulet")
-
-    share_units: Whole = Field(
-        description="Share, in units of the GPU type (V100: 40 units of 2.5 %; MIG: 7 compute slices).", examples=[15]
-    )
-    duty_cycle_ms: Positive | None = Field(
-        None,
-        description="Period in which every slot runs once, in milliseconds; needed with several slots.",
-        examples=[None, 20],
-    )
-    start: Position | None = Field(
-        None, description="MIG only, required there: position at which the MIG instance begins.", examples=[None, 4]
-    )
-    processes: Whole = Field(1, description="MIG only: processes side by side in the MIG instance.", examples=[1, 3])
-    slots: list[SlotEntry] = Field(min_length=1, description="Slots of this gpulet.")
-
-
-class PlacedGpuEntry(_Strict):
-    """One GPU of a plan."""
-
-    model_config = ConfigDict(title="GPU")
-
-    type: Name = Field(description="Name of the GPU type in the catalogue.", examples=["v100"])
-    gpulets: list[GpuletEntry] = Field(description="The gpulets on this GPU.")
-
-
 PLAN_EXAMPLE: dict[str, JsonValue] = {
     "version": 1,
     "instance": "my-mix",
@@ -288,7 +245,8 @@ def _kind(value: object) -> str:
 class PlanFile(_Strict):
     """A plan: GPUs, the gpulets on them, and the slots of each."""
 
-    model_config = ConfigDict(title="Plan", json_schema_extra={"examples": [PLAN_EXAMPLE]})
+    # Not strict: strict validation makes no dataclasses of JSON objects. The fields with values are strict themselves.
+    model_config = ConfigDict(title="Plan", strict=False, json_schema_extra={"examples": [PLAN_EXAMPLE]})
 
     version: Version = Field(description="Version of this format.")
     instance: Annotated[Annotated[Name, Tag(NAMED)] | Annotated[InstanceFile, Tag(EMBEDDED)], Discriminator(_kind)] = (
@@ -296,7 +254,7 @@ class PlanFile(_Strict):
             description="The instance that the plan solves: its name, or the whole instance for a self-contained file."
         )
     )
-    gpus: list[PlacedGpuEntry] = Field(description="The GPUs used.")
+    gpus: tuple[PlacedGpu, ...] = Field(description="The GPUs used.")
 
 
 class _InOrder(GenerateJsonSchema):
@@ -308,9 +266,15 @@ class _InOrder(GenerateJsonSchema):
 
 
 @cache
-def schema_of(model: type[BaseModel]) -> dict[str, object]:
+def adapter_of(model: Any) -> TypeAdapter[Any]:
+    """Return the validator of ``model``: a type that pydantic supports, such as a frozen dataclass. Built once."""
+    return TypeAdapter(model)
+
+
+@cache
+def schema_of(model: Any) -> dict[str, object]:
     """Return the JSON Schema of ``model``, built once."""
-    schema = model.model_json_schema(schema_generator=_InOrder)
+    schema = adapter_of(model).json_schema(schema_generator=_InOrder)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 

@@ -1,14 +1,16 @@
 """Reading and writing of plans as JSON, alone or with the instance that they solve."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from instances.errors import InputError
 from instances.files.instance import build_instance, instance_to_json, plain
 from instances.files.models import VERSION, InstanceFile, PlanFile
 from instances.files.problems import Problem, input_error, validated
 from instances.files.text import read_json
 from instances.instance import Instance
-from instances.plan import Gpulet, PlacedGpu, Plan, Slot
+from instances.plan import Gpulet, Plan
 
 
 def read_plan(path: Path) -> tuple[Plan, Instance | None]:
@@ -33,6 +35,32 @@ def plan_from_json(data: object, where: str = "plan") -> Plan:
         If ``data`` is not a plan, or embeds an invalid instance; the error names ``where`` as the place.
     """
     return _plan(data, where)[0]
+
+
+def plan_from_text(text: bytes | str, where: str = "plan") -> Plan:
+    """Return the plan in the JSON ``text``, such as ``plan_to_text`` writes; see ``plan_from_json``.
+
+    Raises
+    ------
+    InputError
+        If ``text`` is not the JSON of a plan; the error names ``where`` as the place.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(where, "is no JSON") from None
+    return plan_from_json(data, where)
+
+
+def plan_to_text(plan: Plan) -> str:
+    """Return ``plan`` as JSON text: the form in which a worker sends it and a ledger stores it.
+
+    Raises
+    ------
+    TypeError, ValueError, RecursionError
+        If a value has no JSON form.
+    """
+    return json.dumps(plan_to_json(plan), allow_nan=False)
 
 
 def plan_to_json(plan: Plan, instance: Instance | None = None) -> dict[str, object]:
@@ -76,23 +104,7 @@ def _plan(data: object, where: str, folder: Path = Path()) -> tuple[Plan, Instan
     problems = list(_problems(file))
     if problems:
         raise input_error(where, problems)
-    gpus = tuple(
-        PlacedGpu(
-            gpu.type,
-            tuple(
-                Gpulet(
-                    gpulet.share_units,
-                    tuple(Slot(slot.workload, slot.batch, slot.rate_rps) for slot in gpulet.slots),
-                    gpulet.duty_cycle_ms,
-                    gpulet.start,
-                    gpulet.processes,
-                )
-                for gpulet in gpu.gpulets
-            ),
-        )
-        for gpu in file.gpus
-    )
-    return Plan(name, gpus), instance
+    return Plan(name, file.gpus), instance
 
 
 def _problems(file: PlanFile) -> Iterator[Problem]:

@@ -1,20 +1,22 @@
 """Error messages for files: one line with the place, the problem and the expected value."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from instances.errors import InputError, printable, shortened, unknown_name
-from instances.files.models import EMBEDDED, NAMED, VERSION, schema_of
+from instances.files.models import EMBEDDED, NAMED, VERSION, adapter_of, schema_of
 from instances.mig import MIG_TABLE
 from instances.performance import performance_model_names
 
 Location = tuple[int | str, ...]
 Problem = tuple[Location, str]
 Schema = Mapping[str, Any]
-AnyModel = TypeVar("AnyModel", bound=BaseModel)
+Findings = Sequence[Mapping[str, Any]]
+Words = Callable[[Findings], Sequence[Problem]]
+AnyModel = TypeVar("AnyModel")
 
 _MOST_WORDED = 100
 """Number of problems that are put into words: one is shown, and words for a million would take minutes."""
@@ -25,20 +27,39 @@ REMOVED: Mapping[str, str] = {
 """Keys that files of earlier versions may have, and what to do about them."""
 
 
-def validated(model: type[AnyModel], data: object, where: str) -> AnyModel:
-    """Return ``data`` as ``model``.
+def validated(
+    model: type[AnyModel], data: object, where: str, words: Words | None = None, *, strict: bool | None = None
+) -> AnyModel:
+    """Return ``data`` as ``model``, a type that pydantic supports.
+
+    Parameters
+    ----------
+    where
+        Place of the data, which errors name before the field; may be empty.
+    words
+        Function that puts pydantic's findings into words; by default those for files that people write.
+    strict
+        Whether values of similar types are refused; by default as ``model`` says.
 
     Raises
     ------
     InputError
         For the first contradiction between ``data`` and the schema.
     """
+    kind = cast(Hashable, model)
     try:
-        return model.model_validate(data)
+        found: AnyModel = adapter_of(kind).validate_python(data, strict=strict)
+        return found
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False)
-    worded = _problems(schema_of(model), found[:_MOST_WORDED])
-    raise input_error(where, worded, len(found[_MOST_WORDED:]))
+        findings = error.errors(include_url=False, include_context=False)
+    if words is not None:
+        raise input_error(where, words(findings[:1]))
+    raise input_error(where, _problems(schema_of(kind), findings[:_MOST_WORDED]), len(findings[_MOST_WORDED:]))
+
+
+def as_found(findings: Findings) -> list[Problem]:
+    """Return findings in pydantic's words, for data that programs write."""
+    return [(finding["loc"], finding["msg"].removeprefix("Value error, ")) for finding in findings]
 
 
 def input_error(where: str, problems: Sequence[Problem], others: int = 0) -> InputError:
@@ -46,11 +67,11 @@ def input_error(where: str, problems: Sequence[Problem], others: int = 0) -> Inp
     location, text = problems[0]
     others += len(problems) - 1
     more = f" (and {others} more)" if others else ""
-    path = _path(location)
-    return InputError(f"{printable(where)}: {path}" if path else printable(where), printable(text + more))
+    place = ": ".join(filter(None, (printable(where), _path(location))))
+    return InputError(place, printable(text + more))
 
 
-def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Problem]:
+def _problems(schema: Schema, found: Findings) -> list[Problem]:
     """Put pydantic's findings into words, by importance: a newer version, unknown keys, wrong values, missing keys."""
     newer: list[Problem] = []
     unknown: list[Problem] = []
@@ -63,7 +84,7 @@ def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Proble
             location = location[:1] + location[2:]
         value = finding["input"]
         match finding["type"]:
-            case "extra_forbidden":
+            case "extra_forbidden" | "unexpected_keyword_argument":  # of a model, of a dataclass
                 *parents, key = location
                 if key in REMOVED:
                     unknown.append((location, REMOVED[str(key)]))
@@ -78,6 +99,8 @@ def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Proble
                 wrong.append((location[:-1], f"has the key {_quoted(location[-1])}; expected keys that are text"))
             case "string_unicode":  # of a value, or of a key of the object at this location
                 wrong.append((location, f"has {_quoted(value)}, which holds half a character; expected Unicode text"))
+            case "too_short" if any(_inside(other["loc"], finding["loc"]) for other in found):
+                continue  # pydantic counts the correct entries only
             case _ if location[-1:] == ("version",) and type(value) is int and value > VERSION:
                 text = f"version {_quoted(value)} is newer than this bench reads ({VERSION}); update gpushare-bench"
                 newer.append((location, text))
@@ -85,6 +108,10 @@ def _problems(schema: Schema, found: Sequence[Mapping[str, Any]]) -> list[Proble
                 wrong.append((location, _wrong(_node(schema, location), location, value)))
     # A mistyped key counts as one mistake, although the intended key is also missing.
     return newer + unknown + wrong + [(location, text) for location, text in missing if location not in intended]
+
+
+def _inside(location: Location, outer: Location) -> bool:
+    return len(location) > len(outer) and location[: len(outer)] == outer
 
 
 class _Node(NamedTuple):

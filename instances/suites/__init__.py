@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Generic, TypeVar
 
 from instances import generate
@@ -20,11 +20,14 @@ Built = TypeVar("Built")
 
 @dataclass(frozen=True, slots=True)
 class Suite(Generic[Built]):
-    """A named list of instances, or a named scenario set, built on demand."""
+    """A named list of instances, or a named scenario set, built on demand and once in a process."""
 
     name: str
     description: str
     build: Callable[[], Built]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "build", cache(self.build))
 
 
 _AS_WORKLOADS = "gpulet ATC '22, Sec. 5.1: the models of {} as independent workloads, scale on four RTX 2080 Ti"

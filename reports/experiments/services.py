@@ -6,7 +6,6 @@ from functools import cache
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.result import Simulated
 from instances import Plan
-from instances.files import plan_from_json
 from instances.misspecification import slowed
 from reports.claim import Query, QueryTable, query
 from reports.need import Need
@@ -73,7 +72,7 @@ def _in_time(runs: Runs, instance: str, slower: float, phase: str) -> str:
     row = runs.row(Need(instance, ("colgen",)))
     if row.plan is None:
         raise NotAtHandError("no plan")
-    served = _served(plan_from_json(row.plan), instance, slower).workloads
+    served = _served(row.plan, instance, slower).workloads
     return f"{100.0 * (1.0 - max(one.violation_rate for one in served if one.id.endswith(phase))):.1f} %"
 
 

@@ -12,7 +12,6 @@ from bench.ledger.row import Row
 from bench.plan_simulation import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Arrivals
 from instances import Plan
-from instances.files import plan_from_json
 from reports.claim import Query, QueryTable, query
 from reports.need import Need
 from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, curve, tested
@@ -32,7 +31,7 @@ def _plan(runs: Runs, scheduler: str) -> Plan:
     row = runs.row(twelve(scheduler))
     if row.plan is None:
         raise NotAtHandError("no plan")
-    return plan_from_json(row.plan)
+    return row.plan
 
 
 @cache

@@ -6,8 +6,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from bench.ledger.row import JsonObject, Row
-from instances import Instance
+from bench.ledger.row import Row
+from instances import Gpulet, Instance, Plan
 from instances.grouping import grouped
 from reports.placement import Piece, gpus, pieces
 
@@ -29,7 +29,7 @@ def gpu_columns(row: Row, instance: Instance) -> list[GpuColumn]:
         found = on.get(position, [])
         # Slots that take turns occupy the same share.
         allocated_pct = sum(piece.share_pct for piece in found if piece.turn == 0)
-        columns.append(GpuColumn(gpu["type"], allocated_pct, found))
+        columns.append(GpuColumn(gpu.type, allocated_pct, found))
     return columns
 
 
@@ -50,15 +50,16 @@ def _box(piece: Piece, css_class: str) -> Markup:
     return Markup(f'<i class="{marks}" style="{place};{letters}">{text}</i>')  # noqa: S704 - the ledger's texts are escaped
 
 
-def compact_plan(plan: JsonObject) -> list[list[Any]]:
-    """Return the GPUs of a plan file in compact form; ``assets/plans.js`` restores the file.
+def compact_plan(plan: Plan) -> list[list[Any]]:
+    """Return the GPUs of a plan in compact form; ``assets/plans.js`` restores the file.
 
     A GPU is ``[type, gpulet, ...]``, a gpulet ``[share_units, duty_cycle_ms, start, processes, slot, ...]`` and a slot
     ``[workload, batch, rate_rps]``; fields that the plan file omits are ``None``.
     """
-    return [[gpu["type"], *(_compact_gpulet(gpulet) for gpulet in gpu["gpulets"])] for gpu in plan["gpus"]]
+    return [[gpu.type, *map(_compact_gpulet, gpu.gpulets)] for gpu in plan.gpus]
 
 
-def _compact_gpulet(gpulet: JsonObject) -> list[Any]:
-    slots = [[slot["workload"], slot["batch"], slot["rate_rps"]] for slot in gpulet["slots"]]
-    return [gpulet["share_units"], gpulet.get("duty_cycle_ms"), gpulet.get("start"), gpulet.get("processes"), *slots]
+def _compact_gpulet(gpulet: Gpulet) -> list[Any]:
+    slots = [[slot.workload, slot.batch, slot.rate_rps] for slot in gpulet.slots]
+    processes = None if gpulet.start is None and gpulet.processes == 1 else gpulet.processes
+    return [gpulet.share_units, gpulet.duty_cycle_ms, gpulet.start, processes, *slots]

@@ -11,9 +11,8 @@ from bench.holding.windows import FIRST_SEED
 from bench.ledger.row import Row
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
-from bench.simulation.trace import Trace, read_trace
+from bench.simulation.trace import Trace, read_rate_trace
 from instances import Plan
-from instances.files import plan_from_json
 from instances.misspecification import slowed
 from reports.charts.groups import side_by_side
 from reports.charts.page import FULL_WIDTH_IN, Page, page, swatch, with_legend
@@ -55,14 +54,14 @@ def kept(row: Row, condition: str) -> Holding | None:
     trace_file = twitter_trace_file()
     if row.plan is None or (condition == TWITTER and trace_file is None):
         return None
-    return _kept(plan_from_json(row.plan), condition, trace_file)
+    return _kept(row.plan, condition, trace_file)
 
 
 @cache
 def _kept(plan: Plan, condition: str, trace_file: Path | None) -> Holding:
     given, factor = CONDITIONS[condition]
     instance = the_instance(plan.instance)
-    arrivals = _minutes(read_trace(trace_file)) if condition == TWITTER and trace_file else [given] * SIMULATIONS
+    arrivals = _minutes(read_rate_trace(trace_file)) if condition == TWITTER and trace_file else [given] * SIMULATIONS
     truth = slowed(instance, factor)
     asked = [Settings(one, SECONDS, WARMUP_S, FIRST_SEED + n, interval_s=BLOCK_S) for n, one in enumerate(arrivals)]
     found = [simulate(plan, instance, settings, truth).series for settings in asked]

@@ -19,7 +19,6 @@ from heuristics.mediator.mediator import BinPacking, Mediator
 from heuristics.mediator.utilisation import Utilisation
 from instances import PlacedGpu
 from instances.arrays import Floats
-from instances.files import plan_from_json
 from instances.view import View
 from reports.charts.groups import side_by_side
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, swatch, with_legend
@@ -27,6 +26,7 @@ from reports.charts.palette import ALARM, OBSERVED, QUIET, scheduler_look
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
+from reports.placement import gpus
 from reports.runs import Runs, the_instance
 from reports.selection import missing_notes, own_rows, plans_and_notes
 
@@ -132,7 +132,8 @@ def _draw_improvements(figure: Figure, rows: Sequence[Row]) -> Page:
 
 def job_throughputs(row: Row) -> JobThroughputs:
     """Return the throughput of the jobs under the plan of a row, by the judge."""
-    plan = plan_from_json(row.plan)
+    plan = row.plan
+    assert plan is not None
     slots = judge(plan, the_instance(row.instance)).slots
     batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}
     return JobThroughputs(
@@ -204,10 +205,7 @@ def busiest_group(row: Row) -> tuple[int, PlacedGpu, Floats]:
     """
     instance = the_instance(row.instance)
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
-    groups = [
-        (position, gpu, demand_over_time(gpu, views[gpu.type]))
-        for position, gpu in enumerate(plan_from_json(row.plan).gpus)
-    ]
+    groups = [(position, gpu, demand_over_time(gpu, views[gpu.type])) for position, gpu in enumerate(gpus(row))]
     return max(groups, key=lambda group: over_capacity_pct(group[2]))
 
 

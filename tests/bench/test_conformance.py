@@ -16,7 +16,6 @@ from bench.runner.inspection import SchedulerInfo, inspect_schedulers
 from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.selection import find_problems
 from instances import Instance, Objective, Partition, spatial_gpu
-from instances.files import plan_to_json
 from instances.plan import Plan
 from tests.formulations import exhaustive
 
@@ -145,7 +144,7 @@ def test_leaving_workloads_out_is_a_choice_under_goodput_only(make_row: Callable
     for objective, lost in ((Objective.COST, True), (Objective.GOODPUT, False)):
         case = cases(objective, Partition.SHARES)[0]
         plan = Plan(case.instance.name, (spatial_gpu("v100", [("a", 40, 1, 500.0)]),))
-        assert (_lost(case, make_row(plan=plan_to_json(plan))) is not None) is lost
+        assert (_lost(case, make_row(plan=plan)) is not None) is lost
 
 
 # The cases

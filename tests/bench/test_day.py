@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from bench.cli.views.day import day_view
 from bench.fleet.day import planned_day
 from bench.fleet.solving import BEST, Solve, solved
-from bench.fleet.trace import STEP, read_trace, window_instances
+from bench.fleet.trace import STEP, read_day_of_traffic, window_instances
 from bench.judging.judge import judge
 from bench.ledger.row import Row
 from instances import InputError, Instance
@@ -42,7 +42,7 @@ def test_rates_of_every_service_take_the_busiest_minute(tmp_path: Path, mix: Ins
     names = [workload.id for workload in mix.workloads]
     lines = [f"{30 * part},{part + 1},10,{100 - part}" for part in range(8)]
     text = f"time_s,{','.join(names)}\n" + "\n".join(lines) + "\n"
-    day = read_trace(write(tmp_path / "t.csv", text), mix, 120.0)
+    day = read_day_of_traffic(write(tmp_path / "t.csv", text), mix, 120.0)
     assert rounded_from(day.rates_rps, [[3.5, 10.0, 99.5], [7.5, 10.0, 95.5]])
     assert [each.workloads[0].rate_rps for each in window_instances(day, mix)] == day.rates_rps[:, 0].tolist()
 
@@ -57,7 +57,7 @@ def test_rates_of_every_service_take_the_busiest_minute(tmp_path: Path, mix: Ins
 )
 def test_timestamps_give_the_shape_of_the_day(tmp_path: Path, mix: Instance, header: str, rows: list[str]) -> None:
     text = "\n".join([header, *(row.replace("[1]", '"[1]"') for row in rows)])
-    day = read_trace(write(tmp_path / "t.csv", text), mix, 60.0)
+    day = read_day_of_traffic(write(tmp_path / "t.csv", text), mix, 60.0)
     assert day.words == "one shape of the day for every service"
     mean = np.array([workload.rate_rps for workload in mix.workloads])
     assert rounded_from(day.rates_rps[[0, 2]], 1.5 * mean)  # two requests in three minutes
@@ -67,14 +67,14 @@ def test_timestamps_give_the_shape_of_the_day(tmp_path: Path, mix: Instance, hea
 def test_requests_are_counted_by_service(tmp_path: Path, mix: Instance) -> None:
     names = [workload.id for workload in mix.workloads]
     text = "time_s,service,requests\n" + "\n".join(f"{t},{name},{6 * (t + 1)}" for t in (0, 60) for name in names)
-    day = read_trace(write(tmp_path / "t.csv", text), mix, 60.0)
+    day = read_day_of_traffic(write(tmp_path / "t.csv", text), mix, 60.0)
     assert rounded_from(day.rates_rps, [[0.1] * 3, [6.1] * 3])
 
 
 def test_a_column_of_counts_may_be_compressed(tmp_path: Path, mix: Instance) -> None:
     with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
         file.write("rps\n" + "1\n" * 60 + "3\n" * 60)
-    day = read_trace(tmp_path / "t.csv.gz", mix, 60.0)
+    day = read_day_of_traffic(tmp_path / "t.csv.gz", mix, 60.0)
     assert rounded_from(day.rates_rps[:, 0] / mix.workloads[0].rate_rps, [0.5, 1.5])
 
 
@@ -94,7 +94,7 @@ def test_a_wrong_trace_names_line_and_column(tmp_path: Path, mix: Instance) -> N
         ("time_s,service,requests\n" + "".join(f"0,{w.id},{n}\n" for n, w in enumerate(mix.workloads)), f"of {first}"),
     ):
         with pytest.raises(InputError, match=problem):
-            read_trace(write(tmp_path / "t.csv", text), mix, 60.0)
+            read_day_of_traffic(write(tmp_path / "t.csv", text), mix, 60.0)
 
 
 def test_a_damaged_or_endless_trace_is_refused(tmp_path: Path, mix: Instance) -> None:
@@ -102,11 +102,11 @@ def test_a_damaged_or_endless_trace_is_refused(tmp_path: Path, mix: Instance) ->
     damaged[12:20] = b"\xff" * 8
     (tmp_path / "t.csv.gz").write_bytes(damaged)
     with pytest.raises(InputError, match=r"t.csv.gz: cannot be read"):
-        read_trace(tmp_path / "t.csv.gz", mix, 60.0)
+        read_day_of_traffic(tmp_path / "t.csv.gz", mix, 60.0)
     with pytest.raises(InputError, match=r"t.csv: is not valid CSV: field larger"):
-        read_trace(write(tmp_path / "t.csv", "rps\n" + "1" * 200_000), mix, 60.0)
+        read_day_of_traffic(write(tmp_path / "t.csv", "rps\n" + "1" * 200_000), mix, 60.0)
     with pytest.raises(InputError, match="--trace: lasts 100000000000 s; expected at most 10,000,000 s"):
-        read_trace(write(tmp_path / "t.csv", "time_s,service,requests\n0,a,1\n100000000000,a,1\n"), mix, 60.0)
+        read_day_of_traffic(write(tmp_path / "t.csv", "time_s,service,requests\n0,a,1\n100000000000,a,1\n"), mix, 60.0)
 
 
 def test_dates_do_not_depend_on_the_clock_of_the_host(
@@ -116,7 +116,7 @@ def test_dates_do_not_depend_on_the_clock_of_the_host(
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")  # its summer time ends between them
         time.tzset()
-        found = read_trace(trace, mix, 3600.0)
+        found = read_day_of_traffic(trace, mix, 3600.0)
     time.tzset()
     assert len(found.rates_rps) == 2
 

@@ -15,8 +15,8 @@ from bench.runner.runner import run_tasks
 from bench.runner.scoring import VIOLATIONS_KEPT, Start, score
 from bench.simulation.arrivals import Arrivals, Process
 from bench.task import Stage, Task
-from instances import InputError, Instance
-from instances.files import plan_from_json
+from instances import InputError, Instance, Plan
+from instances.files import plan_to_text
 from instances.suites import suite
 
 FIRST_FIT = (Stage("ffd++", "heuristics.igniter.igniter:FfdPlusPlus"),)
@@ -199,7 +199,8 @@ def test_the_check_fills_its_columns_and_changes_no_key_of_runs_without_it(
     monkeypatch.setattr("bench.holding.windows.SECONDS", 30.0)
     task = Task(twelve, FIRST_FIT, trial=checked)
     plan = run(twelve, plain)[0].plan
-    found = checked.checked(plan_from_json(plan), twelve, twelve)
+    assert plan is not None
+    found = checked.checked(plan, twelve, twelve)
 
     assert found is not None
     assert not found.holds  # planned at full load
@@ -227,9 +228,9 @@ def test_the_check_needs_arrivals() -> None:
         Trial(check_holds=True)
 
 
-def _scored(task: Task, plan: object) -> Row:
+def _scored(task: Task, plan: Plan | None) -> Row:
     """Return the row of a finished run of ``task`` with this plan, judged in this process."""
-    record = RunRecord(task, 1.0)
-    record.plan = plan  # type: ignore[assignment]
+    assert plan is not None
+    record = RunRecord(task, 1.0, plan_text=plan_to_text(plan))
     record.end(Termination.FINISHED, "", Status.FEASIBLE)
     return score(record, Start("2026-01-01T00:00:00+00:00", None))

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,8 +61,9 @@ def test_it_runs_beside_the_built_in_schedulers(bench: Bench) -> None:
     done = bench("run --instances 64gpu --schedulers worst-fit,igniter,ffd++ --simulate off --format json")
     assert done.returncode == 0, done.stderr
     rows = {(row["instance"], row["scheduler"]): row for row in json.loads(done.stdout)}
-    assert len(rows) == 12
-    for instance in ("64gpu-cost", "64gpu-pool", "64gpu-capacity"):
+    instances = ("64gpu-cost", "64gpu-pool", "64gpu-capacity", "64gpu-goodput")
+    assert rows.keys() == {*product(instances, ("worst-fit", "igniter", "ffd++"))}
+    for instance in instances[:-1]:
         assert rows[instance, "worst-fit"]["feasible"], instance
     assert rows["64gpu-goodput", "worst-fit"]["termination"] == "skipped"
     assert rows["64gpu-cost", "worst-fit"]["gpus_used"] < rows["64gpu-cost", "igniter"]["gpus_used"]

@@ -17,7 +17,7 @@ from formulations.cpsat.progress import NO_PLAN_IN_TIME
 from instances import PART_STEPS, SCALE_STEP, GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
 from instances.configurations import Rates
 from instances.generate import generate
-from instances.one_gpu import Resident, fit_gpu
+from instances.one_gpu import fit_gpu
 from instances.performance import performance_model_names
 from instances.view import View
 from tests.formulations.by_share import (
@@ -215,7 +215,7 @@ def test_bounds_on_budgets_admit_more_and_are_replaced_where_a_pattern_needs_it(
     assert outshone.any()
     assert found
     for pattern in found:
-        assert fit_gpu(view, [Resident(*member) for member in pattern.members]) is not None
+        assert fit_gpu(view, pattern.residents) is not None
     for k, (w, rate) in enumerate(zip(choices.workload.tolist(), choices.rate_rps.tolist(), strict=True)):
         for o in range(choices.option[k], choices.option[k + 1]):
             budget_ms = view.budgets_ms(w, int(choices.batch[o]), rate)

@@ -16,7 +16,7 @@ from bench.api import Bound, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.bounds import cost_bound, value_bound
-from formulations.colgen.column_generation import identical_workloads
+from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.spatial.dominance import dominates
 from formulations.colgen.spatial.pricer import Pricer
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan, SloRule, Workload

@@ -68,7 +68,7 @@ def random_plan(random: Random, model: CompactModel, gpus_of_a_type: int = 2) ->
     for (t, _), residents in homes.items():
         view = offers[t].view
         residents = [
-            replace(r, batch=min(r.batch, int(view.tables.max_batch[view.model[r.workload]]))) for r in residents
+            r._replace(batch=min(r.batch, int(view.tables.max_batch[view.model[r.workload]]))) for r in residents
         ]
         least = fit_gpu(view, residents)
         if least is not None and random.random() < 0.8:

@@ -23,7 +23,8 @@ from formulations.compact.piecewise import (
     underneath,
 )
 from formulations.compact.repair import repair
-from formulations.problem import Group, Problem
+from formulations.pattern import Pattern
+from formulations.problem import Problem
 from formulations.pwl import Pwl
 from instances import GpuPool, Instance, Objective, Plan, SloRule
 from instances.catalogue import gpu_type
@@ -208,14 +209,14 @@ def test_no_plan_is_cut_off(objective: Objective) -> None:
     assert tried >= 5
 
 
-def random_groups(random: Random, problem: Problem) -> list[Group] | None:
+def random_groups(random: Random, problem: Problem) -> list[Pattern] | None:
     """Put every workload on one of three GPUs with a batch of its choices; ``None`` if they do not fit."""
     homes: dict[int, list[Resident]] = {}
     for w, choices in enumerate(problem.offers[0].configurations):
         pick = random.randrange(len(choices))
         resident = Resident(w, int(choices.batch[pick]), float(choices.rate_rps[pick]))
         homes.setdefault(random.randrange(3), []).append(resident)
-    groups = [Group(0, tuple(residents)) for residents in homes.values()]
+    groups = [Pattern.of(0, tuple(residents)) for residents in homes.values()]
     return groups if all(problem.fits(group) is not None for group in groups) else None
 
 
@@ -336,7 +337,7 @@ def test_the_number_of_pieces_is_checked() -> None:
 def test_groups_that_do_not_fit_are_repaired() -> None:
     instance = generate("igniter-mix", 6, 2)
     problem = problem_of(instance)
-    everybody = Group(0, tuple(Resident(w, 1, instance.workloads[w].rate_rps) for w in range(6)))
+    everybody = Pattern.of(0, tuple(Resident(w, 1, instance.workloads[w].rate_rps) for w in range(6)))
     assert problem.fits(everybody) is None
 
     groups = repair(problem, [everybody])

@@ -14,7 +14,7 @@ import tomli_w
 from bench.cli.experiment import read_experiment
 from bench.ledger.row import Row, Termination, columns
 from bench.ledger.store import Ledger
-from bench.simulation.trace import read_trace
+from bench.simulation.trace import read_rate_trace
 from instances.catalogue import gpu_type, gpu_type_to_toml
 from instances.files import instance_from_json, read_gpu_type, read_instance, read_json, read_plan
 from instances.files.light_profile import light_profile_from_json
@@ -204,12 +204,12 @@ FORMATS = (
         read_pairs,
         ("profile", "validate", "FILE", "--gpu", "v100", "--model", "igniter"),
     ),
-    Format("csv", "trace.csv", _trace, read_trace, ("simulate", "plan.json", "--arrivals", "FILE")),
+    Format("csv", "trace.csv", _trace, read_rate_trace, ("simulate", "plan.json", "--arrivals", "FILE")),
     Format(
         "csv.gz",
         "trace.csv.gz",
         lambda: gzip.compress(_trace()),
-        read_trace,
+        read_rate_trace,
         ("simulate", "plan.json", "--arrivals", "FILE"),
     ),
     Format("ledger", "ledger.sqlite", _ledger, _read_ledger, ("show", "--ledger", "FILE")),

@@ -205,6 +205,15 @@ def test_fields_of_an_argument_are_those_of_today(start: Start, asked: str) -> N
     assert misses(undone) == []
 
 
+def test_code_for_a_type_that_was_removed_is_compiled_again(start: Start) -> None:
+    assert start().of_argument(3.0) == 3.0
+    fields = "(NamedTuple):\n    left: float\n    right: float"
+    renamed = start("plain", f"class Pair{fields}", f"class Couple{fields}\n\nPair = Couple")
+    del sys.modules["plain"].Pair
+    assert renamed.of_argument(3.0) == 3.0
+    assert misses(renamed) == ["left_of"]
+
+
 def test_options_of_a_called_kernel_take_effect(start: Start) -> None:
     assert str(start().of_options(3.0)) == "inf"
     with pytest.raises(ZeroDivisionError):

@@ -46,8 +46,8 @@ def test_unknown_models_on_an_unknown_gpu_make_an_instance(tmp_path: Path) -> No
     assert (pool.type.name, pool.type.share_units, pool.count) == ("x9", 50, None)
     assert set(pool.type.models) == set(MODELS)
     assert pool.type.models["tiny"].memory_mib(16) == pytest.approx(1220.0)
-    assert len(asked.notes) == 1
-    assert f"every neighbour adds {100 * (P95_SLOWDOWN - 1):.0f} %" in asked.notes[0]
+    (note,) = asked.notes
+    assert f"every neighbour adds {100 * (P95_SLOWDOWN - 1):.0f} %" in note
     assert instance_from_json(instance_to_json(asked.instance)) == asked.instance
 
 

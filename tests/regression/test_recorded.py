@@ -1,4 +1,4 @@
-"""Rows of a few runs, as recorded: status, value, bound, plan and simulation stay the same from commit to commit.
+"""Rows, certificates, a page and figures, as recorded: they stay the same from commit to commit.
 
 ``python -m tests.regression.test_recorded`` records them anew after a change that is meant to change them.
 """
@@ -12,46 +12,114 @@ from typing import Any
 import pytest
 
 from bench.cli.app import main
+from reports.papers import figure
 from tests.regression.rows import Fields, differences, rows
+from tests.reports.rows import rows_of
 
 RECORDED = Path(__file__).with_name("recorded.json")
+EXPERIMENTS = Path(__file__).parents[2] / "docs" / "experiments.sqlite.xz"
 
-INSTANCES = "igniter-12,parvagpu-1,gpulet-scen1,4gpu,mediator-40-s0"
-RUNS = (
-    ("bin-packing,elastic-partitioning,ffd+,ffd++,gpu-lets+,gslice+,igniter,mediator,horus,sbp", "1"),
-    ("guided-self-tuning,greedy-best-fit", "1"),
-    ("local-search,random,ideal", "200"),
-    ("colgen", "300000"),
-    ("cpsat", "5"),
-    ("mig", "100"),
+SMALL = (
+    "igniter-12,parvagpu,gpulet-scen1,gpulet-scen2,gpulet-scen3,gpulet-scen4,gpulet-scen5,4gpu,mediator-40-s0,"
+    "llm-4gpu,hetero-2-40,hetero-2-12-scale,hetero-2-30-capacity"
 )
-"""Schedulers, and the work that each may do: no result depends on the speed of a machine."""
+LARGE = "64gpu,hold"
+FAST = (
+    "bin-packing,elastic-partitioning,ffd+,ffd++,gpu-lets+,gslice+,igniter,mediator,horus,sbp,"
+    "guided-self-tuning,greedy-best-fit"
+)
+RUNS = (
+    (f"{SMALL},{LARGE}", FAST, 1),
+    (SMALL, "local-search,random,ideal", 200),
+    (SMALL, "mig", 100),
+    (f"{SMALL},{LARGE}", "colgen", 300_000),
+    (f"igniter-3,{SMALL}", "cpsat", 5),
+    ("igniter-3,igniter-12,4gpu", "pwl", 2),
+)
+"""Instances, schedulers, and the work that each may do: no result depends on the speed of a machine."""
+
+CERTIFICATES = {
+    "dual, cost": "igniter-12",
+    "dual, capacity": "4gpu",
+    "dual, scale": "gpulet-scen1",
+    "dual, split plans": "igniter-12-hold",
+    "tree": "hetero-2-40",
+    "exhaustive": "igniter-3",
+}
+"""Instance with a certificate of each kind."""
+
+FIGURES = {
+    "learning_curve": "inss-fig8",
+    "online": "igniter-fig17",
+    "panels": "igniter-fig3",
+    "plan_bars": "igniter-fig14",
+    "predictions": "igniter-fig12",
+    "rate_bars": "gpulet-fig13",
+    "scenario_bars": "gpulet-fig16",
+    "scheduler_bars": "inss-fig12",
+    "groups": "mediator-fig8",
+    "page": "exact-gap",
+}
+"""Figure that each chart of ``reports.charts`` draws."""
 
 
-def recorded_now(ledger: Path) -> dict[str, Fields]:
-    """Run all and return what is compared, large parts as digests."""
-    for schedulers, work in RUNS:
-        options = ["--schedulers", schedulers, "--work-limit", work, "--time-limit", "600", "--jobs", "1"]
-        assert main(["run", "--instances", INSTANCES, *options, "--ledger", str(ledger)]) == 0
+def recorded_now(folder: Path) -> dict[str, Fields]:
+    """Run all in ``folder`` and return what is compared, large parts as digests."""
+    ledger = folder / "ledger.sqlite"
+    for instances, schedulers, work in RUNS:
+        options = ["--schedulers", schedulers, "--work-limit", str(work), "--time-limit", "600", "--jobs", "1"]
+        assert main(["run", "--instances", instances, *options, "--ledger", str(ledger)]) == 0
     return {
-        f"{run[0]} {run[2]}": {name: _short(value) for name, value in row.items()} for run, row in rows(ledger).items()
+        **{f"{run[0]} {run[2]}": _shortened(row) for run, row in rows(ledger).items()},
+        **{f"certificate: {kind}": _certificate(name, ledger, folder) for kind, name in CERTIFICATES.items()},
+        **{f"figure: {chart}": _figure(name, folder / "figures" / chart) for chart, name in FIGURES.items()},
+        "page": _page(folder / "page"),
     }
 
 
-def _short(value: Any) -> Any:
-    return (
-        f"sha256 {sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()}" if isinstance(value, dict) else value
-    )
+def _certificate(instance: str, ledger: Path, folder: Path) -> Fields:
+    file = folder / "certificate.json"
+    assert main(["prove", instance, "-o", str(file), "--ledger", str(ledger)]) == 0
+    certificate = json.loads(file.read_text())
+    return {"kind": certificate["proof"]["kind"], **certificate["claim"], "proof": _digest(certificate["proof"])}
+
+
+def _figure(name: str, folder: Path) -> Fields:
+    folder.mkdir(parents=True)
+    figure(name).draw(rows_of(figure(name)), folder)
+    return {file.name: _digest(file.read_bytes().hex()) for file in sorted(folder.iterdir())}
+
+
+def _page(folder: Path) -> Fields:
+    """Return a digest of every kind of page: the first one, the library, the runs, an instance."""
+    assert main(["report", str(EXPERIMENTS), "--output", str(folder)]) == 0
+    instance = min(folder.rglob("igniter-12-*.html"), key=lambda file: len(file.name))
+    return {file.name: _digest(file.read_text()) for file in (*sorted(folder.glob("*.html")), instance)}
+
+
+READABLE = frozenset({"status", "termination", "plan_class", "value", "bound", "feasible"})
+"""Columns that are recorded as they are; ``tests.regression.rows`` tells which of the others differ."""
+
+
+def _shortened(row: Fields) -> Fields:
+    others = {name: value for name, value in row.items() if name not in READABLE | {"plan"}}
+    return {name: row[name] for name in sorted(READABLE)} | {"plan": _digest(row["plan"]), "others": _digest(others)}
+
+
+def _digest(value: Any) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @pytest.mark.soak
-def test_rows_are_those_that_were_recorded(tmp_path: Path) -> None:
-    now, then = recorded_now(tmp_path / "ledger.sqlite"), json.loads(RECORDED.read_text())
+def test_results_are_those_that_were_recorded(tmp_path: Path) -> None:
+    now, then = recorded_now(tmp_path), json.loads(RECORDED.read_text())
     assert now.keys() == then.keys()
     assert list(differences(*({(run,): row for run, row in each.items()} for each in (then, now)))) == []
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder:
-        text = json.dumps(recorded_now(Path(folder, "ledger.sqlite")), indent=1, sort_keys=True)
-        RECORDED.write_text(text + "\n")
+    with TemporaryDirectory() as temporary:
+        lines = (
+            f"{json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(recorded_now(Path(temporary)).items())
+        )
+        RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure as Page
 from bench.ledger.row import Row, Termination, columns
 from instances.suites import suite
 from reports.papers import figure
+from tests.row_values import of_classes
 
 SUITES_OF_ROWS = (
     *("igniter-3", "igniter-12", "igniter-12-t4", "igniter-scaling", "4gpu", "inss-clusters", "64gpu", "exact-scaling"),
@@ -62,7 +63,7 @@ def make_row() -> Callable[..., Row]:
 
     def make(scheduler: str = "igniter", instance: str = "igniter-12", **given: Any) -> Row:
         own = {"scheduler": scheduler, "instance": instance, "instance_hash": known[instance].fingerprint}
-        return Row(**(blank | own | given))
+        return Row(**of_classes(blank | own | given))
 
     return make
 

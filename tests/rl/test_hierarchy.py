@@ -11,7 +11,6 @@ from instances.catalogue import gpu_type
 from instances.suites.inss import four_gpus, larger
 from rl.grouping import NoFitError, deal
 from rl.hierarchy import TOP, TopLayer, deal_in_layers, outcomes, top_layer
-from rl.networks import PerAction
 from rl.planning import agent_for
 from rl.policy import load_policy, save_policy
 from rl.sac_discrete import SacSettings
@@ -36,17 +35,6 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     QUICK.train(EIGHT_GPUS, 3, folder, lambda episode, scalars: None)
     return folder
-
-
-def test_one_network_scores_all_actions_alike():
-    network = PerAction(2, 12, 5, 4, torch.Generator().manual_seed(0))
-    x = np.random.default_rng(1).random((2, 3, 4, 3), dtype=np.float32)
-    scores = network.forward(x.reshape(2, 3, 12))[-1]
-    assert scores.shape == (2, 3, 4)
-    order = [2, 0, 3, 1]
-    assert network.forward(x[:, :, order].reshape(2, 3, 12))[-1] == pytest.approx(scores[:, :, order], abs=1e-6)
-    assert network.one(1, x[1].reshape(3, 12)) == pytest.approx(scores[1], abs=1e-6)
-    assert not np.allclose(scores[0], network.one(1, x[0].reshape(3, 12)))
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0])

@@ -1,79 +1,98 @@
-"""Hand-written gradients of both agents' losses, against automatic differentiation of the formulas."""
+"""Formulas of both agents' losses, against the same formulas written number by number."""
+
+import math
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn import functional
 
-from rl.sac_discrete import _actor_loss, _critic_loss, _targets
-from rl.td3 import _last_layer_gradient, actions
+from rl.sac_discrete import log_policy, soft_value
+from rl.td3 import actions, blurred, divided
 
-AGENTS, BATCH, ACTIONS = 2, 5, 3
+AGENTS, BATCH, ACTIONS, WORKLOADS = 2, 5, 3, 4
 seeds = st.integers(0, 10**6)
 
 
-def drawn(seed):
+def drawn_policy(seed):
     random = np.random.default_rng(seed)
     logits = 3.0 * random.standard_normal((AGENTS, BATCH, ACTIONS))
-    judged = random.standard_normal((2, AGENTS, BATCH, ACTIONS))
     safe = random.random(logits.shape) < 0.6
     safe[..., 0] |= ~safe.any(axis=-1)
-    temperature = random.uniform(0.1, 2.0, AGENTS)
-    return random, *(part.astype(np.float32) for part in (logits, judged, safe, temperature))
-
-
-def log_policy(logits, safe):
-    return functional.log_softmax(logits.masked_fill(torch.tensor(safe) < 0.5, -1e9), dim=-1)
+    return torch.tensor(logits, dtype=torch.float32), torch.tensor(safe, dtype=torch.float32)
 
 
 @given(seeds)
-def test_actors(seed):
-    _, logits, judged, safe, temperature = drawn(seed)
-    x = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
-    log_p = log_policy(x, safe)
-    p, tau = log_p.exp(), torch.tensor(temperature)[:, None]
-    least = torch.tensor(judged).amin(dim=0)
-    loss = (p * (tau[..., None] * log_p - least)).sum(dim=-1).mean(dim=1).sum()
-    entropy = -(p * log_p).sum(dim=-1)
-    beyond = (entropy - 0.9 * torch.tensor(safe).sum(dim=-1).log()).mean(dim=1)
-    gradient, told, mean_entropy, ours = _actor_loss(logits, safe, judged, temperature, 0.9)
-    assert gradient == pytest.approx(torch.autograd.grad(loss, x)[0].numpy(), abs=1e-5)
-    assert told == pytest.approx(float(loss.detach()), abs=1e-5)
-    assert mean_entropy == pytest.approx(float(entropy.detach().mean()), abs=1e-5)
-    assert ours == pytest.approx(beyond.detach().numpy(), abs=1e-5)
+def test_probabilities_are_a_softmax_over_the_safe_actions(seed):
+    logits, safe = drawn_policy(seed)
+    p = log_policy(logits, safe).exp().numpy()
+    for i, n in np.ndindex(AGENTS, BATCH):
+        weights = [math.exp(logits[i, n, j]) * float(safe[i, n, j]) for j in range(ACTIONS)]
+        assert p[i, n] == pytest.approx([weight / sum(weights) for weight in weights], abs=1e-6)
 
 
 @given(seeds)
-def test_critics(seed):
-    random, logits, judged, safe, temperature = drawn(seed)
-    reward = random.standard_normal((AGENTS, BATCH)).astype(np.float32)
-    action = random.integers(0, ACTIONS, (AGENTS, BATCH))
-    log_p = log_policy(torch.tensor(logits, dtype=torch.float64), safe)
-    least = torch.tensor(judged).amin(dim=0)
-    value = (log_p.exp() * (least - torch.tensor(temperature)[:, None, None] * log_p)).sum(dim=-1)
-    target = _targets(logits, safe, judged, reward, temperature, 0.9)
-    assert target == pytest.approx(reward + 0.9 * value.numpy(), abs=1e-5)
-    x = torch.tensor(judged, dtype=torch.float64, requires_grad=True)
-    taken = x.gather(-1, torch.tensor(action)[None, ..., None].expand(2, -1, -1, 1)).squeeze(-1)
-    loss = (taken - torch.tensor(target)).square().mean(dim=-1).sum()
-    gradient, told = _critic_loss(judged, action.astype(np.float32), target)
-    assert told == pytest.approx(float(loss.detach()), rel=1e-5)
-    assert gradient == pytest.approx(torch.autograd.grad(loss, x)[0].numpy(), abs=1e-5)
+def test_the_value_of_a_policy(seed):
+    logits, safe = drawn_policy(seed)
+    random = np.random.default_rng(seed + 1)
+    value, temperature = random.standard_normal(logits.shape), random.uniform(0.1, 2.0, AGENTS)
+    log_p = log_policy(logits, safe)
+    told = soft_value(log_p, torch.tensor(value), torch.tensor(temperature)[:, None, None])
+    for i, n in np.ndindex(AGENTS, BATCH):
+        p = [math.exp(x) for x in log_p[i, n]]
+        entropy = -sum(x * math.log(x) for x in p if x > 0.0)
+        expected = sum(x * v for x, v in zip(p, value[i, n], strict=True)) + temperature[i] * entropy
+        assert told[i, n].item() == pytest.approx(expected, abs=1e-5)
 
 
-@given(seeds, st.sampled_from([0.0, 1.0]))
-def test_division_of_a_gpu(seed, margin):
+@given(seeds)
+def test_unsafe_actions_learn_nothing(seed):
+    logits, safe = drawn_policy(seed)
+    value = torch.tensor(np.random.default_rng(seed).standard_normal(logits.shape))
+    soft_value(log_policy(logits.requires_grad_(), safe), value, torch.tensor(0.5)).sum().backward()
+    assert torch.all(logits.grad[safe == 0.0] == 0.0)
+    assert torch.all(torch.isfinite(logits.grad))
+
+
+def drawn_division(seed):
     random = np.random.default_rng(seed)
-    there = (random.random((BATCH, 4)) < 0.6).astype(np.float32)
+    there = (random.random((BATCH, WORKLOADS)) < 0.6).astype(np.float32)
     state = np.concatenate([there, random.random((BATCH, 2), dtype=np.float32)], axis=1)
-    last, worth = (2.0 * random.standard_normal((2, BATCH, 8))).astype(np.float32)
-    x, flags = torch.tensor(last, dtype=torch.float64, requires_grad=True), torch.tensor(there)
-    share = torch.softmax(x[:, :4].masked_fill(flags < 0.5, -1e9), dim=1) * flags
-    action = torch.cat([share, torch.sigmoid(x[:, 4:]) * flags], dim=1)
-    assert actions(state, last) == pytest.approx(action.detach().numpy(), abs=1e-6)
-    beyond = functional.relu(x.abs() - margin).square().mean()
-    (expected,) = torch.autograd.grad((action * torch.tensor(worth)).sum() + 0.1 * beyond, x)
-    ours = _last_layer_gradient(actions(state, last), worth, last, 0.1, margin)
-    assert ours == pytest.approx(expected.numpy(), abs=1e-5)
+    return random, state, (2.0 * random.standard_normal((BATCH, 2 * WORKLOADS))).astype(np.float32)
+
+
+@given(seeds)
+def test_division_of_a_gpu(seed):
+    _, state, last_layer = drawn_division(seed)
+    action = actions(state, last_layer)
+    assert divided(torch.tensor(state), torch.tensor(last_layer)).numpy() == pytest.approx(action, abs=1e-6)
+    for n in range(BATCH):
+        weights = [math.exp(last_layer[n, i]) * state[n, i] for i in range(WORKLOADS)]
+        assert action[n, :WORKLOADS] == pytest.approx([w / (sum(weights) or 1.0) for w in weights], abs=1e-6)
+        batches = [state[n, i] / (1.0 + math.exp(-last_layer[n, WORKLOADS + i])) for i in range(WORKLOADS)]
+        assert action[n, WORKLOADS:] == pytest.approx(batches, abs=1e-6)
+
+
+@given(seeds)
+def test_who_is_elsewhere_learns_nothing(seed):
+    random, state, last_layer = drawn_division(seed)
+    x = torch.tensor(last_layer, requires_grad=True)
+    worth = torch.tensor(random.standard_normal(last_layer.shape))
+    (divided(torch.tensor(state), x) * worth).sum().backward()
+    elsewhere = np.tile(state[:, :WORKLOADS] == 0.0, 2)
+    assert torch.all(x.grad[torch.tensor(elsewhere)] == 0.0)
+    assert torch.all(torch.isfinite(x.grad))
+
+
+@given(seeds, st.sampled_from([0.1, 10.0]))
+def test_noise_on_a_division(seed, sigma):
+    random, state, last_layer = drawn_division(seed)
+    action, noise = actions(state, last_layer), sigma * random.standard_normal(last_layer.shape)
+    noisy = blurred(torch.tensor(state), torch.tensor(action), torch.tensor(noise)).numpy()
+    for n in range(BATCH):
+        share = [state[n, i] * max(action[n, i] + noise[n, i], 0.0) for i in range(WORKLOADS)]
+        expected = [x / sum(share) for x in share] if sum(share) > 0.0 else action[n, :WORKLOADS]
+        assert noisy[n, :WORKLOADS] == pytest.approx(expected, abs=1e-6)
+        batch = state[n, :WORKLOADS] * np.clip(action[n, WORKLOADS:] + noise[n, WORKLOADS:], 0.0, 1.0)
+        assert noisy[n, WORKLOADS:] == pytest.approx(batch, abs=1e-6)

@@ -1,99 +1,101 @@
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
-from rl.networks import Adam, PerAction, Stack, follow
+from rl.networks import DecidingNetworks, Networks, adam, descend, follow, limited_threads, usable_device
+
+
+def networks(*shape, seed=0, parts=1):
+    return Networks(*shape, torch.Generator().manual_seed(seed), parts)
 
 
 def drawn(seed, *shape):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def tensors(parts):
-    return [torch.tensor(part, dtype=torch.float64, requires_grad=True) for part in parts]
+def plain(network, index, x):
+    """One network as a matrix product after another, in double precision."""
+    weights, biases = ([part[index].double() for part in parts] for parts in (network.weights, network.biases))
+    x = torch.relu(x.double() @ weights[0] + biases[0])
+    x = torch.relu(x @ weights[1] + biases[1])
+    return (x @ weights[2] + biases[2]).detach().numpy()
 
 
-def plain(x, weights, biases):
-    """The layers as single operations of torch, in double precision."""
-    for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        x = bias + x @ weight
-        if layer < len(weights) - 1:
-            x = functional.relu(x)
-    return x
+def test_networks_side_by_side_are_separate_networks():
+    together, x = networks(3, 5, 16, 2), drawn(0, 3, 11, 5)
+    for index, output in enumerate(together(x).detach()):
+        assert output.numpy() == pytest.approx(plain(together, index, x[index]), abs=1e-6)
 
 
-@pytest.mark.parametrize("agents", [1, 3])
-def test_gradients_are_those_of_automatic_differentiation(agents):
-    stack = Stack(agents, 5, 16, 2, torch.Generator().manual_seed(0))
-    x, direction = drawn(0, agents, 11, 5), drawn(1, agents, 11, 2)
-    (inputs,), weights, biases = tensors([x]), tensors(stack.weights), tensors(stack.biases)
-    theirs = plain(inputs, weights, biases)
-    expected = torch.autograd.grad((theirs * torch.tensor(direction)).sum(), [inputs, *weights, *biases])
-    outputs, gradient = stack.forward(x), stack.like()
-    assert outputs[-1] == pytest.approx(theirs.detach().numpy(), abs=1e-5)
-    assert stack.backward(outputs, direction, None) == pytest.approx(expected[0].numpy(), abs=1e-5)
-    assert stack.backward(outputs, direction, gradient) is None
-    for ours, right in zip([*gradient.weights, *gradient.biases], expected[1:], strict=True):
-        assert ours == pytest.approx(right.numpy(), abs=1e-4)
+def test_parts_are_interchangeable():
+    scored, x = networks(2, 12, 8, 4, parts=4), drawn(0, 2, 5, 12)
+    for index, output in enumerate(scored(x).detach()):
+        expected = [plain(scored, index, x[index, :, 3 * part : 3 * part + 3]) for part in range(4)]
+        assert output.numpy() == pytest.approx(np.concatenate(expected, axis=1), abs=1e-6)
+    other = [2, 0, 3, 1]
+    permuted = x.view(2, 5, 4, 3)[:, :, other].reshape(2, 5, 12)
+    assert torch.allclose(scored(permuted), scored(x)[..., other], atol=1e-6)
 
 
-def test_the_gradient_of_a_network_per_action_is_the_sum_over_its_actions():
-    network = PerAction(2, 12, 8, 4, torch.Generator().manual_seed(0))
-    x, direction = drawn(0, 2, 5, 12), drawn(1, 2, 5, 4)
-    weights, biases = tensors(network.weights), tensors(network.biases)
-    theirs = plain(torch.tensor(x, dtype=torch.float64).reshape(2, 20, 3), weights, biases).reshape(2, 5, 4)
-    expected = torch.autograd.grad((theirs * torch.tensor(direction)).sum(), [*weights, *biases])
-    outputs, gradient = network.forward(x), network.like()
-    network.backward(outputs, direction, gradient)
-    assert outputs[-1] == pytest.approx(theirs.detach().numpy(), abs=1e-5)
-    for ours, right in zip([*gradient.weights, *gradient.biases], expected, strict=True):
-        assert ours == pytest.approx(right.numpy(), abs=1e-4)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_decisions_are_by_the_same_networks(parts):
+    learning, x = networks(3, 4, 8, 2, parts=parts), drawn(0, 3, 5, 4)
+    deciding = DecidingNetworks(learning)
+    for seed in (1, 2):
+        learning.load_state_dict(networks(3, 4, 8, 2, seed=seed, parts=parts).state_dict())
+        deciding.refresh()
+        for index, output in enumerate(learning(x).detach()):
+            assert deciding.output(index, x[index].numpy()) == pytest.approx(output.numpy(), abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", [Stack, PerAction])
-def test_stacked_networks_are_separate_networks(kind):
-    stack = kind(3, 4, 8, 2, torch.Generator().manual_seed(0))
-    x = drawn(0, 3, 5, 4)
-    together = stack.forward(x)[-1]
-    for i in range(3):
-        assert stack.one(i, x[i]) == pytest.approx(together[i], abs=1e-6)
-        assert stack.only(i).forward(x[i : i + 1])[-1][0] == pytest.approx(together[i], abs=1e-6)
+def test_a_target_has_memory_of_its_own_and_goes_a_part_of_the_way():
+    moved, before = networks(2, 3, 4, 1), networks(2, 3, 4, 1)
+    target = moved.target()
+    with torch.no_grad():
+        for parameter in moved.parameters():
+            parameter += 1.0
+    follow(target, moved, 0.25)
+    for after, initial in zip(target.parameters(), before.parameters(), strict=True):
+        assert torch.allclose(after, initial + 0.25, atol=1e-6)
+        assert not after.requires_grad
 
 
-def test_a_copy_has_the_same_weights_and_its_own_memory():
-    stack = Stack(2, 3, 4, 1, torch.Generator().manual_seed(0))
-    copy = stack.copy()
-    stack.weights[0] += 1.0
-    assert copy.weights[0] == pytest.approx(stack.weights[0] - 1.0, abs=1e-6)
-    assert np.all(stack.flat[: stack.weights[0].size] == stack.weights[0].ravel())
+def test_only_the_parameters_of_the_optimiser_learn():
+    """The actors' loss contains the critics, but only the actors learn from it."""
+    actor, critic, x = networks(1, 3, 8, 2), networks(1, 2, 8, 1, seed=1), drawn(0, 1, 6, 3)
+    before = critic(actor(x)).mean().item()
+    for _ in range(20):
+        descend(adam(actor.parameters(), 0.01), critic(actor(x)).mean())
+    assert critic(actor(x)).mean().item() < before
+    assert all(parameter.grad is None for parameter in critic.parameters())
+    unchanged = networks(1, 2, 8, 1, seed=1).state_dict()
+    assert all(torch.equal(parameter, unchanged[name]) for name, parameter in critic.state_dict().items())
 
 
 def test_weights_of_another_shape_are_refused():
-    stack, other = (Stack(2, 3, hidden, 1, torch.Generator().manual_seed(0)) for hidden in (4, 5))
-    with pytest.raises(ValueError, match=r"weights\.0 has the shape"):
-        stack.load_state_dict(other.state_dict())
-    with pytest.raises(ValueError, match="expected biases"):
-        stack.load_state_dict({"network.0.weight": torch.zeros(1)})
-    twin = stack.like()
-    twin.load_state_dict(stack.state_dict())
-    assert np.array_equal(twin.flat, stack.flat)
+    network = networks(2, 3, 4, 1)
+    with pytest.raises(RuntimeError, match=r"size mismatch for weights\.0"):
+        network.load_state_dict(networks(2, 3, 5, 1).state_dict())
+    with pytest.raises(RuntimeError, match=r"Missing key"):
+        network.load_state_dict({"network.0.weight": torch.zeros(1)})
 
 
-def test_targets_go_a_part_of_the_way():
-    target, weights = drawn(0, 20), drawn(1, 20)
-    before = target.copy()
-    follow(target, weights, 0.25)
-    assert target == pytest.approx(0.75 * before + 0.25 * weights, abs=1e-6)
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("gpu", "expected cpu, cuda or cuda:N"),
+        ("meta", "expected cpu, cuda or cuda:N"),
+        ("cuda:99", "finds no such GPU"),
+    ],
+)
+def test_devices_that_cannot_be_used_are_refused(name, problem):
+    assert usable_device("cpu") == torch.device("cpu")
+    with pytest.raises(ValueError, match=problem):
+        usable_device(name)
 
 
-def test_adam_is_that_of_torch():
-    ours = drawn(0, 50)
-    theirs = torch.tensor(ours.copy(), requires_grad=True)
-    optimiser, reference = Adam(ours, 0.01), torch.optim.Adam([theirs], lr=0.01)
-    for step in range(20):
-        gradient = drawn(10 + step, 50) * 10.0 ** (step % 5 - 3)
-        theirs.grad = torch.tensor(gradient)
-        optimiser.step(gradient)
-        reference.step()
-    assert ours == pytest.approx(theirs.detach().numpy(), rel=1e-5, abs=1e-6)
+def test_threads_are_limited_for_a_while():
+    before = torch.get_num_threads()
+    with limited_threads(1):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before

@@ -52,7 +52,7 @@ def test_the_best_drawn_is_no_worse_than_the_likeliest(trained):
 
 def test_ranked_from_the_best(trained):
     instance, path = trained
-    ranked = decided(instance, load_policy(path), 15, 0, kept=20)
+    ranked = decided(instance, load_policy(path), 15, 0, ranks=20)
     assert len(ranked) == 16
     worth = [one.worth[0] for one in ranked]
     assert worth == sorted(worth, reverse=True)

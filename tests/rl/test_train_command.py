@@ -164,6 +164,7 @@ def test_without_interference(tmp_path):
             'preset of ts-hierarchy "paper"',
         ),
         (["train", "ts", "--suite", "4gpu", "-o", "x", "--param", "correlation=1"], "expected 0 to below 1"),
+        (["train", "ts", "--suite", "4gpu", "-o", "x", "--param", "device=gpu"], "expected cpu, cuda or cuda:N"),
         (["train", "ts", "--suite", "igniter-3", "-o", "x"], "expected a known number of GPUs"),
     ],
 )
@@ -175,6 +176,29 @@ def test_says_what_is_wrong(arguments, told, capsys, tmp_path, monkeypatch):
     assert told in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("trainer", ["ts", "ts-hierarchy"])
+def test_a_gpu_that_is_not_there_is_refused_in_one_line(trainer, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["train", trainer, "--suite", "4gpu", "-o", str(tmp_path / "x"), "--param", "device=cuda"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f'error: --param {trainer}: device=cuda: device is "cuda", but PyTorch ')
+    assert error.endswith(" finds no such GPU; expected cpu\n")
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_device_is_a_setting(tmp_path):
+    assert train(tmp_path, "--param=device=cpu") == 0
+    assert load_policy(tmp_path / "policy.pt").training["device"] == "cpu"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_trains_on_a_gpu_and_goes_on(tmp_path):
+    assert train(tmp_path, "--param=device=cuda") == 0
+    assert train(tmp_path, "--param=device=cuda", "--param=episodes=3") == 0
+    assert load_policy(tmp_path / "policy.pt").training["episodes"] == 3
 
 
 def test_a_file_is_no_folder(tmp_path, capsys):
@@ -211,10 +235,21 @@ def test_checkpoint_of_strangers_is_refused_in_one_line_and_runs_nothing(content
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
 
 
+def test_checkpoint_of_an_earlier_version_is_refused_in_one_line(tmp_path, capsys):
+    train(tmp_path)
+    saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    torch.save({key: value for key, value in saved.items() if key != "format"}, tmp_path / "checkpoint.pt")
+    capsys.readouterr()
+    assert train(tmp_path, "--param=episodes=3") == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {tmp_path}/checkpoint.pt: was written by another version of gpushare-bench")
+    assert told.count("\n") == 1
+
+
 def test_checkpoint_without_what_it_takes_is_refused_in_one_line(tmp_path, capsys):
     train(tmp_path)
     saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    for name in ("terms", "agent", "told"):
+    for name in ("terms", "agent", "history"):
         torch.save({key: value for key, value in saved.items() if key != name}, tmp_path / "checkpoint.pt")
         capsys.readouterr()
         assert train(tmp_path, "--param=episodes=3") == 2

@@ -17,10 +17,10 @@ from bench.schedulers.registry import entries, load
 from instances import InputError, Instance, Objective, SloRule
 from instances.errors import unknown_name
 from instances.files import instance_to_json, write_json
-from instances.files.models import MOST_COUNT
 from instances.generate import FAMILIES, MOST_WORKLOADS, generate
 from instances.performance import performance_model_names
 from instances.pool_mix import DESCRIPTION, POOL_MIX, RateLaw, SloLaw, pool_mix
+from instances.ranges import MOST_COUNT
 
 EXAMPLES = (
     "bench generate --list",

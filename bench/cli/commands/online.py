@@ -24,7 +24,7 @@ from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import mark, show, table
 from bench.formatting import pct, percent
 from bench.online.control import POLICIES, Online, Pace, online_instance
-from bench.online.load import read_traces, streams, waves
+from bench.online.load import read_rate_traces, streams, waves
 from bench.online.planner import Planner, SchedulerError
 from bench.online.result import OnlineRun, PeriodEnd
 from bench.selection import find_instance
@@ -120,7 +120,7 @@ def online(
     instance = online_instance(find_instance(instance_name, "--instances"))
     if rates != 1.0:
         instance = instance.scaled(rates)
-    load = read_traces(traces, instance) if traces else waves(instance)
+    load = read_rate_traces(traces, instance) if traces else waves(instance)
     try:
         planner = Planner(
             scheduler, instance, parameters=parameters or [], headroom=headroom, time_limit_s=time_limit, seed=seed

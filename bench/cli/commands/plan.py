@@ -30,7 +30,7 @@ from bench.fleet.last_straw import last_straw
 from bench.fleet.replanning import replan
 from bench.fleet.solving import BEST, PRACTICE, Solve, plan_of, solved
 from bench.fleet.surviving import surviving
-from bench.fleet.trace import read_trace, window_instances
+from bench.fleet.trace import read_day_of_traffic, window_instances
 from bench.formatting import gpu_count
 from bench.holding.check import holding
 from bench.holding.verdict import Holding
@@ -218,7 +218,7 @@ def _answer(
 def _day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:
     if not 1.0 / 60.0 <= window_h <= 24.0:
         raise InputError("--window", f"{window_h:g}; expected hours from a minute to a day")
-    read = read_trace(trace, instance, 3600.0 * window_h)
+    read = read_day_of_traffic(trace, instance, 3600.0 * window_h)
     if len(read.rates_rps) > MOST_WINDOWS:
         raise InputError("--window", f"{window_h:g} h gives {len(read.rates_rps)} windows; at most {MOST_WINDOWS}")
     say(f"note: {trace}: {read.words}; a window has the rate of its busiest minute, in steps of 5 %")

@@ -20,7 +20,7 @@ from bench.cli.views.tables import show
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
-from instances.files import plan_from_json, write_json
+from instances.files import write_json
 
 EXAMPLES = (
     "bench prove igniter-12 -o proof.json   # the best bound on an instance",
@@ -80,8 +80,8 @@ def _best_bound(instance: str, ledger: Ledger) -> Row | None:
 
 
 def _certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
-    plan = None if row.plan is None or not row.feasible else plan_from_json(row.plan)
-    nodes = () if row.duals is None else row.duals["nodes"]
+    plan = row.plan if row.feasible else None
+    nodes = () if row.duals is None else row.duals.nodes
     try:
         return certificate(instance, plan, nodes, row.bound, row.bound_scope)
     except GivenUpError:

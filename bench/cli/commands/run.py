@@ -21,7 +21,7 @@ from bench.ledger.store import Ledger
 from bench.planning import Limits, RunOrder, parse_seeds, plan_tasks
 from bench.selection import find_problems, names_in
 from bench.simulation.arrivals import parse_arrivals
-from instances.files import plan_from_json, plan_to_json, write_json
+from instances.files import plan_to_json, write_json
 
 EXAMPLES = (
     "bench run --instances smoke --schedulers igniter,ffd+",
@@ -137,7 +137,7 @@ def run(
         instances_of = {task.key: task.instance for task in tasks}
         for row in rows:
             if plans is not None and row.plan is not None:
-                data = plan_to_json(plan_from_json(row.plan), instances_of[row.key])
+                data = plan_to_json(row.plan, instances_of[row.key])
                 write_json(plans / plan_file_name(row), data)
     if form == "json":
         print_json([row_json(row, gaps) for row in rows])

@@ -24,7 +24,7 @@ from bench.planning import base_of
 from bench.selection import known_names, looks_like_file, named_instances, pool_in_words
 from instances import InputError, Instance, ScenarioSet
 from instances.errors import unknown_name
-from instances.files import instance_to_json, plan_from_json, plan_to_json, read_instance, write_json
+from instances.files import instance_to_json, plan_to_json, read_instance, write_json
 from instances.performance import performance_in_words
 from instances.suites import SCENARIO_SUITES
 
@@ -87,7 +87,7 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
             row = ledger.row(name)
             if row.plan is None:
                 raise InputError(f"run {name}", f"has no plan: {row.termination} {row.reason}".rstrip())
-            data = plan_to_json(plan_from_json(row.plan), ledger.instance(row.instance_hash))
+            data = plan_to_json(row.plan, ledger.instance(row.instance_hash))
     else:
         found = _problems(name, ledger_file)
         if len(found) != 1 or isinstance(found[0], ScenarioSet):

@@ -13,7 +13,6 @@ from bench.cli.views.tables import Fitted, show
 from bench.ledger.store import Ledger
 from bench.selection import names_in
 from instances import InputError
-from instances.files import plan_from_json
 from reports.plan_difference import plan_difference
 from reports.statistics.ledger_summary import ledger_summary
 from reports.statistics.summary import Loss
@@ -90,4 +89,4 @@ def _difference(loss: Loss, ledger: Ledger) -> list[str]:
         instance = ledger.instance(loss.fingerprint)
     except InputError as error:  # the catalogue has changed since the run
         return [*lead, error.problem]
-    return [*lead, *plan_difference(plan_from_json(own.plan), plan_from_json(best.plan), instance)]
+    return [*lead, *plan_difference(own.plan, best.plan, instance)]

@@ -10,9 +10,9 @@ from bench.ledger.better_plans import ledger_better_plans
 from bench.ledger.bound_scope import claim_in_words, scope_in_words
 from bench.ledger.gap import CertifiedBound, Gap
 from bench.ledger.refutation import by_instance
-from bench.ledger.row import JsonObject, Row
+from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from instances import InputError
+from instances import InputError, Plan
 from instances.costs import whole_gpus
 
 
@@ -79,9 +79,9 @@ def _on_one_type(gpus: int, bound: CertifiedBound | None, price: float) -> str:
     return f"{gpus} GPUs; {', '.join(open_ + proven)}"
 
 
-def _on_several(plan: JsonObject | None, row: Row, bound: CertifiedBound | None) -> str:
+def _on_several(plan: Plan | None, row: Row, bound: CertifiedBound | None) -> str:
     """Return the GPUs of a plan by type, their price, and the price below which a plan is proven impossible."""
-    used = Counter(gpu["type"] for gpu in (plan or {"gpus": []})["gpus"] if gpu["gpulets"])
+    used = Counter(gpu.type for gpu in (() if plan is None else plan.gpus) if gpu.gpulets)
     gpus = " + ".join(f"{number} {name}" for name, number in used.items())
     # Rounded down to cents, so that no more is claimed than is proven.
     cents = 0 if bound is None else math.floor(100.0 * bound.value + 1e-6)

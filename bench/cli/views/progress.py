@@ -24,7 +24,7 @@ from bench.runner.listener import Listener
 from bench.runner.record import Incumbent
 from bench.task import Task
 from instances import InputError
-from instances.files import plan_from_json
+from instances.files import plan_from_text
 
 _TELL_EVERY_S = 10.0
 
@@ -165,10 +165,10 @@ class _Running:
 
     def incumbent_worth(self) -> str:
         newest = self.newest
-        if newest is not None and newest is not self.judged:
+        if newest is not None and newest.plan_text is not None and newest is not self.judged:
             instance = self.task.instance
             try:
-                verdict = judge(plan_from_json(newest.plan), instance)
+                verdict = judge(plan_from_text(newest.plan_text), instance)
                 broken = "" if verdict.feasible else f"{len(verdict.violations)} "
                 self.worth = f"{worth(verdict.value, instance.objective)}, {broken}{mark(verdict.feasible)}"
             except InputError:

@@ -27,9 +27,9 @@ from bench.formatting import (
 from bench.ledger.better_plans import BetterPlan, ledger_better_plans
 from bench.ledger.gap import Gap, reachable
 from bench.ledger.row import Row
+from bench.ledger.row_schema import to_json
 from bench.ledger.store import Ledger
 from instances import InputError, Instance, Objective, PlacedGpu, Plan
-from instances.files import plan_from_json
 from instances.performance import performance_in_words
 
 _COLUMNS = ("=GPU", "=share", ">", "=workload", "=model", ">batch", ">rate", "=cycle")
@@ -110,7 +110,7 @@ def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> No
     if row.log_tail:
         show("end of the output", *(f"  {line}" for line in many_lines(row.log_tail).split("\n")), "")
     if row.plan is not None:
-        _show_plan(row, ledger, every_line)
+        _show_plan(row.plan, row, ledger, every_line)
 
 
 def _facts(row: Row, gap: Gap, better: BetterPlan | None, held: str) -> list[list[object]]:
@@ -137,7 +137,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, held: str) -> list[lis
         ["simulated", _simulated(row)],
         ["headroom, truth", f"{row.headroom:g}, {row.truth or 'as planned'}" if row.headroom is not None else None],
         ["plan class", row.plan_class],
-        ["bound", bound_cell(row, gap) + (f" ({_pairs(row.bound_scope)})" if row.bound_scope else "")],
+        ["bound", bound_cell(row, gap) + (f" ({_pairs(to_json(row.bound_scope))})" if row.bound_scope else "")],
         ["refuted", None if gap.refuted is None else str(gap.refuted)],
         ["gap, own gap", f"{percent(gap.gap)}, {percent(gap.own_gap)}"],
         ["decision", f"{seconds(row.decision_s)} of {row.time_limit_s:g} s, overshoot {seconds(row.overshoot_s)}"],
@@ -202,9 +202,9 @@ def _trajectory(row: Row, instance: Instance | None) -> list[list[object]]:
     ]
 
 
-def _show_plan(row: Row, ledger: Ledger, every_line: bool) -> None:
+def _show_plan(plan: Plan, row: Row, ledger: Ledger, every_line: bool) -> None:
     try:
-        show(plan_picture(plan_from_json(row.plan), ledger.instance(row.instance_hash)), every_line=every_line)
+        show(plan_picture(plan, ledger.instance(row.instance_hash)), every_line=every_line)
     except InputError as error:  # the catalogue has changed since; the figures above are still valid
         show(f"no picture of the plan: {one_line(str(error))}")
 

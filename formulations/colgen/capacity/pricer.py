@@ -7,18 +7,21 @@ first, until a short search of their boxes is complete. The choices that a regio
 
 import heapq
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 
 import numpy as np
 
-from formulations.colgen.capacity.relaxation import ROUNDS, CapacityMarket, empty_relaxed, losses_rps, relax
+from formulations.colgen.capacity.relaxation import ROUNDS, empty_relaxed, losses_rps, relax
 from formulations.colgen.capacity.search import FilledFound, empty_found, search
-from formulations.colgen.capacity.value import can_fit, value_pattern
+from formulations.colgen.capacity.value import batches_that_may_fit, value_pattern
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
+from formulations.colgen.demand import demand_of
 from formulations.colgen.interference_boxes import RESIDENTS, Region, one_growth
 from formulations.colgen.restricted_master import Priced
+from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_within, least_shares
+from instances.one_gpu import Resident
 from instances.spare_shares import spend_spare_shares
 from instances.view import View
 
@@ -44,17 +47,6 @@ PATTERNS_PER_SEARCH = 10
 EXHAUSTIVE_PATTERNS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """A GPU filled for throughput: workloads (ascending positions), batches, shares and their total throughput."""
-
-    pool: int
-    workload: tuple[int, ...]
-    batch: tuple[int, ...]
-    units: tuple[int, ...]
-    throughput_rps: float
-
-
 class CapacityPricer:
     """Pricing for ``capacity`` on one GPU type; see ``identical_workloads`` for ``order`` and ``copy_of``."""
 
@@ -64,10 +56,10 @@ class CapacityPricer:
         budget_ms = view.budgets_ms(order[:, None], batches[None, :])
         self.budget_ms = np.full((len(order), len(batches) + 1, budget_ms.shape[2]), -np.inf)
         self.budget_ms[:, 1:] = np.where(np.isnan(budget_ms), -np.inf, budget_ms)
-        self.copy_of = copy_of
+        self.copy_of, self._rate_rps = copy_of, view.rate_rps
         self._place_of = np.argsort(order)
         self._merged = one_growth(view.tables).tables
-        self._values: dict[tuple[int, ...], Filled | None] = {}
+        self._values: dict[tuple[int, ...], Pattern | None] = {}
         # No GPU holds more residents than fit at their least shares alone over all batches.
         least = np.full(len(order), self.tables.share_units + 1)
         for w, budgets in enumerate(self.budget_ms):
@@ -75,23 +67,29 @@ class CapacityPricer:
                 least[w] = min(least[w], least_share_within(self.tables, self.model[w], b, budgets, b))
         fitting = int(np.searchsorted(np.cumsum(np.sort(least)), self.tables.share_units, side="right"))
         self.most_residents = min(fitting, self.tables.most_residents)
+        merged = demand_of(view, order, np.ones(len(order)))
+        self.asked = merged._replace(tables=self._merged, budget_ms=self.budget_ms)
         self.relaxed = empty_relaxed(self.tables, len(order), self.most_residents)
 
-    def fill(self, workloads: tuple[int, ...]) -> Filled | None:
+    def fill(self, workloads: tuple[int, ...]) -> Pattern | None:
         """Return a GPU filled with these workloads (positions in the instance); ``None`` if no batches are found."""
         if workloads not in self._values:
             index = self.places(workloads)
             batch, units = np.ones_like(index), np.zeros_like(index)
             value = -1.0
             spend(FILL_NODES)
-            if can_fit(self._merged, self.model, self.budget_ms, index, batch):
+            if batches_that_may_fit(self._merged, self.model, self.budget_ms, index, batch):
                 value = value_pattern(self.tables, self.model, self.budget_ms, index, batch, units, SPARE_NODES)
-            self._values[workloads] = (
-                Filled(self.pool, workloads, tuple(batch.tolist()), tuple(units.tolist()), float(value))
-                if value > 0.0
-                else None
-            )
+            filled = self.pattern(workloads, batch.tolist(), units.tolist(), float(value))
+            self._values[workloads] = filled if value > 0.0 else None
         return self._values[workloads]
+
+    def pattern(
+        self, workloads: Sequence[int], batch: Sequence[int], units: Sequence[int], throughput_rps: float
+    ) -> Pattern:
+        """Return the pattern of these workloads (positions in the instance) at their batches and shares."""
+        slots = [Resident(w, b, float(self._rate_rps[w])) for w, b in zip(workloads, batch, strict=True)]
+        return Pattern(self.pool, tuple((u, (slot,)) for u, slot in zip(units, slots, strict=True)), throughput_rps)
 
     def price(
         self,
@@ -101,7 +99,7 @@ class CapacityPricer:
         deadline: float,
         gain: float = math.inf,
         every: bool = False,
-    ) -> Priced[Filled]:
+    ) -> Priced:
         """Find GPUs whose throughput exceeds the charges of their residents by more than ``threshold``.
 
         Parameters
@@ -119,8 +117,7 @@ class CapacityPricer:
         every
             Whether to search for every GPU worth more than ``threshold``, not only as far as the best one needs.
         """
-        market = CapacityMarket(self._merged, self.model, self.budget_ms, self.copy_of, charge[self.order])
-        call = _Call(self, market, threshold, min(gain, threshold), resolution, every, deadline)
+        call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, every, deadline)
         for residents in range(1, self.most_residents + 1):
             region = Region.whole(self._merged, residents, residents)
             region.alive = np.ones(len(self.model) * len(self.tables.permitted), dtype=np.bool_)
@@ -130,12 +127,12 @@ class CapacityPricer:
         bound = max([call.proven, *call.filled.values(), *(r.bound for r in call.waiting)])
         return Priced(bound, list(call.filled), call.nodes, cut_short=bool(call.waiting))
 
-    def places(self, workloads: tuple[int, ...]) -> Ints:
+    def places(self, workloads: Sequence[int]) -> Ints:
         """Return the indices in the market of workloads (positions in the instance)."""
         return self._place_of[list(workloads)]
 
-    def filled_of(self, found: FilledFound, row: int) -> Filled:
-        """Return a GPU of a search, with the best shares for its batches that a second, short search finds."""
+    def filled_of(self, found: FilledFound, row: int) -> Pattern:
+        """Return the pattern of a search, with the best shares for its batches that a second, short search finds."""
         size = int(found.size[row])
         residents = sorted(
             zip(
@@ -146,14 +143,14 @@ class CapacityPricer:
             )
         )
         workload, batch, units = zip(*residents, strict=True)
-        filled = Filled(self.pool, workload, batch, units, float(found.value[row]))
+        most_rps = float(found.value[row])
         index, batches = self.places(workload), np.array(batch)
         rows, budget_ms, best = self.model[index], self.budget_ms[index, batches], np.zeros_like(index)
         if least_shares(self.tables, rows, batches, budget_ms, best):
             value, _ = spend_spare_shares(self.tables, rows, batches, budget_ms, best, SPARE_NODES)
-            if value > filled.throughput_rps:
-                return replace(filled, units=tuple(best.tolist()), throughput_rps=float(value))
-        return filled
+            if value > most_rps:
+                units, most_rps = best.tolist(), float(value)
+        return self.pattern(workload, batch, units, most_rps)
 
 
 class _Call:
@@ -166,19 +163,19 @@ class _Call:
     def __init__(
         self,
         pricer: CapacityPricer,
-        market: CapacityMarket,
+        charge: Floats,
         threshold: float,
         gain: float,
         resolution: float,
         every: bool,
         deadline: float,
     ) -> None:
-        self._pricer, self._market, self._every = pricer, market, every
+        self._pricer, self._charge, self._every = pricer, charge, every
         self._threshold, self._gain, self._resolution, self._deadline = threshold, gain, resolution, deadline
         self._found = empty_found(EXHAUSTIVE_PATTERNS if every else PATTERNS_PER_SEARCH, pricer.most_residents)
         self.proven = threshold
         self.waiting: list[Region] = []
-        self.filled: dict[Filled, float] = {}
+        self.filled: dict[Pattern, float] = {}
         self.nodes = 0
 
     def file(self, region: Region) -> None:
@@ -189,11 +186,11 @@ class _Call:
         steps = self._relax(region)
         if region.bound <= self._threshold:
             return
-        region.losses = losses_rps(self._market, region.box, self._pricer.relaxed, steps - 1)
+        region.losses = losses_rps(self._pricer.asked, region.box, self._pricer.relaxed, steps - 1)
         heapq.heappush(self.waiting, region)
         # Many sets of workloads in the relaxed solutions fit on one GPU.
         chosen = self._pricer.relaxed.chosen[:steps, : int(region.box[RESIDENTS])]
-        sets = self._pricer.order[chosen // len(self._market.tables.permitted)].tolist()
+        sets = self._pricer.order[chosen // len(self._pricer.tables.permitted)].tolist()
         for workloads in {tuple(sorted(each)) for each in sets}:
             if now() < self._deadline:
                 self._keep(self._pricer.fill(workloads))
@@ -219,7 +216,14 @@ class _Call:
     def _relax(self, region: Region, rounds: int = ROUNDS) -> int:
         residents, relaxed = int(region.box[RESIDENTS]), self._pricer.relaxed
         bound, steps = relax(
-            self._market, region.box, self._threshold, region.multipliers, region.alive, rounds, relaxed
+            self._pricer.asked,
+            self._charge,
+            region.box,
+            self._threshold,
+            region.multipliers,
+            region.alive,
+            rounds,
+            relaxed,
         )
         region.bound = min(bound, region.bound)
         cells = int(region.alive.sum()) * (residents + 1) * relaxed.table.shape[2]
@@ -237,7 +241,9 @@ class _Call:
         found.stored[0] = 0
         complete, worth, nodes = search(
             self._pricer.tables,
-            self._market,
+            self._pricer.asked,
+            self._pricer.copy_of,
+            self._charge,
             region.box,
             self._threshold,
             region.multipliers,
@@ -252,10 +258,10 @@ class _Call:
         self.proven = max(self.proven, worth) if complete else self.proven
         return complete
 
-    def _keep(self, filled: Filled | None) -> None:
+    def _keep(self, filled: Pattern | None) -> None:
         """Store a filled GPU if it gains."""
         if filled is not None:
-            charge = self._market.charge[self._pricer.places(filled.workload)]
+            charge = self._charge[self._pricer.places([slot.workload for slot in filled.residents])]
             worth = filled.throughput_rps - float(charge.sum())
             if worth > self._gain:
                 self.filled[filled] = worth

@@ -5,8 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, step_multipliers
-from formulations.colgen.spatial.relaxation import best_of_table
+from formulations.colgen.completion import best_of_table, completion_table
+from formulations.colgen.demand import Demand
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
+from formulations.colgen.multipliers import climb
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
@@ -17,51 +19,69 @@ ROUNDS = 10
 """Multiplier steps in one relaxation."""
 
 
-class CapacityMarket(NamedTuple):
-    """Pricing problem of ``capacity`` on one GPU type: tables, latency budgets and the charge of each workload.
+class RelaxedCapacityBox(NamedTuple):
+    """Relaxation of one box, overwritten for each box.
 
     Attributes
     ----------
-    tables
-        Tables of the GPU type, with one growth.
-    model
-        Row of each workload's model, shape (workloads,); identical workloads are adjacent.
-    budget_ms
-        Latency budgets by share, shape (workloads, largest batch + 1, 1 or share units + 1); -inf if infeasible.
-    copy_of
-        The preceding workload if it is identical to this one, else -1, shape (workloads,). A GPU takes identical
-        workloads in order (symmetry breaking).
-    charge
-        Charge for each workload, requests per second, shape (workloads,); negative if the workload's dual rewards it.
-    """
-
-    tables: Tables
-    model: Ints
-    budget_ms: Floats
-    copy_of: Ints
-    charge: Floats
-
-
-class BoxOptions(NamedTuple):
-    """Options (model, share, batch) in one box, indexed ``[model, number of the permitted share, batch]``.
-
-    Attributes
-    ----------
-    time_ms
-        Least GPU time; infinite if the option is infeasible in the box.
-    rate_rps
-        Largest throughput.
-    worth
-        Throughput minus the multiplier charges for the demands.
+    time_ms, rate_rps
+        Least GPU time of each (model, share, batch), infinite if it is infeasible in the box, and its largest
+        throughput, shape (models, permitted shares, largest batch + 1).
+    net
+        That throughput minus the multiplier charges for the demands.
+    first, units
+        Choices (workload, share) of workload w are ``first[w]`` to ``first[w + 1] - 1``, and their shares.
+    worth, batch
+        For each choice: largest worth over the batches after all charges, and that batch.
+    offer_first, offer, offer_slots, offer_units, offer_worth
+        Offers of the workloads, see ``completion_table``: the choice of each, 1 slot, its share and worth.
+    table
+        Completion table of the offers, shape (workloads + 1, most residents + 1, share units + 1).
+    chosen
+        Choices of the relaxed solution of each step, shape (steps, most residents).
     """
 
     time_ms: Floats
     rate_rps: Floats
+    net: Floats
+    first: Ints
+    units: NDArray[np.int16]
     worth: Floats
+    batch: Ints
+    offer_first: Ints
+    offer: Ints
+    offer_slots: Ints
+    offer_units: NDArray[np.int16]
+    offer_worth: Floats
+    table: Floats
+    chosen: Ints
+
+
+def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> RelaxedCapacityBox:
+    """Return buffers of the right shape."""
+    models, batches = tables.transfer_ms.shape
+    shares = len(tables.permitted)
+    choices, shape = workloads * shares, (models, shares, batches)
+    return RelaxedCapacityBox(
+        np.full(shape, np.inf),
+        np.zeros(shape),
+        np.full(shape, -np.inf),
+        np.arange(workloads + 1) * shares,
+        np.tile(tables.permitted, workloads).astype(np.int16),
+        np.empty(choices),
+        np.zeros(choices, dtype=np.int64),
+        np.zeros(workloads + 1, dtype=np.int64),
+        np.zeros(choices, dtype=np.int64),
+        np.ones(choices, dtype=np.int64),
+        np.zeros(choices, dtype=np.int16),
+        np.zeros(choices),
+        np.empty((workloads + 1, most_residents + 1, tables.share_units + 1)),
+        np.zeros((ROUNDS + 1, max(most_residents, 1)), dtype=np.int64),
+    )
 
 
 @compiled
-def optimistic(tables: Tables, box: Floats, options: BoxOptions) -> None:
+def optimistic(tables: Tables, box: Floats, relaxed: RelaxedCapacityBox) -> None:
     """Write the times and throughputs at the floors of a box: the best that any GPU inside it can have.
 
     ``box`` is that of a ``Region``, with one number of residents.
@@ -73,65 +93,18 @@ def optimistic(tables: Tables, box: Floats, options: BoxOptions) -> None:
             u = tables.permitted[j]
             for b in range(1, tables.max_batch[m] + 1):
                 l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
-                options.time_ms[m, j, b] = np.inf
+                relaxed.time_ms[m, j, b] = np.inf
                 if l2 <= l2_cap and power <= power_cap and tables.memory_mib[m, b] <= tables.memory_limit_mib:
                     others_l2 = max(0.0, box[L2] - l2)
                     time_ms = gpu_time_ms(tables, m, b, u, residents, others_l2, 0.0, max(box[POWER], power))
-                    options.time_ms[m, j, b] = time_ms * (1.0 - MARGIN)
-                    options.rate_rps[m, j, b] = 1000.0 * b / (time_ms * (1.0 - MARGIN) + tables.exposed_ms[m, b])
-
-
-class RelaxedCapacityBox(NamedTuple):
-    """Relaxation of one box, overwritten for each box.
-
-    Attributes
-    ----------
-    first, units
-        Choices (workload, share) of workload w are ``first[w]`` to ``first[w + 1] - 1``, and their shares.
-    worth, batch, usable
-        For each choice: largest worth over the batches after all charges, that batch, and whether every smaller share
-        is worse.
-    table
-        Largest worth of exactly n of the workloads w, w + 1, ... within s units, -inf if there is none, shape
-        (workloads + 1, most residents + 1, share units + 1).
-    take
-        The same with workload w included, shape (workloads, ...).
-    chosen
-        Choices of the relaxed solution of each step, shape (steps, most residents).
-    """
-
-    options: BoxOptions
-    first: Ints
-    units: NDArray[np.int16]
-    worth: Floats
-    batch: Ints
-    usable: Flags
-    table: Floats
-    take: Floats
-    chosen: Ints
-
-
-def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> RelaxedCapacityBox:
-    """Return buffers of the right shape."""
-    models, batches = tables.transfer_ms.shape
-    shares = len(tables.permitted)
-    choices, shape = workloads * shares, (models, shares, batches)
-    return RelaxedCapacityBox(
-        BoxOptions(np.full(shape, np.inf), np.zeros(shape), np.full(shape, -np.inf)),
-        np.arange(workloads + 1) * shares,
-        np.tile(tables.permitted, workloads).astype(np.int16),
-        np.empty(choices),
-        np.zeros(choices, dtype=np.int64),
-        np.zeros(choices, dtype=np.bool_),
-        np.empty((workloads + 1, most_residents + 1, tables.share_units + 1)),
-        np.empty((workloads, most_residents + 1, tables.share_units + 1)),
-        np.zeros((ROUNDS + 1, max(most_residents, 1)), dtype=np.int64),
-    )
+                    relaxed.time_ms[m, j, b] = time_ms * (1.0 - MARGIN)
+                    relaxed.rate_rps[m, j, b] = 1000.0 * b / (time_ms * (1.0 - MARGIN) + tables.exposed_ms[m, b])
 
 
 @compiled
 def relax(
-    market: CapacityMarket,
+    asked: Demand,
+    charge: Floats,
     box: Floats,
     threshold: float,
     multipliers: Floats,
@@ -143,6 +116,8 @@ def relax(
 
     Parameters
     ----------
+    charge
+        Charge for each workload, requests per second, shape (workloads,); negative if the workload's dual rewards it.
     box
         Box of a ``Region``, with one number of residents.
     multipliers
@@ -159,124 +134,117 @@ def relax(
     steps : int
         Number of relaxed solutions written.
     """
-    tables, residents = market.tables, int(box[RESIDENTS])
+    tables, residents = asked.tables, int(box[RESIDENTS])
     capacity = tables.share_units
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
-    optimistic(tables, box, relaxed.options)
-    best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
-    step = 0
-    for step in range(rounds + 1):
-        if step == rounds > 0:
-            multipliers[0], multipliers[1] = best_l2, best_power
-        _charge_demands(tables, multipliers, relaxed.options)
-        _best_batches(market, alive, relaxed)
+    optimistic(tables, box, relaxed)
+    best, step, going = np.array([np.inf, 0.0, 0.0]), 0, True
+    while going:
+        _charge_demands(tables, multipliers, relaxed)
+        _best_batches(asked, charge, alive, relaxed)
         _complete(relaxed, residents, capacity)
         top = relaxed.table[0, residents, capacity]
         if top == -np.inf:
             return -np.inf, step
-        bound = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
-        if bound < best:
-            best, best_l2, best_power = bound, multipliers[0], multipliers[1]
         best_of_table(
-            relaxed.first,
-            relaxed.units,
-            relaxed.worth,
-            relaxed.usable,
+            relaxed.offer_first,
+            relaxed.offer_slots,
+            relaxed.offer_units,
+            relaxed.offer_worth,
             residents,
             capacity,
             relaxed.table,
+            0,
             relaxed.chosen[step],
         )
-        if best <= threshold or step == rounds:
-            break
-        most = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
-        for k in range(len(alive)):
-            if alive[k]:
-                rest = capacity - relaxed.units[k]
-                alive[k] = rest >= 0 and relaxed.worth[k] + relaxed.table[0, residents - 1, rest] > most
         l2_sum, power_sum = 0.0, 0.0
-        for k in relaxed.chosen[step, :residents]:
-            m, u = market.model[k // len(tables.permitted)], relaxed.units[k]
+        for n in range(residents):
+            k = relaxed.offer[relaxed.chosen[step, n]]
+            relaxed.chosen[step, n] = k
+            m, u = asked.model[k // len(tables.permitted)], relaxed.units[k]
             l2_sum += tables.l2_pct[m, relaxed.batch[k], u]
             power_sum += tables.power_w[m, relaxed.batch[k], u]
-        if not step_multipliers(multipliers, l2_sum - l2_cap, power_sum - power_cap, bound - threshold):
-            break
-    return best, step + 1
+        if step < rounds:
+            most = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
+            for k in range(len(alive)):
+                if alive[k]:
+                    rest = capacity - relaxed.units[k]
+                    alive[k] = rest >= 0 and relaxed.worth[k] + relaxed.table[0, residents - 1, rest] > most
+        going = climb(multipliers, best, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, rounds)
+        step += 1
+    return best[0], step
 
 
 @compiled
-def _charge_demands(tables: Tables, multipliers: Floats, options: BoxOptions) -> None:
+def _charge_demands(tables: Tables, multipliers: Floats, relaxed: RelaxedCapacityBox) -> None:
     """Write the worth of every option that fits into the box."""
     for m in range(len(tables.kernels)):
         for j in range(len(tables.permitted)):
             u = tables.permitted[j]
             for b in range(1, tables.max_batch[m] + 1):
-                if options.time_ms[m, j, b] < np.inf:
-                    options.worth[m, j, b] = (
-                        options.rate_rps[m, j, b]
+                if relaxed.time_ms[m, j, b] < np.inf:
+                    relaxed.net[m, j, b] = (
+                        relaxed.rate_rps[m, j, b]
                         - multipliers[0] * tables.l2_pct[m, b, u]
                         - multipliers[1] * tables.power_w[m, b, u]
                     )
 
 
 @compiled
-def _best_batches(market: CapacityMarket, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
+def _best_batches(asked: Demand, charge: Floats, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
     """Write for each (workload, share) its best batch and worth."""
-    options, shares = relaxed.options, len(market.tables.permitted)
-    last = market.budget_ms.shape[2] - 1
-    for w in range(len(market.model)):
-        m = market.model[w]
-        best_so_far = -np.inf
+    shares = len(asked.tables.permitted)
+    last = asked.budget_ms.shape[2] - 1
+    for w in range(len(asked.model)):
+        m = asked.model[w]
         for j in range(shares):
             if not alive[w * shares + j]:
-                relaxed.worth[w * shares + j], relaxed.usable[w * shares + j] = -np.inf, False
+                relaxed.worth[w * shares + j] = -np.inf
                 continue
             worth, batch = -np.inf, 0
-            u = market.tables.permitted[j] if last else 0
-            for b in range(1, market.tables.max_batch[m] + 1):
-                if options.time_ms[m, j, b] <= market.budget_ms[w, b, u] and options.worth[m, j, b] > worth:
-                    worth, batch = options.worth[m, j, b], b
+            u = asked.tables.permitted[j] if last else 0
+            for b in range(1, asked.tables.max_batch[m] + 1):
+                if relaxed.time_ms[m, j, b] <= asked.budget_ms[w, b, u] and relaxed.net[m, j, b] > worth:
+                    worth, batch = relaxed.net[m, j, b], b
             k = w * shares + j
-            relaxed.worth[k], relaxed.batch[k] = worth - market.charge[w], batch
-            relaxed.usable[k] = relaxed.worth[k] > best_so_far
-            best_so_far = max(best_so_far, relaxed.worth[k])
+            relaxed.worth[k], relaxed.batch[k] = worth - charge[w], batch
 
 
 @compiled
 def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> None:
-    """Write ``table`` and ``take``, from the last workload to the first."""
-    table, take = relaxed.table, relaxed.take
-    workloads = len(take)
-    table[workloads, 0, :] = 0.0
-    table[workloads, 1 : residents + 1, :] = -np.inf
-    for w in range(workloads - 1, -1, -1):
-        take[w, : residents + 1] = -np.inf
-        table[w, : residents + 1] = table[w + 1, : residents + 1]
-        if not relaxed.usable[relaxed.first[w] : relaxed.first[w + 1]].any():
-            continue
+    """Write the offers, the choices for which no smaller share is at least as good, and their ``table``."""
+    count = 0
+    for w in range(len(relaxed.first) - 1):
+        relaxed.offer_first[w] = count
+        best = -np.inf
         for k in range(relaxed.first[w], relaxed.first[w + 1]):
-            if relaxed.usable[k]:
-                u, worth = relaxed.units[k], relaxed.worth[k]
-                for n in range(1, residents + 1):
-                    for s in range(u, capacity + 1):
-                        take[w, n, s] = max(take[w, n, s], worth + table[w + 1, n - 1, s - u])
-        for n in range(residents + 1):
-            for s in range(capacity + 1):
-                table[w, n, s] = max(take[w, n, s], table[w, n, s])
+            if relaxed.worth[k] > best:
+                best = relaxed.worth[k]
+                relaxed.offer[count], relaxed.offer_units[count], relaxed.offer_worth[count] = k, relaxed.units[k], best
+                count += 1
+    relaxed.offer_first[len(relaxed.first) - 1] = count
+    completion_table(
+        relaxed.offer_first,
+        relaxed.offer_slots,
+        relaxed.offer_units,
+        relaxed.offer_worth,
+        True,
+        residents,
+        capacity,
+        relaxed.table,
+    )
 
 
 @compiled
-def losses_rps(
-    market: CapacityMarket, box: Floats, relaxed: RelaxedCapacityBox, step: int
-) -> tuple[float, float, float]:
+def losses_rps(asked: Demand, box: Floats, relaxed: RelaxedCapacityBox, step: int) -> tuple[float, float, float]:
     """Return ``Region.losses`` of a step's relaxed solution: throughput lost from the floors to each ceiling.
 
     The first entry is 0, since the number of residents is known.
     """
-    tables, residents = market.tables, int(box[RESIDENTS])
+    tables, residents = asked.tables, int(box[RESIDENTS])
     l2_loss, power_loss = 0.0, 0.0
     for k in relaxed.chosen[step, :residents]:
-        m, b, u = market.model[k // len(tables.permitted)], relaxed.batch[k], relaxed.units[k]
+        m, b, u = asked.model[k // len(tables.permitted)], relaxed.batch[k], relaxed.units[k]
         l2, power, exposed_ms = tables.l2_pct[m, b, u], tables.power_w[m, b, u], tables.exposed_ms[m, b]
         others_low, others_high = max(0.0, box[L2] - l2), max(0.0, box[L2 + 1] - l2)
         power_low, power_high = max(box[POWER], power), max(box[POWER + 1], power)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.capacity.relaxation import CapacityMarket, RelaxedCapacityBox
+from formulations.colgen.capacity.relaxation import RelaxedCapacityBox
+from formulations.colgen.demand import Demand
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
@@ -67,7 +68,9 @@ class _Partial(NamedTuple):
 @compiled
 def search(
     exact: Tables,
-    market: CapacityMarket,
+    asked: Demand,
+    copy_of: Ints,
+    charge: Floats,
     box: Floats,
     threshold: float,
     multipliers: Floats,
@@ -81,7 +84,10 @@ def search(
     ----------
     exact
         Tables of the GPU type with separate L2 and DRAM.
-    market, box, threshold, multipliers, relaxed
+    copy_of
+        The preceding workload if it is identical to this one, else -1, shape (workloads,). A GPU takes identical
+        workloads in order (symmetry breaking).
+    asked, charge, box, threshold, multipliers, relaxed
         See ``relax``; ``relaxed`` is its output for the same box and multipliers.
 
     Returns
@@ -93,7 +99,7 @@ def search(
     nodes : int
         Number of nodes visited.
     """
-    tables, residents = market.tables, int(box[RESIDENTS])
+    tables, residents = asked.tables, int(box[RESIDENTS])
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     needed = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
@@ -108,9 +114,11 @@ def search(
     )
     workload, rows = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
     batch, units, times_ms = np.empty_like(rows), np.empty_like(rows), np.empty(residents)
-    worth, nodes, depth, last = threshold, 0, 0, market.budget_ms.shape[2] - 1
+    worth, nodes, depth, last = threshold, 0, 0, asked.budget_ms.shape[2] - 1
     while depth >= 0:
-        place = _next_place(market, relaxed, so_far, depth, residents, l2_cap, power_cap, needed, threshold)
+        place = _next_place(
+            asked, copy_of, charge, relaxed, so_far, depth, residents, l2_cap, power_cap, needed, threshold
+        )
         so_far.place[depth] = place
         if place < 0:
             depth -= 1
@@ -120,11 +128,11 @@ def search(
             return False, np.inf, nodes
         choice, b = place // batches, place % batches
         w, u = choice // shares, tables.permitted[choice % shares]
-        m = market.model[w]
+        m = asked.model[w]
         workload[depth], rows[depth], batch[depth], units[depth] = w, m, b, u
         so_far.free_units[depth + 1] = so_far.free_units[depth] - u
-        so_far.worth[depth + 1] = so_far.worth[depth] + relaxed.options.worth[m, choice % shares, b] - market.charge[w]
-        so_far.gain[depth + 1] = so_far.gain[depth] + relaxed.options.rate_rps[m, choice % shares, b] - market.charge[w]
+        so_far.worth[depth + 1] = so_far.worth[depth] + relaxed.net[m, choice % shares, b] - charge[w]
+        so_far.gain[depth + 1] = so_far.gain[depth] + relaxed.rate_rps[m, choice % shares, b] - charge[w]
         so_far.l2[depth + 1] = so_far.l2[depth] + tables.l2_pct[m, b, u]
         so_far.power[depth + 1] = so_far.power[depth] + tables.power_w[m, b, u]
         so_far.memory[depth + 1] = so_far.memory[depth] + tables.memory_mib[m, b]
@@ -138,10 +146,10 @@ def search(
         gpu_times_ms(exact, rows, batch, units, residents, times_ms)
         value, charged, slack = 0.0, 0.0, np.inf
         for i in range(residents):
-            budget_ms = market.budget_ms[workload[i], batch[i], units[i] if last else 0]
+            budget_ms = asked.budget_ms[workload[i], batch[i], units[i] if last else 0]
             slack = min(slack, (budget_ms - times_ms[i]) / budget_ms)
             value += 1000.0 * batch[i] / (times_ms[i] + tables.exposed_ms[rows[i], batch[i]])
-            charged += market.charge[workload[i]]
+            charged += charge[workload[i]]
         if so_far.memory[residents] > tables.memory_limit_mib:
             continue
         if slack < -MARGIN or value - charged <= threshold:
@@ -154,7 +162,9 @@ def search(
 
 @compiled
 def _next_place(
-    market: CapacityMarket,
+    asked: Demand,
+    copy_of: Ints,
+    charge: Floats,
     relaxed: RelaxedCapacityBox,
     so_far: _Partial,
     depth: int,
@@ -168,7 +178,7 @@ def _next_place(
 
     Places number batches fastest, then shares, then workloads, so that whole shares and workloads can be skipped.
     """
-    tables, options = market.tables, relaxed.options
+    tables = asked.tables
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
     need, free = residents - depth, so_far.free_units[depth]
     missing = needed - so_far.worth[depth]
@@ -176,17 +186,14 @@ def _next_place(
     missing_gain = threshold - so_far.gain[depth] if need == 1 else -np.inf
     l2_free, power_free = l2_cap - so_far.l2[depth], power_cap - so_far.power[depth]
     memory_free = tables.memory_limit_mib - so_far.memory[depth]
-    place, last = so_far.place[depth] + 1, market.budget_ms.shape[2] - 1
+    place, last = so_far.place[depth] + 1, asked.budget_ms.shape[2] - 1
     while place < len(relaxed.worth) * batches:
         choice, b = place // batches, place % batches
         w, j = choice // shares, choice % shares
         if b == 0 and j == 0:
             if relaxed.table[w, need, free] <= missing:
                 return -1
-            if relaxed.take[w, need, free] <= missing or (
-                market.copy_of[w] >= 0
-                and (depth == 0 or so_far.place[depth - 1] // (shares * batches) != market.copy_of[w])
-            ):
+            if copy_of[w] >= 0 and (depth == 0 or so_far.place[depth - 1] // (shares * batches) != copy_of[w]):
                 place += shares * batches
                 continue
         u = tables.permitted[j]
@@ -199,11 +206,11 @@ def _next_place(
             else:
                 place += 1
             continue
-        m = market.model[w]
+        m = asked.model[w]
         if (
-            options.time_ms[m, j, b] <= market.budget_ms[w, b, u if last else 0] * (1.0 + MARGIN)
-            and options.worth[m, j, b] - market.charge[w] + relaxed.table[w + 1, need - 1, free - u] > missing
-            and options.rate_rps[m, j, b] - market.charge[w] > missing_gain
+            relaxed.time_ms[m, j, b] <= asked.budget_ms[w, b, u if last else 0] * (1.0 + MARGIN)
+            and relaxed.net[m, j, b] - charge[w] + relaxed.table[w + 1, need - 1, free - u] > missing
+            and relaxed.rate_rps[m, j, b] - charge[w] > missing_gain
             and tables.l2_pct[m, b, u] <= l2_free
             and tables.power_w[m, b, u] <= power_free
             and tables.memory_mib[m, b] <= memory_free

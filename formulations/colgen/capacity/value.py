@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from formulations.colgen.interference_boxes import least_share_beside
+from formulations.colgen.interference_boxes import may_fit
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.least_shares import least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
-from instances.tolerance import MARGIN
 
 
 @compiled
@@ -20,7 +19,7 @@ def value_pattern(
     Parameters
     ----------
     tables, model, budget_ms
-        See ``CapacityMarket``.
+        See ``Demand``.
     workload
         The residents, shape (residents,).
     batch, units
@@ -69,34 +68,15 @@ def value_pattern(
 
 
 @compiled
-def can_fit(merged: Tables, model: Ints, budget_ms: Floats, members: Ints, batch: Ints) -> bool:
-    """Return whether a set fits on one GPU at its least demands over all batches; ``False`` is a proof.
+def batches_that_may_fit(merged: Tables, model: Ints, budget_ms: Floats, workload: Ints, batch: Ints) -> bool:
+    """Return whether a set of workloads may fit on one GPU at some batches; ``False`` is a proof.
 
     The batches of the least shares are written to ``batch``: a good start for ``value_pattern``.
     """
-    l2_floor, power_floor = 0.0, 0.0
-    while True:
-        total, l2, power = 0, 0.0, 0.0
-        for j in range(len(members)):
-            w = members[j]
-            m = model[w]
-            units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
-            for b in range(1, budget_ms.shape[1]):
-                if budget_ms[w, b].max() > 0.0:
-                    factor = 1.0 + MARGIN
-                    u = least_share_beside(
-                        merged, m, b, 1, budget_ms[w], b, factor, len(members), l2_floor, power_floor
-                    )
-                    if u <= merged.share_units:
-                        if u < units:
-                            units, batch[j] = u, b
-                        own_l2 = min(own_l2, merged.l2_pct[m, b, u])
-                        own_power = min(own_power, merged.power_w[m, b, u])
-            total += units
-            l2 += own_l2
-            power += own_power
-            if total > merged.share_units:
-                return False
-        if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
-            return True
-        l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
+    batches = budget_ms.shape[1]
+    options = budget_ms.reshape(-1, budget_ms.shape[2])
+    batch_of = np.arange(len(options)) % batches
+    lower, first = np.ones(len(options), dtype=np.int64), workload * batches + 1
+    fits = may_fit(merged, model[workload], first, first + batches - 1, batch_of, lower, options, batch)
+    batch[:] = batch % batches
+    return fits

@@ -8,19 +8,23 @@ The shares of a pattern depend on the totals C (L2) and P (power) of its GPU. Gi
 """
 
 import math
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.interference_boxes import OneGrowth, least_share_beside
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, OneGrowth, halved, least_share_beside
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
 from instances.tolerance import MARGIN
+
+Row = tuple[Ints, NDArray[np.int16], Floats, Floats]
+"""Entries of one box: choice, least share, L2 and power demand of each."""
 
 SLOWDOWN_STEP = 0.017
 """Width of a power box as the fraction of the frequency lost across it."""
@@ -41,66 +45,42 @@ NARROW_L2_PCT, NARROW_POWER_W = 0.25, 0.5
 """Widths below which a box is not halved."""
 
 
-class Box(NamedTuple):
-    """Number of residents and ranges of the totals."""
+class LeastDemands(NamedTuple):
+    """Least shares and demands in boxes. An entry is a choice, or a batch of it where choices are many.
 
-    residents: int
-    l2_floor: float
-    l2_ceiling: float
-    power_floor: float
-    power_ceiling: float
-
-
-class Takes(NamedTuple):
-    """Least share and demands of each choice in each box.
+    The least share and the least demands of a choice may be those of different batches. So entries by batch bound the
+    worth of a box far better, but each box has entries of its own.
 
     Attributes
     ----------
     box
-        Residents, L2 floor and ceiling, power floor and ceiling, shape (boxes, 5).
+        Boxes, each with one number of residents, shape (boxes, 6); see ``Region``.
+    of
+        Choice of each entry, ascending.
     units
-        Least share; ``share_units + 1`` if the choice is infeasible in the box; shape (boxes, choices).
+        Least share; ``share_units + 1`` if the entry is infeasible in the box; shape (boxes, entries).
     l2, power
-        Least demands, shape (boxes, choices).
+        Least demands, shape (boxes, entries).
     narrow
         Whether a box is too narrow to be halved, shape (boxes,).
     """
 
     box: Floats
+    of: Ints
     units: NDArray[np.int16]
     l2: Floats
     power: Floats
     narrow: Flags
 
 
-class Entries(NamedTuple):
-    """Least shares and demands in one box by batch, without those that another batch of the choice dominates.
-
-    They are used where choices are many. The least share and the least demands of a choice may be those of different
-    batches, so entries bound the worth of a box far better than ``Takes``.
-
-    Attributes
-    ----------
-    of
-        Choice of each entry, ascending.
-    units, l2, power
-        Its share and demands.
-    known
-        Least share of each option, also of those that are dominated.
-    """
-
-    of: Ints
-    units: NDArray[np.int16]
-    l2: Floats
-    power: Floats
-    known: NDArray[np.int16]
-
-
 @compiled
 def entries_in(
-    tables: Tables, choices: Choices, box: Box, known: NDArray[np.int16]
+    tables: Tables, choices: Choices, box: Floats, known: NDArray[np.int16]
 ) -> tuple[Ints, NDArray[np.int16], Floats, Floats]:
-    """Return the entries of a box; ``known`` has lower bounds on the least shares, and is overwritten with those."""
+    """Return the undominated batches of each choice in a box: choice, least share, L2 and power demand.
+
+    ``known`` has lower bounds on the least share of each option, and is overwritten with the least shares.
+    """
     most = len(choices.batch)
     of, units = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int16)
     l2, power = np.empty(most), np.empty(most)
@@ -112,7 +92,7 @@ def entries_in(
                 continue
             b, lower = choices.batch[o], max(choices.lower_units[o], known[o])
             u = least_share_beside(
-                tables, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, box.residents, box.l2_floor, box.power_floor
+                tables, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, int(box[RESIDENTS]), box[L2], box[POWER]
             )
             known[o] = u
             if u > tables.share_units:
@@ -133,8 +113,8 @@ def entries_in(
 
 
 @compiled
-def least_takes(
-    tables: Tables, choices: Choices, which: Ints, box: Box, units: NDArray[np.int16], l2: Floats, power: Floats
+def least_of_choices(
+    tables: Tables, choices: Choices, which: Ints, box: Floats, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> None:
     """Write the least share and demands in ``box`` of the choices in ``which``; each is the minimum over batches.
 
@@ -149,7 +129,7 @@ def least_takes(
             b = choices.batch[o]
             lower, factor = max(choices.lower_units[o], known), 1.0 + MARGIN
             u = least_share_beside(
-                tables, m, b, lower, choices.budget_ms, o, factor, box.residents, box.l2_floor, box.power_floor
+                tables, m, b, lower, choices.budget_ms, o, factor, int(box[RESIDENTS]), box[L2], box[POWER]
             )
             if u <= tables.share_units:
                 units[j] = min(units[j], u)
@@ -158,10 +138,10 @@ def least_takes(
 
 
 @compiled
-def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, power: Floats) -> None:
+def _most_demands(growth: OneGrowth, choices: Choices, box: Floats, l2: Floats, power: Floats) -> None:
     """Write each workload's largest demands in ``box``: those at the least shares of its options at the ceilings."""
     tables = growth.tables
-    open_ended = not (np.isfinite(box.l2_ceiling) and np.isfinite(box.power_ceiling))
+    open_ended = not (np.isfinite(box[L2 + 1]) and np.isfinite(box[POWER + 1]))
     for k in range(len(choices.workload)):
         w, m = choices.workload[k], choices.model[k]
         for o in range(choices.option[k], choices.option[k + 1]):
@@ -176,9 +156,9 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
                     choices.budget_ms,
                     o,
                     1.0 - MARGIN,
-                    box.residents,
-                    box.l2_ceiling,
-                    box.power_ceiling,
+                    int(box[RESIDENTS]),
+                    box[L2 + 1],
+                    box[POWER + 1],
                 )
                 u = min(needed, tables.share_units)
             l2[w], power[w] = max(l2[w], tables.l2_pct[m, b, u]), max(power[w], tables.power_w[m, b, u])
@@ -186,13 +166,13 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Box, l2: Floats, pow
 
 @compiled
 def reachable(
-    growth: OneGrowth, choices: Choices, box: Box, of: Ints, units: NDArray[np.int16], l2: Floats, power: Floats
+    growth: OneGrowth, choices: Choices, box: Floats, of: Ints, units: NDArray[np.int16], l2: Floats, power: Floats
 ) -> bool:
     """Return whether ``box`` may hold patterns at least shares, by the sums of the N smallest and N largest demands.
 
     The shares and demands given are those of the choices ``of``.
     """
-    workloads, n = len(choices.first) - 1, box.residents
+    workloads, n = len(choices.first) - 1, int(box[RESIDENTS])
     if workloads < n:
         return False
     least_units = np.full(workloads, float(growth.tables.share_units + 1))
@@ -203,15 +183,15 @@ def reachable(
         least_l2[w], least_power[w] = min(least_l2[w], l2[e]), min(least_power[w], power[e])
     if (
         np.partition(least_units, n - 1)[:n].sum() > growth.tables.share_units
-        or np.partition(least_l2, n - 1)[:n].sum() > box.l2_ceiling * (1.0 + MARGIN)
-        or np.partition(least_power, n - 1)[:n].sum() > box.power_ceiling * (1.0 + MARGIN)
+        or np.partition(least_l2, n - 1)[:n].sum() > box[L2 + 1] * (1.0 + MARGIN)
+        or np.partition(least_power, n - 1)[:n].sum() > box[POWER + 1] * (1.0 + MARGIN)
     ):
         return False
     most_l2, most_power = np.zeros(workloads), np.zeros(workloads)
     _most_demands(growth, choices, box, most_l2, most_power)
     return (
-        np.partition(most_l2, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box.l2_floor
-        and np.partition(most_power, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box.power_floor
+        np.partition(most_l2, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box[L2]
+        and np.partition(most_power, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box[POWER]
     )
 
 
@@ -226,12 +206,12 @@ def grid(tables: Tables, steps: int = STEPS) -> tuple[list[float], list[float]]:
     return [*l2_edges, np.inf], [*power_edges, np.inf]
 
 
-def reachable_takes(
-    growth: OneGrowth, choices: Choices, deadline: float = math.inf, entries: list[Entries] | None = None
-) -> Takes:
-    """Return the least share and demands of every choice in every box that may hold patterns at least shares.
+def reachable_boxes(
+    growth: OneGrowth, choices: Choices, deadline: float = math.inf, by_batch: bool = False
+) -> Iterator[tuple[Floats, Row, NDArray[np.int16]]]:
+    """Yield every box that may hold patterns at least shares, its entries, and the least shares of all options.
 
-    If ``entries`` is a list, the entries of the boxes are appended to it instead: ``Takes`` then has no choices.
+    Without ``by_batch`` the entries are the choices, and the last array is empty.
 
     Raises
     ------
@@ -239,41 +219,27 @@ def reachable_takes(
         If ``deadline`` on the clock has passed by ``LATE_S``: without all boxes there is no bound.
     """
     tables = growth.tables
-    l2_edges, power_edges = grid(tables, STEPS if entries is None else FEW_STEPS)
-    count, options = len(choices.workload), len(choices.batch)
+    l2_edges, power_edges = grid(tables, FEW_STEPS if by_batch else STEPS)
+    count, options = len(choices.workload), len(choices.batch) if by_batch else 0
     every = np.arange(count)
-    boxes: list[Box] = []
-    rows: list[tuple[NDArray[np.int16], Floats, Floats]] = []
     for residents in range(1, tables.most_residents + 1):
-        before = len(boxes)
-        for l2_range in pairwise(l2_edges):
-            for power_range in pairwise(power_edges):
-                if now() > deadline + LATE_S:
-                    raise TimeoutError(TOO_LATE)
-                spend((count if entries is None else options) / 10)
-                box = Box(residents, *l2_range, *power_range)
-                if entries is not None:
-                    known = np.zeros(options, dtype=np.int16)
-                    listed = entries_in(tables, choices, box, known)
-                    if reachable(growth, choices, box, *listed):
-                        boxes.append(box)
-                        entries.append(Entries(*listed, known))
-                    continue
-                row = (np.zeros(count, dtype=np.int16), np.empty(count), np.empty(count))
-                least_takes(tables, choices, every, box, *row)
-                if reachable(growth, choices, box, every, *row):
-                    boxes.append(box)
-                    rows.append(row)
-        if len(boxes) == before:
+        some = False
+        for l2_range, power_range in product(pairwise(l2_edges), pairwise(power_edges)):
+            if now() > deadline + LATE_S:
+                raise TimeoutError(TOO_LATE)
+            spend((options if by_batch else count) / 10)
+            box = np.array([residents, residents, *l2_range, *power_range], dtype=np.float64)
+            known = np.zeros(options, dtype=np.int16)
+            if by_batch:
+                row = entries_in(tables, choices, box, known)
+            else:
+                row = every, np.zeros(count, dtype=np.int16), np.empty(count), np.empty(count)
+                least_of_choices(tables, choices, every, box, *row[1:])
+            if reachable(growth, choices, box, *row):
+                some = True
+                yield box, row, known
+        if not some:
             break  # a pattern of more residents stays feasible with fewer, so there is none
-    shape = len(boxes), count if entries is None else 0
-    return Takes(
-        np.array(boxes, dtype=np.float64).reshape(len(boxes), 5),
-        np.array([row[0] for row in rows], dtype=np.int16).reshape(shape),
-        np.array([row[1] for row in rows], dtype=np.float64).reshape(shape),
-        np.array([row[2] for row in rows], dtype=np.float64).reshape(shape),
-        np.zeros(len(boxes), dtype=np.bool_),
-    )
 
 
 class Boxes:
@@ -283,19 +249,15 @@ class Boxes:
 
     Parameters
     ----------
-    growth, choices, deadline
-        See ``reachable_takes``.
-    by_batch
-        Whether boxes have entries.
+    growth, choices, deadline, by_batch
+        See ``reachable_boxes``.
 
     Attributes
     ----------
     count
         Number of boxes; the arrays are at least as long.
-    takes
-        Least shares and demands, unless the boxes have entries.
-    entries
-        Entries of each box, if any.
+    least
+        Least shares and demands; with ``by_batch`` without entries, see ``of_box``.
     multipliers
         Multipliers of L2 and power of the last call, shape (boxes, 2).
     bound, heat
@@ -307,16 +269,34 @@ class Boxes:
     def __init__(self, growth: OneGrowth, choices: Choices, deadline: float = math.inf, by_batch: bool = False) -> None:
         self._growth, self._choices = growth, choices
         self.by_batch = by_batch
-        self.entries: list[Entries] = []
-        self.takes = reachable_takes(growth, choices, deadline, self.entries if by_batch else None)
-        self.count = len(self.takes.box)
+        found = list(reachable_boxes(growth, choices, deadline, by_batch))
+        self._rows = [row for _, row, _ in found] if by_batch else []
+        self._known = [known for _, _, known in found]
+        self._all = np.arange(len(choices.workload))
+        of = self._all[:0] if by_batch else self._all
+        shape = len(found), len(of)
+        dense = [] if by_batch else [row for _, row, _ in found]
+        self.least = LeastDemands(
+            np.array([box for box, _, _ in found], dtype=np.float64).reshape(len(found), 6),
+            of,
+            np.array([units for _, units, _, _ in dense], dtype=np.int16).reshape(shape),
+            np.array([l2 for _, _, l2, _ in dense], dtype=np.float64).reshape(shape),
+            np.array([power for _, _, _, power in dense], dtype=np.float64).reshape(shape),
+            np.zeros(len(found), dtype=np.bool_),
+        )
+        self.count = len(found)
         self.multipliers = np.zeros((self.count, 2))
         self.bound, self.heat = np.full(self.count, np.inf), np.zeros(self.count)
         self.cut = np.zeros(self.count, dtype=np.bool_)
-        self._all = np.arange(len(choices.workload))
         self._sample = self._all[:: max(1, len(self._all) // SAMPLE)]
         self._most_l2_pct = float(growth.tables.l2_pct[np.unique(choices.model)].max(initial=0.0))
         self._most_power_w = float(growth.tables.power_w[np.unique(choices.model)].max(initial=0.0))
+
+    def of_box(self, i: int) -> LeastDemands:
+        """Return box ``i`` alone with its entries by batch."""
+        of, units, l2, power = self._rows[i]
+        at = slice(i, i + 1)
+        return LeastDemands(self.least.box[at], of, units[None], l2[None], power[None], self.least.narrow[at])
 
     def halve(self, i: int) -> list[int]:
         """Replace a box by its halves along the axis that raises the least shares most; return their numbers.
@@ -324,53 +304,51 @@ class Boxes:
         A half that holds no pattern at least shares is left out, unless boxes have entries. A box that is too narrow is
         kept, and marked.
         """
-        residents, *edges = self.takes.box[i].tolist()
-        box, takes = Box(int(residents), *edges), self.takes
-        cuts: list[tuple[Box, Box]] = []
-        l2_top = min(box.l2_ceiling, box.residents * self._most_l2_pct)
-        if l2_top - box.l2_floor > NARROW_L2_PCT:
-            at = (box.l2_floor + l2_top) / 2.0
-            cuts.append((box._replace(l2_ceiling=at), box._replace(l2_floor=at)))
-        power_top = min(box.power_ceiling, box.residents * self._most_power_w)
-        if power_top - box.power_floor > NARROW_POWER_W:
-            at = (box.power_floor + power_top) / 2.0
-            cuts.append((box._replace(power_ceiling=at), box._replace(power_floor=at)))
+        box, least = self.least.box[i].copy(), self.least
+        cuts: list[tuple[Floats, Floats]] = []
+        for axis, most, narrow in ((L2, self._most_l2_pct, NARROW_L2_PCT), (POWER, self._most_power_w, NARROW_POWER_W)):
+            top = min(box[axis + 1], box[RESIDENTS] * most)
+            if top - box[axis] > narrow:
+                cuts.append(halved(box, axis, (box[axis] + top) / 2.0))
         if not cuts:
-            takes.narrow[i] = True
+            least.narrow[i] = True
             return [i]
         lower, upper = max(cuts, key=lambda cut: self._least(cut[1], i, self._sample)[0].sum())
         # The least demands follow from the floors, which the lower half keeps.
         if self.by_batch:
             place = self._appended(i)
-            known = self.entries[i].known.copy()
+            known = self._known[i].copy()
             spend(len(known) / 10)
-            self.entries.append(Entries(*entries_in(self._growth.tables, self._choices, upper, known), known))
-            self.takes.box[i], self.takes.box[place] = lower, upper
+            self._rows.append(entries_in(self._growth.tables, self._choices, upper, known))
+            self._known.append(known)
+            self.least.box[i], self.least.box[place] = lower, upper
             return [i, place]
-        row = takes.units[i].copy(), takes.l2[i].copy(), takes.power[i].copy()
+        row = least.units[i].copy(), least.l2[i].copy(), least.power[i].copy()
         halves = [(lower, row), (upper, self._least(upper, i, self._all))]
         kept = [half for half in halves if reachable(self._growth, self._choices, half[0], self._all, *half[1])]
         if not kept:
-            takes.units[i] = self._growth.tables.share_units + 1
+            least.units[i] = self._growth.tables.share_units + 1
             return [i]
         places = [i] if len(kept) == 1 else [i, self._appended(i)]
-        for place, (half, least) in zip(places, kept, strict=True):
-            self.takes.box[place] = half
-            self.takes.units[place], self.takes.l2[place], self.takes.power[place] = least
+        for place, (half, demands) in zip(places, kept, strict=True):
+            self.least.box[place] = half
+            self.least.units[place], self.least.l2[place], self.least.power[place] = demands
         return places
 
-    def _least(self, box: Box, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
+    def _least(self, box: Floats, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
         """Return the least shares and demands of some choices in a part of box ``within``."""
         spend(len(which) / 10)
-        known = np.zeros(len(which), dtype=np.int16) if self.by_batch else self.takes.units[within, which]
+        known = np.zeros(len(which), dtype=np.int16) if self.by_batch else self.least.units[within, which]
         row = known, np.empty(len(which)), np.empty(len(which))
-        least_takes(self._growth.tables, self._choices, which, box, *row)
+        least_of_choices(self._growth.tables, self._choices, which, box, *row)
         return row
 
     def _appended(self, i: int) -> int:
         """Append a box with the multipliers and bounds of box ``i``; return its number."""
         if self.count == len(self.bound):
-            self.takes = Takes(*(_doubled(part) for part in self.takes))
+            box, of, units, l2, power, narrow = self.least
+            demands = _doubled(units), _doubled(l2), _doubled(power)
+            self.least = LeastDemands(_doubled(box), of, *demands, _doubled(narrow))
             self.multipliers, self.bound, self.heat = map(_doubled, (self.multipliers, self.bound, self.heat))
             self.cut = _doubled(self.cut)
         for each in (self.multipliers, self.bound, self.heat):

@@ -16,11 +16,19 @@ import numpy as np
 
 from bench.api import Branching, Duals, ProofNode
 from formulations.colgen.bounds import cost_bound
-from formulations.colgen.restricted_master import Pattern, Priced, Relaxation
+from formulations.colgen.clock import now
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.restricted_master import Priced, Relaxation
+from formulations.colgen.solution import Solution
 from formulations.colgen.spatial.choices import Choices
-from formulations.colgen.spatial.generation import CostGeneration
 from formulations.colgen.spatial.pricer import Pricer
+from formulations.colgen.spatial.problem import SpatialProblem
+from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
+from instances.costs import next_cost
+
+ROUNDING_TIME_FRACTION = 0.2
+"""Fraction of the branching time up to which the restricted master is solved over integers again."""
 
 WHOLE = 1e-6
 """Distance from an integer below which a sum of weights counts as an integer."""
@@ -31,6 +39,30 @@ PATTERNS_PER_CALL, PATTERNS_PER_BOX = 200, 5
 
 MATE_BONUS = 1e-9
 """Bonus per workload, by which patterns may hold workloads of zero dual: a partner with a dual may need them."""
+
+
+def branch_and_price(problem: SpatialProblem, solution: Solution) -> None:
+    """Branch and price until no better plan can exist or the time is over."""
+    generation, run = solution.generation, solution.run
+    if math.isinf(solution.worst_of_interest()) or run.remaining_s <= 0.0 or generation.impossible():
+        return
+    tree = Tree(
+        problem,
+        generation,
+        lambda bound: next_cost(bound, solution.instance) > solution.worst_of_interest() * (1.0 + 1e-9),
+    )
+    began, rounding_s = now(), 0.0
+    while tree.open and run.remaining_s > 0.0:
+        split, before = tree.step(), solution.value
+        generation.proof = tree.nodes
+        generation.bound = max(generation.bound, min(tree.bound, solution.value))
+        solution.report_bound()
+        at = now()
+        if not split or rounding_s < ROUNDING_TIME_FRACTION * (at - began):
+            solution.round(1e6 if not split else at - began)
+            rounding_s += now() - at
+        if not split and solution.value == before:
+            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +125,8 @@ class Tree:
 
     Parameters
     ----------
-    generation
-        Column generation with its linear relaxation solved.
+    problem, generation
+        Problem, and its column generation with the linear relaxation solved.
     enough
         Function that returns whether a bound proves that a branch holds no plan of interest.
 
@@ -104,11 +136,11 @@ class Tree:
         The tree so far, as a proof; a branch that is not explored has the duals of its parent.
     """
 
-    def __init__(self, generation: CostGeneration, enough: Callable[[float], bool]) -> None:
-        self._generation, self._enough = generation, enough
+    def __init__(self, problem: SpatialProblem, generation: ColumnGeneration, enough: Callable[[float], bool]) -> None:
+        self._problem, self._generation, self._enough = problem, generation, enough
         generation.master.forbid_exchanges()
-        count = generation.count
-        nothing = Duals((0.0,) * len(generation.class_of), (0.0,) * len(count))
+        count = problem.count
+        nothing = Duals((0.0,) * len(problem.class_of), (0.0,) * len(count))
         known = [node for node in generation.proof if isinstance(node, Duals)]
         duals = known[0] if known else nothing
         self._open = [Branch(generation.bound, np.zeros(len(count)), count.copy(), 0, duals)]
@@ -141,12 +173,12 @@ class Tree:
 
         The relaxation is ``None`` if the bound suffices, or the time ran out before.
         """
-        generation, master = self._generation, self._generation.master
+        problem, generation, master = self._problem, self._generation, self._generation.master
         banned = [
             c for c, pattern in enumerate(master.patterns) if not branch.allows(pattern.pool, self._classes(pattern))
         ]
         master.restrict(banned, branch.least, branch.most)
-        restricted = [branch.choices(pricer, generation.class_of) for pricer in generation.pricers]
+        restricted = [branch.choices(pricer, problem.class_of) for pricer in problem.pricers]
         tolerance, node_limit = FIRST_TOLERANCE, FIRST_NODES
         solved: Relaxation | None = None
         while generation.run.remaining_s > 0.0 and solved is None:
@@ -154,7 +186,7 @@ class Tree:
             priced = self._priced(branch, restricted, relaxation, tolerance, node_limit)
             generation.nodes += sum(p.nodes for p in priced)
             worth = np.array([p.bound for p in priced])
-            terms = (generation.copies, worth, generation.price, branch.most, branch.least)
+            terms = (problem.copies, worth, problem.price, branch.most, branch.least)
             bound = cost_bound(relaxation.workload_dual, *terms)
             if bound > branch.bound:
                 branch = replace(branch, bound=bound, duals=generation.duals(relaxation, worth))
@@ -168,20 +200,20 @@ class Tree:
                 tolerance *= FINER
             else:
                 solved = relaxation
-        master.restrict([], np.zeros(len(generation.count)), generation.count)
+        master.restrict([], np.zeros(len(problem.count)), problem.count)
         return branch, solved
 
     def _priced(
         self, branch: Branch, restricted: list[Choices], relaxation: Relaxation, tolerance: float, node_limit: int
-    ) -> list[Priced[Pattern]]:
+    ) -> list[Priced]:
         """Solve the pricing problem of every GPU type with the choices of the branch."""
-        generation, priced = self._generation, []
-        limits = (node_limit, PATTERNS_PER_BOX, PATTERNS_PER_CALL, generation.run.deadline, MATE_BONUS)
-        for pricer, choices in zip(generation.pricers, restricted, strict=True):
+        problem, priced = self._problem, []
+        limits = (node_limit, PATTERNS_PER_BOX, PATTERNS_PER_CALL, self._generation.run.deadline, MATE_BONUS)
+        for pricer, choices in zip(problem.pricers, restricted, strict=True):
             dual = relaxation.workload_dual.copy()
             dual[[a for a, t in branch.barred if t == pricer.pool]] = -np.inf
-            threshold = max(0.0, generation.threshold(pricer.pool, relaxation, tolerance))
-            priced.append(pricer.price(generation.profit(pricer, dual), threshold, *limits, choices))
+            threshold = max(0.0, problem.threshold(pricer.pool, relaxation, tolerance))
+            priced.append(pricer.price(problem.profit(pricer, dual), threshold, *limits, choices))
         return priced
 
     def _children(self, branch: Branch, relaxation: Relaxation) -> list[Branch]:
@@ -235,15 +267,15 @@ class Tree:
 
     def _member(self, group: int) -> int:
         """Return the position of the one workload of a class."""
-        return int(np.flatnonzero(self._generation.class_of == group)[0])
+        return int(np.flatnonzero(self._problem.class_of == group)[0])
 
     def _is_one_slot(self, group: int) -> bool:
         """Return whether a plan has exactly one slot of a class, as the rules on pairs and types demand."""
-        divisible = {int(self._generation.class_of[w]) for w in self._generation.divisible}
-        return self._generation.copies[group] == 1.0 and group not in divisible
+        divisible = {int(self._problem.class_of[w]) for w in self._problem.divisible}
+        return self._problem.copies[group] == 1.0 and group not in divisible
 
     def _classes(self, pattern: Pattern) -> set[int]:
-        return {int(self._generation.class_of[w]) for w, _, _ in pattern.members}
+        return {int(self._problem.class_of[w]) for w, _, _ in pattern.residents}
 
 
 def _most_broken(sums: dict[tuple[int, int], float]) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from instances.tolerance import MARGIN
 from instances.view import View
 
 MANY_OPTIONS = 10_000
-"""Number of options from which boxes have ``Entries``, and are few at first, if choices are parts."""
+"""Number of options from which boxes have entries by batch, and are few at first, if choices are parts."""
 
 
 class Choices(NamedTuple):
@@ -184,7 +184,7 @@ def all_choices(
     copy_of, covering
         See ``Choices``.
     deadline
-        See ``reachable_takes``; budgets of thousands of choices take minutes.
+        See ``reachable_boxes``; budgets of thousands of choices take minutes.
     bracketed
         Whether bounds on the budgets are enough; every rate then has a step of its own.
 

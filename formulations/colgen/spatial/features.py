@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from formulations.colgen.spatial.boxes import Takes
+from formulations.colgen.interference_boxes import RESIDENTS
+from formulations.colgen.spatial.boxes import Boxes
 from formulations.colgen.spatial.choices import Choices
 from instances.arrays import Floats, Ints
 
@@ -15,7 +16,7 @@ FEW_RESIDENTS, MANY_RESIDENTS = 2, 5
 """Residents of the boxes over which shares and power are averaged."""
 
 
-def features(choices: Choices, takes: Takes, class_of: Ints, classes: int) -> Floats:
+def features(choices: Choices, boxes: Boxes, class_of: Ints, classes: int) -> Floats:
     """Return features of the classes, shape (classes, features), from 0 to 1.
 
     For each model they are a constant, the workload's mean share over the boxes, cut into pieces at quantiles, and its
@@ -24,17 +25,18 @@ def features(choices: Choices, takes: Takes, class_of: Ints, classes: int) -> Fl
 
     Parameters
     ----------
-    choices, takes
-        Choices with one choice per workload, and their least shares and demands.
+    choices, boxes
+        Choices with one choice per workload, and the boxes with their least shares and demands.
     class_of
         Class of each choice.
     """
-    boxes = np.flatnonzero((takes.box[:, 0] >= FEW_RESIDENTS) & (takes.box[:, 0] <= MANY_RESIDENTS))
+    least = boxes.least
+    few = np.flatnonzero((least.box[:, RESIDENTS] >= FEW_RESIDENTS) & (least.box[:, RESIDENTS] <= MANY_RESIDENTS))
     units, power_w, counted = np.zeros(len(class_of)), np.zeros(len(class_of)), np.zeros(len(class_of))
-    for i in boxes:
-        fits = np.isfinite(takes.power[i])
-        units += takes.units[i]
-        power_w[fits] += takes.power[i, fits]
+    for i in few:
+        fits = np.isfinite(least.power[i])
+        units += least.units[i]
+        power_w[fits] += least.power[i, fits]
         counted += fits
     power_w /= np.maximum(counted, 1.0)
     columns = []

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
-from formulations.colgen.interference_boxes import one_growth
-from formulations.colgen.restricted_master import Pattern, Priced
-from formulations.colgen.spatial.boxes import Boxes, Takes
+from formulations.colgen.interference_boxes import RESIDENTS, one_growth
+from formulations.colgen.restricted_master import Priced
+from formulations.colgen.spatial.boxes import Boxes, LeastDemands
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
 from formulations.colgen.spatial.relaxation import Buffers
 from formulations.colgen.spatial.search import Found, search_box
+from formulations.pattern import Pattern
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.configurations import Rates
 from instances.least_shares import raise_to_feasible
+from instances.one_gpu import Resident
 from instances.tables import Tables
 from instances.view import View
 
@@ -40,8 +42,7 @@ def _search_boxes(
     tables: Tables,
     merged: Tables,
     choices: Choices,
-    takes: Takes,
-    of: Ints,
+    least: LeastDemands,
     order: Ints,
     profit: Floats,
     threshold: float,
@@ -62,21 +63,21 @@ def _search_boxes(
     total_nodes = 0
     paid = profit + bonus
     for i in order:
-        bonuses = takes.box[i, 0] * bonus
+        bonuses = least.box[i, RESIDENTS] * bonus
         bound, nodes, cut[i] = search_box(
             tables,
             merged,
             choices,
-            takes.box[i],
-            of,
-            takes.units[i],
-            takes.l2[i],
-            takes.power[i],
+            least.box[i],
+            least.of,
+            least.units[i],
+            least.l2[i],
+            least.power[i],
             paid,
             threshold + bonuses,
             multipliers[i],
             node_limit,
-            node_limit if takes.narrow[i] else patience,
+            node_limit if least.narrow[i] else patience,
             pattern_limit,
             buffers,
             found,
@@ -98,7 +99,7 @@ class Pricer:
     workloads, copy_of, rates, covering, bracketed
         See ``all_choices``. Where a pattern needs it, bounds on budgets are replaced by the budgets.
     deadline
-        Deadline of ``all_choices`` and ``reachable_takes``.
+        Deadline of ``all_choices`` and ``reachable_boxes``.
     """
 
     def __init__(
@@ -125,8 +126,7 @@ class Pricer:
         growth = one_growth(view.tables)
         self.merged = growth.tables
         self.boxes = Boxes(growth, self.choices, deadline, self.best_first)
-        self._every = np.arange(len(self.choices.workload))
-        self.most_residents = int(self.boxes.takes.box[:, 0].max(initial=0.0))
+        self.most_residents = int(self.boxes.least.box[:, RESIDENTS].max(initial=0.0))
         self._buffers = Buffers.of(
             len(workloads),
             len(self.choices.batch if self.best_first else self.choices.workload),
@@ -144,7 +144,7 @@ class Pricer:
         deadline: float = math.inf,
         bonus: float = 0.0,
         choices: Choices | None = None,
-    ) -> Priced[Pattern]:
+    ) -> Priced:
         """Search the boxes for patterns worth more than ``threshold``.
 
         Parameters
@@ -245,17 +245,14 @@ class Pricer:
             if not len(order):
                 break
             part, order = order[:boxes_per_call], order[boxes_per_call:]
-            takes, of, numbers, at = boxes.takes, self._every, part, slice(boxes.count)
+            least, numbers, at = boxes.least, part, slice(boxes.count)
             if self.best_first:
-                at, numbers, own = slice(part[0], part[0] + 1), np.zeros(1, dtype=np.int64), boxes.entries[part[0]]
-                of, rows = own.of, (own.units[None], own.l2[None], own.power[None])
-                takes = Takes(takes.box[at], *rows, takes.narrow[at])
+                least, numbers, at = boxes.of_box(part[0]), np.zeros(1, dtype=np.int64), slice(part[0], part[0] + 1)
             nodes += _search_boxes(
                 self.tables,
                 self.merged,
                 choices,
-                takes,
-                of,
+                least,
                 numbers,
                 profit,
                 threshold,
@@ -289,8 +286,8 @@ class Pricer:
 
     def _pattern(self, found: Found, row: int) -> Pattern:
         size = int(found.size[row])
-        members = sorted(
-            (int(self.workloads[self.choices.workload[k]]), int(b), float(self.choices.rate_rps[k]))
+        residents = (
+            Resident(int(self.workloads[self.choices.workload[k]]), int(b), float(self.choices.rate_rps[k]))
             for k, b in zip(found.choice[row, :size], found.batch[row, :size], strict=True)
         )
-        return Pattern(self.pool, tuple(members))
+        return Pattern.of(self.pool, sorted(residents))

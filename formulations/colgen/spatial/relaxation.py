@@ -5,8 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import step_multipliers
-from instances.arrays import Flags, Floats, Ints
+from formulations.colgen.completion import best_of_table, completion_table
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
+from formulations.colgen.multipliers import climb
+from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tolerance import MARGIN
 
@@ -29,8 +31,8 @@ class Buffers(NamedTuple):
         Number of each contender's group, shape (choices,).
     first
         Position of each group's first contender, shape (workloads + 1,).
-    units, value, usable
-        Share, worth and usability (always true) of each contender; see ``best_of_table``.
+    slots, units, value
+        Number of slots (always 1), share and worth of each contender; see ``completion_table``.
     table
         Completion table over the groups, shape (workloads + 1, residents + 1, share units + 1).
     """
@@ -39,9 +41,9 @@ class Buffers(NamedTuple):
     choice: Ints
     group: Ints
     first: Ints
+    slots: Ints
     units: NDArray[np.int16]
     value: Floats
-    usable: Flags
     table: Floats
 
     @classmethod
@@ -52,75 +54,11 @@ class Buffers(NamedTuple):
             np.zeros(choices, dtype=np.int64),
             np.zeros(choices, dtype=np.int64),
             np.zeros(workloads + 1, dtype=np.int64),
+            np.ones(choices, dtype=np.int64),
             np.zeros(choices, dtype=np.int16),
             np.zeros(choices),
-            np.ones(choices, dtype=np.bool_),
             np.empty((workloads + 1, residents + 1, share_units + 1)),
         )
-
-
-@compiled
-def completion_table(
-    first: Ints,
-    units: NDArray[np.int16],
-    worth: Floats,
-    residents: int,
-    capacity: int,
-    table: Floats,
-) -> None:
-    """Fill ``table[w, n, s]``: the largest worth of exactly n of the workloads w, w + 1, ... within s units, or -inf.
-
-    Parameters
-    ----------
-    first
-        Choices of workload w are ``first[w]`` to ``first[w + 1] - 1``.
-    units, worth
-        Share and worth of each choice.
-    residents, capacity
-        Largest values of n and s.
-    table
-        Output, shape (workloads + 1, at least residents + 1, capacity + 1).
-    """
-    workloads = len(first) - 1
-    table[workloads, 0, :] = 0.0
-    table[workloads, 1 : residents + 1, :] = -np.inf
-    for w in range(workloads - 1, -1, -1):
-        for n in range(residents + 1):
-            row, rest = table[w, n], table[w + 1, n]
-            for s in range(capacity + 1):
-                row[s] = rest[s]
-        for k in range(first[w], first[w + 1]):
-            u, value = units[k], worth[k]
-            for n in range(1, residents + 1):
-                row, rest = table[w, n, u : capacity + 1], table[w + 1, n - 1]
-                for s in range(len(row)):
-                    added, before = value + rest[s], row[s]
-                    row[s] = added if added > before else before  # max() would not be vectorised
-
-
-@compiled
-def best_of_table(
-    first: Ints,
-    units: NDArray[np.int16],
-    worth: Floats,
-    usable: Flags,
-    residents: int,
-    capacity: int,
-    table: Floats,
-    chosen: Ints,
-) -> None:
-    """Write the usable choices that attain ``table[0, residents, capacity]``, shape (residents,)."""
-    n, s, w = residents, capacity, 0
-    while n > 0:
-        if table[w, n, s] != table[w + 1, n, s]:
-            for k in range(first[w], first[w + 1]):
-                u = units[k]
-                if usable[k] and u <= s and table[w, n, s] == worth[k] + table[w + 1, n - 1, s - u]:
-                    chosen[residents - n] = k
-                    n -= 1
-                    s -= u
-                    break
-        w += 1
 
 
 @compiled
@@ -199,7 +137,16 @@ def complete(
         buffers.group[j] = groups - 1
         buffers.units[j], buffers.value[j] = units[k], buffers.worth[k]
     buffers.first[groups] = count
-    completion_table(buffers.first[: groups + 1], buffers.units, buffers.value, residents, capacity, buffers.table)
+    completion_table(
+        buffers.first[: groups + 1],
+        buffers.slots,
+        buffers.units,
+        buffers.value,
+        True,
+        residents,
+        capacity,
+        buffers.table,
+    )
     return groups
 
 
@@ -225,11 +172,11 @@ def relax_box(
     workload, profit
         Workload and profit of each choice.
     box
-        A row of ``Takes.box``.
+        A row of ``LeastDemands.box``.
     capacity
         Share units of the GPU.
     units, l2, power
-        Rows of ``Takes``.
+        Rows of ``LeastDemands``.
     multipliers
         Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
     buffers
@@ -242,20 +189,18 @@ def relax_box(
     contenders : int
         Number of contenders.
     """
-    residents = int(box[0])
+    residents = int(box[RESIDENTS])
     worth, table = buffers.worth, buffers.table
     by_units = _by_units(units, profit, capacity)
     l2_most, power_most = 0.0, 0.0
     for k in by_units:
         l2_most, power_most = max(l2_most, l2[k]), max(power_most, power[k])
     # A ceiling above the sum of the largest demands does not bind.
-    l2_cap = min(box[2], residents * l2_most) * (1.0 + MARGIN)
-    power_cap = min(box[4], residents * power_most) * (1.0 + MARGIN)
-    best, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
-    chosen = np.empty(residents, dtype=np.int64)
-    for step in range(ROUNDS + 1):
-        if step == ROUNDS:
-            multipliers[0], multipliers[1] = best_l2, best_power
+    l2_cap = min(box[L2 + 1], residents * l2_most) * (1.0 + MARGIN)
+    power_cap = min(box[POWER + 1], residents * power_most) * (1.0 + MARGIN)
+    best, chosen = np.array([np.inf, 0.0, 0.0]), np.empty(residents, dtype=np.int64)
+    step, going = 0, True
+    while going:
         for k in by_units:
             worth[k] = profit[k] - multipliers[0] * l2[k] - multipliers[1] * power[k]
         count = undominated(workload, units, worth, by_units, residents, buffers.choice)
@@ -263,29 +208,25 @@ def relax_box(
         top = table[0, residents, capacity]
         if top == -np.inf:
             return -np.inf, l2_cap, power_cap, 0
-        bound = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
-        if bound < best:
-            best, best_l2, best_power = bound, multipliers[0], multipliers[1]
-        if best <= threshold or step == ROUNDS:
-            break
         best_of_table(
             buffers.first[: groups + 1],
+            buffers.slots,
             buffers.units,
             buffers.value,
-            buffers.usable,
             residents,
             capacity,
             table,
+            0,
             chosen,
         )
         l2_sum, power_sum = 0.0, 0.0
         for j in chosen:
             l2_sum += l2[buffers.choice[j]]
             power_sum += power[buffers.choice[j]]
-        if not step_multipliers(multipliers, l2_sum - l2_cap, power_sum - power_cap, bound - threshold):
-            break
-    if best <= threshold:
-        return best, l2_cap, power_cap, 0
+        going = climb(multipliers, best, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, ROUNDS)
+        step += 1
+    if best[0] <= threshold:
+        return best[0], l2_cap, power_cap, 0
     offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
     beside = table[0, residents - 1].copy()
     count = 0
@@ -295,4 +236,4 @@ def relax_box(
             buffers.choice[count] = k
             count += 1
     complete(workload, units, residents, capacity, count, buffers)
-    return best, l2_cap, power_cap, count
+    return best[0], l2_cap, power_cap, count

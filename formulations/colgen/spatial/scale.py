@@ -4,22 +4,13 @@ from dataclasses import replace
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.clock import alone
-from formulations.colgen.solution import GOOD_ENOUGH, Solution
-from formulations.colgen.spatial.generation import FitGeneration
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.solution import Solution
+from formulations.colgen.spatial.problem import SpatialProblem
+from formulations.colgen.spatial.solution import passes_for
 from formulations.scale import ScaleBisection, impossible_scale
 from instances import SCALE_STEP, Instance, Objective, Plan, PlanClass
-
-
-class _Fit(Solution):
-    """Feasibility check: a run of a cost problem that ends as soon as a plan is found or excluded."""
-
-    def proven(self) -> bool:
-        """Return whether a plan was found or excluded."""
-        return self.plan is not None or self.generation.impossible()
-
-    def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
-        """Return whether a plan was found or excluded, or more patterns could hardly improve the bound."""
-        return self.proven() or super().bound_suffices(gap)
+from instances.configurations import rates_at
 
 
 def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outcome:
@@ -30,7 +21,7 @@ def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outc
     if any(pool.count is None for pool in instance.gpus):
         return Outcome(Status.UNKNOWN, reason="scale needs a number of GPUs for every type of the pool")
     if not instance.workloads:
-        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, PlanClass.SPATIAL))
+        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, plan_class=PlanClass.SPATIAL))
     bisection, undecided, impossible = ScaleBisection(instance, run), False, impossible_scale(instance)
     while not (bisection.decided or undecided) and run.remaining_s > 0.0:
         scale = _next(bisection.fits, bisection.fails, impossible)
@@ -58,7 +49,9 @@ def _decide(instance: Instance, factor: float, run: Run, integer_fraction: float
     # The cost problem reports dollars, not multiples of the rates, so its run has no listener.
     unheard = alone(run)
     try:
-        generation = FitGeneration(scaled, unheard)
+        # A higher rate may be easier to serve.
+        problem = SpatialProblem(scaled, unheard.deadline, rates=rates_at(scaled, 1.0))
     except TimeoutError as late:
         return Outcome(Status.UNKNOWN, reason=str(late))
-    return _Fit(generation, integer_fraction).solve()
+    generation = ColumnGeneration(problem, unheard)
+    return Solution(generation, passes_for(problem), integer_fraction, any_plan=True).solve()

@@ -5,14 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import least_share_beside
+from formulations.colgen.interference_boxes import RESIDENTS, may_fit
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.relaxation import Buffers, relax_box
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
-from instances.tolerance import MARGIN
 
 BATCHES_LIMIT = 256
 """Node limit of the batch search for one set of residents; a set undecided at the limit counts in the bound."""
@@ -63,15 +62,15 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
     """
     residents = len(chosen)
     first, end = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
-    pick = np.empty(residents, dtype=np.int64)
+    model, pick = choices.model[chosen], np.empty(residents, dtype=np.int64)
     for j in range(residents):
         first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
-    if not _may_fit(merged, choices, chosen, first, end, pick):
+    if not _may_fit(merged, choices, model, first, end, pick):
         return 0
     if _fit(tables, choices, chosen, pick, batch):
         return 1
     if choices.budget_ms.shape[1] > 1:
-        return _decide_by_halves(tables, merged, choices, chosen, first, end, pick, batch)
+        return _decide_by_halves(tables, merged, choices, chosen, model, first, end, pick, batch)
     # Depth first over the batches of one resident after another: fixing a batch only raises the least demands.
     nodes, depth = 0, 0
     end[0] = first[0]
@@ -85,7 +84,7 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
         nodes += 1
         if nodes > BATCHES_LIMIT:
             return -1
-        if _may_fit(merged, choices, chosen, first, end, pick):
+        if _may_fit(merged, choices, model, first, end, pick):
             if _fit(tables, choices, chosen, pick, batch):
                 return 1
             if depth < residents - 1:
@@ -96,7 +95,15 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
 
 @compiled
 def _decide_by_halves(
-    tables: Tables, merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints, batch: Ints
+    tables: Tables,
+    merged: Tables,
+    choices: Choices,
+    chosen: Ints,
+    model: Ints,
+    first: Ints,
+    end: Ints,
+    pick: Ints,
+    batch: Ints,
 ) -> int:
     """Decide by halving the options of the resident that has the most: neighbouring batches are similar."""
     residents = len(chosen)
@@ -115,7 +122,7 @@ def _decide_by_halves(
         nodes += 1
         if nodes > HALVES_LIMIT:
             return -1
-        if not _may_fit(merged, choices, chosen, first, end, pick):
+        if not _may_fit(merged, choices, model, first, end, pick):
             continue
         if _fit(tables, choices, chosen, pick, batch):
             return 1
@@ -134,37 +141,8 @@ def _decide_by_halves(
 
 
 @compiled
-def _may_fit(merged: Tables, choices: Choices, chosen: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
-    """Return whether the least shares fit on the GPU under the least interference, for some options of each resident.
-
-    The test iterates to a fixed point from below, over the options ``first[j]`` to ``end[j] - 1`` of all residents. The
-    options of the least shares at the fixed point are written to ``pick``.
-    """
-    residents = len(chosen)
-    l2_floor, power_floor = 0.0, 0.0
-    while True:
-        l2, power, total = 0.0, 0.0, 0
-        for j in range(residents):
-            m = choices.model[chosen[j]]
-            own_units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
-            for o in range(first[j], end[j]):
-                b, lower = choices.batch[o], choices.lower_units[o]
-                u = least_share_beside(
-                    merged, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, residents, l2_floor, power_floor
-                )
-                if u <= merged.share_units:
-                    if u < own_units:
-                        own_units, pick[j] = u, o
-                    own_l2 = min(own_l2, merged.l2_pct[m, b, u])
-                    own_power = min(own_power, merged.power_w[m, b, u])
-            total += own_units
-            l2 += own_l2
-            power += own_power
-        if total > merged.share_units:
-            return False
-        if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
-            return True
-        l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
+def _may_fit(merged: Tables, choices: Choices, model: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
+    return may_fit(merged, model, first, end, choices.batch, choices.lower_units, choices.budget_ms, pick)
 
 
 @compiled
@@ -250,9 +228,9 @@ def search_box(
     tables, merged
         See ``decide``.
     box
-        A row of ``Takes.box``.
+        A row of ``LeastDemands.box``.
     of, units, l2, power
-        Entries of the box, see ``Entries``; or every choice and rows of ``Takes``.
+        Entries of the box, see ``LeastDemands``.
     profit
         Profit of each choice.
     threshold, multipliers
@@ -269,7 +247,7 @@ def search_box(
     idle : bool
         Whether the patience ended the search.
     """
-    residents, capacity = int(box[0]), tables.share_units
+    residents, capacity = int(box[RESIDENTS]), tables.share_units
     workload = choices.workload[of]
     bound, l2_cap, power_cap, contenders = relax_box(
         workload, box, capacity, units, l2, power, profit[of], threshold, multipliers, buffers

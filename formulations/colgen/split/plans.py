@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.colgen.restricted_master import Pattern
+from formulations.pattern import Pattern
 from instances import GOODPUT_STEP, Instance, Objective
 from instances.arrays import Ints
 from instances.one_gpu import Resident
@@ -40,7 +40,7 @@ def shared_out(
     """
     slots: dict[int, list[_ServedSlot]] = defaultdict(list)
     for g, pattern in enumerate(patterns):
-        for w, batch, rate in pattern.members:
+        for w, batch, rate in pattern.residents:
             slots[int(class_of[w])].append(_ServedSlot(g, pattern.pool, w, batch, rate))
     for group, of_class in slots.items():
         members = np.flatnonzero(class_of == group).tolist()

@@ -2,25 +2,28 @@
 
 import heapq
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
+from formulations.colgen.demand import Demand
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, Region, one_growth
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.split.relaxation import empty_relaxed, relax, trace
 from formulations.colgen.split.slots import (
     Contents,
-    SplitMarket,
     empty_contents,
     improve,
     part_served,
     settle,
     worth_of,
 )
-from instances.arrays import Floats
+from formulations.pattern import Pattern
+from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
+from instances.one_gpu import Resident
 
 ENOUGH = 200
 """Number of GPUs found after which the master is solved again."""
@@ -37,19 +40,24 @@ SUFFIXES = 20
 PROMISING = 0.9
 """Fraction of the threshold below which GPUs are not improved."""
 
-Gpu = tuple[tuple[int, int, int], ...]
-"""Content of one GPU: (class, batch, share) of each slot, ascending."""
-
 
 class SplitPricer:
-    """Pricing on one GPU type; the regions are kept between calls."""
+    """Pricing on one GPU type; the regions are kept between calls.
 
-    def __init__(self, market: SplitMarket) -> None:
-        self.market = market
-        self._merged = one_growth(market.tables).tables
-        self.most_residents = market.tables.most_residents
+    Parameters
+    ----------
+    pool
+        Index of the type in the instance's pool.
+    first_of_class
+        Position of one workload of each class, which the patterns name, shape (classes,).
+    """
+
+    def __init__(self, asked: Demand, pool: int, first_of_class: Ints) -> None:
+        self.asked, self.pool, self._first_of_class = asked, pool, first_of_class
+        self._merged = one_growth(asked.tables).tables
+        self.most_residents = asked.tables.most_residents
         self._regions = [self._everything()]
-        self._relaxed = empty_relaxed(market, self.most_residents)
+        self._relaxed = empty_relaxed(asked, self.most_residents)
         self._best = empty_contents(self.most_residents)
 
     def _everything(self) -> Region:
@@ -57,7 +65,7 @@ class SplitPricer:
 
     def price(
         self, weight: Floats, threshold: float, region_limit: int, deadline: float, left: Floats | None = None
-    ) -> Priced[Gpu]:
+    ) -> Priced:
         """Find GPUs worth more than ``threshold``.
 
         Parameters
@@ -73,9 +81,9 @@ class SplitPricer:
         left
             Number of workloads of each class to serve, shape (classes,); ``None`` for all. No regions are kept for it.
         """
-        market = self.market if left is None else self.market._replace(copies=left)
-        floors = market._replace(tables=self._merged)
-        found: dict[Gpu, float] = {}
+        asked = self.asked if left is None else self.asked._replace(copies=left)
+        floors = asked._replace(tables=self._merged)
+        found: dict[Pattern, float] = {}
         waiting: list[Region] = []
         settled: list[Region] = []
         visited = 0
@@ -95,7 +103,7 @@ class SplitPricer:
             else:
                 settled.append(region)
             if region.bound > threshold:
-                self._collect(market, weight, region, threshold, found)
+                self._collect(asked, weight, region, threshold, found)
 
         for region in self._regions if left is None else [self._everything()]:
             file(region)
@@ -112,60 +120,66 @@ class SplitPricer:
         return Priced(max([threshold, *(region.bound for region in kept)]), list(found), visited)
 
     def _collect(
-        self, market: SplitMarket, weight: Floats, region: Region, threshold: float, found: dict[Gpu, float]
+        self, asked: Demand, weight: Floats, region: Region, threshold: float, found: dict[Pattern, float]
     ) -> None:
         """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
-        residents, units = int(region.box[RESIDENTS + 1]), market.tables.share_units
+        residents, units = int(region.box[RESIDENTS + 1]), asked.tables.share_units
         most = self._relaxed.table[:, residents, units]
         # A solution without its first classes is another solution.
         for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
-            count = trace(market, region.box, self._relaxed, first, self._best)
-            count = settle(market, self._best, count)
-            if count == 0 or worth_of(market, weight, self._best, count) < PROMISING * threshold:
+            count = trace(asked, region.box, self._relaxed, first, self._best)
+            count = settle(asked, self._best, count)
+            if count == 0 or worth_of(asked, weight, self._best, count) < PROMISING * threshold:
                 return
-            worth = improve(market, weight, self._best, count)
+            worth = improve(asked, weight, self._best, count)
             if worth <= threshold:
                 return
-            found[self._contents(count)] = worth
+            found[self._pattern(count)] = worth
 
-    def _contents(self, count: int) -> Gpu:
+    def _pattern(self, count: int) -> Pattern:
         best = self._best
-        return tuple(sorted((int(best.group[i]), int(best.batch[i]), int(best.units[i])) for i in range(count)))
+        return self.pattern(sorted((int(best.group[i]), int(best.batch[i]), int(best.units[i])) for i in range(count)))
 
-    def times_ms(self, gpu: Gpu) -> Floats | None:
+    def pattern(self, slots: Sequence[tuple[int, int, int]]) -> Pattern:
+        """Return the pattern of slots (class, batch, share), which serve the largest rates that they can."""
+        workload = self._first_of_class.tolist()
+        return Pattern(self.pool, tuple((units, (Resident(workload[g], b, 0.0),)) for g, b, units in slots))
+
+    def times_ms(self, pattern: Pattern) -> Floats | None:
         """Return the GPU time of each slot; ``None`` if an SLO is violated, or shares or memory do not suffice."""
-        best, count = self._best, len(gpu)
+        best, count = self._best, len(pattern.gpulets)
         if count > self.most_residents:
             return None
-        for i, (group, batch, units) in enumerate(gpu):
-            best.group[i], best.batch[i], best.units[i] = group, batch, units
-        worth = worth_of(self.market, self.market.copies, best, count)
+        for i, (units, (slot,)) in enumerate(pattern.gpulets):
+            group = np.searchsorted(self._first_of_class, slot.workload)
+            best.group[i], best.batch[i], best.units[i] = group, slot.batch, units
+        worth = worth_of(self.asked, self.asked.copies, best, count)
         return best.time_ms[:count].copy() if math.isfinite(worth) else None
 
-    def best_alone(self, group: int) -> Gpu | None:
+    def best_alone(self, group: int) -> Pattern | None:
         """Return a slot of the class on a whole GPU with the batch that serves most; ``None`` if none is feasible."""
-        weight = np.zeros(len(self.market.model))
+        weight = np.zeros(len(self.asked.model))
         weight[group] = 1.0
         best = self._best
-        best.group[0], best.batch[0], best.units[0] = group, 1, self.market.tables.permitted[-1]
-        return self._contents(1) if improve(self.market, weight, best, 1) > 0.0 else None
+        best.group[0], best.batch[0], best.units[0] = group, 1, self.asked.tables.permitted[-1]
+        return self._pattern(1) if improve(self.asked, weight, best, 1) > 0.0 else None
 
 
 @compiled
-def losses(market: SplitMarket, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
+def losses(asked: Demand, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
     """Return the worth that slots lose from the floors of a box to each ceiling; 0 along axes too narrow to halve."""
-    tables = market.tables
+    tables = asked.tables
     lost, widths = np.zeros(3), box[1::2] - box[::2]
     for i in range(count):
         w, b, u = best.group[i], best.batch[i], best.units[i]
-        m = market.model[w]
+        m = asked.model[w]
         l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
         for axis in range(-1, 3):
             residents = int(box[RESIDENTS + (axis == 0)])
             others_l2 = max(0.0, box[L2 + (axis == 1)] - l2)
             total_power = max(box[POWER + (axis == 2)], power)
             time_ms = gpu_time_ms(tables, m, b, u, residents, others_l2, 0.0, total_power)
-            part = weight[w] * part_served(market, w, b, time_ms)
+            part = weight[w] * part_served(asked, w, b, time_ms)
             if axis < 0:
                 lost += part
             else:

@@ -8,9 +8,13 @@ among the slots of one class, whose parts together count at most as its number o
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, step_multipliers
-from formulations.colgen.split.slots import Contents, SplitMarket, part_served
+from formulations.colgen.completion import best_of_table, completion_table
+from formulations.colgen.demand import Demand
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
+from formulations.colgen.multipliers import climb
+from formulations.colgen.split.slots import Contents, part_served
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
@@ -46,14 +50,14 @@ class RelaxedSplitBox(NamedTuple):
     slots: Floats
     offer_first: Ints
     offer_slots: Ints
-    offer_units: Ints
+    offer_units: NDArray[np.int16]
     offer_worth: Floats
     table: Floats
 
 
-def empty_relaxed(market: SplitMarket, most_residents: int) -> RelaxedSplitBox:
+def empty_relaxed(asked: Demand, most_residents: int) -> RelaxedSplitBox:
     """Return buffers of the right shape."""
-    tables, classes = market.tables, len(market.model)
+    tables, classes = asked.tables, len(asked.model)
     models, batches = tables.transfer_ms.shape
     shares, units = len(tables.permitted), tables.share_units
     offers = classes * most_residents * units
@@ -65,7 +69,7 @@ def empty_relaxed(market: SplitMarket, most_residents: int) -> RelaxedSplitBox:
         np.zeros((classes, most_residents + 1, units + 1)),
         np.zeros(classes + 1, dtype=np.int64),
         np.zeros(offers, dtype=np.int64),
-        np.zeros(offers, dtype=np.int64),
+        np.zeros(offers, dtype=np.int16),
         np.zeros(offers),
         np.zeros((classes + 1, most_residents + 1, units + 1)),
     )
@@ -73,7 +77,7 @@ def empty_relaxed(market: SplitMarket, most_residents: int) -> RelaxedSplitBox:
 
 @compiled
 def relax(
-    market: SplitMarket,
+    asked: Demand,
     weight: Floats,
     box: Floats,
     threshold: float,
@@ -101,45 +105,47 @@ def relax(
     count : int
         Number of slots of the relaxed solution.
     """
-    tables = market.tables
+    tables = asked.tables
     # One slot's demand exceeds no ceiling; a ceiling above the sum of the largest demands does not bind.
-    l2_most, power_most = _parts_at_floors(market, weight, box, relaxed)
+    l2_most, power_most = _parts_at_floors(asked, weight, box, relaxed)
     l2_cap = min(box[L2 + 1], box[RESIDENTS + 1] * l2_most) * (1.0 + MARGIN)
     power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * power_most) * (1.0 + MARGIN)
-    bound, best_l2, best_power = np.inf, multipliers[0], multipliers[1]
-    count = 0
-    for step in range(ROUNDS + 1):
-        if step == ROUNDS:
-            multipliers[0], multipliers[1] = best_l2, best_power
-        _offers(market, weight, box, multipliers, relaxed)
-        _complete(relaxed, len(weight), int(box[RESIDENTS + 1]), tables.share_units)
+    lowest, count = np.array([np.inf, 0.0, 0.0]), 0
+    step, going = 0, True
+    while going:
+        _offers(asked, weight, box, multipliers, relaxed)
+        completion_table(
+            relaxed.offer_first,
+            relaxed.offer_slots,
+            relaxed.offer_units,
+            relaxed.offer_worth,
+            False,
+            int(box[RESIDENTS + 1]),
+            tables.share_units,
+            relaxed.table,
+        )
         top = relaxed.table[0, int(box[RESIDENTS + 1]), tables.share_units]
-        here = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
-        if here < bound:
-            bound, best_l2, best_power = here, multipliers[0], multipliers[1]
-        count = trace(market, box, relaxed, 0, best)
-        if bound <= threshold or step == ROUNDS:
-            break
-        over_l2, over_power = -l2_cap, -power_cap
+        count = trace(asked, box, relaxed, 0, best)
+        l2_sum, power_sum = 0.0, 0.0
         for i in range(count):
-            m = market.model[best.group[i]]
-            over_l2 += tables.l2_pct[m, best.batch[i], best.units[i]]
-            over_power += tables.power_w[m, best.batch[i], best.units[i]]
-        if not step_multipliers(multipliers, over_l2, over_power, here - threshold):
-            break
-    multipliers[0], multipliers[1] = best_l2, best_power
-    return bound, count
+            m = asked.model[best.group[i]]
+            l2_sum += tables.l2_pct[m, best.batch[i], best.units[i]]
+            power_sum += tables.power_w[m, best.batch[i], best.units[i]]
+        going = climb(multipliers, lowest, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, ROUNDS)
+        step += 1
+    multipliers[0], multipliers[1] = lowest[1], lowest[2]
+    return lowest[0], count
 
 
 @compiled
-def _parts_at_floors(market: SplitMarket, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
+def _parts_at_floors(asked: Demand, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
     """Write times and parts at the floors; return the largest L2 and power demand among them."""
-    tables = market.tables
+    tables = asked.tables
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     known = np.zeros(len(tables.kernels), dtype=np.bool_)
     l2_most, power_most = 0.0, 0.0
     for w in range(len(weight)):
-        m = market.model[w]
+        m = asked.model[w]
         if weight[w] <= 0.0:
             continue
         for j in range(len(tables.permitted)):
@@ -156,7 +162,7 @@ def _parts_at_floors(market: SplitMarket, weight: Floats, box: Floats, relaxed: 
                         else np.inf
                     )
                 time_ms = relaxed.time_ms[m, j, b]
-                relaxed.part[w, j, b] = part_served(market, w, b, time_ms) if time_ms < np.inf else 0.0
+                relaxed.part[w, j, b] = part_served(asked, w, b, time_ms) if time_ms < np.inf else 0.0
                 if relaxed.part[w, j, b] > 0.0:
                     l2_most, power_most = max(l2_most, l2), max(power_most, power)
         known[m] = True
@@ -164,10 +170,10 @@ def _parts_at_floors(market: SplitMarket, weight: Floats, box: Floats, relaxed: 
 
 
 @compiled
-def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
+def _offers(asked: Demand, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
     """Write the offers of each class: the largest worth of its slots together, by number of slots and units."""
-    tables, capacity = market.tables, market.tables.share_units
-    residents, shares = int(box[RESIDENTS + 1]), len(market.tables.permitted)
+    tables, capacity = asked.tables, asked.tables.share_units
+    residents, shares = int(box[RESIDENTS + 1]), len(asked.tables.permitted)
     charge = np.empty(shares)
     charged = np.empty((residents + 1, capacity + 1))
     gained = np.empty((residents + 1, capacity + 1))
@@ -176,7 +182,7 @@ def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Float
         relaxed.offer_first[w] = offers
         if weight[w] <= 0.0:
             continue
-        m = market.model[w]
+        m = asked.model[w]
         usable = np.zeros(shares, dtype=np.bool_)
         best_so_far, least_so_far, least_units = 0.0, np.inf, capacity + 1
         for j in range(shares):
@@ -193,7 +199,7 @@ def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Float
             if usable[j]:
                 least_units = min(least_units, u)
                 best_so_far, least_so_far = max(best_so_far, net), min(least_so_far, least)
-        most, slots = weight[w] * market.copies[w], relaxed.slots[w]
+        most, slots = weight[w] * asked.copies[w], relaxed.slots[w]
         slots[0], charged[0], gained[0] = 0.0, 0.0, 0.0
         for n in range(1, residents + 1):
             if n * least_units > capacity:
@@ -223,47 +229,26 @@ def _offers(market: SplitMarket, weight: Floats, box: Floats, multipliers: Float
 
 
 @compiled
-def _complete(relaxed: RelaxedSplitBox, classes: int, residents: int, capacity: int) -> None:
-    """Write ``table``, from the last class to the first."""
-    table = relaxed.table
-    table[classes, : residents + 1] = 0.0
-    for w in range(classes - 1, -1, -1):
-        for n in range(residents + 1):
-            for s in range(capacity + 1):
-                table[w, n, s] = table[w + 1, n, s]
-        for o in range(relaxed.offer_first[w], relaxed.offer_first[w + 1]):
-            slots, u, worth = relaxed.offer_slots[o], relaxed.offer_units[o], relaxed.offer_worth[o]
-            for n in range(slots, residents + 1):
-                for s in range(u, capacity + 1):
-                    table[w, n, s] = max(table[w, n, s], worth + table[w + 1, n - slots, s - u])
-
-
-@compiled
-def trace(market: SplitMarket, box: Floats, relaxed: RelaxedSplitBox, first: int, best: Contents) -> int:
-    """Write the slots of the relaxed solution without the classes before ``first``; return their number."""
-    tables, table = market.tables, relaxed.table
-    n, s, count = int(box[RESIDENTS + 1]), tables.share_units, 0
-    for w in range(first, len(relaxed.offer_first) - 1):
-        if table[w, n, s] == table[w + 1, n, s]:
-            continue
-        for o in range(relaxed.offer_first[w], relaxed.offer_first[w + 1]):
-            slots, u = relaxed.offer_slots[o], relaxed.offer_units[o]
-            if slots <= n and u <= s and table[w, n, s] == relaxed.offer_worth[o] + table[w + 1, n - slots, s - u]:
-                count = _trace_class(market, relaxed, w, slots, u, best, count)
-                n -= slots
-                s -= u
-                break
+def trace(asked: Demand, box: Floats, relaxed: RelaxedSplitBox, begin: int, best: Contents) -> int:
+    """Write the slots of the relaxed solution without the classes before ``begin``; return their number."""
+    first, slots, units = relaxed.offer_first, relaxed.offer_slots, relaxed.offer_units
+    residents, capacity, count = int(box[RESIDENTS + 1]), asked.tables.share_units, 0
+    chosen = np.empty(len(first), dtype=np.int64)
+    offers = best_of_table(first, slots, units, relaxed.offer_worth, residents, capacity, relaxed.table, begin, chosen)
+    for o in chosen[:offers]:
+        w = np.searchsorted(first, o, side="right") - 1
+        count = _trace_class(asked, relaxed, w, slots[o], units[o], best, count)
     return count
 
 
 @compiled
 def _trace_class(
-    market: SplitMarket, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
+    asked: Demand, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
 ) -> int:
     made = relaxed.slots[w]
     while slots > 0:
-        for j in range(len(market.tables.permitted)):
-            u = market.tables.permitted[j]
+        for j in range(len(asked.tables.permitted)):
+            u = asked.tables.permitted[j]
             if u <= units and made[slots, units] == relaxed.net[w, j] + made[slots - 1, units - u]:
                 best.group[count], best.batch[count], best.units[count] = w, relaxed.batch[w, j], u
                 count += 1

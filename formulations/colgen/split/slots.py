@@ -10,97 +10,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances import GOODPUT_STEP, Instance, Objective, SloRule
+from formulations.colgen.demand import Demand
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
-from instances.continuous import largest_loads
 from instances.interference import gpu_time_ms, gpu_times_ms
-from instances.tables import Tables
-from instances.tolerance import widened
-from instances.view import View
 
 STEP_ROUNDING = 1e-9
 """Fraction of a rate step that may be missing."""
 
 
-class SplitMarket(NamedTuple):
-    """Classes of identical workloads as seen from one GPU type.
-
-    Attributes
-    ----------
-    tables
-        Tables of the GPU type.
-    model
-        Row of each class's model, shape (classes,).
-    limit_ms
-        Longest GPU time at which a slot serves requests, shape (classes, largest batch + 1); -inf if the batch is
-        infeasible.
-    requests
-        Requests completed per full batch, shape (classes, largest batch + 1): the batch itself. Decoding takes many
-        steps per request: there it is the largest load on so many places, over the number of steps.
-    overhead_ms
-        Time added to the GPU time for the period of a batch, shape (models, largest batch + 1).
-    buffer
-        The instance's latency buffer.
-    asked_rps
-        Rate of one workload of each class, shape (classes,).
-    copies
-        Number of workloads of each class, shape (classes,).
-    steps
-        Steps per rate: a served part is a multiple of one step; 0 permits any part.
-    """
-
-    tables: Tables
-    model: Ints
-    limit_ms: Floats
-    requests: Floats
-    overhead_ms: Floats
-    buffer: float
-    asked_rps: Floats
-    copies: Floats
-    steps: int
-
-
-def market(instance: Instance, view: View, first_of_class: Ints, copies: Floats) -> SplitMarket:
-    """Return the classes of an instance with an analytic rule, as seen from one GPU type.
-
-    ``first_of_class`` is the position of one workload of each class, shape (classes,).
-    """
-    tables = view.tables
-    batch = np.arange(tables.transfer_ms.shape[1])
-    model, slo_ms = view.model[first_of_class], view.slo_ms[first_of_class]
-    if instance.slo_rule is SloRule.ASSEMBLY:
-        # A rate r with t_inf <= 1000 b / r and t_inf <= SLO - 1000 (b - 1) / r exists iff (2b - 1) t_inf <= b SLO.
-        most_ms = slo_ms[:, None] * batch / np.maximum(2 * batch - 1, 1)
-    else:
-        most_ms = np.repeat(slo_ms[:, None] / 2.0, len(batch), axis=1)
-    steps = view.steps[first_of_class]
-    most_ms[steps > 0] = slo_ms[steps > 0, None]
-    loads = largest_loads(len(batch) - 1, view.instance.may_miss) if steps.any() else batch
-    requests = np.where(steps[:, None] > 0, loads / np.maximum(steps, 1)[:, None], batch.astype(np.float64))
-    limit_ms = widened(most_ms / instance.latency_buffer - tables.transfer_ms[model])
-    limit_ms[(batch == 0) | (batch > tables.max_batch[model][:, None])] = -np.inf
-    return SplitMarket(
-        tables,
-        model,
-        limit_ms,
-        requests,
-        tables.exposed_ms if instance.slo_rule is SloRule.HALF_SLO else tables.transfer_ms,
-        instance.latency_buffer,
-        view.rate_rps[first_of_class],
-        copies,
-        round(1.0 / GOODPUT_STEP) if instance.objective is Objective.GOODPUT else 0,
-    )
-
-
 @compiled
-def part_served(market: SplitMarket, group: int, batch: int, time_ms: float) -> float:
+def part_served(asked: Demand, group: int, batch: int, time_ms: float) -> float:
     """Return the part of its rate that a slot can serve if a batch takes ``time_ms``; 0 if that violates the SLO."""
-    if not time_ms <= market.limit_ms[group, batch]:
+    if not time_ms <= asked.budget_ms[group, batch, 0]:
         return 0.0
-    period_ms = market.buffer * (time_ms + market.overhead_ms[market.model[group], batch])
-    part = min(1.0, float(1000.0 * market.requests[group, batch] / (period_ms * market.asked_rps[group])))
-    return math.floor(part * market.steps + STEP_ROUNDING) / market.steps if market.steps else part
+    period_ms = asked.latency_buffer * (time_ms + asked.overhead_ms[asked.model[group], batch])
+    part = min(1.0, float(1000.0 * asked.requests[group, batch] / (period_ms * asked.rate_rps[group])))
+    return math.floor(part * asked.steps + STEP_ROUNDING) / asked.steps if asked.steps else part
 
 
 SWEEPS = 4
@@ -132,14 +58,14 @@ def empty_contents(slots: int) -> Contents:
 
 
 @compiled
-def worth_of(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
+def worth_of(asked: Demand, weight: Floats, contents: Contents, count: int) -> float:
     """Return the worth of the first ``count`` slots: parts times weights, each class at most at its copies.
 
     Parts and times are written. The worth is -inf if a slot violates its SLO, or the shares or the memory do not
     suffice.
     """
-    tables = market.tables
-    model = market.model[contents.group[:count]]
+    tables = asked.tables
+    model = asked.model[contents.group[:count]]
     memory, total_units = 0.0, 0
     for i in range(count):
         memory += tables.memory_mib[model[i], contents.batch[i]]
@@ -149,29 +75,29 @@ def worth_of(market: SplitMarket, weight: Floats, contents: Contents, count: int
     gpu_times_ms(tables, model, contents.batch, contents.units, count, contents.time_ms)
     worth = 0.0
     for i in range(count):
-        contents.part[i] = part_served(market, contents.group[i], contents.batch[i], contents.time_ms[i])
+        contents.part[i] = part_served(asked, contents.group[i], contents.batch[i], contents.time_ms[i])
         if contents.part[i] <= 0.0:
             return -np.inf
         before = 0.0
         for j in range(i):
             if contents.group[j] == contents.group[i]:
                 before += contents.part[j]
-        counted = min(contents.part[i], max(0.0, market.copies[contents.group[i]] - before))
+        counted = min(contents.part[i], max(0.0, asked.copies[contents.group[i]] - before))
         worth += weight[contents.group[i]] * counted
     return worth
 
 
 @compiled
-def settle(market: SplitMarket, contents: Contents, count: int) -> int:
+def settle(asked: Demand, contents: Contents, count: int) -> int:
     """Give slots that violate their SLO the largest feasible batch, or drop them; return the number of slots left."""
-    while count > 0 and not np.isfinite(worth_of(market, market.copies, contents, count)):
+    while count > 0 and not np.isfinite(worth_of(asked, asked.copies, contents, count)):
         broken = 0
-        while broken < count and _serves(market, contents, count, broken):
+        while broken < count and _serves(asked, contents, count, broken):
             broken += 1
         if broken == count:  # all slots meet their SLO, so the shares or the memory do not suffice
             count -= 1
             continue
-        while contents.batch[broken] > 0 and not _serves(market, contents, count, broken):
+        while contents.batch[broken] > 0 and not _serves(asked, contents, count, broken):
             contents.batch[broken] -= 1
         if contents.batch[broken] == 0:
             count -= 1
@@ -181,37 +107,35 @@ def settle(market: SplitMarket, contents: Contents, count: int) -> int:
 
 
 @compiled
-def _serves(market: SplitMarket, contents: Contents, count: int, slot: int) -> bool:
+def _serves(asked: Demand, contents: Contents, count: int, slot: int) -> bool:
     """Return whether one slot serves requests beside the others."""
-    model = market.model[contents.group[:count]]
-    gpu_times_ms(market.tables, model, contents.batch, contents.units, count, contents.time_ms)
-    return part_served(market, contents.group[slot], contents.batch[slot], contents.time_ms[slot]) > 0.0
+    model = asked.model[contents.group[:count]]
+    gpu_times_ms(asked.tables, model, contents.batch, contents.units, count, contents.time_ms)
+    return part_served(asked, contents.group[slot], contents.batch[slot], contents.time_ms[slot]) > 0.0
 
 
 @compiled
-def improve(market: SplitMarket, weight: Floats, contents: Contents, count: int) -> float:
+def improve(asked: Demand, weight: Floats, contents: Contents, count: int) -> float:
     """Change batches, or move steps of share, as long as that adds worth; return the worth."""
-    best = worth_of(market, weight, contents, count)
+    best = worth_of(asked, weight, contents, count)
     for _ in range(SWEEPS):
         before = best
         for slot in range(count):
-            best = _improve_batch(market, weight, contents, count, slot, best)
+            best = _improve_batch(asked, weight, contents, count, slot, best)
             for giver in range(-1, count):
                 if giver != slot:
-                    best = _improve_shares(market, weight, contents, count, slot, giver, best)
+                    best = _improve_shares(asked, weight, contents, count, slot, giver, best)
         if best <= before:
             break
-    return worth_of(market, weight, contents, count)
+    return worth_of(asked, weight, contents, count)
 
 
 @compiled
-def _improve_batch(
-    market: SplitMarket, weight: Floats, contents: Contents, count: int, slot: int, best: float
-) -> float:
+def _improve_batch(asked: Demand, weight: Floats, contents: Contents, count: int, slot: int, best: float) -> float:
     kept = contents.batch[slot]
-    for b in range(1, market.tables.max_batch[market.model[contents.group[slot]]] + 1):
+    for b in range(1, asked.tables.max_batch[asked.model[contents.group[slot]]] + 1):
         contents.batch[slot] = b
-        worth = worth_of(market, weight, contents, count)
+        worth = worth_of(asked, weight, contents, count)
         if worth > best * (1.0 + LEAST_GAIN):
             best, kept = worth, b
     contents.batch[slot] = kept
@@ -220,10 +144,10 @@ def _improve_batch(
 
 @compiled
 def _improve_shares(
-    market: SplitMarket, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
+    asked: Demand, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
 ) -> float:
     """Move a step of share to slot ``taker`` from slot ``giver``, or from the free share (-1), if that adds worth."""
-    tables, units = market.tables, contents.units
+    tables, units = asked.tables, contents.units
     grown, shrunk = tables.next_share[units[taker]], 0
     if giver >= 0:
         place = np.searchsorted(tables.permitted, units[giver])
@@ -234,7 +158,7 @@ def _improve_shares(
     units[taker] = grown
     if giver >= 0:
         units[giver] = shrunk
-    worth = worth_of(market, weight, contents, count)
+    worth = worth_of(asked, weight, contents, count)
     if worth > best * (1.0 + LEAST_GAIN):
         return worth
     units[taker] = before
@@ -244,15 +168,15 @@ def _improve_shares(
 
 
 @compiled
-def least_fractions(market: SplitMarket) -> Floats:
+def least_fractions(asked: Demand) -> Floats:
     """Return the least part of the GPU that a workload of each class takes in its best slot alone; inf without one."""
-    tables, least = market.tables, np.full(len(market.model), np.inf)
+    tables, least = asked.tables, np.full(len(asked.model), np.inf)
     for w in range(len(least)):
-        m = market.model[w]
+        m = asked.model[w]
         for u in tables.permitted:
             for b in range(1, tables.max_batch[m] + 1):
                 time_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
-                part = part_served(market, w, b, time_ms)
+                part = part_served(asked, w, b, time_ms)
                 if part > 0.0:
                     least[w] = min(least[w], u / (tables.share_units * part))
     return least

@@ -4,21 +4,21 @@ The bound of column generation allows fractions of GPUs, so for a few GPUs it is
 """
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from formulations.colgen.bounds import SAFETY, best_factor
 from formulations.colgen.clock import spend
+from formulations.colgen.temporal.contents import pattern_of
 from formulations.colgen.temporal.enumeration import NUMBERS, combine, list_gpulets, none_listed
 from formulations.colgen.temporal.every_content import contents_worth
-from formulations.colgen.temporal.generation import ContentColumn, TemporalGeneration
+from formulations.colgen.temporal.generation import Column, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
-from formulations.colgen.temporal.plans import Content
 from formulations.colgen.temporal.pricer import Looks
 from formulations.colgen.temporal.search import PlanSearch
 from formulations.colgen.temporal.undominated import Undominated, offer
+from formulations.pattern import Pattern
 from instances import Objective
 from instances.arrays import Floats, Ints
 from instances.costs import cost_step
@@ -78,12 +78,12 @@ def _close_exactly(search: PlanSearch) -> bool:
     if threshold is None or threshold.excluded:
         return threshold is not None
     worth = generation.worth_at(threshold.dual)
-    listed: list[Content] = []
+    listed: list[Pattern] = []
     for pool, pricer in enumerate(generation.pricers):
         found = contents_worth(pricer, worth, float(threshold.least[pool]))
         if found is None or run.remaining_s <= 0.0:
             return False
-        listed += [replace(content, pool=pool) for content in found]
+        listed += found
     for content in listed:
         search.add(content)
     if not all(content in search.known for content in listed):
@@ -105,17 +105,17 @@ def _close_on(search: PlanSearch, fraction: float) -> bool:
     counted = search.run.work_limit is not None
     if listed is None or (counted and listed.size[0] > MOST_COUNTED):
         return False
-    contents = [_content(numbers) for numbers in listed.content[: int(listed.size[0])]]
+    contents = [_pattern(numbers) for numbers in listed.content[: int(listed.size[0])]]
     for content in contents:
         search.add(content)
-    served = listed.amounts[: len(contents)] * grid.step_rps / generation.rate_rps
-    _choose(search, [ContentColumn(0, each, 0.0) for each in served], contents, fraction / 2.0)
+    served_rps = listed.amounts[: len(contents)] * grid.step_rps
+    _choose(search, [(0, generation.amounts(each)) for each in served_rps], contents, fraction / 2.0)
     search.round(search.run.remaining_s * WHOLE_TIME_FRACTION, fraction / 8.0)
     search.polish(search.run.deadline)
     return True
 
 
-def _choose(search: PlanSearch, columns: list[ContentColumn], contents: list[Content], tolerance: float) -> None:
+def _choose(search: PlanSearch, columns: list[Column], contents: list[Pattern], tolerance: float) -> None:
     """Choose an integer number of each content: a bound on all plans better than the best known one, and a plan."""
     generation, known = search.generation, search.value
     bound = search.choose(contents, columns, WHOLE_TIME_FRACTION * search.run.remaining_s, tolerance)
@@ -189,6 +189,6 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> Undominated | None
     return found
 
 
-def _content(numbers: Ints) -> Content:
+def _pattern(numbers: Ints) -> Pattern:
     gpulets = numbers.reshape(2, NUMBERS).tolist()
-    return Content.made_of(0, ((units, zip(slots[::2], slots[1::2], strict=True)) for units, *slots in gpulets))
+    return pattern_of(0, ((units, zip(slots[::2], slots[1::2], strict=True)) for units, *slots in gpulets))

@@ -4,14 +4,18 @@ A gpulet has up to three slots. A single slot follows the instance's rule. Sever
 cycle, the sum of their batch times: in a longer cycle each slot serves less.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
+from formulations.colgen.demand import Demand
+from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
+from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_beside_ms
+from instances.one_gpu import Resident
 from instances.tables import Tables
 
 CUSHION = 1e-9
@@ -25,7 +29,7 @@ SWEEPS = 12
 
 
 class GpuContents(NamedTuple):
-    """Gpulets of one GPU; gpulets without share units, and slots of workload -1, are unused.
+    """A pattern in arrays; gpulets without share units, and slots of workload -1, are unused.
 
     Attributes
     ----------
@@ -63,8 +67,32 @@ def no_contents(gpulets: int) -> GpuContents:
     )
 
 
+def pattern_of(pool: int, gpulets: Iterable[tuple[int, Iterable[tuple[int, int]]]]) -> Pattern:
+    """Return the pattern of gpulets with slots (workload, batch), without unused gpulets and slots (workload -1)."""
+    used = [
+        (units, tuple(sorted(Resident(w, b, 0.0) for w, b in slots if w >= 0))) for units, slots in gpulets if units > 0
+    ]
+    return Pattern(pool, tuple(sorted(used)))
+
+
+def pattern_of_contents(pool: int, contents: GpuContents) -> Pattern:
+    """Return the pattern of a buffer."""
+    slots = np.stack([contents.workload, contents.batch], axis=-1).tolist()
+    return pattern_of(pool, zip(contents.units.tolist(), slots, strict=True))
+
+
+def contents_of(pattern: Pattern, gpulets: int = 0) -> GpuContents:
+    """Return a pattern in a buffer of at least ``gpulets`` gpulets."""
+    contents = no_contents(max(gpulets, len(pattern.gpulets)))
+    for g, (units, slots) in enumerate(pattern.gpulets):
+        contents.units[g] = units
+        for s, slot in enumerate(slots):
+            contents.workload[g, s], contents.batch[g, s] = slot.workload, slot.batch
+    return contents
+
+
 @compiled
-def serve(tables: Tables, asked: TypeDemand, contents: GpuContents) -> bool:
+def serve(tables: Tables, asked: Demand, contents: GpuContents) -> bool:
     """Write rates, throughputs and cycles; return whether the shares, the memory and every SLO suffice."""
     gpulets, demands, memory, units = 0, np.zeros((len(contents.units), 3)), 0.0, 0
     for g in range(len(contents.units)):
@@ -98,12 +126,12 @@ def serve(tables: Tables, asked: TypeDemand, contents: GpuContents) -> bool:
             slots += 1
             total_ms += time_ms
             longest_ms = min(longest_ms, asked.slo_ms[w] - time_ms)
-            after_ms = tables.exposed_ms[m, b] if asked.loading_overlaps else tables.transfer_ms[m, b]
+            after_ms = asked.overhead_ms[m, b]
             contents.rate_rps[g, s] = 1000.0 * b / (factor * (t_gpu + after_ms))
             contents.throughput_rps[g, s] = 1000.0 * b / (t_gpu + tables.exposed_ms[m, b])
             contents.least_rps[g, s] = 0.0
             if slots == 1:
-                alone = time_ms <= asked.longest_part[b] * asked.slo_ms[w]
+                alone = time_ms <= asked.longest_ms[w, b]
                 if asked.waits_for_batch and b > 1 and time_ms < asked.slo_ms[w]:
                     contents.least_rps[g, s] = 1000.0 * (b - 1) / (asked.slo_ms[w] - time_ms) * (1.0 + CUSHION)
                     alone = alone and contents.least_rps[g, s] <= contents.rate_rps[g, s]
@@ -126,7 +154,7 @@ def serve(tables: Tables, asked: TypeDemand, contents: GpuContents) -> bool:
 
 
 @compiled
-def worth_of(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents) -> float:
+def worth_of(tables: Tables, asked: Demand, worth: Worth, contents: GpuContents) -> float:
     """Return the worth of the rates that a GPU serves, and write them; -inf if it is infeasible."""
     if not serve(tables, asked, contents):
         return -np.inf
@@ -154,7 +182,7 @@ def stepped(worth: Worth, workload: int, rate_rps: float) -> float:
 
 
 @compiled
-def improve(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents, most_slots: int) -> float:
+def improve(tables: Tables, asked: Demand, worth: Worth, contents: GpuContents, most_slots: int) -> float:
     """Change workloads, batches and shares as long as that adds worth; return the worth.
 
     Parameters
@@ -185,7 +213,7 @@ def improve(tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuConten
 
 
 @compiled
-def _settle(tables: Tables, asked: TypeDemand, contents: GpuContents) -> None:
+def _settle(tables: Tables, asked: Demand, contents: GpuContents) -> None:
     """Lower the batches and remove the slots of a start, last ones first, until it is feasible."""
     g = len(contents.units) - 1
     while g >= 0 and not serve(tables, asked, contents):
@@ -218,7 +246,7 @@ def _open(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
 
 @compiled
 def _improve_slot(
-    tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
+    tables: Tables, asked: Demand, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
 ) -> float:
     """Try every workload and batch for a slot, and its removal if another slot follows."""
     own_workload, own_batch = contents.workload[gpulet, slot], contents.batch[gpulet, slot]
@@ -248,7 +276,7 @@ def _improve_slot(
 
 @compiled
 def _improve_share(
-    tables: Tables, asked: TypeDemand, worth: Worth, contents: GpuContents, taker: int, best: float
+    tables: Tables, asked: Demand, worth: Worth, contents: GpuContents, taker: int, best: float
 ) -> float:
     """Move a step of share to a gpulet from another one, or from the free units."""
     units = contents.units

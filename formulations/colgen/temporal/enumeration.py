@@ -8,7 +8,8 @@ the best integer choice of the listed contents bounds every better plan.
 
 import numpy as np
 
-from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, Worth, all_times_ms
+from formulations.colgen.demand import Demand
+from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, Worth, all_times_ms
 from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
@@ -26,7 +27,7 @@ def none_listed(most: int, workloads: int) -> Undominated:
 @compiled
 def list_gpulets(
     tables: Tables,
-    asked: TypeDemand,
+    asked: Demand,
     position: GpuletPosition,
     grid: Worth,
     least: float,
@@ -57,7 +58,7 @@ def list_gpulets(
     for w in range(workloads):
         m, best, best_batch = asked.model[w], 0.0, 0
         for b in range(1, tables.max_batch[m] + 1):
-            if times_ms[m, b] <= asked.longest_part[b] * asked.slo_ms[w] and 1000.0 * b / periods_ms[m, b] > best:
+            if times_ms[m, b] <= asked.longest_ms[w, b] and 1000.0 * b / periods_ms[m, b] > best:
                 best, best_batch = 1000.0 * b / periods_ms[m, b], b
         rate = min(best, grid.most_rps[w])
         if best_batch > 0 and rate * grid.per_rps[w] >= least:
@@ -84,7 +85,7 @@ def _up(grid: Worth, workload: int, rate_rps: float) -> float:
 @compiled
 def _list_turns(
     tables: Tables,
-    asked: TypeDemand,
+    asked: Demand,
     times_ms: Floats,
     grid: Worth,
     least: float,

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.temporal.contents import GpuContents, no_contents, stepped, worth_of
-from formulations.colgen.temporal.gpulet_positions import SLOTS, TypeDemand, Worth
-from formulations.colgen.temporal.plans import Content
+from formulations.colgen.demand import Demand
+from formulations.colgen.temporal.contents import GpuContents, contents_of, no_contents, pattern_of, stepped, worth_of
+from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
+from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
@@ -36,7 +37,7 @@ class Choice(NamedTuple):
     most_worth: Floats
 
 
-def contents_worth(pricer: TemporalPricer, worth: Worth, least: float) -> list[Content] | None:
+def contents_worth(pricer: TemporalPricer, worth: Worth, least: float) -> list[Pattern] | None:
     """Return the undominated contents of a GPU worth at least ``least``; ``None`` if they are too many."""
     tables, asked = pricer.tables, pricer.asked
     choice = _choice(pricer, worth)
@@ -46,7 +47,7 @@ def contents_worth(pricer: TemporalPricer, worth: Worth, least: float) -> list[C
     found = nothing_listed(MOST_FOUND, 2 * len(worth.per_rps) + 1, most)
     if not _search(tables, asked, worth, choice, least, no_contents(most), found):
         return None
-    return [_content(choice, row) for row in found.content[: int(found.size[0])].tolist()]
+    return [_pattern(pricer.pool, choice, row) for row in found.content[: int(found.size[0])].tolist()]
 
 
 def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
@@ -61,7 +62,7 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
             if len(tables.permitted) * len(batches) ** slots > 6 * MOST_GPULETS_TRIED:
                 return None
             for chosen in combinations_with_replacement(batches, slots):
-                alone = Content(0, ((units, chosen),)).contents()
+                alone = contents_of(pattern_of(0, [(units, chosen)]))
                 value = worth_of(tables, pricer.asked, worth, alone)
                 if math.isfinite(value):  # a plan may need workloads that are worth nothing
                     rows.append((units, chosen, value))
@@ -81,7 +82,7 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
 @compiled
 def _search(
     tables: Tables,
-    asked: TypeDemand,
+    asked: Demand,
     worth: Worth,
     choice: Choice,
     least: float,
@@ -145,7 +146,7 @@ def _served(worth: Worth, contents: GpuContents, gpulets: int, served: Floats) -
     served[:workloads] = np.minimum(served[:workloads], worth.most_rps)
 
 
-def _content(choice: Choice, numbers: list[int]) -> Content:
+def _pattern(pool: int, choice: Choice, numbers: list[int]) -> Pattern:
     used = [k for k in numbers if k >= 0]
     slots = np.stack([choice.workload[used], choice.batch[used]], axis=-1).tolist()
-    return Content.made_of(0, zip(choice.units[used].tolist(), slots, strict=True))
+    return pattern_of(pool, zip(choice.units[used].tolist(), slots, strict=True))

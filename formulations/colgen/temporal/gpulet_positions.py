@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from formulations.colgen.demand import Demand
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
@@ -19,33 +20,6 @@ SLOTS = 3
 
 MARGIN = 1e-8
 """Fraction by which every time is underestimated: more than the judge's tolerance on a rate."""
-
-
-class TypeDemand(NamedTuple):
-    """Demands of the workloads on one GPU type.
-
-    Attributes
-    ----------
-    model
-        Row of each workload in the tables, shape (workloads,).
-    slo_ms
-        Latency SLO of each workload.
-    latency_buffer
-        Factor on every predicted latency.
-    longest_part
-        Fraction of the SLO that a batch may take if its workload has the gpulet alone, shape (max batch + 1,).
-    loading_overlaps
-        Whether such a gpulet loads the next batch while it executes one.
-    waits_for_batch
-        Whether the first request of such a gpulet's batch waits for the others, so that low rates violate the SLO.
-    """
-
-    model: Ints
-    slo_ms: Floats
-    latency_buffer: float
-    longest_part: Floats
-    loading_overlaps: bool
-    waits_for_batch: bool
 
 
 class GpuletPosition(NamedTuple):
@@ -93,26 +67,8 @@ class Worth(NamedTuple):
     throughput: float
 
 
-class FirstLook(NamedTuple):
-    """First estimate of a gpulet.
-
-    Attributes
-    ----------
-    worth, workload, rate_rps, throughput_rps
-        Largest worth of a single workload in it, that workload (-1 without one), its rate and its throughput.
-    limit
-        Upper bound on the worth of turns.
-    """
-
-    worth: float
-    workload: int
-    rate_rps: float
-    throughput_rps: float
-    limit: float
-
-
 @compiled
-def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
+def all_times_ms(tables: Tables, asked: Demand, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
     """Return the least times of every batch at a position, shape (models, max batch + 1); infinite if infeasible.
 
     These are ``t_inf`` and the period, latency buffer included, and the time per batch of a slot that is always busy.
@@ -132,7 +88,7 @@ def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) ->
                 t_gpu = gpu_time_ms(
                     tables, m, b, units, position.residents, position.l2_pct, position.dram_pct, power_w
                 )
-                after_ms = tables.exposed_ms[m, b] if asked.loading_overlaps else tables.transfer_ms[m, b]
+                after_ms = asked.overhead_ms[m, b]
                 times_ms[m, b] = factor * (t_gpu + tables.transfer_ms[m, b])
                 periods_ms[m, b] = factor * (t_gpu + after_ms)
                 steady_ms[m, b] = (1.0 - MARGIN) * (t_gpu + tables.exposed_ms[m, b])
@@ -140,12 +96,25 @@ def all_times_ms(tables: Tables, asked: TypeDemand, position: GpuletPosition) ->
 
 
 @compiled
-def first_look(tables: Tables, asked: TypeDemand, position: GpuletPosition, worth: Worth) -> FirstLook:
+def first_look(
+    tables: Tables, asked: Demand, position: GpuletPosition, worth: Worth
+) -> tuple[float, int, float, float, float]:
     """Find the best single workload for the gpulet, and an upper bound on the worth of turns.
 
     In a cycle of D ms each slot serves at most ``1000 b / D``, and D is at least the sum of all batch times. So a slot
     that serves r requests per second occupies the gpulet for at least the fraction ``r t / (1000 b)`` of the time. The
     fractions sum to at most 1: a fractional knapsack.
+
+    Returns
+    -------
+    worth : float
+        Largest worth of a single workload.
+    workload : int
+        That workload; -1 without one.
+    rate_rps, throughput_rps : float
+        Its rate, and the requests that it completes when busy all the time.
+    limit : float
+        Upper bound on the worth of turns.
     """
     per_rps, most_rps, throughput = worth.per_rps, worth.most_rps, worth.throughput
     times_ms, periods_ms, steady_ms = all_times_ms(tables, asked, position)
@@ -157,7 +126,7 @@ def first_look(tables: Tables, asked: TypeDemand, position: GpuletPosition, wort
         m = asked.model[w]
         for b in range(1, tables.max_batch[m] + 1):
             time_ms = times_ms[m, b]
-            if time_ms <= asked.longest_part[b] * asked.slo_ms[w]:
+            if time_ms <= asked.longest_ms[w, b]:
                 rate, steady = min(most_rps[w], 1000.0 * b / periods_ms[m, b]), 1000.0 * b / steady_ms[m, b]
                 value = rate * per_rps[w] + steady * throughput
                 if value > best:
@@ -171,7 +140,7 @@ def first_look(tables: Tables, asked: TypeDemand, position: GpuletPosition, wort
         part = min(left, most_rps[w] / full_rps[w])
         limit += part * full_rps[w] * (per_rps[w] + throughput)
         left -= part
-    return FirstLook(best, best_workload, best_rps, best_throughput, limit * (1.0 + MARGIN))
+    return best, best_workload, best_rps, best_throughput, limit * (1.0 + MARGIN)
 
 
 PAIR_NEIGHBOURS = 36
@@ -217,7 +186,7 @@ class Adjacency:
     most_in_crowd: Ints
 
 
-def adjacency(tables: Tables, asked: TypeDemand) -> Adjacency:
+def adjacency(tables: Tables, asked: Demand) -> Adjacency:
     """List the positions of gpulets that can serve some workload."""
     able = {int(units): _servable(tables, asked, int(units)) for units in tables.permitted}
     shares = [units for units, able_here in able.items() if able_here.any()]
@@ -247,12 +216,12 @@ def adjacency(tables: Tables, asked: TypeDemand) -> Adjacency:
     return Adjacency(positions, alone, beside, crowd, np.append(sizes[1:] - 1, most)[: len(sizes)])
 
 
-def _servable(tables: Tables, asked: TypeDemand, units: int) -> Flags:
+def _servable(tables: Tables, asked: Demand, units: int) -> Flags:
     """Mark the batches that meet the SLO of some workload on an otherwise empty GPU, shape (models, max batch + 1)."""
     times_ms, _, _ = all_times_ms(tables, asked, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
     able = np.zeros(times_ms.shape, dtype=np.bool_)
-    for model, slo_ms in zip(asked.model, asked.slo_ms, strict=True):
-        able[model] |= times_ms[model] <= asked.longest_part * slo_ms
+    for model, longest_ms in zip(asked.model, asked.longest_ms, strict=True):
+        able[model] |= times_ms[model] <= longest_ms
     return able
 
 

@@ -2,54 +2,16 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from formulations.colgen.temporal.contents import GpuContents, no_contents
+from formulations.colgen.temporal.contents import GpuContents, pattern_of
 from formulations.colgen.temporal.gpulet_positions import SLOTS
+from formulations.pattern import Pattern
 from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan, Slot
 
 ROUNDING = 1e-10
 """Part of a rate that may be missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """Content of one GPU.
-
-    Attributes
-    ----------
-    pool
-        Index of the GPU type in the instance's pool.
-    gpulets
-        Share units of each gpulet, and (workload position, batch) of its slots.
-    """
-
-    pool: int
-    gpulets: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
-
-    @staticmethod
-    def made_of(pool: int, gpulets: Iterable[tuple[int, Iterable[tuple[int, int]]]]) -> "Content":
-        """Return the content of these gpulets in its own order, without unused gpulets and slots (workload -1)."""
-        used = [(units, tuple(sorted((w, b) for w, b in slots if w >= 0))) for units, slots in gpulets if units > 0]
-        return Content(pool, tuple(sorted(used)))
-
-    @staticmethod
-    def of(pool: int, contents: GpuContents) -> "Content":
-        """Return the content of a buffer."""
-        slots = np.stack([contents.workload, contents.batch], axis=-1).tolist()
-        return Content.made_of(pool, zip(contents.units.tolist(), slots, strict=True))
-
-    def contents(self, gpulets: int = 0) -> GpuContents:
-        """Return this content in a buffer of at least ``gpulets`` gpulets."""
-        buffer = no_contents(max(gpulets, len(self.gpulets)))
-        for g, (units, slots) in enumerate(self.gpulets):
-            buffer.units[g] = units
-            for s, (w, b) in enumerate(slots):
-                buffer.workload[g, s], buffer.batch[g, s] = w, b
-        return buffer
 
 
 @dataclass(slots=True)
@@ -65,33 +27,32 @@ class _PlannedSlot:
     rate_rps: float = 0.0
 
 
-def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Content, GpuContents]]) -> Plan | None:
+def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Pattern, GpuContents]]) -> Plan | None:
     """Return the plan of these GPUs, or ``None`` if they leave a workload unserved that must be served.
 
-    ``gpus`` has each GPU's content, and its buffer with rates and cycles written.
+    ``gpus`` has each GPU's pattern, and its buffer with rates and cycles written.
     """
     slots: dict[int, list[_PlannedSlot]] = defaultdict(list)
-    for at, (content, contents) in enumerate(gpus):
-        for g, (_, own) in enumerate(content.gpulets):
-            for s, (w, b) in enumerate(own):
+    for at, (pattern, contents) in enumerate(gpus):
+        for g, (_, own) in enumerate(pattern.gpulets):
+            for s, (w, b, _) in enumerate(own):
                 least_rps, most_rps = float(contents.least_rps[g, s]), float(contents.rate_rps[g, s])
                 slots[w].append(_PlannedSlot(at, g, w, b, least_rps, most_rps))
     for w, asked in enumerate(instance.workloads):
         if not _plan_rates(instance.objective, asked.rate_rps, slots[w]):
             return None
     placed = []
-    for at, (content, contents) in enumerate(gpus):
+    for at, (pattern, contents) in enumerate(gpus):
         gpulets = []
-        for g, (units, own) in enumerate(content.gpulets):
-            here = [
-                slot for w in sorted({w for w, _ in own}) for slot in slots[w] if (slot.gpu, slot.gpulet) == (at, g)
-            ]
+        for g, (units, own) in enumerate(pattern.gpulets):
+            served = sorted({slot.workload for slot in own})
+            here = [slot for w in served for slot in slots[w] if (slot.gpu, slot.gpulet) == (at, g)]
             kept = tuple(Slot(instance.workloads[s.workload].id, s.batch, s.rate_rps) for s in here if s.rate_rps > 0.0)
             cycle_ms = float(contents.cycle_ms[g]) if len(own) > 1 else None
             if kept:
                 gpulets.append(Gpulet(units, kept, cycle_ms))
         if gpulets:
-            placed.append(PlacedGpu(instance.gpus[content.pool].type.name, tuple(gpulets)))
+            placed.append(PlacedGpu(instance.gpus[pattern.pool].type.name, tuple(gpulets)))
     return Plan(instance.name, tuple(placed))
 
 
@@ -131,8 +92,8 @@ def _plan_rates(objective: Objective, asked_rps: float, slots: list[_PlannedSlot
     return True
 
 
-def start_contents(instance: Instance, plan: Plan) -> list[Content] | None:
-    """Return the contents of a plan's GPUs; ``None`` if a gpulet has too many slots, or a name is unknown."""
+def start_patterns(instance: Instance, plan: Plan) -> list[Pattern] | None:
+    """Return the patterns of a plan's GPUs; ``None`` if a gpulet has too many slots, or a name is unknown."""
     pools = {pool.type.name: t for t, pool in enumerate(instance.gpus)}
     where = instance.workload_index
     found = []
@@ -142,7 +103,7 @@ def start_contents(instance: Instance, plan: Plan) -> list[Content] | None:
         if any(slot.workload not in where for gpulet in gpu.gpulets for slot in gpulet.slots):
             return None
         gpulets = [(gpulet.share_units, [(where[s.workload], s.batch) for s in gpulet.slots]) for gpulet in gpu.gpulets]
-        found.append(Content.made_of(pools[gpu.type], gpulets))
+        found.append(pattern_of(pools[gpu.type], gpulets))
     return found
 
 

@@ -2,66 +2,32 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from formulations.colgen.clock import now, spend
+from formulations.colgen.demand import Demand, demand_of
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.temporal.gpulet_positions import (
     SLOTS,
     GpuletPosition,
-    TypeDemand,
     Worth,
     adjacency,
     first_look,
 )
 from formulations.colgen.temporal.turns import most_in_turns
-from instances import SloRule
+from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
+from instances.one_gpu import Resident
 from instances.tables import Tables
 from instances.view import View
-
-
-@dataclass(frozen=True, slots=True)
-class RelaxedGpu:
-    """Content of a GPU in the relaxation.
-
-    Attributes
-    ----------
-    worth
-        Its worth.
-    served_rps
-        Rate at which it serves each workload, shape (workloads,).
-    throughput_rps
-        Requests per second that its slots complete when busy all the time.
-    gpulets
-        Share units of each gpulet, and the workloads of its slots.
-    """
-
-    worth: float
-    served_rps: Floats
-    throughput_rps: float
-    gpulets: list[tuple[int, list[int]]]
-
-
-def asked_of(view: View) -> TypeDemand:
-    """Return the demands of a view's workloads."""
-    batch = np.arange(view.tables.active_ms.shape[1], dtype=np.float64)
-    longest_part = np.full(len(batch), 0.5)
-    assembly = view.instance.slo_rule is SloRule.ASSEMBLY
-    if assembly:
-        # The conditions SLO - 1000 (b - 1) / r >= t and 1000 b / r >= t have a common rate r up to this t.
-        longest_part = batch / np.maximum(2.0 * batch - 1.0, 1.0)
-    overlaps = view.instance.slo_rule is SloRule.HALF_SLO
-    return TypeDemand(view.model, view.slo_ms, view.instance.latency_buffer, longest_part, overlaps, assembly)
 
 
 @compiled
 def _look_everywhere(
     tables: Tables,
-    asked: TypeDemand,
+    asked: Demand,
     positions: Floats,
     worth: Worth,
     value: Floats,
@@ -105,9 +71,9 @@ POSITION_NODES, TURNS_NODES = 20, 20
 class TemporalPricer:
     """Pricing on one GPU type, for an instance with an analytic rule; a gpulet has at most 1 slot, or 3."""
 
-    def __init__(self, view: View, slots: int = SLOTS) -> None:
-        self.view, self.tables, self.slots = view, view.tables, slots
-        self.asked = asked_of(view)
+    def __init__(self, view: View, pool: int = 0, slots: int = SLOTS) -> None:
+        self.view, self.tables, self.pool, self.slots = view, view.tables, pool, slots
+        self.asked = demand_of(view, np.arange(len(view.model)), np.ones(len(view.model)))
         self.adjacency = adjacency(self.tables, self.asked)
         self.rows = np.array(self.adjacency.positions, dtype=np.float64).reshape(-1, len(GpuletPosition._fields))
         self._together = (self.adjacency.beside >= 0) & (self.adjacency.beside.T >= 0)
@@ -118,10 +84,10 @@ class TemporalPricer:
         worth = Worth(np.eye(1, len(most_rps), workload)[0], most_rps, none, 0.0)
         positions = (self.adjacency.positions[p] for p in self.adjacency.alone)
         looks = (first_look(self.tables, self.asked, position, worth) for position in positions)
-        return max((float(look.worth) for look in looks), default=0.0)
+        return max((float(most) for most, *_ in looks), default=0.0)
 
-    def price(self, worth: Worth, closely: bool = True, deadline: float = math.inf) -> Priced[RelaxedGpu]:
-        """Bound the worth of a GPU.
+    def price(self, worth: Worth, closely: bool = True, deadline: float = math.inf) -> Priced:
+        """Bound the worth of a GPU; the slots of the patterns have relaxed rates, and batches of 1.
 
         At first each gpulet is worth the larger of its best single workload and a quick upper limit on turns. While the
         best GPU uses such limits, exact bounds on turns replace them there, unless the time is over. The bound is valid
@@ -143,7 +109,7 @@ class TemporalPricer:
                 break
             for p in looked_at:
                 looks.settle(p)
-        return Priced(float(bound), [self._relaxed(value, parts, looks) for value, parts in fullest])
+        return Priced(float(bound), [self._relaxed(parts, looks) for _, parts in fullest])
 
     def _fullest(self, value: Floats) -> Iterator[tuple[float, list[int]]]:
         """Yield the best GPU with one gpulet, with two, and with each larger number: worth and positions."""
@@ -161,12 +127,13 @@ class TemporalPricer:
             worth = _fill(units, value[crowd], self.tables.share_units, int(most), chosen)
             yield worth, np.repeat(crowd, chosen).tolist()
 
-    def _relaxed(self, worth: float, parts: list[int], looks: "Looks") -> RelaxedGpu:
-        workload, rate_rps = looks.workload[parts], looks.rate_rps[parts]
-        served = np.zeros(len(looks.worth.per_rps))
-        np.add.at(served, workload[workload >= 0], rate_rps[workload >= 0])
-        gpulets = [(int(self.rows[p, 0]), own[own >= 0].tolist()) for p, own in zip(parts, workload, strict=True)]
-        return RelaxedGpu(worth, served, float(looks.steady_rps[parts].sum()), gpulets)
+    def _relaxed(self, parts: list[int], looks: "Looks") -> Pattern:
+        slots = zip(looks.workload[parts].tolist(), looks.rate_rps[parts].tolist(), strict=True)
+        gpulets = (
+            (int(self.rows[p, 0]), tuple(Resident(w, 1, rate) for w, rate in zip(*own, strict=True) if w >= 0))
+            for p, own in zip(parts, slots, strict=True)
+        )
+        return Pattern(self.pool, tuple(gpulets), float(looks.steady_rps[parts].sum()))
 
 
 class Looks:

@@ -7,12 +7,21 @@ import numpy as np
 
 from formulations.colgen.clock import now, spend
 from formulations.colgen.restricted_master import LinearMaster
-from formulations.colgen.temporal.contents import GpuContents, improve, serve, stepped
-from formulations.colgen.temporal.generation import ContentColumn, TemporalGeneration
+from formulations.colgen.temporal.contents import (
+    GpuContents,
+    contents_of,
+    improve,
+    pattern_of_contents,
+    serve,
+    stepped,
+)
+from formulations.colgen.temporal.generation import Column, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
-from formulations.colgen.temporal.plans import Content, plan_of_contents, start_contents, value_of
+from formulations.colgen.temporal.plans import plan_of_contents, start_patterns, value_of
+from formulations.pattern import Pattern
 from instances import Objective, Plan
 from instances.arrays import Floats, Ints
+from instances.one_gpu import Resident
 
 MOST_GPULETS = 12
 """Largest number of gpulets in an improved content."""
@@ -62,74 +71,83 @@ class PlanSearch:
     Attributes
     ----------
     known
-        Column of the master for each content, and its buffer with rates and cycles.
+        Column of the master for each pattern, and its buffer with rates and cycles.
     plan, value
         The best plan and its value; ``None`` and the worst value without one.
     """
 
     def __init__(self, generation: TemporalGeneration) -> None:
         self.generation, self.instance, self.run = generation, generation.instance, generation.run
-        self.known: dict[Content, tuple[ContentColumn, GpuContents]] = {}
+        self.known: dict[Pattern, tuple[Column, GpuContents]] = {}
         self.plan: Plan | None = None
         self.value = math.inf if generation.minimised else -math.inf
-        self._chosen: tuple[Content, ...] = ()
+        self._chosen: tuple[Pattern, ...] = ()
         self._dual: Floats | None = None
         self._alone_price: Floats | None = None
         self._random = np.random.default_rng(self.run.seed)
 
     # Contents ---------------------------------------------------------------------------------------------------
 
-    def add(self, content: Content) -> bool:
-        """Add a content; return whether it is new and feasible."""
-        if content in self.known:
+    def add(self, pattern: Pattern) -> bool:
+        """Add a pattern; return whether it is new and feasible."""
+        if pattern in self.known:
             return False
-        pricer, contents = self.generation.pricers[content.pool], content.contents()
+        generation, contents = self.generation, contents_of(pattern)
+        pricer = generation.pricers[pattern.pool]
         if not serve(pricer.tables, pricer.asked, contents):
             return False
-        rate_rps = self.generation.rate_rps
-        worth = self.generation.worth_at(np.zeros(len(rate_rps)))
-        served, least, throughput = np.zeros(len(rate_rps)), np.zeros(len(rate_rps)), 0.0
-        for g, (_, slots) in enumerate(content.gpulets):
-            for s, (w, _) in enumerate(slots):
-                served[w] += stepped(worth, w, contents.rate_rps[g, s]) / rate_rps[w]
-                least[w] += contents.least_rps[g, s] / rate_rps[w]
+        worth = generation.worth_at(np.zeros(len(generation.rate_rps)))
+        served, least, throughput = np.zeros(len(worth.per_rps)), np.zeros(len(worth.per_rps)), 0.0
+        for g, (_, slots) in enumerate(pattern.gpulets):
+            for s, (w, _, _) in enumerate(slots):
+                served[w] += stepped(worth, w, contents.rate_rps[g, s])
+                least[w] += contents.least_rps[g, s]
                 throughput += float(contents.throughput_rps[g, s])
-        self.known[content] = (ContentColumn(content.pool, served, throughput, least), contents)
+        self.known[pattern] = ((pattern.pool, generation.amounts(served, least, throughput)), contents)
         return True
 
     def add_plan(self, plan: Plan, feasible: bool) -> None:
         """Add the contents of a plan, the plan that they make, and the plan itself if it is known to be feasible."""
-        found = start_contents(self.instance, plan)
+        found = start_patterns(self.instance, plan)
         if found is not None:
-            for content in found:
-                self.add(content)
-            kept = [content for content in found if content in self.known]
+            for pattern in found:
+                self.add(pattern)
+            kept = [pattern for pattern in found if pattern in self.known]
             self._accept(kept)
             if feasible and len(kept) == len(found):
-                throughput = math.fsum(self.known[content][0].throughput_rps for content in kept)
+                throughput = self._throughput_rps(kept)
                 self.offer(plan, value_of(self.instance, plan, throughput), tuple(kept))
 
-    def _improved(self, start: Content, worth: Worth) -> Content | None:
-        pricer, buffer = self.generation.pricers[start.pool], start.contents(self._room(start.pool))
+    def _served(self, pattern: Pattern) -> Floats:
+        """Return the part of each workload's rate that a known pattern serves, shape (workloads,)."""
+        return self.known[pattern][0][1][: len(self.generation.rate_rps)]
+
+    def _throughput_rps(self, patterns: Iterable[Pattern]) -> float:
+        return math.fsum(float(self.known[pattern][0][1][-1]) for pattern in patterns)
+
+    def _improved(self, start: Pattern, worth: Worth) -> Pattern | None:
+        pricer, buffer = self.generation.pricers[start.pool], contents_of(start, self._room(start.pool))
         spend(IMPROVEMENT_NODES * len(worth.per_rps) * len(buffer.units))
         value = improve(pricer.tables, pricer.asked, worth, buffer, self.generation.slots)
-        return Content.of(start.pool, buffer) if math.isfinite(value) and buffer.units.any() else None
+        return pattern_of_contents(start.pool, buffer) if math.isfinite(value) and buffer.units.any() else None
 
     def _room(self, pool: int) -> int:
         tables = self.generation.pricers[pool].tables
         return min(MOST_GPULETS, tables.most_residents, int(tables.share_units // tables.permitted[0]))
 
-    def _starts(self, dual: Floats) -> Iterable[Content]:
-        """Yield the relaxed contents of high worth as starts of the improvement."""
-        most = self.generation.most_served()
-        for pool, priced in enumerate(self.generation.priced(dual, most, closely=True)):
-            least = IMPROVED * max((gpu.worth for gpu in priced.patterns), default=0.0)
-            for gpu in priced.patterns:
-                if gpu.worth >= least and len(gpu.gpulets) <= self._room(pool):
-                    gpulets = ((units, tuple((w, 1) for w in workloads)) for units, workloads in gpu.gpulets)
-                    yield Content(pool, tuple(gpulets))
+    def _starts(self, dual: Floats) -> Iterable[Pattern]:
+        """Yield the relaxed patterns of high worth as starts of the improvement."""
+        generation, worth = self.generation, self.generation.worth_at(dual)
+        for priced in generation.priced(dual, generation.most_served(), closely=True):
+            worths = [
+                float(worth.per_rps @ generation.served_rps(relaxed)) + worth.throughput * relaxed.throughput_rps
+                for relaxed in priced.patterns
+            ]
+            for relaxed, value in zip(priced.patterns, worths, strict=True):
+                if value >= IMPROVED * max(worths) and len(relaxed.gpulets) <= self._room(relaxed.pool):
+                    yield relaxed
 
-    def propose(self, dual: Floats, near: Iterable[Content]) -> int:
+    def propose(self, dual: Floats, near: Iterable[Pattern]) -> int:
         """Improve relaxed contents and the contents in ``near`` at the duals; return how many new ones were found."""
         worth, found = self.generation.worth_at(dual), 0
         for start in [*self._starts(dual), *near]:
@@ -163,13 +181,13 @@ class PlanSearch:
         self.round(WHOLE_TIME_FRACTION * (deadline - now()))
         self.polish(deadline)
 
-    def polish(self, deadline: float, chosen: Sequence[Content] = ()) -> None:
+    def polish(self, deadline: float, chosen: Sequence[Pattern] = ()) -> None:
         """Improve one GPU at a time for the rates that the others leave unserved, from a choice or the best plan."""
         generation, scales, dual = self.generation, self.instance.objective is Objective.SCALE, self._dual
         current, idle = list(chosen or self._chosen), 0
         if dual is None or not current or self.instance.objective not in (Objective.SCALE, Objective.GOODPUT):
             return
-        served = {content: self.known[content][0].served for content in current}
+        served = {content: self._served(content) for content in current}
         value = self._served_value(served[content] for content in current)
         while idle < PATIENCE and now() < deadline and not self.proven():
             idle += 1
@@ -182,10 +200,10 @@ class PlanSearch:
                 found = self._improved(content, left)
                 if found is None or not (self.add(found) or found in self.known):
                     continue
-                better = self._served_value([fixed, self.known[found][0].served])
+                better = self._served_value([fixed, self._served(found)])
                 if better > value:
                     value, idle, current[place] = better, 0, found
-                    served[found] = self.known[found][0].served
+                    served[found] = self._served(found)
                     break
         self._accept(current)
 
@@ -196,22 +214,22 @@ class PlanSearch:
         worth = generation.worth_at(dual * self._random.uniform(*DISTURBANCE, len(dual)))
         price, free = generation.price.tolist(), generation.count.tolist()
         favour = self._random.uniform(*DISTURBANCE, len(price)) / np.maximum(price, 1e-9)
-        left, chosen = np.ones(len(dual)), list[Content]()
+        left, chosen = np.ones(len(dual)), list[Pattern]()
         while left.any() and now() < deadline:
-            gains: dict[Content, float] = {}
+            gains: dict[Pattern, float] = {}
             for pool in (t for t, count in enumerate(free) if count > 0):
                 for gpulets in range(1, min(FEW_GPULETS, self._room(pool)) + 1):
                     start = self._first_gpulets(pool, gpulets, np.flatnonzero(left))
                     found = self._improved(start, worth._replace(most_rps=left * generation.rate_rps))
                     if found is not None and (self.add(found) or found in self.known):
-                        served = np.minimum(self.known[found][0].served, left)
+                        served = np.minimum(self._served(found), left)
                         gains[found] = float(served * generation.rate_rps @ worth.per_rps) * favour[pool]
             best = max(gains, key=lambda content: gains[content], default=None)
             if best is None or gains[best] <= 0.0:
                 return
             chosen.append(best)
             free[best.pool] -= 1
-            left = np.maximum(0.0, left - self.known[best][0].served)
+            left = np.maximum(0.0, left - self._served(best))
             left[left < UNSERVED] = 0.0
             cost = math.fsum(price[content.pool] for content in chosen)
             if cost + (min(price) if left.any() else 0.0) >= self.value:
@@ -230,16 +248,16 @@ class PlanSearch:
                 for pool, asked in enumerate(self.instance.gpus):
                     content = self._improved(self._first_gpulets(pool, 1, np.array([w])), worth)
                     if content is not None and (self.add(content) or content in self.known):
-                        price = asked.type.price_per_hour / float(self.known[content][0].served[w])
+                        price = asked.type.price_per_hour / float(self._served(content)[w])
                         self._alone_price[w] = min(self._alone_price[w], price)
         return self._alone_price
 
-    def _first_gpulets(self, pool: int, gpulets: int, workloads: Ints) -> Content:
+    def _first_gpulets(self, pool: int, gpulets: int, workloads: Ints) -> Pattern:
         """Return equal gpulets with random workloads."""
         tables = self.generation.pricers[pool].tables
         place = np.searchsorted(tables.permitted, tables.share_units // gpulets, side="right") - 1
         chosen = self._random.choice(workloads, gpulets).tolist()
-        return Content(pool, tuple((int(tables.permitted[place]), ((w, 1),)) for w in chosen))
+        return Pattern(pool, tuple((int(tables.permitted[place]), (Resident(w, 1, 0.0),)) for w in chosen))
 
     def _served_value(self, served: Iterable[Floats]) -> float:
         """Return the value of GPUs that serve these fractions together, under ``scale`` or ``goodput``."""
@@ -248,7 +266,7 @@ class PlanSearch:
             return float(total.min())
         return float(np.minimum(total, 1.0) @ self.generation.rate_rps)
 
-    def _master(self, columns: Iterable[ContentColumn]) -> tuple[LinearMaster, int]:
+    def _master(self, columns: Iterable[Column]) -> tuple[LinearMaster, int]:
         """Return a master with these columns, and the number of the first of them."""
         master = self.generation.restricted_master()
         first, most = master.columns, self.generation.most_served()
@@ -256,7 +274,7 @@ class PlanSearch:
             self.generation.add_to(master, column, most)
         return master, first
 
-    def _relaxed(self, deadline: float) -> tuple[Floats, list[tuple[Content, float]]]:
+    def _relaxed(self, deadline: float) -> tuple[Floats, list[tuple[Pattern, float]]]:
         """Add contents until none is new or the time is over; return the duals of their master, and their weights."""
         while True:
             master, first = self._master(column for column, _ in self.known.values())
@@ -273,9 +291,7 @@ class PlanSearch:
             return
         self.choose(list(self.known), [column for column, _ in self.known.values()], limit_s, tolerance)
 
-    def choose(
-        self, contents: list[Content], columns: Iterable[ContentColumn], limit_s: float, tolerance: float
-    ) -> float:
+    def choose(self, contents: list[Pattern], columns: Iterable[Column], limit_s: float, tolerance: float) -> float:
         """Choose an integer number of each content and offer the plan, unless one of them is infeasible.
 
         Return a bound on the master's value, within the solver's tolerances.
@@ -289,13 +305,13 @@ class PlanSearch:
             self.polish(self.run.deadline, chosen)
         return bound
 
-    def _accept(self, chosen: list[Content]) -> None:
+    def _accept(self, chosen: list[Pattern]) -> None:
         plan = plan_of_contents(self.instance, [(content, self.known[content][1]) for content in chosen])
         if plan is not None:
-            throughput = math.fsum(self.known[content][0].throughput_rps for content in chosen)
+            throughput = self._throughput_rps(chosen)
             self.offer(plan, value_of(self.instance, plan, throughput), tuple(chosen))
 
-    def offer(self, plan: Plan, value: float, chosen: tuple[Content, ...] = ()) -> None:
+    def offer(self, plan: Plan, value: float, chosen: tuple[Pattern, ...] = ()) -> None:
         """Make a plan the best one if it is better."""
         if (value < self.value) if self.generation.minimised else (value > self.value):
             self.plan, self.value, self._chosen = plan, value, chosen

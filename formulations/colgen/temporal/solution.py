@@ -5,7 +5,7 @@ import math
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.clock import alone, now, work_done
 from formulations.colgen.temporal.closing import can_list, close
-from formulations.colgen.temporal.generation import TEMPORAL_GENERATIONS, TemporalGeneration
+from formulations.colgen.temporal.generation import OBJECTIVES, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import SLOTS
 from formulations.colgen.temporal.search import PlanSearch
 from formulations.problem import TOO_FEW
@@ -22,7 +22,7 @@ PLAN_TIME_FRACTION = 0.3
 def turns_obstacle(instance: Instance, plan_class: PlanClass = PlanClass.SPATIO_TEMPORAL) -> str:
     """Return the reason why ``solve_in_turns`` does not apply; empty if it does."""
     unknown, rule = f"no bound on {plan_class} plans is known", instance.slo_rule
-    if instance.objective not in TEMPORAL_GENERATIONS:
+    if instance.objective not in OBJECTIVES:
         return f"{unknown} for {instance.objective}"
     if rule.by_share:
         return f"{unknown} for {instance.objective} under {rule}"
@@ -49,8 +49,8 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
     """
     slots = 1 if plan_class is PlanClass.SPLIT else SLOTS
     if not instance.workloads:
-        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, plan_class))
-    generation = TEMPORAL_GENERATIONS[instance.objective](instance, run, slots)
+        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, plan_class=plan_class))
+    generation = TemporalGeneration(instance, run, slots)
     unservable = [] if instance.objective is Objective.GOODPUT else generation.unservable()
     if unservable:
         asked = instance.workloads[unservable[0]]
@@ -88,4 +88,6 @@ def _statistics(search: PlanSearch) -> dict[str, float]:
 
 def _bound(generation: TemporalGeneration, plan_class: PlanClass) -> Bound | None:
     value = generation.bound
-    return Bound(value, True, plan_class, slots_per_gpulet=generation.slots) if math.isfinite(value) else None
+    return (
+        Bound(value, True, plan_class=plan_class, slots_per_gpulet=generation.slots) if math.isfinite(value) else None
+    )

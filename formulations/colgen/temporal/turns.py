@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, TypeDemand, all_times_ms
+from formulations.colgen.demand import Demand
+from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, all_times_ms
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
@@ -58,7 +59,7 @@ class CycleBound(NamedTuple):
 
 @compiled
 def _slots(
-    asked: TypeDemand, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
+    asked: Demand, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
 ) -> None:
     """Write the candidates that fit cycles from ``low_ms`` to ``high_ms``, without dominated ones."""
     count = 0
@@ -193,7 +194,7 @@ def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stai
 @compiled
 def most_in_turns(
     tables: Tables,
-    asked: TypeDemand,
+    asked: Demand,
     position: GpuletPosition,
     worth: Floats,
     most_rps: Floats,

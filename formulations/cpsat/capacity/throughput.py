@@ -18,7 +18,8 @@ from formulations.cpsat.capacity.one_gpu import GpuSets, class_configurations, g
 from formulations.cpsat.capacity.partition import Chosen, best_partition
 from formulations.cpsat.capacity.share_bound import share_bound
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, ROUNDING, solver_deadline
-from formulations.problem import TOO_FEW, WHOLE, Group, Problem, first_fit, groups_of
+from formulations.pattern import Pattern
+from formulations.problem import TOO_FEW, WHOLE, Problem, first_fit, groups_of
 from instances import PlacedGpu, Plan
 from instances.arrays import Floats
 from instances.configurations import Configurations
@@ -99,13 +100,13 @@ class MostThroughput:
             self.plan, self.value = Plan(self.problem.instance.name, tuple(gpus)), value
             self.run.report(plan=self.plan)
 
-    def _take_groups(self, groups: Sequence[Group]) -> None:
+    def _take_groups(self, groups: Sequence[Pattern]) -> None:
         """Distribute the spare shares of GPUs that place every workload, and accept the plan."""
         if not self.problem.serves_all(groups):
             return
         gpus, value = [], 0.0
         for group in groups:
-            view = self.problem.offers[group.offer].view
+            view = self.problem.offers[group.pool].view
             gpu = fit_gpu(view, group.residents, spend_spare=True)
             if gpu is None:
                 return
@@ -113,16 +114,16 @@ class MostThroughput:
             value += placed_throughput_rps(view, gpu)
         self._take(gpus, value)
 
-    def _spread(self, groups: Sequence[Group]) -> list[Group]:
+    def _spread(self, groups: Sequence[Pattern]) -> list[Pattern]:
         """Split the fullest GPUs of a type until none of its GPUs is idle: fewer residents interfere less."""
-        spread: list[Group] = []
+        spread: list[Pattern] = []
         for t, count in enumerate(self.counts):
-            own = sorted((group.residents for group in groups if group.offer == t), key=len)
+            own = sorted((group.residents for group in groups if group.pool == t), key=len)
             while own and len(own) < count and len(own[-1]) > 1:
                 fullest = own.pop()
                 half = len(fullest) // 2
                 own = sorted([*own, fullest[:half], fullest[half:]], key=len)
-            spread += [Group(t, residents) for residents in own]
+            spread += [Pattern.of(t, residents) for residents in own]
         return spread
 
     def _list_sets(self) -> tuple[list[GpuSets] | None, str]:

@@ -3,18 +3,18 @@
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
-from bench.api import Outcome, Run
+from bench.api import Outcome, Run, Scope
 from bench.certificate.proving import certificate
 from formulations.colgen import ColGen
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.scheduler import SearchedClass
-from instances import GpuPool, Instance, Objective, SloRule
+from instances import GpuPool, Instance, Objective, PlanClass, SloRule
 from instances.catalogue import gpu_type
 from tests.formulations import exhaustive
 
@@ -47,18 +47,13 @@ def solved(instance: Instance) -> Outcome:
     return ColGen().schedule(instance, Run(deadline=time.monotonic() + 300.0, work_limit=3_000_000))
 
 
-def nodes_of(outcome: Outcome) -> list[dict[str, Any]]:
-    """The proof as a row stores it."""
-    return [{name: list(v) if isinstance(v, tuple) else v for name, v in asdict(n).items()} for n in outcome.proof]
-
-
 def certified(instance: Instance, outcome: Outcome, monkeypatch: pytest.MonkeyPatch, duals: bool) -> Mapping[str, Any]:
     """The certificate of an outcome, with ``duals`` also where an exhaustive proof would do."""
     with monkeypatch.context() as patch:
         if duals:
             patch.setattr("bench.certificate.proving.MOST_WORKLOADS", 0)
         bound = None if outcome.bound is None else outcome.bound.value
-        made = certificate(instance, outcome.plan, nodes_of(outcome), bound=bound)
+        made = certificate(instance, outcome.plan, outcome.proof, bound=bound)
     read: Mapping[str, Any] = json.loads(json.dumps(made))
     return read
 
@@ -69,7 +64,7 @@ def solved_split(instance: Instance) -> Outcome:
 
 def certified_split(instance: Instance, outcome: Outcome) -> dict[str, Any]:
     bound = None if outcome.bound is None else outcome.bound.value
-    made = certificate(instance, outcome.plan, nodes_of(outcome), bound, {"plan_class": "split"})
+    made = certificate(instance, outcome.plan, outcome.proof, bound, Scope(plan_class=PlanClass.SPLIT))
     read: dict[str, Any] = json.loads(json.dumps(made))
     return read
 

@@ -24,7 +24,7 @@ from bench.certificate.proving import certificate
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from instances import GpuPool, Instance, Objective, SloRule, Workload
-from tests.bench.certificate.drawn import COARSE, nodes_of
+from tests.bench.certificate.drawn import COARSE
 
 PRICES = (0.30000000000000004, 1.01, 1e-9, 1e12, 3.06, 1e200, 5e-324, 0.1, 1 / 3, 2.0**-40, 1e-300, 7.0)
 RATES = (1e-200, 1e-9, 0.1 + 0.2, 1 / 3, 20.0, 97.3, 250.00000000000003, 1e5, 1e15, 1e200)
@@ -89,7 +89,7 @@ def sentences(seed: int) -> list[str]:
     outcome = ColGen().schedule(instance, Run(work_limit=20_000))
     bound = None if outcome.bound is None else outcome.bound.value
     try:
-        data = json.loads(json.dumps(certificate(instance, outcome.plan, nodes_of(outcome), bound)))
+        data = json.loads(json.dumps(certificate(instance, outcome.plan, outcome.proof, bound)))
     except GivenUpError as limit:
         return [f"given up: {limit}"]
     except NotProvenError as reason:

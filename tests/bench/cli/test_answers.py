@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from conftest import Call
 
+from bench.api import Scope
 from bench.cli.views.answers import answers, undiscriminating
 from bench.ledger.gap import CertifiedBound, Gap
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import Instance
+from tests.row_values import plan_of
 
-SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
+SCOPE = Scope()
 MIXED = Path(__file__).parents[2] / "fixtures" / "eight_a100_four_t4.json"
 
 Answer = Callable[..., list[str]]
@@ -37,7 +39,7 @@ def answer(make_row: Callable[..., Row], make_instance: Callable[..., Instance],
             "feasible": True,
             "value": sum(prices[name] * number for name, number in used.items()),
             "gpus_used": sum(used.values()),
-            "plan": plan,
+            "plan": plan_of(plan),
             "plan_class": "spatial",
             "instance_hash": instance.fingerprint,
         }

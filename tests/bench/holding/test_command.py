@@ -12,7 +12,7 @@ from bench.api import Run
 from bench.cli.app import main
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
-from bench.simulation.trace import read_trace
+from bench.simulation.trace import read_rate_trace
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.igniter.igniter import IGniter
 from instances import Application, Instance, Plan, SloRule, spatial_gpu
@@ -111,7 +111,7 @@ def test_the_rest_of_a_trace_counts_for_twelve_workloads(tmp_path: Path, check: 
     problem = replace(TWELVE, slo_rule=SloRule.ATTAINMENT)
     plan = written(tmp_path, IGniter().schedule(problem, Run()).plan, problem)
     code, out, _ = check(plan, "--arrivals", str(trace), "--format", "json")
-    arrivals = Arrivals(Process.TRACE, trace=read_trace(trace))
+    arrivals = Arrivals(Process.TRACE, trace=read_rate_trace(trace))
     once = simulate(read_plan(plan)[0], problem, Settings(arrivals, seconds=620.0, warmup_s=0.0))
 
     values = json.loads(out)

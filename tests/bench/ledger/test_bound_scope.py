@@ -1,9 +1,13 @@
 """Tests of the plan properties that decide which bounds apply."""
 
+import json
+
 import pytest
 
 from bench.ledger.bound_scope import Reach, claim_in_words, covers, outside
+from bench.ledger.sql import reach_from_sql
 from instances import PlanClass
+from tests.row_values import plan_of, scope_of
 
 SLOT = {"workload": "w1", "batch": 4, "rate_rps": 50.0}
 
@@ -13,7 +17,7 @@ def gpulet(units, *batches):
 
 
 def plan(*gpus):
-    return {"version": 1, "instance": "mix", "gpus": [{"type": "v100", "gpulets": list(gpulets)} for gpulets in gpus]}
+    return plan_of({"gpus": [{"type": "v100", "gpulets": list(gpulets)} for gpulets in gpus]})
 
 
 def parts(*rates_rps):
@@ -40,7 +44,7 @@ def test_a_plan_without_gpus_uses_nothing():
 
 def test_json_form_round_trips():
     found = Reach.of(parts(50.0, 50.0))
-    assert Reach.from_json(found.to_json()) == found
+    assert reach_from_sql(json.dumps(found.to_json()), "") == found
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,7 @@ SPLIT = {"plan_class": "split", "allowed_shares": None, "slots_per_gpulet": 1, "
 def test_a_bound_for_some_parts_holds_for_plans_of_these_parts(make_row, scope, rates_rps, covered):
     found = parts(*rates_rps)
     row = make_row(plan_class=PlanClass.SPLIT if len(rates_rps) > 1 else PlanClass.SPATIAL)
-    assert covers(scope, row, Reach.of(found)) == covered
+    assert covers(scope_of(scope), row, Reach.of(found)) == covered
 
 
 @pytest.mark.parametrize(
@@ -104,4 +108,4 @@ def test_an_optimum_names_the_plans_among_which_it_is(make_row, scope, headroom,
 )
 def test_what_a_scope_excludes_is_said(make_row, scope, plan_class, gpus, words):
     row = make_row(plan_class=PlanClass(plan_class), performance_model="gpulet")
-    assert outside(SPLIT | scope, row, Reach.of(plan(*gpus))) == words
+    assert outside(scope_of(SPLIT | scope), row, Reach.of(plan(*gpus))) == words

@@ -9,18 +9,21 @@ from bench.api import Status
 from bench.ledger.bound_scope import Reach
 from bench.ledger.refutation import refutations
 from bench.ledger.row import Row
+from tests.row_values import plan_of
 
 MakeRow = Callable[..., Row]
 
 SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
-PLAN = {
-    "gpus": [
-        {
-            "type": "v100",
-            "gpulets": [{"share_units": 20, "slots": [{"workload": "w1", "batch": 4, "rate_rps": 50.0}]}],
-        }
-    ]
-}
+PLAN = plan_of(
+    {
+        "gpus": [
+            {
+                "type": "v100",
+                "gpulets": [{"share_units": 20, "slots": [{"workload": "w1", "batch": 4, "rate_rps": 50.0}]}],
+            }
+        ]
+    }
+)
 REACH = Reach.of(PLAN)
 
 

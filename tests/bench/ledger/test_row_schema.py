@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.api import Scope
 from bench.cli.app import main
 from bench.ledger.row import Row
 from bench.ledger.sql import DIGEST, REACH, digest, row_from_sql, row_to_sql, wrong_inside
@@ -39,6 +40,7 @@ GOOD: dict[str, Any] = {
     "trajectory": [{"t_s": 0.5, "value": 3.06, "feasible": True, "bound": None, "bound_certified": None}],
     "plan": {
         "version": 1,
+        "instance": "mix",
         "gpus": [
             {
                 "type": "v100",
@@ -126,7 +128,7 @@ def test_infinite_columns_are_refused(tmp_path: Path, make_row: Callable[..., Ro
 
 def test_what_could_not_be_read_again_is_not_written(make_row: Callable[..., Row]) -> None:
     with pytest.raises(InputError, match="run 00ff: bound_scope: does not match the ledger's schema: max_batch: "):
-        row_to_sql(make_row(key="00ff", bound_scope=GOOD["bound_scope"] | {"max_batch": -1}))
+        row_to_sql(make_row(key="00ff", bound_scope=Scope(max_batch=-1)))
 
 
 def test_reach_must_be_that_of_the_plan(make_row: Callable[..., Row]) -> None:

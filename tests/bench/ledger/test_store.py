@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.api import Duals, Proof
 from bench.ledger.ledger_file import SCHEMA_VERSION
 from bench.ledger.row import Row, Termination, columns
 from bench.ledger.sql import DIGEST, REACH
@@ -31,7 +32,7 @@ def full_row(make_row: MakeRow, instance: Instance) -> Row:
         instance_hash=instance.fingerprint,
         throughput_of="capacity",
         proof="checked",
-        duals={"nodes": [{"workloads": [1.5], "gpus": [3.06]}]},
+        duals=Proof((Duals((1.5,), (3.06,)),)),
         plan_class=PlanClass.SPLIT,
         value=0.1 + 0.2,
         bound=1e-300,

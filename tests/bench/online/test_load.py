@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.online.load import WAVES_S, read_traces, streams, waves
+from bench.online.load import WAVES_S, read_rate_traces, streams, waves
 from bench.simulation.trace import Trace
 from instances import InputError, Instance
 from instances.suites import SUITES
@@ -54,14 +54,14 @@ def test_traces_for_all_and_for_one(instance: Instance, tmp_path: Path) -> None:
     all_of_them.write_text("rps\n1\n2\n")
     one.write_text("3\n")
 
-    found = read_traces([str(all_of_them), f"vgg16={one}"], instance)
+    found = read_rate_traces([str(all_of_them), f"vgg16={one}"], instance)
 
     assert {name: trace.rates_rps.tolist() for name, trace in found.items()} == {
         "mobilenet": [1.0, 2.0],
         "resnet50": [1.0, 2.0],
         "vgg16": [3.0],
     }
-    assert {trace.name for trace in read_traces([str(one)], instance).values()} == {"a=b.csv"}
+    assert {trace.name for trace in read_rate_traces([str(one)], instance).values()} == {"a=b.csv"}
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_bad_traces_are_refused_with_the_line(instance: Instance, tmp_path: Path
     (tmp_path / "bad.csv").write_text(lines)
 
     with pytest.raises(InputError, match=where):
-        read_traces([str(tmp_path / "bad.csv")], instance)
+        read_rate_traces([str(tmp_path / "bad.csv")], instance)
 
 
 def test_unknown_workloads_and_workloads_without_a_trace_are_refused(instance: Instance, tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("1\n")
 
     with pytest.raises(InputError, match='did you mean "vgg16"'):
-        read_traces([f"vgg61={tmp_path / 'one.csv'}"], instance)
+        read_rate_traces([f"vgg61={tmp_path / 'one.csv'}"], instance)
     with pytest.raises(InputError, match="mobilenet has no trace"):
-        read_traces([f"vgg16={tmp_path / 'one.csv'}"], instance)
+        read_rate_traces([f"vgg16={tmp_path / 'one.csv'}"], instance)

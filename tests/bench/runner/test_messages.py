@@ -11,9 +11,11 @@ import pytest
 from hostile.collection import is_expected
 from hostile.messages import BadLine
 
+from bench.api import Bound
 from bench.runner import messages
 from bench.runner.messages import LineReader, checked, encode
 from bench.runner.record import RunRecord
+from bench.runner.scoring import Start, score
 from bench.task import Task
 from instances import InputError
 
@@ -26,6 +28,7 @@ BOUND = {
     "max_batch": None,
 }
 PLAN = {"version": 1, "instance": "mix", "gpus": [{"type": "v100", "gpulets": []}]}
+TEXT = json.dumps(PLAN, separators=(",", ":")).encode()
 GOOD: list[dict[str, Any]] = [
     {"type": "phase", "phase": "importing it", "peak_memory_mb": 10.0},
     {"type": "clock", "at": 100.0, "import_s": 0.1, "warm_s": 0.1, "peak_memory_mb": 10.0},
@@ -85,7 +88,12 @@ def record(make_task: Callable[..., Task]) -> RunRecord:
 
 
 def test_messages_of_a_worker_pass() -> None:
-    assert [checked(message) for message in GOOD] == GOOD
+    for message in GOOD:
+        (sent,) = LineReader().feed(encode(message))
+        texts = {"plans": [TEXT, None]} if "plans" in message else {"plan": TEXT if message.get("plan") else None}
+        assert sent == message | texts | {"size_bytes": len(encode(message)) - 1}
+        bound = {} if message.get("bound") is None else {"bound": Bound(3.0, certified=True)}
+        assert checked(sent) == sent | bound
 
 
 @pytest.mark.parametrize("how", BadLine.LINES)
@@ -102,9 +110,9 @@ def test_plan_of_a_report_is_parsed_where_it_is_read(record: RunRecord) -> None:
     assert taken(record, encode(GOOD[2] | {"plan": PLAN}))
     (point,) = record.trajectory()
     assert isinstance(point.plan_text, bytes)
-    assert point.plan == PLAN
+    assert point.plan_text == TEXT
     assert taken(record, encode(GOOD[4] | {"decision_s": 0.5}))
-    assert record.plan == PLAN
+    assert record.plan_text == TEXT
 
 
 @pytest.mark.parametrize("text", [b"nonsense", b"3", b"[" * 100_000])
@@ -112,7 +120,9 @@ def test_reported_plan_that_is_none_costs_its_run(record: RunRecord, text: bytes
     assert taken(record, encode(GOOD[1]))
     assert taken(record, encode(GOOD[2])[:-1] + b"\t" + text + b"\n")
     assert taken(record, encode(GOOD[4] | {"decision_s": 0.5}))
-    assert (record.termination, record.reason) == ("invalid_plan", "report: plan: is not a JSON object")
+    row = score(record, Start("2026-11-28T09:00:00.000+00:00", None))
+    assert (row.termination, row.plan) == ("invalid_plan", None)
+    assert row.reason in ("plan: is no JSON (it failed)", "plan: is 3; expected an object (it failed)")
 
 
 def test_messages_are_limited_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,4 +195,4 @@ def test_second_start_is_refused(record: RunRecord) -> None:
 
 
 def test_chunk_outside_a_scenario_set_is_refused(record: RunRecord) -> None:
-    assert not taken(record, json.dumps(GOOD[5]).encode() + b"\n")
+    assert not taken(record, encode(GOOD[5]))

@@ -179,7 +179,7 @@ def test_odd_message_can_be_stored(make_task: TaskFactory, ledger: Ledger) -> No
 def test_bug_in_the_judge_costs_one_row(
     make_task: TaskFactory, make_instance: Callable[..., Instance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = RunRecord(make_task("Honest"), 1.0, plan={"version": 1, "instance": "mix", "gpus": []})
+    record = RunRecord(make_task("Honest"), 1.0, plan_text=b'{"version": 1, "instance": "mix", "gpus": []}')
     record.end(Termination.FINISHED, "", Status.OPTIMAL)
     monkeypatch.setattr(scoring, "judge", operator.truediv)
     row = scoring.score(record, scoring.Start("now", None))
@@ -318,7 +318,7 @@ def late(make_task: TaskFactory, message: dict[str, object]) -> RunRecord:
     "message",
     [
         {"type": "report", "t_s": 1.6, "plan": b'{"second": 2}', "bound": None},
-        {"type": "done", "decision_s": 1.6, "plan": {"second": 2}, "bound": None, "status": "optimal"},
+        {"type": "done", "decision_s": 1.6, "plan": b'{"second": 2}', "bound": None, "status": "optimal"},
         {"type": "ended", "decision_s": 1.6, "termination": "exception", "reason": "too late"},
     ],
 )
@@ -327,7 +327,11 @@ def test_what_comes_after_the_moment_of_the_kill_does_not_count(
 ) -> None:
     """A bench that is busy kills late; that must not help the run."""
     record = late(make_task, message)
-    assert (record.termination, record.status, record.plan) == (Termination.WALL_LIMIT, "feasible", {"first": 1})
+    assert (record.termination, record.status, record.plan_text) == (
+        Termination.WALL_LIMIT,
+        "feasible",
+        b'{"first": 1}',
+    )
     assert record.decision_s == 1.6
 
 

@@ -13,6 +13,7 @@ from conftest import TaskFactory
 from hostile.collection import ENDS, KIND, is_expected
 from processes import sessions, survivors, until
 
+from bench.api import Scope
 from bench.ledger.row import Row, Termination
 from bench.runner import watchdog
 from bench.runner.forkserver import forkserver_pid, start_forkserver
@@ -107,12 +108,7 @@ def test_limit_kills_and_keeps_the_incumbent(rows: dict[object, Row], which: str
 
 def test_bound_is_kept_too(rows: dict[object, Row]) -> None:
     assert (rows["Endless:ignores-signals"].bound, rows["Endless:ignores-signals"].bound_certified) == (5.0, False)
-    assert rows["Endless:ignores-signals"].bound_scope == {
-        "plan_class": "spatial",
-        "allowed_shares": None,
-        "slots_per_gpulet": 1,
-        "max_batch": None,
-    }
+    assert rows["Endless:ignores-signals"].bound_scope == Scope()
 
 
 def test_memory_limit_is_named(rows: dict[object, Row]) -> None:

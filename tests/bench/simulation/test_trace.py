@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.simulation import trace
-from bench.simulation.trace import Trace, read_trace
+from bench.simulation.trace import Trace, read_rate_trace
 from instances import InputError
 
 
@@ -35,7 +35,7 @@ def written(folder: Path, content: bytes, name: str = "rates.csv") -> Path:
     ],
 )
 def test_one_number_to_a_line(tmp_path: Path, content: bytes, rates: list[float], name: str) -> None:
-    found = read_trace(written(tmp_path, content, name))
+    found = read_rate_trace(written(tmp_path, content, name))
 
     assert found.name == name
     assert found.rates_rps.tolist() == rates
@@ -70,7 +70,7 @@ def test_what_is_no_trace_is_refused_with_its_line(
     path = written(tmp_path, content, name)
 
     with pytest.raises(InputError) as refusal:
-        read_trace(path)
+        read_rate_trace(path)
 
     assert refusal.value.where.startswith(f"{path}{where}")
     assert refusal.value.problem.startswith(problem)
@@ -83,7 +83,7 @@ def test_a_truncated_archive_is_refused(tmp_path: Path, part: int) -> None:
     path.write_bytes(whole[: len(whole) * part // 100])
 
     with pytest.raises(InputError, match="cannot be read"):
-        read_trace(path)
+        read_rate_trace(path)
 
 
 @pytest.mark.parametrize("content", [b"1\n2\n", b"\x1f\x8bnot really", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03junk"])
@@ -92,25 +92,25 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
     with pytest.raises(InputError, match="cannot be read"):
-        read_trace(path)
+        read_rate_trace(path)
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.csv"):
         with pytest.raises(InputError, match="cannot be read"):
-            read_trace(path)
+            read_rate_trace(path)
 
 
 def test_a_longer_trace_than_anyone_needs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "MOST_SECONDS", 5)
-    assert len(read_trace(written(tmp_path, b"1\n" * 5)).rates_rps) == 5
+    assert len(read_rate_trace(written(tmp_path, b"1\n" * 5)).rates_rps) == 5
 
     with pytest.raises(InputError, match="line 6: is too long"):
-        read_trace(written(tmp_path, b"1\n" * 6))
+        read_rate_trace(written(tmp_path, b"1\n" * 6))
 
 
 def test_the_fingerprint_is_that_of_the_rates(tmp_path: Path) -> None:
-    plain, packed = (read_trace(written(tmp_path, b"1\n2\n", name)) for name in ("a.csv", "b.csv.gz"))
+    plain, packed = (read_rate_trace(written(tmp_path, b"1\n2\n", name)) for name in ("a.csv", "b.csv.gz"))
 
     assert plain.fingerprint == packed.fingerprint
     assert plain.fingerprint != Trace("a", np.array([1.0, 3.0])).fingerprint

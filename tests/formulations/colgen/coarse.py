@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from formulations.colgen.column_generation import identical_workloads
+from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.spatial.pricer import Pricer
 from instances import GpuPool, Instance, Objective
 from instances.catalogue import gpu_type

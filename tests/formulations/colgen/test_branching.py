@@ -17,8 +17,7 @@ from formulations.colgen import ColGen
 from formulations.colgen.bounds import cost_bound
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.spatial.branching import Branch, Tree
-from formulations.colgen.spatial.generation import CostGeneration
-from formulations.colgen.spatial.pricer import Pricer
+from formulations.colgen.spatial.problem import SpatialProblem
 from instances import GpuPool, Instance, Plan
 from tests.formulations import exhaustive
 from tests.formulations.colgen.coarse import COARSE, V100, small
@@ -102,9 +101,10 @@ def test_identical_workloads_are_no_pair(without_enumeration: None) -> None:
 
 
 def tree(instance: Instance, enough: Callable[[float], bool] = lambda bound: False) -> Tree:
-    generation = CostGeneration(instance, Run(deadline=time.monotonic() + 30.0))
+    problem = SpatialProblem(instance)
+    generation = ColumnGeneration(problem, Run(deadline=time.monotonic() + 30.0))
     generation.solve(lambda: False)
-    return Tree(generation, enough)
+    return Tree(problem, generation, enough)
 
 
 def test_the_bound_of_a_tree_never_falls_and_ends_at_the_optimum() -> None:
@@ -132,9 +132,9 @@ def test_pricing_finds_the_best_set_that_a_branch_allows(
     seed: int, profit: list[float], apart: set[tuple[int, int]], together: set[tuple[int, int]]
 ) -> None:
     instance = small(seed, 5, GpuPool(COARSE))
-    generation = CostGeneration(instance, Run())
-    assert generation.class_of.tolist() == list(range(5))
-    free = Branch(0.0, np.zeros(1), generation.count, 0, Duals((), ()))
+    problem = SpatialProblem(instance)
+    assert problem.class_of.tolist() == list(range(5))
+    free = Branch(0.0, np.zeros(1), problem.count, 0, Duals((), ()))
     branch = replace(free, apart=tuple(apart), together=tuple(together))
     best = max(
         (
@@ -145,18 +145,17 @@ def test_pricing_finds_the_best_set_that_a_branch_allows(
         ),
         default=0.0,
     )
-    (pricer,) = generation.pricers
-    assert isinstance(pricer, Pricer)
-    choices = branch.choices(pricer, generation.class_of)
+    (pricer,) = problem.pricers
+    choices = branch.choices(pricer, problem.class_of)
     worth = np.array([profit[int(pricer.workloads[w])] for w in choices.workload])
 
     priced = pricer.price(worth, 0.0, 10**6, 10**4, 10**5, bonus=1e-9, choices=choices)
 
-    found = max((sum(profit[w] for w, _, _ in p.members) for p in priced.patterns), default=0.0)
+    found = max((sum(profit[w] for w, _, _ in p.residents) for p in priced.patterns), default=0.0)
     assert found == pytest.approx(best, abs=1e-7)
     assert priced.bound >= best - 1e-9
     for pattern in priced.patterns:
-        assert branch.allows(0, {w for w, _, _ in pattern.members})
+        assert branch.allows(0, {w for w, _, _ in pattern.residents})
 
 
 def test_gpus_that_have_to_be_used_cost_what_they_are_not_worth() -> None:

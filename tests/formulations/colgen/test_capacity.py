@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 from bench.api import Run, Status
 from bench.judging.judge import judge
-from formulations.colgen.capacity.generation import CapacityGeneration
 from formulations.colgen.capacity.pricer import CapacityPricer
-from formulations.colgen.column_generation import identical_workloads
+from formulations.colgen.capacity.problem import CapacityProblem
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.scheduler import ColGen
+from formulations.pattern import Pattern
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.generate import generate
 from instances.least_shares import least_shares, within_budgets
-from instances.one_gpu import Resident
 from instances.spare_shares import spend_spare_shares, throughput_rps
 from instances.view import View
 from tests.formulations.colgen import coarse
@@ -47,6 +48,10 @@ def drawn(seed: int, size: int = 3) -> tuple[Instance, View, CapacityPricer, dic
             if best > 0.0:
                 values[members] = best
     return instance, view, CapacityPricer(view, 0, order, copy_of), values
+
+
+def workloads(pattern: Pattern) -> tuple[int, ...]:
+    return tuple(slot.workload for slot in pattern.residents)
 
 
 def best_of(view: View, members: tuple[int, ...]) -> float:
@@ -93,8 +98,9 @@ def test_what_is_just_below_the_best_is_found(seed: int, charge: list[float]) ->
     assert priced.patterns
     assert priced.bound >= best
     for each in priced.patterns:
-        index, batch, units = np.array(each.workload), np.array(each.batch), np.array(each.units)
-        assert worth[each.workload] > threshold
+        index, batch, _ = (np.array(column) for column in zip(*each.residents, strict=True))
+        units = np.array([units for units, _ in each.gpulets])
+        assert worth[workloads(each)] > threshold
         assert within_budgets(view.tables, view.model[index], batch, view.budgets_ms(index, batch), units)
         total = throughput_rps(view.tables, view.model[index], batch, units)
         assert total == pytest.approx(each.throughput_rps, rel=1e-12)
@@ -123,7 +129,7 @@ def test_identical_workloads_are_taken_in_order() -> None:
 
     priced = pricer.price(np.full(3, -100.0), best - 1e-3, 1.0, math.inf)
 
-    assert {each.workload for each in priced.patterns} == {(0, 1, 2)}
+    assert {workloads(each) for each in priced.patterns} == {(0, 1, 2)}
     assert priced.bound == pytest.approx(best, abs=1e-2)
 
 
@@ -147,7 +153,7 @@ def test_everything_above_a_threshold_is_found(seed: int, charge: list[float], b
 
     best: dict[tuple[int, ...], float] = {}
     for each in priced.patterns:
-        best[each.workload] = max(best.get(each.workload, 0.0), each.throughput_rps)
+        best[workloads(each)] = max(best.get(workloads(each), 0.0), each.throughput_rps)
     assert not priced.cut_short
     assert set(best) == {members for members, value in worth.items() if value > threshold}
     for members, value in best.items():
@@ -178,22 +184,22 @@ def test_small_instances_are_proven(seed: int) -> None:
 
 def test_a_gpu_found_again_with_more_throughput_counts_for_that() -> None:
     instance, _, _, _ = drawn(1, 4)
-    generation = CapacityGeneration(instance, Run(time.monotonic() + 60.0))
-    pattern = generation.master.patterns[0]
-    filled = generation._filled[pattern]
+    generation = ColumnGeneration(CapacityProblem(instance), Run(time.monotonic() + 60.0))
+    filled = generation.master.patterns[0]
     better, worse = (replace(filled, throughput_rps=filled.throughput_rps + more) for more in (1.0, -1.0))
 
-    assert generation.add([generation._pattern(better)]) == 1
-    assert generation.add([generation._pattern(worse)]) == 0
+    assert generation.add([better]) == 1
+    assert generation.add([worse]) == 0
 
-    assert generation.master.costs[0] == -better.throughput_rps == generation.cost_of(pattern)
+    assert generation.master.costs[0] == -better.throughput_rps
+    assert generation.master.patterns[0].throughput_rps == better.throughput_rps
 
 
 def test_a_plan_has_the_throughput_that_it_was_chosen_for() -> None:
     instance, _, _, _ = drawn(1, 4)
-    generation = CapacityGeneration(instance, Run(time.monotonic() + 60.0))
+    generation = ColumnGeneration(CapacityProblem(instance), Run(time.monotonic() + 60.0))
     for pattern in generation.master.patterns:
-        residents = [Resident(w, b, rate) for w, b, rate in pattern.members]
-        placed = generation.placed(pattern, residents)
-        assert placed is not None
-        assert [g.share_units for g in placed.gpulets] == list(generation._filled[pattern].units)
+        realised = generation.problem.realise([pattern])
+        assert realised is not None
+        (placed,) = realised[1].gpus
+        assert [g.share_units for g in placed.gpulets] == [units for units, _ in pattern.gpulets]

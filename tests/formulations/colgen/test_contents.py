@@ -14,15 +14,23 @@ from bench.api import Run
 from bench.judging.judge import judge
 from formulations.colgen.bounds import best_factor, cost_bound
 from formulations.colgen.temporal.closing import _listed, _threshold, can_list
-from formulations.colgen.temporal.contents import GpuContents, improve, serve, worth_of
+from formulations.colgen.temporal.contents import (
+    GpuContents,
+    contents_of,
+    improve,
+    pattern_of,
+    pattern_of_contents,
+    serve,
+    worth_of,
+)
 from formulations.colgen.temporal.enumeration import list_gpulets, none_listed
 from formulations.colgen.temporal.every_content import contents_worth
-from formulations.colgen.temporal.generation import TEMPORAL_GENERATIONS
+from formulations.colgen.temporal.generation import TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth, all_times_ms
-from formulations.colgen.temporal.plans import Content
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.colgen.temporal.search import PlanSearch
 from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
+from formulations.pattern import Pattern
 from instances import Gpulet, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot
 from instances.arrays import Floats
 from instances.view import View
@@ -36,7 +44,7 @@ def small(seed: int, objective: Objective = Objective.SCALE) -> tuple[Instance, 
     return instance, TemporalPricer(View.of(instance, instance.gpus[0].type))
 
 
-def any_content(random: Random, pricer: TemporalPricer, most_slots: int = SLOTS) -> Content:
+def any_content(random: Random, pricer: TemporalPricer, most_slots: int = SLOTS) -> Pattern:
     """Any gpulets and slots that the share units and the number of gpulets permit."""
     tables, gpulets, left = pricer.tables, [], pricer.tables.share_units
     slots = turns.all_slots(pricer.view)
@@ -46,8 +54,13 @@ def any_content(random: Random, pricer: TemporalPricer, most_slots: int = SLOTS)
             break
         units = random.choice(fits)
         left -= units
-        gpulets.append((units, tuple(sorted(random.choices(slots, k=random.randint(1, most_slots))))))
-    return Content(0, tuple(sorted(gpulets)))
+        gpulets.append((units, random.choices(slots, k=random.randint(1, most_slots))))
+    return pattern_of(0, gpulets)
+
+
+def plain(pattern: Pattern) -> tuple[tuple[int, turns.Slots], ...]:
+    """Gpulets with slots (workload, batch)."""
+    return tuple((units, tuple((slot.workload, slot.batch) for slot in slots)) for units, slots in pattern.gpulets)
 
 
 def any_worth(random: Random, pricer: TemporalPricer) -> Worth:
@@ -60,9 +73,9 @@ def any_worth(random: Random, pricer: TemporalPricer) -> Worth:
     return Worth(worth / rate_rps, most * rate_rps, step * rate_rps, throughput)
 
 
-def planned(instance: Instance, content: Content, buffer: GpuContents, rates_rps: Floats) -> Plan:
+def planned(instance: Instance, content: Pattern, buffer: GpuContents, rates_rps: Floats) -> Plan:
     gpulets = []
-    for g, (units, slots) in enumerate(content.gpulets):
+    for g, (units, slots) in enumerate(plain(content)):
         own = tuple(Slot(instance.workloads[w].id, b, float(rates_rps[g, s])) for s, (w, b) in enumerate(slots))
         gpulets.append(Gpulet(units, own, float(buffer.cycle_ms[g]) if len(slots) > 1 else None))
     return Plan(instance.name, (PlacedGpu(instance.gpus[0].type.name, tuple(gpulets)),))
@@ -77,11 +90,11 @@ def test_slots_serve_what_the_judge_permits_and_no_more(seed: int) -> None:
     random = Random(seed)
     instance, pricer = small(seed)
     content = any_content(random, pricer)
-    buffer = content.contents()
+    buffer = contents_of(content)
 
     feasible = serve(pricer.tables, pricer.asked, buffer)
 
-    expected = turns.served(pricer.view, content.gpulets)
+    expected = turns.served(pricer.view, plain(content))
     assert feasible == (expected is not None)
     if expected is None:
         return
@@ -109,7 +122,7 @@ def test_such_contents_are_of_every_kind() -> None:
     for seed in range(200):
         instance, pricer = small(seed)
         content = any_content(Random(seed), pricer)
-        buffer = content.contents()
+        buffer = contents_of(content)
         if serve(pricer.tables, pricer.asked, buffer):
             seen |= {(instance.slo_rule, len(slots) > 1) for _, slots in content.gpulets}
             seen |= {(instance.slo_rule, "waits")} if buffer.least_rps.any() else set()
@@ -128,18 +141,18 @@ def test_improvement_never_lowers_the_worth_and_keeps_every_limit(seed: int) -> 
     most_slots = random.choice([1, SLOTS])
     worth, start = any_worth(random, pricer), any_content(random, pricer, most_slots)
     room = int(pricer.tables.share_units // pricer.tables.permitted[0])
-    buffer = start.contents(min(pricer.tables.most_residents, room))
-    before = worth_of(pricer.tables, pricer.asked, worth, start.contents())
+    buffer = contents_of(start, min(pricer.tables.most_residents, room))
+    before = worth_of(pricer.tables, pricer.asked, worth, contents_of(start))
 
     value = improve(pricer.tables, pricer.asked, worth, buffer, most_slots)
 
     assert value >= max(before, 0.0)
-    after = Content.of(0, buffer)
+    after = pattern_of_contents(0, buffer)
     assert all(len(slots) <= most_slots for _, slots in after.gpulets)
     if not after.gpulets:
         return
-    assert worth_of(pricer.tables, pricer.asked, worth, after.contents()) == pytest.approx(value, rel=1e-12)
-    assert turns.served(pricer.view, after.gpulets) is not None
+    assert worth_of(pricer.tables, pricer.asked, worth, contents_of(after)) == pytest.approx(value, rel=1e-12)
+    assert turns.served(pricer.view, plain(after)) is not None
     assert sum(units for units, _ in after.gpulets) <= pricer.tables.share_units
     assert {units for units, _ in after.gpulets} <= set(pricer.tables.permitted.tolist())
 
@@ -152,13 +165,13 @@ def undominated(vectors: Iterable[Vector]) -> set[Vector]:
     return {v for v in every if not any(o != v and all(a >= b for a, b in zip(o, v, strict=True)) for o in every)}
 
 
-def what_counts(instance: Instance, pricer: TemporalPricer, worth: Worth, content: Content) -> Vector:
+def what_counts(instance: Instance, pricer: TemporalPricer, worth: Worth, content: Pattern) -> Vector:
     """Rates, least rates and throughput of a content."""
-    buffer = content.contents()
+    buffer = contents_of(content)
     assert serve(pricer.tables, pricer.asked, buffer)
     served, least = np.zeros(len(instance.workloads)), np.zeros(len(instance.workloads))
     for g, (_, slots) in enumerate(content.gpulets):
-        for s, (w, _) in enumerate(slots):
+        for s, (w, _, _) in enumerate(slots):
             rate, step = buffer.rate_rps[g, s], worth.step_rps[w]
             served[w] += math.floor(rate / step + 1e-9) * step if step else rate
             least[w] += buffer.least_rps[g, s]
@@ -207,7 +220,7 @@ def test_all_gpulets_of_a_position_are_listed(seed: int) -> None:
         """Rates in steps and worth, by the same least times."""
         if len(slots) == 1:
             ((w, b),) = slots
-            if times_ms[asked.model[w], b] > asked.longest_part[b] * asked.slo_ms[w]:
+            if times_ms[asked.model[w], b] > asked.longest_ms[w, b]:
                 return None
             cycle_ms = periods_ms[asked.model[w], b]
         else:
@@ -240,8 +253,8 @@ def test_all_contents_worth_enough_are_tried(seed: int) -> None:
     instance, pricer = small(seed)
     worth = any_worth(random, pricer)
 
-    every = [Content(0, content.gpulets) for content in turns.contents(pricer.view, 2)]
-    value = {content: worth_of(pricer.tables, pricer.asked, worth, content.contents()) for content in every}
+    every = [pattern_of(0, content.gpulets) for content in turns.contents(pricer.view, 2)]
+    value = {content: worth_of(pricer.tables, pricer.asked, worth, contents_of(content)) for content in every}
     at_least = random.choice([0.3, 0.7, 0.95]) * max(value.values(), default=0.0)
 
     found = contents_worth(pricer, worth, at_least)
@@ -287,7 +300,7 @@ def test_every_gpu_of_a_better_plan_is_listed(seed: int, objective: Objective) -
     value = turns.optimum(instance, PlanClass.SPATIO_TEMPORAL)
     if not value:
         return
-    generation = TEMPORAL_GENERATIONS[objective](instance, Run(deadline=time.monotonic() + 60.0))
+    generation = TemporalGeneration(instance, Run(deadline=time.monotonic() + 60.0))
     generation.solve(lambda: None)
     search = PlanSearch(generation)
     search.plan = Plan(instance.name, ())
@@ -310,7 +323,7 @@ def test_every_gpu_of_a_better_plan_is_listed(seed: int, objective: Objective) -
         if listed is not None:
             enough = listed.amounts[: int(listed.size[0])] * grid.step_rps >= served * (1.0 - 1e-6)
             assert enough.all(axis=1).any()
-        counts = what_counts(instance, generation.pricers[0], worth, Content(0, content.gpulets))
+        counts = what_counts(instance, generation.pricers[0], worth, pattern_of(0, content.gpulets))
         assert exact is None or any(all(a >= b - 1e-6 for a, b in zip(row, counts, strict=True)) for row in tried)
 
 

@@ -13,12 +13,13 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
-from formulations.colgen import ColGen
-from formulations.colgen.capacity.generation import CapacityGeneration
+from formulations.colgen import ColGen, column_generation
+from formulations.colgen.capacity.problem import CapacityProblem
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.completion import completion_table
 from formulations.colgen.exchanges import easier, matched, nearest
-from formulations.colgen.spatial import generation as spatial
-from formulations.colgen.spatial.generation import CostGeneration
-from formulations.colgen.spatial.relaxation import completion_table, undominated
+from formulations.colgen.spatial.problem import SpatialProblem
+from formulations.colgen.spatial.relaxation import undominated
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
@@ -47,15 +48,15 @@ def solve(instance: Instance) -> Outcome:
 def test_duals_of_features_bound_the_optimum(
     seed: int, pools: tuple[GpuPool, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spatial, "FEWEST_CLASSES", 0)
+    monkeypatch.setattr(column_generation, "FEWEST_CLASSES", 0)
     instance = small(seed, 6, *pools)
     best = exhaustive.least_cost(instance)
     assert best is not None
-    generation = CostGeneration(instance, Run())
+    generation = ColumnGeneration(SpatialProblem(instance), Run())
     fitted = []
     monkeypatch.setattr(generation, "generate", lambda relax, done: fitted.append(relax().value))
 
-    CostGeneration.solve(generation, lambda: False)
+    generation.solve(lambda: False)
     outcome = solve(instance)
 
     assert len(fitted) == 2
@@ -69,7 +70,7 @@ def test_duals_of_features_bound_the_optimum(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_bounds_hold_whenever_the_work_ends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spatial, "FEWEST_CLASSES", 0)
+    monkeypatch.setattr(column_generation, "FEWEST_CLASSES", 0)
     instance = small(seed, 6)
     best = exhaustive.least_cost(instance)
     assert best is not None
@@ -137,8 +138,8 @@ def test_matchings_by_flow_are_possible_and_as_large_as_those_of_an_independent_
 def test_slots_of_demanding_workloads_serve_easier_ones() -> None:
     """A solution that covers only by exchanges becomes a plan."""
     instance = alike(4)
-    generation = CostGeneration(instance, Run())
-    hardest = next(c for c, p in enumerate(generation.master.patterns) if [w for w, _, _ in p.members] == [3])
+    generation = ColumnGeneration(SpatialProblem(instance), Run())
+    hardest = next(c for c, p in enumerate(generation.master.patterns) if [w for w, _, _ in p.residents] == [3])
 
     counts = generation.own_slots({hardest: 4})
     realised = generation.realise(counts)
@@ -150,8 +151,8 @@ def test_slots_of_demanding_workloads_serve_easier_ones() -> None:
 
 def test_slots_of_filled_gpus_serve_easier_workloads() -> None:
     instance = replace(alike(4), objective=Objective.CAPACITY, gpus=(GpuPool(COARSE, 4),))
-    generation = CapacityGeneration(instance, Run(deadline=time.monotonic() + 60.0))
-    hardest = next(c for c, p in enumerate(generation.master.patterns) if [w for w, _, _ in p.members] == [3])
+    generation = ColumnGeneration(CapacityProblem(instance), Run(deadline=time.monotonic() + 60.0))
+    hardest = next(c for c, p in enumerate(generation.master.patterns) if [w for w, _, _ in p.residents] == [3])
 
     realised = generation.realise(generation.own_slots({hardest: 4}))
 
@@ -182,7 +183,8 @@ def test_undominated_choices_are_worth_as_much(
         own, first = np.unique(workload[which], return_index=True)
         table = np.empty((len(own) + 1, residents + 1, capacity + 1))
         ends = np.append(first, len(which))
-        completion_table(ends, units[which], worth[which], residents, capacity, table)
+        slots = np.ones(len(which), dtype=np.int64)
+        completion_table(ends, slots, units[which], worth[which], True, residents, capacity, table)
         return table[0]
 
     assert np.array_equal(best(kept[:count]), best(np.arange(len(drawn))))
@@ -210,5 +212,5 @@ def test_halved_boxes_hold_every_set_above_the_threshold(seed: int, profit: list
     pricer.patience = 10**6
     priced = pricer.price(worth, threshold, 10**6, 10**4, 10**5)
 
-    assert expected <= {tuple(w for w, _, _ in pattern.members) for pattern in priced.patterns}
+    assert expected <= {tuple(w for w, _, _ in pattern.residents) for pattern in priced.patterns}
     assert not priced.cut_short

@@ -38,8 +38,7 @@ def test_a_relaxation_is_not_solved_beyond_the_deadline() -> None:
     with clocked(Run(deadline=time.monotonic() - 1.0)):
         late = master.relax()
     assert not master.solved()
-    assert len(late.workload_dual) == 60
-    assert len(late.weight) == 400
+    assert (late.workload_dual.shape, late.weight.shape) == ((60,), (400,))
 
     with clocked(Run(deadline=time.monotonic() + 600.0)):
         master.relax()

@@ -15,7 +15,7 @@ from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.interference_boxes import one_growth
-from formulations.colgen.spatial.boxes import reachable_takes
+from formulations.colgen.spatial.boxes import Boxes
 from formulations.colgen.spatial.choices import Choices, all_choices
 from formulations.cpsat import CpSat
 from heuristics.baselines.local_search import LocalSearch
@@ -150,14 +150,14 @@ def test_every_tight_gpu_is_in_a_box_that_promises_no_less(seed: int) -> None:
     view = replace(view, tables=tables)
     choices = all_choices(view, np.arange(2), np.full(2, -1), [rates_of(instance, w) for w in range(2)])
     growth = one_growth(tables)
-    takes = reachable_takes(growth, choices)
+    least = Boxes(growth, choices).least
 
     seen = 0
     for residents in tight_gpus(view, choices):
         places = [(int(view.model[w]), b, u) for w, b, u in residents]
         l2 = sum(float(growth.tables.l2_pct[at]) for at in places)
         power = sum(float(tables.power_w[at]) for at in places)
-        n, l2_low, l2_high, power_low, power_high = takes.box.T
+        n, _, l2_low, l2_high, power_low, power_high = least.box.T
         here = np.flatnonzero(
             (n == len(residents))
             & (l2_low <= l2 * (1 + 1e-9))
@@ -167,7 +167,7 @@ def test_every_tight_gpu_is_in_a_box_that_promises_no_less(seed: int) -> None:
         )
         assert len(here) > 0
         for w, _, u in residents:
-            assert np.all(takes.units[here, choices.first[w]] <= u)
+            assert np.all(least.units[here, choices.first[w]] <= u)
         seen += 1
     assert seen > 0
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from bench.api import Run
-from formulations.colgen import solution
-from formulations.colgen.solution import _apart, dive
-from formulations.colgen.spatial.generation import CostGeneration
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.diving import SURE, OpenWeights, apart, dive
+from formulations.colgen.spatial.problem import SpatialProblem
 from instances import Objective
 from instances.generate import generate
 
 
-def generated(size: int, seed: int) -> CostGeneration:
+def generated(size: int, seed: int) -> ColumnGeneration:
     """Patterns of an instance, with the linear relaxation solved."""
-    generation = CostGeneration(generate("igniter-mix", size, seed, Objective.COST), Run())
+    generation = ColumnGeneration(SpatialProblem(generate("igniter-mix", size, seed, Objective.COST)), Run())
     generation.solve(lambda: False)
     return generation
 
@@ -26,13 +26,14 @@ def test_columns_fixed_together_share_no_class() -> None:
     part = generation.master.relax().weight % 1.0
 
     for most in (1, 3, 100):
-        chosen = _apart(generation, part, most)
+        chosen = apart(generation, part, most)
         classes = [
-            {int(generation.class_of[w]) for w, _, _ in generation.master.patterns[column].members} for column in chosen
+            {int(generation.problem.class_of[slot.workload]) for slot in generation.master.patterns[column].residents}
+            for column in chosen
         ]
         assert len(chosen) <= most
         assert sum(map(len, classes)) == len(set().union(*classes))
-        assert part[chosen[0]] == part.max() if chosen else part.max() < 1.0 - solution.SURE
+        assert part[chosen[0]] == part.max() if chosen else part.max() < 1.0 - SURE
         assert list(part[chosen]) == sorted(part[chosen], reverse=True)
 
 
@@ -45,16 +46,16 @@ def test_a_dive_in_no_time_still_ends_in_a_plan(seed: int, monkeypatch: pytest.M
     steps = []
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + len(steps) * 1.0)
-    priced = generation.price_at
-    monkeypatch.setattr(generation, "price_at", lambda *terms: steps.append(1) or priced(*terms))
+    priced = generation.problem.price_patterns
+    monkeypatch.setattr(generation.problem, "price_patterns", lambda *terms: steps.append(1) or priced(*terms))
     generation.run = replace(generation.run, deadline=now + 10.0)
 
-    counts = dive(generation)
+    counts = dive(OpenWeights(generation), generation.run)
 
     assert counts is not None
     assert len(steps) < 10
-    covered = np.zeros(len(generation.copies))
+    covered = np.zeros(len(generation.problem.copies))
     for column, count in counts.items():
-        for w, _, _ in generation.master.patterns[column].members:
-            covered[generation.class_of[w]] += count
-    assert np.all(covered >= generation.copies)
+        for slot in generation.master.patterns[column].residents:
+            covered[generation.problem.class_of[slot.workload]] += count
+    assert np.all(covered >= generation.problem.copies)

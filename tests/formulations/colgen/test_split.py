@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from bench.api import Bound, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.column_generation import identical_workloads
+from formulations.colgen.demand import Demand, demand_of
+from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.scheduler import SearchedClass
 from formulations.colgen.split.pricer import SplitPricer
-from formulations.colgen.split.slots import SplitMarket, market, part_served
+from formulations.colgen.split.slots import part_served
 from instances import GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.costs import next_cost
@@ -144,7 +145,8 @@ def test_no_content_of_a_gpu_is_worth_more_than_pricing_says(seed: int, drawn: l
         (worth(seen, classes(instance), weight, cover) for _, cover in split_plans.contents(instance, TINY)), default=0
     )
 
-    priced = SplitPricer(seen).price(weight, 0.0, halved, math.inf)
+    first = np.unique(classes(instance), return_index=True)[1]
+    priced = SplitPricer(seen, 0, first).price(weight, 0.0, halved, math.inf)
 
     assert priced.bound >= best - 1e-9
     assert (len(priced.patterns) > 0) == (best > 0.0)
@@ -154,13 +156,13 @@ def classes(instance: Instance) -> list[int]:
     return list(identical_workloads(instance)[2].tolist())
 
 
-def seen_from(instance: Instance, pool: int) -> SplitMarket:
+def seen_from(instance: Instance, pool: int) -> Demand:
     _, first, copies = np.unique(classes(instance), return_index=True, return_counts=True)
     view = View.of(instance, instance.gpus[pool].type)
-    return market(instance, view, first.astype(np.int64), copies.astype(np.float64))
+    return demand_of(view, first.astype(np.int64), copies.astype(np.float64))
 
 
-def worth(seen: SplitMarket, class_of: list[int], weight: np.ndarray, cover: tuple[float, ...]) -> float:
+def worth(seen: Demand, class_of: list[int], weight: np.ndarray, cover: tuple[float, ...]) -> float:
     served = np.zeros(len(weight))
     np.add.at(served, class_of, cover)
     return float(weight @ np.minimum(served, seen.copies))

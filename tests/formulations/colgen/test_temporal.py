@@ -129,7 +129,7 @@ def test_a_crowd_of_gpulets() -> None:
     priced = TemporalPricer(view).price(of_any_rate(np.ones(1), np.array([np.inf])))
 
     assert priced.bound == pytest.approx(best, rel=1e-6)
-    assert priced.patterns[-1].served_rps[0] == pytest.approx(best, rel=1e-6)
+    assert sum(slot.rate_rps for slot in priced.patterns[-1].residents) == pytest.approx(best, rel=1e-6)
 
 
 # Whole instances ----------------------------------------------------------------------------------------------------

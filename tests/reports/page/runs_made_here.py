@@ -10,6 +10,7 @@ from bench.evaluation import Trial
 from bench.judging.judge import judge
 from bench.ledger.bound_scope import Reach
 from bench.ledger.row import Row, columns
+from bench.ledger.row_schema import to_json
 from bench.simulation.arrivals import Arrivals
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
 from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
@@ -18,6 +19,7 @@ from instances.files import plan_to_json
 from instances.suites import suite
 from reports.entrants import entrants, facets_of
 from reports.page.instance_results import InstanceResults
+from tests.row_values import of_classes
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 _SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
@@ -83,7 +85,7 @@ def row_of(scheduler: str, instance: Instance, /, **given: Any) -> Row:
         "log_tail": "",
         "provenance": HOST,
     }
-    values = blank | given
+    values = {name: to_json(value) for name, value in of_classes(blank | given).items()}
     told = [instance.fingerprint, scheduler, *map(str, (values["parameters"], values["seed"], values["source"]))]
     return Row.from_json({**values, "key": sha256(repr(told).encode()).hexdigest()})
 
@@ -132,7 +134,7 @@ def replay_of(row: Row) -> Row:
         key="ab" * 32,
         scheduler="replay",
         source="replay",
-        parameters={"replay": {"backend": "cpu", "plan": row.plan}},
+        parameters={"replay": {"backend": "cpu", "plan": to_json(row.plan)}},
         simulation=values,
     )
 

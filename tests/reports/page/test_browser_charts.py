@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from instances.files import plan_from_json, plan_to_json
+from instances.files import plan_to_json
 from reports.placement import pieces
 from tests.reports.page.browser import type_into
 from tests.reports.page.runs_made_here import TWELVE
@@ -42,11 +42,11 @@ def test_what_is_under_the_arrow_keys_is_told(browser, addresses, rows):
     browser.press("ArrowRight")
     key = browser.run("pageData('page-data').runs[0].key")
     row = next(row for row, _ in rows if row.key == key)
-    slot = row.plan["gpus"][0]["gpulets"][0]["slots"][0]
+    slot = row.plan.gpus[0].gpulets[0].slots[0]
     told = browser.run("document.getElementById('tip').innerText")
-    model = next(one.model for one in TWELVE.workloads if one.id == slot["workload"])
-    assert told.startswith(f"{slot['workload']} · {model}")
-    assert f"batch {slot['batch']}" in told
+    model = next(one.model for one in TWELVE.workloads if one.id == slot.workload)
+    assert told.startswith(f"{slot.workload} · {model}")
+    assert f"batch {slot.batch}" in told
     browser.press("Escape")
     assert browser.run("document.getElementById('tip').hidden")
 
@@ -62,7 +62,7 @@ def test_a_plan_is_saved_as_the_file_it_came_from(browser, addresses, rows, page
     for key, (name, text) in zip(keys, saved, strict=True):
         row, instance = next((row, instance) for row, instance in rows if row.key == key)
         assert name.endswith(f"{key[:12]}.json")
-        assert json.loads(text) == json.loads(json.dumps(plan_to_json(plan_from_json(row.plan), instance)))
+        assert json.loads(text) == json.loads(json.dumps(plan_to_json(row.plan, instance)))
 
 
 def test_charts_tell_what_is_pointed_at_and_leave_out_what_is_switched_off(browser, addresses):

@@ -8,7 +8,6 @@ from bench.api import Run
 from bench.judging.colocation import over_capacity_pct
 from bench.judging.judge import judge
 from heuristics.mediator.mediator import BinPacking, Horus, Mediator
-from instances.files import plan_from_json, plan_to_json
 from instances.suites import suite
 from reports.charts.palette import ALARM, scheduler_look
 from reports.need import NothingToDrawError
@@ -26,7 +25,7 @@ def rows(make_row):
     """Return what each scheduler makes of the first mix."""
     problem = suite("mediator-40").build()[0]
     plans = {rule.name: rule.schedule(problem, Run()).plan for rule in (Mediator(), Horus(), BinPacking())}
-    return {name: make_row(name, problem.name, plan=plan_to_json(plan)) for name, plan in plans.items()}
+    return {name: make_row(name, problem.name, plan=plan) for name, plan in plans.items()}
 
 
 # --- Fig. 4 ---
@@ -55,7 +54,8 @@ def test_improvements_by_hand():
 
 def test_how_jobs_fare_is_what_the_judge_says(rows):
     row = rows["horus"]
-    plan = plan_from_json(row.plan)
+    plan = row.plan
+    assert plan is not None
     batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}
     found = job_throughputs(row)
     for slot in judge(plan, suite("mediator-40").build()[0]).slots:

@@ -5,9 +5,19 @@ import math
 import numpy as np
 
 from formulations.colgen.clock import now
-from formulations.colgen.restricted_master import LinearMaster, Pattern, Relaxation
-from formulations.colgen.spatial.generation import CostGeneration
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.restricted_master import LinearMaster, Relaxation
+from formulations.colgen.solution import Solution
+from formulations.colgen.spatial.problem import SpatialProblem
+from formulations.pattern import Pattern
 from instances.arrays import Floats
+from instances.costs import cost_step, next_cost
+
+TIME_FRACTION, MOST_FAILURES = 0.8, 40
+"""Fraction of the remaining time for repacking, and the number of failed searches that end it."""
+
+CONVERGING_TIME_FRACTION = 0.2
+"""Largest fraction of the remaining time for the convergence of the relaxation before repacking."""
 
 FEWEST_RESIDENTS, MOST_RESIDENTS = 12, 32
 """Range of the number of residents whose GPUs a step empties."""
@@ -41,10 +51,37 @@ TIE = 0.01
 """Largest random cost of a GPU in that program, to decide between equal packings; a workload weighs at least 1."""
 
 
-def suits(generation: CostGeneration) -> bool:
+def suits(problem: SpatialProblem) -> bool:
     """Return whether repacking helps: integer programs over all patterns are weak on bounded pools of several types."""
-    bounded = len(generation.views) > 1 and bool(np.isfinite(generation.count).all())
-    return bounded and len(generation.class_of) > MOST_RESIDENTS and not generation.divisible
+    bounded = problem.minimised and len(problem.views) > 1 and bool(np.isfinite(problem.count).all())
+    return bounded and len(problem.class_of) > MOST_RESIDENTS and not problem.divisible
+
+
+def repack(problem: SpatialProblem, solution: Solution) -> None:
+    """Search for plans at the cost of the bound; after a failure there, search once at a higher cost."""
+    generation, run = solution.generation, solution.run
+    least_left_s = (1.0 - CONVERGING_TIME_FRACTION) * run.remaining_s
+    generation.solve(lambda: run.remaining_s < least_left_s)  # the search needs the duals of the optimum
+    solution.report_bound()
+    repacking, deadline = BudgetSearch(problem, generation), now() + TIME_FRACTION * run.remaining_s
+    failures, higher, room = 0, False, 0.0
+    while not solution.proven() and now() < deadline and failures < MOST_FAILURES:
+        target = next_cost(generation.bound, solution.instance) + (room if higher else 0.0)
+        if target > solution.worst_of_interest():
+            failures, higher, room = failures + 1, False, 0.0
+            continue
+        if not higher:
+            repacking.restart()
+        found = repacking.search(target, deadline)
+        if found is None:
+            failures, higher = failures + 1, not higher
+            room = max(2.0 * room, repacking.unserved_worth(), cost_step(solution.instance)) if higher else room
+            continue
+        generation.add(found)
+        before, higher, room = solution.value, False, 0.0
+        solution.accept(generation.master.counts(found))
+        if solution.value >= before:
+            return
 
 
 class BudgetSearch:
@@ -58,12 +95,15 @@ class BudgetSearch:
 
     Parameters
     ----------
+    problem
+        Problem without divisible workloads.
     generation
-        Column generation without divisible workloads; its patterns and the duals of its relaxation are used.
+        Its column generation, whose patterns and duals are used.
     """
 
-    def __init__(self, generation: CostGeneration) -> None:
-        self._generation, self._random = generation, np.random.default_rng(generation.run.seed)
+    def __init__(self, problem: SpatialProblem, generation: ColumnGeneration) -> None:
+        self._problem, self._generation = problem, generation
+        self._random = np.random.default_rng(generation.run.seed)
         relaxation = generation.relaxed()
         self._dual, self._pool_dual = relaxation.workload_dual, relaxation.pool_dual
         patterns = generation.master.patterns
@@ -75,18 +115,18 @@ class BudgetSearch:
         """Forget the GPUs and the patterns of earlier steps: after a failed search a fresh start packs better."""
         self.gpus: list[Pattern] = []
         self._known: list[Pattern] = []
-        self._held = np.empty((0, len(self._generation.copies)))
+        self._held = np.empty((0, len(self._problem.copies)))
         self._learn(self._first)
 
     def _waste(self, pattern: Pattern) -> float:
         """Return the reduced cost of a pattern at the duals of the first relaxation."""
-        worth = float(self._dual @ self._generation.amounts(pattern) + self._pool_dual[pattern.pool])
-        return float(self._generation.price[pattern.pool]) - worth
+        worth = float(self._dual @ self._problem.amounts(pattern) + self._pool_dual[pattern.pool])
+        return float(self._problem.price[pattern.pool]) - worth
 
     def _learn(self, patterns: list[Pattern]) -> None:
         """Keep the latest patterns, with the number of workloads of each class that they hold."""
         self._known = [*self._known, *patterns][-KNOWN_PATTERNS:]
-        new = [self._generation.amounts(pattern) for pattern in patterns]
+        new = [self._problem.amounts(pattern) for pattern in patterns]
         self._held = np.vstack([self._held, *new])[-KNOWN_PATTERNS:]
 
     def search(self, budget: float, deadline: float) -> list[Pattern] | None:
@@ -113,28 +153,28 @@ class BudgetSearch:
         return float(self.unserved() @ self._dual)
 
     def _left(self, gpus: list[Pattern]) -> Floats:
-        served = sum((self._generation.amounts(gpu) for gpu in gpus), start=np.zeros_like(self._generation.copies))
-        return np.maximum(self._generation.copies - served, 0.0)
+        served = sum((self._problem.amounts(gpu) for gpu in gpus), start=np.zeros_like(self._problem.copies))
+        return np.maximum(self._problem.copies - served, 0.0)
 
     def _emptied(self) -> list[int]:
         """Choose GPUs to empty: at random, preferring wasteful ones, until enough residents are on them."""
         most = self._random.integers(FEWEST_RESIDENTS, MOST_RESIDENTS)
         wasteful = np.array([self._waste(gpu) > WASTE for gpu in self.gpus], dtype=np.float64)
         order = np.argsort(self._random.random(len(self.gpus)) - FAVOUR * wasteful).tolist()
-        residents = np.cumsum([len(self.gpus[g].members) for g in order])
+        residents = np.cumsum([len(self.gpus[g].gpulets) for g in order])
         return order[: max(2, int(np.searchsorted(residents, most)) + 1)]
 
     def _step(self, budget: float, deadline: float) -> None:
-        generation, emptied = self._generation, self._emptied()
+        problem, emptied = self._problem, self._emptied()
         kept = [gpu for g, gpu in enumerate(self.gpus) if g not in emptied]
         left = self._left(kept)
-        budget -= math.fsum(generation.price[gpu.pool] for gpu in kept)
-        used = np.bincount([gpu.pool for gpu in kept], minlength=len(generation.count))
-        count = generation.count - used.astype(np.float64)
+        budget -= math.fsum(problem.price[gpu.pool] for gpu in kept)
+        used = np.bincount([gpu.pool for gpu in kept], minlength=len(problem.count))
+        count = problem.count - used.astype(np.float64)
         noise = self._random.uniform(1.0 - NOISE, 1.0 + NOISE, len(left))
         weight = 1.0 + WEIGHT * noise * self._dual / max(float(self._dual.mean()), 1e-9)
         unserved = float(weight @ self.unserved())
-        packed = _Packing(generation, left, weight, budget, count, self._random)
+        packed = _Packing(problem, self._generation, left, weight, budget, count, self._random)
         packed.add([self.gpus[g] for g in emptied])
         own = self._held @ (left > 0.0) >= OWN_PART * self._held.sum(axis=1)
         packed.add([self._known[c] for c in np.flatnonzero(own)])
@@ -149,14 +189,16 @@ class _Packing:
 
     def __init__(
         self,
-        generation: CostGeneration,
+        problem: SpatialProblem,
+        generation: ColumnGeneration,
         left: Floats,
         weight: Floats,
         budget: float,
         count: Floats,
         random: np.random.Generator,
     ) -> None:
-        self._generation, self._left, self._weight, self._random = generation, left, weight, random
+        self._problem, self._generation = problem, generation
+        self._left, self._weight, self._random = left, weight, random
         self._classes = np.flatnonzero(left > 0.0)
         self._budget, self._count = budget + BUDGET_ROOM, count
         self._master = self._empty()
@@ -173,21 +215,21 @@ class _Packing:
         return master
 
     def add(self, patterns: list[Pattern]) -> list[Pattern]:
-        """Add patterns without their members of other classes; return those that are new."""
+        """Add patterns without their residents of other classes; return those that are new."""
         new = []
         for whole in patterns:
-            members = tuple(m for m in whole.members if self._left[self._generation.class_of[m[0]]] > 0.0)
-            pattern = Pattern(whole.pool, members)
-            if members and pattern not in self._patterns:
-                amounts = self._generation.amounts(pattern)[self._classes]
-                self._patterns[pattern] = np.append(amounts, self._generation.price[pattern.pool])
+            residents = [r for r in whole.residents if self._left[self._problem.class_of[r.workload]] > 0.0]
+            pattern = Pattern.of(whole.pool, residents)
+            if residents and pattern not in self._patterns:
+                amounts = self._problem.amounts(pattern)[self._classes]
+                self._patterns[pattern] = np.append(amounts, self._problem.price[pattern.pool])
                 self._master.add_column(0.0, self._patterns[pattern], pattern.pool)
                 new.append(pattern)
         return new
 
     def generate(self, deadline: float) -> list[Pattern]:
         """Generate columns; return the new patterns."""
-        generation = self._generation
+        problem = self._problem
         new: list[Pattern] = []
         for _ in range(ROUNDS):
             self._relaxation = relaxation = self._master.relax()
@@ -195,18 +237,18 @@ class _Packing:
             dual[self._classes] = np.maximum(relaxation.workload_dual[:-1], 0.0)
             per_dollar = -min(float(relaxation.workload_dual[-1]), 0.0)
             found: list[Pattern] = []
-            for pricer in generation.pricers:
-                if self._count[pricer.pool] >= 1.0 and generation.price[pricer.pool] <= self._budget:
-                    worth = per_dollar * generation.price[pricer.pool] - min(relaxation.pool_dual[pricer.pool], 0.0)
+            for pricer in problem.pricers:
+                if self._count[pricer.pool] >= 1.0 and problem.price[pricer.pool] <= self._budget:
+                    worth = per_dollar * problem.price[pricer.pool] - min(relaxation.pool_dual[pricer.pool], 0.0)
                     priced = pricer.price(
-                        generation.profit(pricer, dual),
+                        problem.profit(pricer, dual),
                         float(worth) + GAIN,
                         NODES_PER_BOX,
                         PATTERNS_PER_BOX,
                         PATTERNS_PER_CALL,
                         deadline,
                     )
-                    generation.nodes += priced.nodes
+                    self._generation.nodes += priced.nodes
                     found += self.add(priced.patterns)
             new += found
             if not found or now() >= deadline:

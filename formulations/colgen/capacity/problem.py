@@ -1,0 +1,148 @@
+"""Patterns of ``capacity``: every workload placed once, every GPU filled for throughput."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from bench.api import Run
+from formulations.colgen.capacity.pricer import CapacityPricer
+from formulations.colgen.clock import now
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.exchanges import exchangeable
+from formulations.colgen.pattern_problem import PatternProblem
+from formulations.colgen.restricted_master import Covering, Priced, Relaxation
+from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
+from formulations.pattern import Pattern
+from instances import Instance, Objective, Plan
+from instances.one_gpu import Resident, fit_gpu
+
+RESOLUTION = 1.5e-3
+"""Largest error of the boxes that are searched and not halved, relative to a GPU's mean throughput."""
+
+SEED_PATTERNS, SEED_TIME_FRACTION, SEED_TIME_MOST_S = 3_000, 0.2, 60.0
+"""Patterns taken from column generation for ``cost``, and its time: a fraction of the remaining time, at most 60 s."""
+
+
+class CapacityProblem(PatternProblem):
+    """Patterns filled for throughput: every workload is placed once, for the most throughput."""
+
+    smoothing_weight = 0.2
+    diving_tolerance = None
+    last_tolerance = 1e-9
+    node_limits = (0, 0)  # the pricer sets its own node limits
+    trivial_bound = math.inf
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        self.pricers = [CapacityPricer(view, t, self.order, self.copy_of) for t, view in enumerate(self.views)]
+
+    def rows(self) -> Covering:
+        """Return the rows of the master."""
+        # The cost of an unplaced workload is far above the throughput that its placement can take from others.
+        most_rps = 1000.0 * max(
+            float(np.max(view.tables.max_batch / np.min(view.tables.active_ms[:, 1:, 1:], axis=(1, 2))))
+            for view in self.views
+        )
+        exchanges = exchangeable(self.views, self.class_of)
+        return Covering(self.copies, self.copies, self.count, 10.0 * most_rps, *exchanges)
+
+    def cost(self, pattern: Pattern) -> float:
+        """Return the cost of a pattern in the minimised master."""
+        return -pattern.throughput_rps
+
+    def first_patterns(self, run: Run) -> Iterator[Pattern | None]:
+        """Yield each workload alone, and the filled patterns of a column generation for ``cost`` on the same workloads.
+
+        Cheap plans use few GPUs, so others are left for the workloads that gain the most throughput from shares.
+        """
+        yield from (pricer.fill((w,)) for pricer in self.pricers for w in range(len(self.class_of)))
+        allowed_s = SEED_TIME_FRACTION * min(run.remaining_s, SEED_TIME_MOST_S)
+        deadline = now() + allowed_s
+        least_cost = replace(self.instance, objective=Objective.COST)
+        tight = SpatialProblem(least_cost, deadline, served_by_none(least_cost))
+        generation = ColumnGeneration(tight, replace(run, deadline=deadline))
+        generation.solve(lambda: False)
+        near = generation.nearest(SEED_PATTERNS)
+        started = generation.add_plan(run.start)
+        cheap = [*(patterns for patterns in tight.known if tight.complete(patterns)), *([started] if started else [])]
+        filled = [[self._filled(pattern) for pattern in patterns] for patterns in cheap]
+        self.known = [[pattern for pattern in patterns if pattern is not None] for patterns in filled]
+        for pattern in near:
+            if now() >= deadline + allowed_s:
+                break
+            yield self._filled(pattern)
+        for patterns in self.known:
+            yield from patterns
+
+    def _filled(self, pattern: Pattern) -> Pattern | None:
+        """Return the pattern of the same workloads with batches and spare shares that are chosen again."""
+        return self.pricers[pattern.pool].fill(tuple(slot.workload for slot in pattern.residents))
+
+    def pattern_of_slots(self, pool: int, residents: list[Resident], units: list[int]) -> Pattern | None:
+        """Return the filled pattern of these workloads."""
+        if len({resident.workload for resident in residents}) < len(residents):
+            return None
+        return self.pricers[pool].fill(tuple(sorted(resident.workload for resident in residents)))
+
+    def price_patterns(
+        self, relaxation: Relaxation, tolerance: float, node_limit: int, deadline: float
+    ) -> list[Priced]:
+        """Solve the pricing problem of every GPU type."""
+        return [
+            self._priced(
+                t, relaxation, self.threshold(t, relaxation, tolerance), deadline, self.threshold(t, relaxation, 0.0)
+            )
+            for t in range(len(self.pricers))
+        ]
+
+    def within(self, slack: float, pool: int, relaxation: Relaxation, deadline: float) -> Priced:
+        """Return every pattern with a reduced cost of at most ``slack``; cut short if some may be missing."""
+        threshold = self.threshold(pool, relaxation, 0.0) - slack
+        return self._priced(pool, relaxation, threshold, deadline, every=True)
+
+    def _priced(
+        self,
+        pool: int,
+        relaxation: Relaxation,
+        threshold: float,
+        deadline: float,
+        gain: float = math.inf,
+        every: bool = False,
+    ) -> Priced:
+        charge, resolution = self.charge(relaxation)[self.class_of], RESOLUTION * self.mean_rps(relaxation)
+        return self.pricers[pool].price(charge, threshold, resolution, deadline, gain, every)
+
+    def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
+        """Return the patterns of the workloads that the slots of ``patterns`` serve, if each of them serves one."""
+        if min(served, default=0) < 0:
+            return patterns
+        own, places = [], iter(served)
+        for pattern in patterns:
+            gpulets = sorted((next(places), units, slot.batch) for units, (slot,) in pattern.gpulets)
+            same = self.pricers[pattern.pool].pattern(
+                [w for w, _, _ in gpulets],
+                [b for _, _, b in gpulets],
+                [u for _, u, _ in gpulets],
+                pattern.throughput_rps,
+            )
+            anew = self._filled(same)
+            own.append(same if anew is None or anew.throughput_rps < same.throughput_rps else anew)
+        return own
+
+    def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:
+        """Return the cost and the plan of a complete solution, at the shares of the patterns."""
+        gpus = []
+        for pattern, residents in zip(patterns, self.residents_of(patterns), strict=True):
+            view = self.views[pattern.pool]
+            if len(residents) < len(pattern.gpulets):
+                gpu = fit_gpu(view, residents, spend_spare=True) if residents else None
+                if residents and gpu is None:
+                    return None
+            else:
+                workload, batch = [r.workload for r in residents], [r.batch for r in residents]
+                units = [units for units, _ in pattern.gpulets]
+                gpu = view.placed(workload, units, batch, [r.rate_rps for r in residents])
+            gpus += [] if gpu is None else [gpu]
+        return math.fsum(map(self.cost, patterns)), Plan(self.instance.name, tuple(gpus))

@@ -1,0 +1,279 @@
+"""Patterns of ``cost`` and ``goodput`` at least shares, priced exactly."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from bench.api import Bound, Run
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.exchanges import exchangeable
+from formulations.colgen.pattern_problem import PatternProblem
+from formulations.colgen.restricted_master import Covering, Priced, Relaxation
+from formulations.colgen.spatial.features import features
+from formulations.colgen.spatial.first_patterns import every_choice_alone, first_fit, least_fraction
+from formulations.colgen.spatial.pricer import Pricer
+from formulations.pattern import Pattern
+from formulations.problem import bound_on_parts
+from instances import GOODPUT_STEP, PART_STEPS, Instance, Plan, PlanClass
+from instances.arrays import Floats
+from instances.configurations import Rates, rates_of
+from instances.one_gpu import Resident, fit_gpu
+from instances.view import View
+
+PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
+"""Limits on the patterns of a pricing call and of a box; the first is at least the number of workload classes."""
+
+SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
+"""Fill at which the first duals pay for a GPU, margin above its price in pricing at them, and limit on patterns."""
+
+CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
+"""Limits on the patterns of a GPU type and on the nodes of a box when every pattern of small reduced cost is listed."""
+
+
+class SpatialProblem(PatternProblem):
+    """Patterns of slots at their least shares, for ``cost`` and ``goodput``.
+
+    Under ``cost`` every workload is covered at its full rate by the cheapest GPUs; under ``goodput`` it may be served
+    in part or not at all. Divisible workloads are covered in parts, each on another GPU.
+
+    Parameters
+    ----------
+    deadline
+        Deadline of the choices and boxes of pricing, which may raise ``TimeoutError``.
+    divisible
+        Workloads that may be covered in parts.
+    rates
+        Rates that each workload may be planned for; ``None`` for those of the objective.
+    whole
+        Column generation without splitting, if every workload is divisible: its patterns and duals are used. Pricing
+        then begins with bounds on the budgets.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        deadline: float = math.inf,
+        divisible: frozenset[int] = frozenset(),
+        rates: Sequence[Rates] | None = None,
+        whole: ColumnGeneration | None = None,
+    ) -> None:
+        super().__init__(instance, divisible)
+        self.whole = whole
+        self.plan_class = PlanClass.SPATIAL if whole is None else PlanClass.SPLIT
+        rates = self._rates() if rates is None else rates
+        covering = self.minimised and bool(divisible)
+        self.pricers = [
+            Pricer(view, t, self.order, self.copy_of, rates, covering, deadline, whole is not None and view.bracketed)
+            for t, view in enumerate(self.views)
+        ]
+        self.patterns_per_call = max(PATTERNS_PER_CALL, len(self.copies))
+
+    def _rates(self) -> list[Rates]:
+        """Return the rates that each workload may be planned for: under ``cost`` also the parts of divisible ones."""
+        found = [rates_of(self.instance, w) for w in range(len(self.instance.workloads))]
+        step = np.arange(1, PART_STEPS + 1, dtype=np.int64)
+        for w in self.divisible if self.minimised else ():
+            found[w] = Rates(found[w].rate_rps[0] * (step / PART_STEPS), step)
+        return found
+
+    # Rows and patterns -------------------------------------------------------------------------------------------
+
+    def rows(self) -> Covering:
+        """Return the rows of the master."""
+        if not self.minimised:
+            return Covering(np.full_like(self.copies, -np.inf), self.copies, self.count, artificial_cost=0.0)
+        exchanges = exchangeable(self.views, self.class_of)
+        unlimited = np.full_like(self.copies, np.inf)
+        return Covering(self.copies, unlimited, self.count, 10.0 * float(self.price.max()), *exchanges)
+
+    def first_patterns(self, run: Run) -> Iterator[Pattern | None]:
+        """Yield every choice alone; under ``cost`` also GPUs filled by first fit."""
+        for pricer in self.pricers:
+            yield from every_choice_alone(self, pricer)
+        if self.minimised:
+            self.known = [first_fit(self, pricer) for pricer in self.pricers]
+            yield from (pattern for patterns in self.known for pattern in patterns)
+        if self.whole is not None:
+            yield from self.whole.master.patterns
+
+    def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
+        """Yield, under ``cost``, the patterns that gain if each workload pays for its least share."""
+        first = self._first_duals() if self.minimised else np.array([np.inf])
+        if not np.isfinite(first).all():
+            return
+        duals = Relaxation(0.0, first, np.zeros(len(self.count)), np.zeros(0))
+        limit = max(SEED_PATTERNS, 2 * len(first))
+        # A threshold near the best worth gives a bound but few patterns; a lower one gives many patterns.
+        for margin in (SEED_MARGIN, 0.0):
+            yield (
+                [
+                    pricer.price(
+                        self.profit(pricer, first),
+                        float(self.price[pricer.pool]) * (1.0 + margin),
+                        self.node_limits[0],
+                        limit,
+                        limit,
+                        run.deadline,
+                    )
+                    for pricer in self.pricers
+                ],
+                duals,
+            )
+
+    def _first_duals(self) -> Floats:
+        """Return the duals of column generation without splitting, or each class pays the price of its least share."""
+        if self.whole is not None and self.whole.relaxation is not None:
+            return self.whole.relaxation.workload_dual[self.whole.problem.class_of]
+        fair = np.full(len(self.copies), np.inf)
+        for pricer in self.pricers:
+            share = least_fraction(self, pricer) * float(self.price[pricer.pool]) / SEED_FILL
+            np.minimum.at(fair, self.class_of[pricer.workloads], share)
+        return fair
+
+    def dual_features(self) -> Floats | None:
+        """Return the features of the classes under ``cost``, unless workloads are divisible."""
+        if self.divisible or not self.minimised:
+            return None
+        classes = [self.class_of[pricer.workloads[pricer.choices.workload]] for pricer in self.pricers]
+        return np.hstack(
+            [
+                features(pricer.choices, pricer.boxes, class_of, len(self.copies))
+                for pricer, class_of in zip(self.pricers, classes, strict=True)
+            ]
+        )
+
+    def cost(self, pattern: Pattern) -> float:
+        """Return the cost of a pattern in the minimised master."""
+        if self.minimised:
+            return float(self.price[pattern.pool])
+        return -math.fsum(slot.rate_rps for slot in pattern.residents)
+
+    def pattern_if_feasible(self, pool: int, residents: Sequence[Resident]) -> Pattern | None:
+        """Return the pattern of these residents; ``None`` if they do not fit at rates that the objective permits."""
+        if len({w for w, _, _ in residents}) < len(residents):
+            return None  # parts of a workload are on different GPUs
+        if not all(self._permitted(w, rate) for w, _, rate in residents):
+            return None
+        return Pattern.of(pool, residents) if fit_gpu(self.views[pool], residents) is not None else None
+
+    def _permitted(self, workload: int, rate_rps: float) -> bool:
+        """Return whether a rate is one of the steps, or under ``cost`` at least the workload's own if it is whole."""
+        own = self.instance.workloads[workload].rate_rps
+        if not self.minimised:
+            step = rate_rps / (GOODPUT_STEP * own)
+            return abs(step - round(step)) <= 1e-9 * step and step * GOODPUT_STEP <= 1.0 + 1e-9
+        step = PART_STEPS * self.part(workload, rate_rps)
+        return abs(step - round(step)) <= 1e-9 * step if workload in self.divisible else rate_rps >= own
+
+    def pattern_of_slots(self, pool: int, residents: list[Resident], units: list[int]) -> Pattern | None:
+        """Return the pattern of these slots at their least shares; ``None`` if they do not fit."""
+        return self.pattern_if_feasible(pool, sorted(residents))
+
+    # Pricing and bound -------------------------------------------------------------------------------------------
+
+    def price_patterns(
+        self, relaxation: Relaxation, tolerance: float, node_limit: int, deadline: float
+    ) -> list[Priced]:
+        """Solve the pricing problem of every GPU type."""
+        return [
+            pricer.price(
+                self.profit(pricer, relaxation.workload_dual),
+                self.threshold(pricer.pool, relaxation, tolerance),
+                node_limit,
+                PATTERNS_PER_BOX,
+                self.patterns_per_call,
+                deadline,
+            )
+            for pricer in self.pricers
+        ]
+
+    def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
+        """Return the profit of each choice: the dual of its workload, in proportion to the part that it serves.
+
+        Under ``goodput`` the dual is negative, a charge, and the choice also has the profit of its rate.
+        """
+        choices = pricer.choices
+        at = pricer.workloads[choices.workload]
+        dual = workload_dual[self.class_of[at]]
+        if self.divisible:
+            rates = zip(at.tolist(), choices.rate_rps.tolist(), strict=True)
+            dual = dual * np.array([self.part(w, rate) for w, rate in rates])
+        return dual if self.minimised else choices.rate_rps + dual
+
+    def within(self, slack: float, pool: int, relaxation: Relaxation, deadline: float) -> Priced:
+        """Return every pattern with a reduced cost of at most ``slack``; cut short if some are missing."""
+        pricer = self.pricers[pool]
+        profit = self.profit(pricer, relaxation.workload_dual)
+        # No pattern has a negative reduced cost, so a resident with profit below -slack is in none of these patterns.
+        profit = np.where(profit < -slack, -np.inf, profit)
+        threshold, limit = self.threshold(pool, relaxation, 0.0) - slack, CLOSING_PATTERNS
+        priced = pricer.price(profit, threshold, CLOSING_NODES, limit, limit, deadline, bonus=2.0 * slack)
+        missing = len(priced.patterns) == limit or priced.bound == math.inf or priced.cut_short
+        return Priced(priced.bound, priced.patterns, priced.nodes, missing)
+
+    def certified(self, value: float) -> Bound:
+        """Return a bound with the plans for which it holds: parts are multiples of a step, each on another GPU."""
+        if not self.divisible:
+            return super().certified(value)
+        return bound_on_parts(value, self.instance, None if self.plan_class is PlanClass.SPLIT else self.divisible)
+
+    def obstacle(self, patterns: list[Pattern]) -> str:
+        """Name the first workload that no GPU type serves: at its full rate or, if it is divisible, in parts."""
+        if not self.minimised:
+            return ""
+        classes = {int(self.class_of[p.residents[0].workload]) for p in patterns if len(p.gpulets) == 1}
+        for w, asked in enumerate(self.instance.workloads):
+            if int(self.class_of[w]) not in classes:
+                rate = f"{asked.model} at {asked.rate_rps:g} req/s"
+                if w in self.divisible:
+                    return f"{asked.id}: no GPU of the pool serves even a part of {rate}"
+                return f"{asked.id}: no GPU of the pool alone serves {rate}, and plans of this class split no workload"
+        return ""
+
+    # Plans -------------------------------------------------------------------------------------------------------
+
+    def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
+        """Return the patterns of the workloads that the slots of ``patterns`` serve: see ``served_by``."""
+        slots, own = iter(served), []
+        for pattern in patterns:
+            residents = []
+            for w, batch, rate in pattern.residents:
+                place = next(slots)
+                if place >= 0:
+                    same = self.class_of[place] == self.class_of[w]
+                    residents.append(Resident(place, batch, rate if same else self.instance.workloads[place].rate_rps))
+            found = self.pattern_if_feasible(pattern.pool, sorted(residents)) if residents else None
+            own += [] if found is None else [found]
+        return own
+
+    def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:
+        """Return the cost and the plan of a complete solution; ``None`` if a GPU does not fit without what left it."""
+        gpus = []
+        for pattern, residents in zip(patterns, self.residents_of(patterns), strict=True):
+            gpu = fit_gpu(self.views[pattern.pool], residents) if residents else None
+            if residents and gpu is None:
+                return None
+            gpus += [] if gpu is None else [gpu]
+        try:
+            return math.fsum(map(self.cost, patterns)), Plan(self.instance.name, tuple(gpus))
+        except OverflowError:  # the sum exceeds the largest float
+            return math.inf, Plan(self.instance.name, tuple(gpus))
+
+
+def served_by_none(instance: Instance) -> frozenset[int]:
+    """Return the workloads that no GPU of the pool serves alone at their full rate: under ``cost`` they are divisible.
+
+    Only rules whose budget depends on the share are so strict that the parts of a workload may fit where it does not.
+    """
+    if not (instance.slo_rule.by_share and instance.objective.minimised):
+        return frozenset()
+    views = [View.of(instance, pool.type) for pool in instance.gpus]
+    workloads = range(len(instance.workloads))
+    return frozenset(w for w in workloads if not any(_serves_alone(view, w) for view in views))
+
+
+def _serves_alone(view: View, workload: int) -> bool:
+    """Return whether a whole GPU of the view's type serves a workload alone at some batch."""
+    top, rate = int(view.tables.max_batch[view.model[workload]]), float(view.rate_rps[workload])
+    return any(fit_gpu(view, [Resident(workload, b, rate)]) is not None for b in range(1, top + 1))

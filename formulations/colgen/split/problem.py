@@ -1,0 +1,256 @@
+"""Patterns of ``split``: slots serve parts of workloads."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from bench.api import Run
+from formulations.colgen.clock import alone, now
+from formulations.colgen.demand import demand_of
+from formulations.colgen.pattern_problem import PatternProblem
+from formulations.colgen.restricted_master import Covering, Priced, Relaxation
+from formulations.colgen.spatial.solution import whole_solution
+from formulations.colgen.split.plans import shared_out
+from formulations.colgen.split.pricer import SplitPricer
+from formulations.colgen.split.slots import least_fractions
+from formulations.pattern import Pattern
+from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
+from instances.arrays import Floats
+from instances.one_gpu import Resident, fit_gpu
+
+CUSHION = 1e-12
+"""Part of the largest rate that a slot can serve by which its planned rate is lower."""
+
+SEED_PATTERNS, SEED_TIME_FRACTION, SEED_CALLS = 3_000, 0.3, 2
+"""Patterns taken from column generation without splitting, its fraction of the time, and first pricing calls."""
+
+MOST_PARTS = 20_000
+"""Largest number of equal parts of workloads with which column generation without splitting is tried."""
+
+OBJECTIVES = frozenset({Objective.COST, Objective.GOODPUT})
+"""Objectives of ``SplitProblem``."""
+
+
+class SplitProblem(PatternProblem):
+    """Patterns of ``cost`` and ``goodput`` whose slots each serve the rate that their time permits.
+
+    Every share of every batch makes another pattern: too many to list those of small reduced costs. Under ``goodput``
+    service beyond a workload's rate has no value.
+    """
+
+    plan_class = PlanClass.SPLIT
+    # Pricing rounds each term of the bound up, and no enumeration replaces it by an exact value.
+    agreement = 1e-8
+    diving_tolerance = 1e-3
+    node_limits = (50, 500)  # regions halved in a pricing call
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        _, first = np.unique(self.class_of, return_index=True)
+        demands = [demand_of(view, first, self.copies) for view in self.views]
+        self.pricers = [SplitPricer(asked, t, first) for t, asked in enumerate(demands)]
+        self._served = np.zeros(len(self.copies))
+        if not self.minimised:
+            self.last_tolerance = 5e-10
+
+    @cached_property
+    def asked_rps(self) -> Floats:
+        """Rate of one workload of each class, shape (classes,)."""
+        _, first = np.unique(self.class_of, return_index=True)
+        return self.views[0].rate_rps[first]
+
+    # Rows and patterns -------------------------------------------------------------------------------------------
+
+    def rows(self) -> Covering:
+        """Return the rows of the master."""
+        if self.minimised:
+            unlimited = np.full_like(self.copies, np.inf)
+            return Covering(self.copies, unlimited, self.count, artificial_cost=100.0 * float(self.price.max()))
+        none = np.full_like(self.copies, -np.inf)
+        return Covering(none, self.copies, self.count, 0.0, surplus_cost=self.asked_rps)
+
+    def amounts(self, pattern: Pattern) -> Floats:
+        """Return the number of workloads of each class that a pattern covers: at most one per slot and all of them."""
+        covered = np.zeros(len(self.copies))
+        for w, _, rate in pattern.residents:
+            covered[self.class_of[w]] += min(1.0, rate / float(self.views[0].rate_rps[w]))
+        return np.minimum(covered, self.copies)
+
+    def cost(self, pattern: Pattern) -> float:
+        """Return the cost of a pattern in the minimised master."""
+        return self.cost_of_amounts(pattern.pool, self.amounts(pattern))
+
+    def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
+        """Return the master's cost of a GPU of a pool that covers ``amounts`` workloads of each class."""
+        return float(self.price[pool]) if self.minimised else -float(amounts @ self.asked_rps)
+
+    def served(self, content: Pattern | None) -> Pattern | None:
+        """Return a pattern of given shares with the rates that its slots can serve, at least shares.
+
+        The result is ``None`` if a slot can serve nothing.
+        """
+        times_ms = None if content is None else self.pricers[content.pool].times_ms(content)
+        if content is None or times_ms is None:
+            return None
+        residents = []
+        for (w, batch, _), time_ms in zip(content.residents, times_ms.tolist(), strict=True):
+            rate = self._rate_rps(content.pool, w, batch, time_ms)
+            if rate <= 0.0:
+                return None
+            residents.append(Resident(w, batch, rate))
+        residents.sort()
+        fits = fit_gpu(self.views[content.pool], residents) is not None
+        return Pattern.of(content.pool, residents) if fits else None
+
+    def _rate_rps(self, pool: int, workload: int, batch: int, time_ms: float) -> float:
+        """Return the planned rate of a slot: its workload's rate, or the largest rate it can serve if that is lower."""
+        seen, view = self.pricers[pool].asked, self.views[pool]
+        own = float(view.rate_rps[workload])
+        overhead_ms = float(seen.overhead_ms[view.model[workload], batch])
+        requests = float(seen.requests[self.class_of[workload], batch])
+        most = 1000.0 * requests / (seen.latency_buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
+        if seen.steps:
+            most = own * (GOODPUT_STEP * math.floor(min(float(seen.steps), most / own * seen.steps + 1e-9)))
+        if most < own:
+            return most
+        # Under ``assembly`` a batch may fill too slowly at the workload's own rate. Only the bound allows higher rates.
+        return own if float(view.budget_ms(workload, batch, own)) >= time_ms else 0.0
+
+    def pattern_of_slots(self, pool: int, residents: list[Resident], units: list[int]) -> Pattern | None:
+        """Return the pattern of these slots, each at the rate that it can serve."""
+        if any(share not in self.views[pool].tables.permitted for share in units):
+            return None
+        group = [int(self.class_of[slot.workload]) for slot in residents]
+        slots = sorted(zip(group, [slot.batch for slot in residents], units, strict=True))
+        return self.served(self.pricers[pool].pattern(slots))
+
+    # Pricing -----------------------------------------------------------------------------------------------------
+
+    def weight(self, relaxation: Relaxation) -> Floats:
+        """Return the worth of one whole workload of each class at the duals, shape (classes,)."""
+        dual = relaxation.workload_dual
+        return dual if self.minimised else np.maximum(0.0, self.asked_rps + dual)
+
+    def charge(self, relaxation: Relaxation) -> Floats:
+        """Return what a workload of each class pays; under ``goodput`` a charge of at most its rate."""
+        return relaxation.workload_dual if self.minimised else self.asked_rps - self.weight(relaxation)
+
+    def price_patterns(
+        self, relaxation: Relaxation, tolerance: float, node_limit: int, deadline: float, left: Floats | None = None
+    ) -> list[Priced]:
+        """Solve the pricing problem of every GPU type, for all workloads or for ``left`` of each class."""
+        weight, results = self.weight(relaxation), []
+        for pool, pricer in enumerate(self.pricers):
+            least = max(0.0, self.threshold(pool, relaxation, tolerance))
+            found = pricer.price(weight, least, node_limit, deadline, left)
+            patterns = [self.served(content) for content in found.patterns]
+            results.append(Priced(found.bound, [p for p in patterns if p is not None], found.nodes))
+        return results
+
+    # Beginning ---------------------------------------------------------------------------------------------------
+
+    def first_patterns(self, run: Run) -> Iterator[Pattern | None]:
+        """Yield each class alone on a whole GPU, and the patterns of column generation without splitting.
+
+        There a workload that no GPU serves alone counts as several workloads with equal parts of its rate, unless
+        these are too many.
+        """
+        served = self._served
+        for pricer in self.pricers:
+            for group in range(len(self.copies)):
+                pattern = self.served(pricer.best_alone(group))
+                if pattern is not None:
+                    served[group] = max(served[group], self.amounts(pattern)[group])
+                    yield pattern
+        if not (served > 0.0).all() and self.minimised:
+            return
+        parts = [
+            (w, math.ceil(1.0 / served[group] - 1e-9) if 0.0 < served[group] < 1.0 and self.minimised else 1)
+            for w, group in enumerate(self.class_of.tolist())
+        ]
+        if sum(many for _, many in parts) > MOST_PARTS:
+            return
+        apart = [
+            replace(self.instance.workloads[w], id=f"{w}:{k}", rate_rps=self.instance.workloads[w].rate_rps / many)
+            for w, many in parts
+            for k in range(many)
+        ]
+        yield from self._without_splitting(replace(self.instance, workloads=tuple(apart)), run)
+
+    def _without_splitting(self, apart: Instance, run: Run) -> Iterator[Pattern | None]:
+        """Yield the patterns of the plan without splitting, and those of small reduced cost."""
+        allowed_s = SEED_TIME_FRACTION * run.remaining_s
+        deadline = now() + allowed_s
+        try:
+            whole = whole_solution(apart, alone(run, deadline), 0.5)
+        except TimeoutError:
+            return
+        outcome = whole.solve()
+        near = whole.generation.nearest(SEED_PATTERNS)
+        names = {w.id: self.instance.workloads[int(w.id.partition(":")[0])].id for w in apart.workloads}
+        if outcome.plan is not None:
+            of_plan = [self.pattern_of(_renamed(gpu, names)) for gpu in outcome.plan.gpus]
+            self.known = [[pattern for pattern in of_plan if pattern is not None]]
+            yield from self.known[0]
+        views = whole.generation.problem.views
+        for pattern in near:
+            placed = fit_gpu(views[pattern.pool], pattern.residents)
+            if placed is not None and now() < deadline + allowed_s:
+                yield self.pattern_of(_renamed(placed, names))
+
+    def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
+        """Yield, under ``cost``, what gains if each workload pays for the least part of a GPU that it can take."""
+        if not self.minimised:
+            return
+        each = zip(self.pricers, self.price, strict=True)
+        parts = np.array([least_fractions(pricer.asked) * price for pricer, price in each])
+        fair = parts.min(axis=0)
+        if np.isfinite(fair).all():
+            duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))
+            for _ in range(SEED_CALLS):
+                yield self.price_patterns(duals, self.first_tolerance, self.node_limits[0], run.deadline), duals
+
+    def obstacle(self, patterns: list[Pattern]) -> str:
+        """Name the first workload that no GPU type serves at any rate."""
+        for w, asked in enumerate(self.instance.workloads) if self.minimised else ():
+            if self._served[self.class_of[w]] <= 0.0:
+                return f"{asked.id}: no GPU of the pool serves {asked.model} within {asked.slo_ms:g} ms"
+        return ""
+
+    # Plans -------------------------------------------------------------------------------------------------------
+
+    def complete(self, patterns: list[Pattern]) -> bool:
+        """Return whether these patterns form a plan: under ``goodput`` ``realise`` removes surplus coverage."""
+        return super().complete(patterns) if self.minimised else self.in_pool(patterns)
+
+    def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:
+        """Return the cost and the plan of a complete solution: slots get workloads, and the surplus is removed."""
+        shared = shared_out(self.instance, self.class_of, patterns, self.views)
+        if shared is None:
+            return None
+        gpus = []
+        for pattern, residents in zip(patterns, shared, strict=True):
+            gpu = fit_gpu(self.views[pattern.pool], residents) if residents else None
+            if residents and gpu is None:
+                return None
+            gpus += [] if gpu is None else [gpu]
+        plan = Plan(self.instance.name, tuple(gpus))
+        if self.minimised:
+            return self.instance.cost_per_hour(plan.gpus), plan
+        return -math.fsum(slot.rate_rps for _, _, slot in plan.slots()), plan
+
+
+def _renamed(gpu: PlacedGpu, names: Mapping[str, str]) -> PlacedGpu:
+    return gpu.with_slots(lambda slot: replace(slot, workload=names[slot.workload]))
+
+
+def split_obstacle(instance: Instance) -> str:
+    """Return a one-line reason why the class ``split`` is not supported for an instance; empty if it is."""
+    if instance.objective not in OBJECTIVES:
+        return f"no bound on split plans is known for {instance.objective}"
+    if instance.slo_rule is SloRule.P99:
+        return "no bound on split plans is known under p99: the rate that a slot can serve is known by simulation only"
+    return ""

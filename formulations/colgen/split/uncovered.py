@@ -1,0 +1,105 @@
+"""Rest of a dive for ``split``: the parts of workloads that the fixed GPUs leave uncovered."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.diving import SURE
+from formulations.colgen.restricted_master import Relaxation, RestrictedMaster
+from formulations.colgen.split.problem import SplitProblem
+from formulations.pattern import Pattern
+
+NOTHING = 1e-9
+"""Remaining part of a workload that is neglected."""
+
+NEW_PART = 0.9
+"""Least fraction of a pattern's coverage that the other GPUs fixed in the same step must leave uncovered."""
+
+ROUNDS, REGIONS = 3, 40
+"""Largest number of pricing rounds in a step, and of regions that each call halves."""
+
+DISTURBANCE = (0.5, 1.5)
+"""Range of the random factors on duals."""
+
+
+class Uncovered:
+    """Rest of a dive in which fixed GPUs lower the demands: each step has a restricted master of the remaining parts.
+
+    Parameters
+    ----------
+    generation
+        Column generation; its master receives the patterns found.
+    random
+        Disturbs the duals and the weights, so that repeated dives differ; ``None`` for no disturbance.
+    """
+
+    def __init__(self, problem: SplitProblem, generation: ColumnGeneration, random: np.random.Generator | None) -> None:
+        self._problem, self._generation, self._random = problem, generation, random
+        self._left, self._free = problem.copies.copy(), problem.count.copy()
+        self._chosen: list[Pattern] = []
+        self._master, self._weight = self._residual(), np.zeros(0)
+
+    def relax(self) -> float:
+        """Solve the restricted master of the remaining parts, in turn with pricing; return the sum of its weights."""
+        self._master = self._residual()
+        for pattern in self._generation.master.patterns:
+            self._add(pattern)
+        relaxation = self._master.relax()
+        for _ in range(ROUNDS):
+            if not self._price(self._disturbed(relaxation)):
+                break
+            relaxation = self._master.relax()
+        self._weight = relaxation.weight
+        return float(self._weight.sum())
+
+    def fix(self, least: int) -> bool:
+        """Fix patterns of the largest weights that hardly overlap: at most ``least``, and all of integer weight."""
+        weight, random = self._weight, self._random
+        order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
+        left, taken = self._left.copy(), len(self._chosen)
+        for number, column in enumerate(c for c in order.tolist() if weight[c] > NOTHING):
+            pattern = self._master.patterns[column]
+            amounts = np.minimum(self._problem.amounts(pattern), self._left)
+            if number >= least and weight[column] < SURE:
+                break
+            for _ in range(max(1, int(weight[column] + 1.0 - SURE))):
+                if self._free[pattern.pool] >= 1.0 and np.minimum(amounts, left).sum() >= NEW_PART * amounts.sum():
+                    self._chosen.append(pattern)
+                    self._free[pattern.pool] -= 1.0
+                    left = np.maximum(0.0, left - amounts)
+        left[left < NOTHING] = 0.0
+        self._left = left
+        return bool(left.any()) and len(self._chosen) > taken
+
+    def solution(self) -> dict[int, int] | None:
+        """Return the fixed GPUs; ``None`` if under ``cost`` they leave a part uncovered."""
+        return None if self._left.any() and self._problem.minimised else self._generation.master.counts(self._chosen)
+
+    def _disturbed(self, relaxation: Relaxation) -> Relaxation:
+        if self._random is None:
+            return relaxation
+        factor = self._random.uniform(*DISTURBANCE, len(relaxation.workload_dual))
+        return replace(relaxation, workload_dual=relaxation.workload_dual * factor)
+
+    def _residual(self) -> RestrictedMaster:
+        """Return a restricted master of the remaining parts without patterns."""
+        asked, minimised = self._problem.asked, self._problem.minimised
+        least = np.minimum(asked.least, self._left) if minimised else asked.least
+        most = asked.most if minimised else self._left
+        rows = replace(asked, least=least, most=most, pool_count=self._free)
+        return RestrictedMaster(rows, self._generation.run.threads)
+
+    def _add(self, pattern: Pattern) -> bool:
+        amounts = np.minimum(self._problem.amounts(pattern), self._left)
+        cost = self._problem.cost_of_amounts(pattern.pool, amounts)
+        return bool(amounts.any()) and self._master.add(pattern, cost, amounts)
+
+    def _price(self, relaxation: Relaxation) -> int:
+        """Add patterns that gain to both masters; return how many are new in that of the remaining parts."""
+        added = 0
+        limits = self._problem.diving_tolerance, REGIONS, self._generation.run.deadline
+        for priced in self._problem.price_patterns(relaxation, *limits, self._left):
+            self._generation.add(priced.patterns)
+            added += sum(self._add(pattern) for pattern in priced.patterns)
+        return added

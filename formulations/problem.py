@@ -4,13 +4,14 @@ import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import starmap
 
 from bench.api import Bound
-from formulations.configurations import Configurations, Rates, configurations_on
 from formulations.pattern import Pattern
 from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan, PlanClass
+from instances.configurations import BATCHES_TRIED, Configurations, Rates, leanest
+from instances.dominance import configurations_on
+from instances.grouping import grouped
 from instances.one_gpu import Resident, fit_gpu
 from instances.tolerance import widened
 from instances.view import View
@@ -145,28 +146,10 @@ class Problem:
         return found if self.split else groups
 
 
-BATCHES_TRIED = 3
-"""First fit tries this many (batch, rate) pairs of a workload at each step of its rate: those of the fewest units."""
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """Workload with a batch and a rate, and the units that it needs alone on a GPU."""
-
-    resident: Resident
-    units: int
-
-
-def ways_to_serve(workload: int, configurations: Configurations, most: int) -> dict[int, list[Way]]:
-    """Return, for each step of the rate, up to ``most`` (batch, rate) pairs: those that need the fewest units."""
-    found: dict[int, list[Way]] = {}
-    for k in np.argsort(configurations.units, kind="stable"):
-        ways = found.setdefault(int(configurations.step[k]), [])
-        if len(ways) < most:
-            resident = Resident(workload, int(configurations.batch[k]), float(configurations.rate_rps[k]))
-            if all(way.resident != resident for way in ways):
-                ways.append(Way(resident, int(configurations.units[k])))
-    return found
+def lean_residents(lean: Configurations) -> dict[int, list[Resident]]:
+    """Return the residents of the configurations of one workload by the step of their rate, in their order."""
+    figures = zip(lean.workload.tolist(), lean.batch.tolist(), lean.rate_rps.tolist(), strict=True)
+    return grouped(zip(lean.step.tolist(), starmap(Resident, figures), strict=True))
 
 
 def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Pattern]:
@@ -190,15 +173,15 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
     for w in order:
         if time.monotonic() >= deadline:
             break
-        tried = [ways_to_serve(w, offer.configurations[w], BATCHES_TRIED) for offer in offers]
+        tried = [lean_residents(leanest(offer.configurations[w], BATCHES_TRIED)) for offer in offers]
         cheapest = sorted(range(len(offers)), key=lambda o: price[o] * offers[o].least_fraction(w))
-        for step in sorted({step for ways in tried for step in ways}, reverse=True):
-            joined = _join(problem, groups, w, [ways.get(step, []) for ways in tried])
+        for step in sorted({step for by_step in tried for step in by_step}, reverse=True):
+            joined = _join(problem, groups, w, [by_step.get(step, []) for by_step in tried])
             opened = next((o for o in cheapest if free[o] and step in tried[o]), None)
             if joined is not None:
                 groups[joined[0]] = joined[1]
             elif opened is not None:
-                groups.append(Pattern.of(opened, (tried[opened][step][0].resident,)))
+                groups.append(Pattern.of(opened, (tried[opened][step][0],)))
                 free[opened] -= 1
             else:
                 continue
@@ -207,14 +190,14 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
 
 
 def _join(
-    problem: Problem, groups: Sequence[Pattern], workload: int, ways: Sequence[Sequence[Way]]
+    problem: Problem, groups: Sequence[Pattern], workload: int, tried: Sequence[Sequence[Resident]]
 ) -> tuple[int, Pattern] | None:
-    """Return the index of the first GPU with room for the workload in one of its ways, and the enlarged group."""
+    """Return the index of the first GPU with room for the workload, and the enlarged group; ``tried`` is by offer."""
     for g, group in enumerate(groups):
         if any(resident.workload == workload for resident in group.residents):
             continue  # the parts of a workload are on different GPUs
-        for way in ways[group.pool]:
-            grown = Pattern.of(group.pool, (*group.residents, way.resident))
+        for resident in tried[group.pool]:
+            grown = Pattern.of(group.pool, (*group.residents, resident))
             if problem.fits(grown) is not None:
                 return g, grown
     return None

@@ -1,24 +1,20 @@
 """Packing of items (workloads or equal parts of them) onto GPUs of one type, each in a gpulet of its own."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 
 import numpy as np
 
 from bench.api import Outcome, Status
+from heuristics.fleet import Fleet, placed_gpus
 from heuristics.tiny import tiny_instance
-from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, PlacedGpu, Plan, Workload, spatial_gpu
+from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan, Workload
 from instances.arrays import Floats, Ints
-from instances.compiled import compiled
-from instances.least_shares import least_share_within, raise_to_feasible
+from instances.configurations import Configurations
+from instances.least_shares import shares_alone
 from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
-from instances.tables import Tables
+from instances.parts import MOST_PARTS, fewest_parts, trickle_rps
 from instances.view import View
-
-MOST_PARTS = 100_000
-"""Largest number of equal parts into which a workload is divided."""
 
 
 class UnservableError(Exception):
@@ -36,30 +32,6 @@ class UnservableError(Exception):
             why = f"asks for {asked.rate_rps:g} req/s: too much for {MOST_PARTS:,} parts, each on a whole {gpus}"
         super().__init__(f"{asked.id}: {asked.model} {why}")
         self.status = Status.UNKNOWN if in_parts else Status.INFEASIBLE
-
-
-def trickle_rps(rate_rps: Floats, slo_ms: Floats) -> Floats:
-    """Return a rate at which a request is alone, at most the part of the rate that ``MOST_PARTS`` leave."""
-    return np.minimum(rate_rps / MOST_PARTS, 1.0 / slo_ms)
-
-
-@compiled
-def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, time_only: bool = False) -> Ints:
-    """Return the least share of each alone on a GPU; ``share_units + 1`` if none is enough.
-
-    With ``time_only``, its memory and its own power are ignored.
-    """
-    units = np.empty(len(model), dtype=np.int64)
-    for i in range(len(model)):
-        units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
-        if not time_only and (
-            tables.memory_mib[model[i], batch[i]] > tables.memory_limit_mib
-            or not raise_to_feasible(
-                tables, model[i : i + 1], batch[i : i + 1], budget_ms[i : i + 1], units[i : i + 1], 1
-            )
-        ):
-            units[i] = tables.share_units + 1
-    return units
 
 
 def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
@@ -92,60 +64,42 @@ def lower_bound_share(view: View, workload: Ints, batch: Ints, rate_rps: Floats)
     return units
 
 
-@dataclass(frozen=True, slots=True)
-class DemandItems:
-    """Items to pack; arrays have one row per item and one column per rate.
+def appropriate_configurations(view: View) -> Configurations:
+    """Return iGniter's configuration of every item at each of its rates: batch ``b_appr`` and share ``r_lower``.
 
-    An item is a workload, or one of its equal parts if no GPU can serve it whole. Column 0 is the full rate of the
-    item. Under ``goodput`` the next columns are the lower steps of its rate; otherwise there is one column.
+    An item is a workload, or one of its equal parts if no GPU serves it whole. Under ``goodput`` its rates are the
+    steps of the workload's rate, highest first; those that no GPU serves are left out. Otherwise it has one rate.
 
-    Attributes
-    ----------
-    workload
-        Position in the instance, shape (items,).
-    rate_rps, batch, lower_units
-        Rate, appropriate batch (equation 17) and lower bound on the share (equation 18), shape (items, rates).
-    budget_ms
-        Budgets by share, shape (items, rates, 1 or share units + 1).
+    Raises
+    ------
+    UnservableError
+        If a workload cannot be served, or only in too many parts (not under ``goodput``).
     """
-
-    workload: Ints
-    rate_rps: Floats
-    batch: Ints
-    lower_units: Ints
-    budget_ms: Floats
-
-    @classmethod
-    def of(cls, view: View) -> "DemandItems":
-        """Split the workloads of ``view`` into items, in the order of the instance.
-
-        Raises
-        ------
-        UnservableError
-            If a workload cannot be served, or only in too many parts (not under ``goodput``).
-        """
-        workload = np.arange(len(view.rate_rps), dtype=np.int64)
-        if view.instance.objective is Objective.GOODPUT:
-            steps = round(1.0 / GOODPUT_STEP)
-            share_of_rate = np.arange(steps, 0, -1) / steps
-            return cls._at_rates(view, workload, view.rate_rps[:, None] * share_of_rate[None, :])
+    workload = np.arange(len(view.rate_rps), dtype=np.int64)
+    steps = np.ones(1, dtype=np.int64)
+    if view.instance.objective is Objective.GOODPUT:
+        steps = np.arange(PART_STEPS, 0, -1)
+        rate_rps = (view.rate_rps[:, None] * (steps / PART_STEPS)[None, :]).ravel()
+    else:
         parts = _parts(view, workload)
-        return cls._at_rates(view, np.repeat(workload, parts), np.repeat(view.rate_rps / parts, parts)[:, None])
-
-    @classmethod
-    def _at_rates(cls, view: View, workload: Ints, rate_rps: Floats) -> "DemandItems":
-        flat = np.repeat(workload, rate_rps.shape[1])
-        batch = appropriate_batch(view, flat, rate_rps.ravel())
-        lower = lower_bound_share(view, flat, batch, rate_rps.ravel())
-        budget = view.budgets_ms(flat, batch, rate_rps.ravel())
-        shape = rate_rps.shape
-        return cls(
-            workload, rate_rps, batch.reshape(shape), lower.reshape(shape), budget.reshape(*shape, budget.shape[1])
-        )
-
-    def decreasing(self) -> Ints:
-        """Return the items by ``r_lower`` at full rate, largest first, ties by position (Alg. 1, line 3)."""
-        return np.argsort(-self.lower_units[:, 0], kind="stable")
+        workload, rate_rps = np.repeat(workload, parts), np.repeat(view.rate_rps / parts, parts)
+    items = len(workload)
+    workload = np.repeat(workload, len(steps))
+    batch = appropriate_batch(view, workload, rate_rps)
+    units = lower_bound_share(view, workload, batch, rate_rps)
+    configurations = Configurations(
+        len(steps) * np.arange(items + 1),
+        np.repeat(np.arange(items), len(steps)),
+        workload,
+        view.model[workload],
+        batch,
+        units,
+        rate_rps,
+        np.tile(steps, items),
+        view.budgets_ms(workload, batch, rate_rps),
+    )
+    servable = units <= view.tables.share_units
+    return configurations if servable.all() else configurations.only(servable)
 
 
 def _parts(view: View, workload: Ints) -> Ints:
@@ -157,8 +111,8 @@ def _parts(view: View, workload: Ints) -> Ints:
         raise UnservableError(view.instance.workloads[int(np.argmax(hopeless))], view.gpu.name, in_parts=False)
 
     def fits(position: int, count: int) -> bool:
-        one, rate = workload[position : position + 1], view.rate_rps[position : position + 1] / count
-        return bool(lower_bound_share(view, one, appropriate_batch(view, one, rate), rate)[0] <= full)
+        asked, rate = workload[position : position + 1], view.rate_rps[position : position + 1] / count
+        return bool(lower_bound_share(view, asked, appropriate_batch(view, asked, rate), rate)[0] <= full)
 
     parts = np.ones(len(workload), dtype=np.int64)
     whole = lower_bound_share(view, workload, appropriate_batch(view, workload, view.rate_rps), view.rate_rps)
@@ -173,33 +127,8 @@ def _parts(view: View, workload: Ints) -> Ints:
     return parts
 
 
-def fewest_parts(enough: Callable[[int], bool]) -> int:
-    """Return the smallest number of parts from 2 on that is ``enough``, where every larger number is enough too."""
-    low, high = 1, 2
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-Packing = tuple[Ints, Ints, Ints, Ints]
-"""Result of a packing kernel: the rate column of each item (-1 if it was left out), shape (items,); the items and the
-shares of the residents, shape (GPUs, residents at most); and the number of residents, shape (GPUs,)."""
-
-Pack = Callable[[View, DemandItems, int], Packing]
-"""Type of a packing rule: (view, items, available GPUs) to a packing."""
-
-
-def _placed_gpus(view: View, items: DemandItems, packing: Packing) -> tuple[PlacedGpu, ...]:
-    """Return the GPUs of a packing that are in use."""
-    column, resident, units, residents = packing
-    used = np.arange(resident.shape[1]) < residents[:, None]
-    at = (resident[used], column[resident[used]])
-    ids = [view.instance.workloads[w].id for w in items.workload[at[0]].tolist()]
-    rows = zip(ids, units[used].tolist(), items.batch[at].tolist(), items.rate_rps[at].tolist(), strict=True)
-    return tuple(spatial_gpu(view.gpu.name, list(islice(rows, count))) for count in residents[residents > 0].tolist())
+Pack = Callable[[View, Configurations, int], Fleet]
+"""Type of a packing rule: (view, configurations of the items, available GPUs) to the GPUs and their residents."""
 
 
 def cheapest(plans: Sequence[Plan], instance: Instance, reason: str) -> Outcome:
@@ -220,18 +149,18 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
     for pool in instance.gpus:
         view = View.of(instance, pool.type)
         try:
-            items = DemandItems.of(view)
+            configurations = appropriate_configurations(view)
         except UnservableError as why:
             reasons.append(str(why))
             unservable = unservable and why.status is Status.INFEASIBLE
             continue
-        unservable, count = False, len(items.workload)
-        packing = pack(view, items, count if pool.count is None else min(pool.count, count))
-        left_out = int(np.count_nonzero(packing[0] < 0))
+        unservable, count = False, configurations.item_count
+        fleet = pack(view, configurations, count if pool.count is None else min(pool.count, count))
+        left_out = count - int(fleet.residents.sum())
         if left_out and instance.objective is not Objective.GOODPUT:
             reasons.append(f"{left_out} of {count} workloads (or parts) do not fit on {pool.in_words}")
             continue
-        gpus = _placed_gpus(view, items, packing)
+        gpus = placed_gpus(view, configurations, fleet)
         if spend_spare and instance.objective is Objective.CAPACITY:
             gpus = tuple(with_spare_spent(view, gpu) for gpu in gpus)
         worth = _worth(view, gpus)

@@ -111,6 +111,25 @@ def least_shares(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, un
 
 
 @compiled
+def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, time_only: bool = False) -> Ints:
+    """Return the least share of each alone on a GPU; ``share_units + 1`` if none is enough.
+
+    With ``time_only``, its memory and its own power are ignored.
+    """
+    units = np.empty(len(model), dtype=np.int64)
+    for i in range(len(model)):
+        units[i] = least_share_within(tables, model[i], batch[i], budget_ms, i)
+        if not time_only and (
+            tables.memory_mib[model[i], batch[i]] > tables.memory_limit_mib
+            or not raise_to_feasible(
+                tables, model[i : i + 1], batch[i : i + 1], budget_ms[i : i + 1], units[i : i + 1], 1
+            )
+        ):
+            units[i] = tables.share_units + 1
+    return units
+
+
+@compiled
 def within_budgets(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, units: Ints) -> bool:
     """Return whether every resident meets its budget at exactly these shares and they fit on the GPU."""
     count = len(model)

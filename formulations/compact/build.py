@@ -1,7 +1,7 @@
 """Construction of the compact model: the class ``spatial`` in iGniter's equations 1-16.
 
 Other performance models differ only in active times and demands, which then come from tables
-(``formulations.compact.interference``).
+(``formulations.compact.tables``).
 
 Indices: ``o`` is an option (a workload on one GPU type), and ``(t, k)`` is GPU number k of type t. The paper gives
 every quantity of a workload a GPU index j. Here a workload is on one GPU, so its batch ``b``, its share ``r`` (integer
@@ -20,9 +20,11 @@ from collections.abc import Sequence
 
 import pyomo.environ as pyo
 
-from formulations.compact.interference import state_interference, state_tables
+from formulations.compact import equations
+from formulations.compact.interference import state_interference
 from formulations.compact.model import CompactModel, add, price_unit
 from formulations.compact.options import Option, options_of, span
+from formulations.compact.tables import state_tables
 from formulations.compact.times import state_budgets, state_objective, state_times
 from formulations.problem import Problem
 from instances import Objective
@@ -115,7 +117,7 @@ def _place(model: CompactModel) -> None:
     for o, option in enumerate(options):
         of[option.workload].append(o)
     may_wait = model.instance.objective is Objective.GOODPUT
-    m.v = pyo.Var(m.V, domain=pyo.Binary, doc="1 if option o is on GPU k of type t")  # equation 7
+    m.v = equations.placed(m)
     m.used = pyo.Var(m.J, domain=pyo.Binary, doc="1 if GPU k of type t is used")
     m.elsewhere = pyo.Var(
         m.O,
@@ -130,7 +132,7 @@ def _place(model: CompactModel) -> None:
         if may_wait:
             rows.add(taken <= 1)
         elif len(members) > 1:
-            rows.add(taken == 1)  # equation 16
+            rows.add(equations.placement_row(taken))
 
 
 def state_space(model: CompactModel) -> None:
@@ -139,10 +141,8 @@ def state_space(model: CompactModel) -> None:
     r_on = model.spread("r", [m.r[o] for o in m.O], [option.units for option in options])
     rows = m.space = pyo.ConstraintList()
     for t, k in m.J:
-        # Equation 15
-        rows.add(
-            add(r_on[o, t, k] for o in model.on_gpu[t, k]) <= model.offers[t].view.tables.share_units * m.used[t, k]
-        )
+        shares = (r_on[o, t, k] for o in model.on_gpu[t, k])
+        rows.add(equations.shares_row(m, t, k, model.offers[t].view.tables, shares))
     for t, k in m.J:
         tables = model.offers[t].view.tables
         if tables.most_residents < tables.share_units:
@@ -151,7 +151,7 @@ def state_space(model: CompactModel) -> None:
     tight = {
         option.offer
         for option in options
-        if option.configurations.memory_mib.max() * option.view.tables.share_units
+        if option.configurations.memory_mib(option.view.tables).max() * option.view.tables.share_units
         > option.units[0] * option.view.tables.memory_limit_mib
     }
     if not tight:

@@ -1,14 +1,13 @@
-"""Interference on a GPU: demands of the others, added delay and lost clock (iGniter's equations 6, 8-10)."""
+"""Variables and rows of the interference on a GPU: demands of the others, added delay and lost clock."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import pyomo.environ as pyo
 
-from formulations.compact.model import CompactModel, Expr, add
-from formulations.compact.options import FORMULA, Option, span
-from instances.arrays import Floats, Ints
+from formulations.compact import equations
+from formulations.compact.model import CompactModel, add
+from formulations.compact.options import span
+from formulations.compact.tables import demands
 
 
 def _knapsack(amounts: Sequence[float], units: Sequence[float], free_units: float) -> float:
@@ -33,7 +32,8 @@ def state_interference(model: CompactModel) -> None:
     m, options = model.pyomo, model.options
     l2, dram, power = demands(model)
     # L2 (percent), DRAM (percent) and power (W)
-    ranges = [[span(option.configurations.demand[:, q]) for option in options] for q in range(3)]
+    demand = [option.configurations.demand(option.view.tables) for option in options]
+    ranges = [[span(of_option[:, q]) for of_option in demand] for q in range(3)]
     l2_on = model.spread("l2", l2, ranges[0])
     dram_matters = any(option.view.tables.alpha_dram[option.row] > 0.0 for option in options)
     dram_on = model.spread("dram", dram, ranges[1]) if dram_matters else None
@@ -46,109 +46,37 @@ def state_interference(model: CompactModel) -> None:
     m.slowdown = pyo.Var(m.O, bounds=(0.0, None), doc="lost part of the clock, 1 - f / F (equations 9, 10)")
     rows = m.interference = pyo.ConstraintList()
     units = [option.units[0] for option in options]
-    amounts = [[1.0] * len(options), *([high for _, high in each] for each in ranges)]
+    amounts = [[1.0] * len(options), *([high for _, high in of_quantity] for of_quantity in ranges)]
     for o, option in enumerate(options):
         tables = option.view.tables
         others = [p for p, other in enumerate(options) if other.offer == option.offer and p != o]
         # The most that others can have beside the option, and on a GPU without it
-        (most, most_l2, most_dram, most_w), (there, there_l2, there_dram, there_w) = (
-            [_knapsack([each[p] for p in others], [units[p] for p in others], free) for each in amounts]
+        beside, anywhere = (
+            [_knapsack([quantity[p] for p in others], [units[p] for p in others], free) for quantity in amounts]
             for free in (tables.share_units - units[o], tables.share_units)
         )
+        most, most_l2, most_dram, most_w = beside
+        most_anywhere, most_l2_anywhere, most_dram_anywhere, most_w_anywhere = anywhere
         excess_w = tables.idle_power_w - tables.max_power_w
         slowdown_most = -tables.throttle_per_w * (excess_w + ranges[2][o][1] + most_w)
         m.others_l2[o].setub(most_l2)
         m.others_dram[o].setub(most_dram if dram_on is not None else 0.0)
         m.delay[o].setub(max(0.0, tables.alpha_sch * (1.0 + most) + tables.beta_sch))
         m.slowdown[o].setub(min(1.0, max(0.0, slowdown_most)))
-        slack_delay = max(0.0, tables.alpha_sch * there + tables.beta_sch)
-        slack_slowdown = max(0.0, -tables.throttle_per_w * (excess_w + there_w))
+        slack_delay = max(0.0, tables.alpha_sch * most_anywhere + tables.beta_sch)
+        slack_slowdown = max(0.0, -tables.throttle_per_w * (excess_w + most_w_anywhere))
         for t, k in model.gpus_of[o]:
             absent = 1 - m.v[o, t, k]
             members = model.on_gpu[t, k]
-            # Equation 8: the sum over the others
-            rows.add(m.others_l2[o] >= add(l2_on[p, t, k] for p in members if p != o) - there_l2 * absent)
+            neighbours = (l2_on[p, t, k] for p in members if p != o)
+            rows.add(equations.others_l2(m, o, neighbours, most_l2_anywhere * absent))
             if dram_on is not None:
                 # InSS, Sec. 4.1
-                rows.add(m.others_dram[o] >= add(dram_on[p, t, k] for p in members if p != o) - there_dram * absent)
-            # Equation 6: the larger of zero and the line (``delay_is_one_line``)
+                rows.add(
+                    m.others_dram[o] >= add(dram_on[p, t, k] for p in members if p != o) - most_dram_anywhere * absent
+                )
             residents = add(m.v[p, t, k] for p in members)
-            rows.add(m.delay[o] >= tables.alpha_sch * residents + tables.beta_sch - slack_delay * absent)
+            rows.add(equations.added_delay(m, o, tables, residents, slack_delay * absent))
             if slowdown_most > 0.0:
-                # Equations 9 and 10: f / F = 1 - slowdown is the smaller of one and the line
-                demand_w = add(power_on[p, t, k] for p in members)
-                rows.add(m.slowdown[o] >= -tables.throttle_per_w * (excess_w + demand_w) - slack_slowdown * absent)
-
-
-def is_tabulated(model: CompactModel) -> bool:
-    """Return whether active times and demands come from tables: every performance model but iGniter's."""
-    return model.instance.performance_model != FORMULA
-
-
-def state_tables(model: CompactModel) -> None:
-    """State batch, share, active time and co-location of every option by binaries; nothing for iGniter's model.
-
-    ``at`` chooses one pair of batch and share, and ``beside`` is 1 if the option has a neighbour.
-    """
-    if not is_tabulated(model):
-        return
-    m, options = model.pyomo, model.options
-    points = [_points(option) for option in options]
-    m.P = pyo.Set(initialize=[(o, *at) for o, places in enumerate(points) for at in places.tolist()], dimen=3)
-    m.at = pyo.Var(m.P, domain=pyo.Binary, doc="1 if option o has batch b and share r")
-    m.beside = pyo.Var(m.O, domain=pyo.Binary, doc="1 if option o has a neighbour")
-    extra_ms = [_company_ms(option, points[o]) for o, option in enumerate(options)]
-    m.company_ms = pyo.Var(
-        m.O,
-        bounds=lambda _, o: (min(0.0, extra_ms[o].min()), max(0.0, extra_ms[o].max())),
-        doc="time that any neighbour adds, ms",
-    )
-    rows = m.tables = pyo.ConstraintList()
-    for o, option in enumerate(options):
-        at = [m.at[o, b, r] for b, r in points[o].tolist()]
-        rows.add(add(at) == 1)
-        rows.add(_weighted(at, points[o][:, 0]) == m.b[o])
-        rows.add(_weighted(at, points[o][:, 1]) == m.r[o])
-        rows.add(_weighted(at, _table(option, option.view.tables.active_ms, points[o])) == m.k_act[o])
-        most_ms = max(0.0, float(extra_ms[o].max()))
-        rows.add(m.company_ms[o] >= _weighted(at, extra_ms[o]) - most_ms * (1 - m.beside[o]))
-        for t, k in model.gpus_of[o]:
-            others = [p for p in model.on_gpu[t, k] if p != o]
-            most = min(len(others), option.view.tables.most_residents - 1)
-            present = add(m.v[p, t, k] for p in others)
-            rows.add(present <= most * m.beside[o] + len(others) * (1 - m.v[o, t, k]))
-
-
-def demands(model: CompactModel) -> tuple[list[Expr], list[Expr], list[Expr]]:
-    """Return the L2, DRAM and power demand of every option, as expressions."""
-    m, options = model.pyomo, model.options
-    if not is_tabulated(model):
-        l2 = [option.dnn.l2[0] * m.ability[o] + option.dnn.l2[1] for o, option in enumerate(options)]
-        power = [option.dnn.power[0] * m.ability[o] + option.dnn.power[1] for o, option in enumerate(options)]
-        return l2, [0.0] * len(options), power
-    found: tuple[list[Expr], list[Expr], list[Expr]] = ([], [], [])
-    for o, option in enumerate(options):
-        points, tables = _points(option), option.view.tables
-        at = [m.at[o, b, r] for b, r in points.tolist()]
-        for target, table in zip(found, (tables.l2_pct, tables.dram_pct, tables.power_w), strict=True):
-            target.append(_weighted(at, _table(option, table, points)))
-    return found
-
-
-def _points(option: Option) -> Ints:
-    """Return the batches and shares of an option's configurations, shape (points, 2)."""
-    return np.unique(np.stack([option.configurations.batch, option.configurations.units], axis=1), axis=0)
-
-
-def _table(option: Option, table: Floats, points: Ints) -> Floats:
-    return table[option.row, points[:, 0], points[:, 1]]
-
-
-def _company_ms(option: Option, points: Ints) -> Floats:
-    """Return the time that co-location adds before any demand; negative where pairs are clipped."""
-    tables = option.view.tables
-    return _table(option, tables.active_ms, points) * (_table(option, tables.company, points) - 1.0)
-
-
-def _weighted(variables: list[Any], weights: Floats | Ints) -> Expr:
-    return add(float(weight) * variable for weight, variable in zip(weights, variables, strict=True))
+                power_w = equations.power_above_cap_w(tables, add(power_on[p, t, k] for p in members))
+                rows.add(equations.slowdown(m, o, tables, power_w, slack_slowdown * absent))

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from formulations.configurations import Configurations, rates_of, servable_configurations, why_not_exact
 from formulations.problem import Offer, Problem
 from instances import Instance, Objective, SloRule
 from instances.arrays import Floats, Ints
+from instances.configurations import Configurations, rates_of, servable_configurations
+from instances.dominance import why_not_exact
 from instances.gpu import DnnModel
 from instances.least_shares import delay_is_one_line
 from instances.view import View
@@ -117,6 +118,6 @@ def options_of(offers: Sequence[Offer]) -> list[Option]:
         Option(w, number, offer.view, configurations)
         for number, offer in enumerate(offers)
         for w, configurations in enumerate(offer.configurations)
-        if len(configurations)
+        if configurations.size
     ]
     return sorted(options, key=lambda option: (option.workload, option.offer))

@@ -9,17 +9,15 @@ the repair is first fit decreasing.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from formulations.configurations import Configurations
 from formulations.pattern import Pattern
-from formulations.problem import Offer, Problem, Way, ways_to_serve
+from formulations.problem import Offer, Problem, lean_residents
 from instances import Objective
+from instances.configurations import Configurations, leanest
 from instances.one_gpu import Resident
 from instances.tolerance import TOLERANCE
 
-BATCHES_TRIED = 2
-"""Number of batches tried per workload and rate: those of the configurations with the fewest units."""
-
-_Ways = dict[int, list[Way]]
+BATCHES_REPAIRED = 2
+"""Batches that the repair tries at each rate of a workload: those of the fewest units."""
 
 
 def repair(problem: Problem, groups: Sequence[Pattern]) -> list[Pattern] | None:
@@ -31,30 +29,30 @@ def repair(problem: Problem, groups: Sequence[Pattern]) -> list[Pattern] | None:
         At most ``Offer.count`` groups of each offer, each workload in at most one group.
     """
     settled = [_settle(problem, group) for group in groups]
-    kept = [_Kept.of(group, problem) for group in settled if group.residents]
-    served = {resident.workload for one in kept for resident in one.group.residents}
-    ways = {
-        w: [ways_to_serve(w, offer.configurations[w], BATCHES_TRIED) for offer in problem.offers]
+    repaired = [_Repaired.of(group, problem) for group in settled if group.residents]
+    served = {resident.workload for gpu in repaired for resident in gpu.group.residents}
+    lean = {
+        w: [leanest(offer.configurations[w], BATCHES_REPAIRED) for offer in problem.offers]
         for w in range(len(problem.rates))
         if w not in served
     }
-    for workload in sorted(ways, key=lambda w: -_part(problem.offers, ways[w])):
-        if not _place(problem, kept, ways[workload]) and problem.instance.objective is not Objective.GOODPUT:
+    for workload in sorted(lean, key=lambda w: -_fraction(problem.offers, lean[w])):
+        if not _place(problem, repaired, lean[workload]) and problem.instance.objective is not Objective.GOODPUT:
             return None
-    return [one.group for one in kept]
+    return [gpu.group for gpu in repaired]
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Repaired:
     """Feasible group, and the units that its least shares leave free: no workload that needs more can join."""
 
     group: Pattern
     free_units: int
 
     @classmethod
-    def of(cls, group: Pattern, problem: Problem) -> "_Kept":
+    def of(cls, group: Pattern, problem: Problem) -> "_Repaired":
         placed = problem.fits(group)
-        assert placed is not None, "only groups that fit are kept"
+        assert placed is not None, "only groups that fit are repaired"
         return cls(group, problem.offers[group.pool].view.tables.share_units - placed.share_units)
 
 
@@ -72,37 +70,40 @@ def _settle(problem: Problem, group: Pattern) -> Pattern:
 
 def _best(configurations: Configurations, resident: Resident) -> Resident:
     """Return the resident with the batch that serves its rate on the fewest units."""
-    for ways in ways_to_serve(resident.workload, configurations, BATCHES_TRIED).values():
-        for way in ways:
-            if abs(way.resident.rate_rps - resident.rate_rps) <= TOLERANCE * resident.rate_rps:
-                return way.resident
+    for residents in lean_residents(leanest(configurations, BATCHES_REPAIRED)).values():
+        for lean in residents:
+            if abs(lean.rate_rps - resident.rate_rps) <= TOLERANCE * resident.rate_rps:
+                return lean
     return resident
 
 
-def _part(offers: Sequence[Offer], ways: Sequence[_Ways]) -> float:
+def _fraction(offers: Sequence[Offer], lean: Sequence[Configurations]) -> float:
     """Return the least fraction of a GPU that serves a workload at its highest feasible rate."""
-    parts = [
-        found[max(found)][0].units / offer.view.tables.share_units
-        for offer, found in zip(offers, ways, strict=True)
-        if found
+    # The first configuration has the highest rate and the fewest units.
+    fractions = [
+        int(configurations.units[0]) / offer.view.tables.share_units
+        for offer, configurations in zip(offers, lean, strict=True)
+        if configurations.size
     ]
-    return min(parts, default=0.0)
+    return min(fractions, default=0.0)
 
 
-def _place(problem: Problem, kept: list[_Kept], ways: Sequence[_Ways]) -> bool:
+def _place(problem: Problem, repaired: list[_Repaired], lean: Sequence[Configurations]) -> bool:
     """Add a workload to the first group with room, else to a new one; try lower rates only if both fail."""
-    offers = problem.offers
+    offers, tried = problem.offers, [lean_residents(configurations) for configurations in lean]
     cheapest_first = sorted(range(len(offers)), key=lambda t: offers[t].view.gpu.price_per_hour)
-    for step in sorted({step for found in ways for step in found}, reverse=True):
-        for position, one in enumerate(kept):
-            for way in ways[one.group.pool].get(step, []):
-                if way.units <= one.free_units:
-                    grown = Pattern.of(one.group.pool, (*one.group.residents, way.resident))
+    for step in sorted({step for by_step in tried for step in by_step}, reverse=True):
+        for position, gpu in enumerate(repaired):
+            o = gpu.group.pool
+            units = lean[o].units[lean[o].step == step].tolist()
+            for resident, least_units in zip(tried[o].get(step, []), units, strict=True):
+                if least_units <= gpu.free_units:
+                    grown = Pattern.of(o, (*gpu.group.residents, resident))
                     if problem.fits(grown) is not None:
-                        kept[position] = _Kept.of(grown, problem)
+                        repaired[position] = _Repaired.of(grown, problem)
                         return True
         for t in cheapest_first:
-            if step in ways[t] and sum(one.group.pool == t for one in kept) < offers[t].count:
-                kept.append(_Kept.of(Pattern.of(t, (ways[t][step][0].resident,)), problem))
+            if step in tried[t] and sum(gpu.group.pool == t for gpu in repaired) < offers[t].count:
+                repaired.append(_Repaired.of(Pattern.of(t, (tried[t][step][0],)), problem))
                 return True
     return False

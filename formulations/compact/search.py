@@ -66,7 +66,7 @@ class Search:
         problem = problem_of(instance)
         if instance.objective is not Objective.GOODPUT and (reason := problem.unservable()):
             return Outcome(Status.INFEASIBLE, reason=reason)
-        if not any(len(each) for offer in problem.offers for each in offer.configurations):
+        if not any(each.size for offer in problem.offers for each in offer.configurations):
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
         search = cls(problem, run)
         if run.start is not None:
@@ -149,7 +149,7 @@ class Search:
 
     def too_large(self, gpus: Sequence[int]) -> str:
         """Return the reason why the model takes too long to build; empty if it does not."""
-        sizes = [sum(1 for each in offer.configurations if len(each)) for offer in self.problem.offers]
+        sizes = [sum(1 for each in offer.configurations if each.size) for offer in self.problem.offers]
         places = sum(max(0, size - k) for size, count in zip(sizes, gpus, strict=True) for k in range(count))
         takes_s = BUILD_S_PER_PLACE * places
         if takes_s <= BUILD_PART * self.run.remaining_s:

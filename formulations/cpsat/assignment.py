@@ -12,13 +12,14 @@ from math import floor
 import numpy as np
 from ortools.sat.python import cp_model
 
-from formulations.configurations import Configurations, most_company, undominated
-from formulations.cpsat.conflicts import find_conflicts
-from formulations.cpsat.integers import DEMAND_RESOLUTION, IntegerConfigurations, memory_limit
+from formulations.cpsat.conflicts import Chains, find_conflicts
+from formulations.cpsat.integers import DEMAND_RESOLUTION, memory_limit
 from formulations.pattern import Pattern
 from formulations.problem import Offer, Problem
 from instances import PART_STEPS, Objective
 from instances.arrays import Floats, Ints
+from instances.configurations import Configurations
+from instances.dominance import most_company, undominated
 from instances.one_gpu import Resident
 
 SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
@@ -33,8 +34,11 @@ class Modelled:
     ----------
     count
         Number of GPUs in the model.
-    whole
-        Integer configurations of every workload.
+    chains
+        The configurations of every workload in integers.
+    shapes
+        For each workload, the number of the pair of batch and share of each configuration. The pair determines units,
+        memory and demand.
     conflicts
         Sets of workloads that cannot share such a GPU.
     company
@@ -43,7 +47,8 @@ class Modelled:
 
     offer: Offer
     count: int
-    whole: Sequence[IntegerConfigurations]
+    chains: Chains
+    shapes: Sequence[Ints]
     conflicts: Sequence[tuple[int, ...]]
     company: Floats
 
@@ -51,20 +56,21 @@ class Modelled:
     def of(cls, offer: Offer, count: int, conflict_sets: int, deadline: float) -> "Modelled":
         """Round the configurations of ``offer`` and find conflicts, within a third of the remaining time."""
         tables = offer.view.tables
-        company = most_company(offer.configurations, tables.share_units)
+        company = most_company(offer.configurations, tables)
         most = company[:, -1, -1].copy()
         most[0] = min(most[0], tables.most_residents)
         conflicts: list[tuple[int, ...]] = []
         if count > 0:
             now = time.monotonic()
             # Conflicts do not depend on the values of the rates.
-            any_rate = [
-                IntegerConfigurations.of(undominated(own, count_steps=False), most) for own in offer.configurations
-            ]
-            limits = (tables.share_units, memory_limit(tables))
-            conflicts = find_conflicts(any_rate, *limits, conflict_sets, now + (deadline - now) / 3)
-        whole = [IntegerConfigurations.of(own, most) for own in offer.configurations]
-        return cls(offer, count, whole, conflicts, company)
+            any_rate = [undominated(each, tables, count_steps=False) for each in offer.configurations]
+            chains = Chains.of(any_rate, tables, most)
+            conflicts = find_conflicts(chains, tables, conflict_sets, now + (deadline - now) / 3)
+        shapes = [
+            np.unique(np.column_stack((each.batch, each.units)), axis=0, return_inverse=True)[1].reshape(-1)
+            for each in offer.configurations
+        ]
+        return cls(offer, count, Chains.of(offer.configurations, tables, most), shapes, conflicts, company)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +91,10 @@ class Placed:
     ladder: list[cp_model.IntVar]
     steps: Ints
 
-    def literals(self, whole: IntegerConfigurations, choice: int) -> tuple[cp_model.IntVar, ...]:
-        """Return literals that are all true iff the workload has this configuration, or a higher rate of its shape."""
-        rung = int(np.searchsorted(self.steps, whole.step[choice]))
-        shape = self.shape[whole.shape[choice]]
-        return (shape, self.ladder[rung]) if rung > 0 else (shape,)
+    def literals(self, shape: int, step: int) -> tuple[cp_model.IntVar, ...]:
+        """Return literals that are all true iff the workload has this shape, at a rate of this or a higher step."""
+        rung = int(np.searchsorted(self.steps, step))
+        return (self.shape[shape], self.ladder[rung]) if rung > 0 else (self.shape[shape],)
 
 
 class Assignment:
@@ -150,27 +155,27 @@ class Assignment:
         model, tables, used = self.model, gpus.offer.view.tables, self.used[gpu]
         here = self.here[gpu]
         for w in candidates:
-            if len(gpus.whole[w]):
+            if gpus.offer.configurations[w].size:
                 here[w] = model.new_bool_var("")
                 model.add_implication(here[w], used)
-                self.placed[gpu][w] = self._add_placed(here[w], gpus.whole[w])
+                self.placed[gpu][w] = self._add_placed(here[w], gpus.shapes[w], gpus.offer.configurations[w].step)
         model.add_bool_or([*here.values(), used.negated()])
-        model.add(self._total(gpu, [whole.units for whole in gpus.whole]) <= tables.share_units * used)
-        model.add(self._total(gpu, [whole.memory for whole in gpus.whole]) <= memory_limit(tables))
+        model.add(self._total(gpu, gpus.chains.units) <= tables.share_units * used)
+        model.add(self._total(gpu, gpus.chains.memory) <= memory_limit(tables))
         for members in gpus.conflicts:
             if all(w in here for w in members):
                 model.add_bool_or([here[w].negated() for w in members])
 
-    def _add_placed(self, here: cp_model.IntVar, whole: IntegerConfigurations) -> Placed:
+    def _add_placed(self, here: cp_model.IntVar, shapes: Ints, step: Ints) -> Placed:
         """Add the configuration of one workload on one GPU: one shape, and a rate step that exists for the shape."""
         model = self.model
-        steps, level = np.unique(whole.step, return_inverse=True)
-        shape = [model.new_bool_var("") for _ in range(int(whole.shape.max()) + 1)]
+        steps, level = np.unique(step, return_inverse=True)
+        shape = [model.new_bool_var("") for _ in range(int(shapes.max()) + 1)]
         ladder = [here, *(model.new_bool_var("") for _ in steps[1:])]
         model.add_exactly_one(*shape, here.negated())
         for lower, higher in pairwise(ladder):
             model.add_implication(higher, lower)
-        on_offer = [np.sort(level[whole.shape == m]) for m in range(len(shape))]
+        on_offer = [np.sort(level[shapes == m]) for m in range(len(shape))]
         for rung in range(1, len(ladder)):
             model.add(sum(x for x, levels in zip(shape, on_offer, strict=True) if levels[-1] >= rung) >= ladder[rung])
         for x, levels in zip(shape, on_offer, strict=True):
@@ -191,33 +196,37 @@ class Assignment:
         crowded = model.new_bool_var("")
         model.add(sums[0] <= 1).only_enforce_if(crowded.negated())
         for q in range(3):
-            model.add(self._total(gpu, [whole.demand[:, q] for whole in gpus.whole]) == sums[1 + q])
+            model.add(self._total(gpu, gpus.chains.demand[:, q]) == sums[1 + q])
         for w, placed in self.placed[gpu].items():
             if time.monotonic() > self.deadline:
                 raise TimeoutError("the model is too large for the time left")
-            whole = gpus.whole[w]
+            chains, rows, step = gpus.chains, gpus.chains.rows(w), gpus.offer.configurations[w].step
+            units, demand, conditions = chains.units[rows], chains.demand[rows], chains.conditions[rows]
             worst = np.floor(gpus.company[:, w] * SUM_RESOLUTION[:, None]).astype(np.int64)
             worst[0] += 1  # the workload itself
-            beside = worst[:, share_units - whole.units].T
-            own = np.column_stack((np.zeros_like(whole.units), whole.demand))
-            broken = np.einsum("krj,kj->kr", whole.conditions[:, :, :4], beside) > whole.conditions[:, :, 4]
+            beside = worst[:, share_units - units].T
+            amounts = np.column_stack((np.zeros_like(units), demand))
+            broken = np.einsum("krj,kj->kr", conditions[:, :, :4], beside) > conditions[:, :, 4]
             for k, row in np.argwhere(broken):
-                *coefficients, limit = whole.conditions[k, row].tolist()
+                *coefficients, limit = conditions[k, row].tolist()
                 terms = [
-                    a * (total - mine) for a, total, mine in zip(coefficients, sums, own[k].tolist(), strict=True) if a
+                    a * (total - amount)
+                    for a, total, amount in zip(coefficients, sums, amounts[k].tolist(), strict=True)
+                    if a
                 ]
-                literals = placed.literals(whole, k)
+                literals = placed.literals(gpus.shapes[w][k], step[k])
                 if coefficients[0] > limit:  # any other resident violates it; alone the workload is feasible
                     literals = (*literals, crowded)
                 model.add(sum(terms) <= limit).only_enforce_if(*literals)
 
-    def _total(self, gpu: int, amounts: Sequence[Ints]) -> cp_model.LinearExprT:
-        """Return the sum of ``amounts`` (by workload, per configuration) over the configurations on a GPU."""
+    def _total(self, gpu: int, amounts: Ints) -> cp_model.LinearExprT:
+        """Return the sum of ``amounts`` (one for each row of the chains) over the configurations on a GPU."""
+        gpus = self.modelled[self.offer_of[gpu]]
         literals: list[cp_model.IntVar] = []
         coefficients: list[int] = []
         for w, placed in self.placed[gpu].items():
             of_shape = np.zeros(len(placed.shape), dtype=np.int64)
-            of_shape[self._whole(gpu, w).shape] = amounts[w]
+            of_shape[gpus.shapes[w]] = amounts[gpus.chains.rows(w)]
             literals += placed.shape
             coefficients += of_shape.tolist()
         return cp_model.LinearExpr.weighted_sum(literals, coefficients)
@@ -229,9 +238,6 @@ class Assignment:
             steps = [0, *placed.steps.tolist()]
             terms += [(b - a) * x for (a, b), x in zip(pairwise(steps), placed.ladder, strict=True)]
         return sum(terms)
-
-    def _whole(self, gpu: int, workload: int) -> IntegerConfigurations:
-        return self.modelled[self.offer_of[gpu]].whole[workload]
 
     def _order_gpus(self, gpus: range) -> None:
         """Number the GPUs of one type by their first workload (symmetry breaking)."""
@@ -293,16 +299,18 @@ class Assignment:
             if self.offer_of[gpu] == group.pool and all(r.workload in here for r in group.residents):
                 literals = []
                 for resident in group.residents:
-                    own, whole = self._configurations(gpu, resident.workload), self._whole(gpu, resident.workload)
+                    configurations, shapes = self._configurations(gpu, resident.workload)
                     placed = self.placed[gpu][resident.workload]
                     # Only shares that offer this rate: at others, a higher rate may have a larger budget.
-                    same = np.flatnonzero((own.batch == resident.batch) & (own.rate_rps == resident.rate_rps))
-                    literals += [placed.shape[m] for m in np.unique(whole.shape[same])]
-                    literals.append(placed.ladder[int(np.searchsorted(placed.steps, whole.step[same[0]]))])
+                    same = (configurations.batch == resident.batch) & (configurations.rate_rps == resident.rate_rps)
+                    literals += [placed.shape[m] for m in np.unique(shapes[same])]
+                    literals.append(placed.ladder[int(np.searchsorted(placed.steps, configurations.step[same][0]))])
                 self.model.add(sum(literals) <= 2 * len(group.residents) - 1)
 
-    def _configurations(self, gpu: int, workload: int) -> Configurations:
-        return self.modelled[self.offer_of[gpu]].offer.configurations[workload]
+    def _configurations(self, gpu: int, workload: int) -> tuple[Configurations, Ints]:
+        """Return the configurations of a workload on a GPU, and the shape of each."""
+        gpus = self.modelled[self.offer_of[gpu]]
+        return gpus.offer.configurations[workload], gpus.shapes[workload]
 
     def hint(self, groups: Sequence[Pattern]) -> None:
         """Give ``groups`` to the solver as a hint."""
@@ -325,16 +333,16 @@ class Assignment:
 
     def groups(self, is_true: Callable[[cp_model.IntVar], bool]) -> list[Pattern]:
         """Return the groups of a solution."""
-        found = []
+        groups = []
         for gpu, o in enumerate(self.offer_of):
             residents = []
             for w, placed in self.placed[gpu].items():
                 if is_true(self.here[gpu][w]):
-                    own, whole = self._configurations(gpu, w), self._whole(gpu, w)
+                    configurations, shapes = self._configurations(gpu, w)
                     shape = next(m for m, x in enumerate(placed.shape) if is_true(x))
                     step = placed.steps[sum(map(is_true, placed.ladder)) - 1]
-                    k = int(np.flatnonzero((whole.shape == shape) & (whole.step == step))[0])
-                    residents.append(Resident(w, int(own.batch[k]), float(own.rate_rps[k])))
+                    k = int(np.flatnonzero((shapes == shape) & (configurations.step == step))[0])
+                    residents.append(Resident(w, int(configurations.batch[k]), float(configurations.rate_rps[k])))
             if residents:
-                found.append(Pattern.of(o, tuple(residents)))
-        return found
+                groups.append(Pattern.of(o, tuple(residents)))
+        return groups

@@ -11,22 +11,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.cpsat.integers import IntegerConfigurations
-from instances.arrays import Ints
+from formulations.cpsat.integers import memory_limit, whole_conditions, whole_demand, whole_memory
+from instances.arrays import Floats, Ints
 from instances.compiled import compiled
+from instances.configurations import Configurations
 from instances.grouping import grouped
+from instances.tables import Tables
 
 NODE_LIMIT = 100_000
 """Largest number of batch combinations tried for one set; a set that is undecided at the limit counts as fitting."""
 
 
 class Chains(NamedTuple):
-    """Configurations of all workloads on one GPU type, one after another, in chains of one batch and rate each.
+    """Configurations of all workloads on one GPU type in integers, one after another, in chains.
+
+    A chain has the configurations of one workload at one batch and rate, by ascending share.
 
     Attributes
     ----------
     units, memory, demand, conditions
-        As in ``IntegerConfigurations``, shape (all configurations, ...).
+        Share, and the figures of ``formulations.cpsat.integers``, shape (all configurations, ...).
     start
         First configuration of each chain and the end of the last, shape (chains + 1,).
     first
@@ -44,20 +48,23 @@ class Chains(NamedTuple):
     floor: Ints
 
     @classmethod
-    def of(cls, workloads: Sequence[IntegerConfigurations]) -> "Chains":
-        """Chain the configurations of ``workloads``; a workload without any gets no chain and fits nowhere."""
-        lengths = [np.bincount(configurations.chain) for configurations in workloads if len(configurations)]
-        chains = [int(configurations.chain[-1]) + 1 if len(configurations) else 0 for configurations in workloads]
-        columns = [np.column_stack((c.units, c.memory, c.demand)) for c in workloads]
-        return cls(
-            np.concatenate([c.units for c in workloads]),
-            np.concatenate([c.memory for c in workloads]),
-            np.concatenate([c.demand for c in workloads]),
-            np.concatenate([c.conditions for c in workloads]),
-            np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *lengths])),
-            np.cumsum([0, *chains], dtype=np.int64),
-            np.array([c.min(axis=0) if len(c) else np.zeros(5, dtype=np.int64) for c in columns]).reshape(-1, 5),
-        )
+    def of(cls, workloads: Sequence[Configurations], tables: Tables, most: Floats) -> "Chains":
+        """Chain the configurations of ``workloads``; a workload without any gets no chain and fits nowhere.
+
+        ``most`` is as for ``whole_conditions``.
+        """
+        joined = Configurations.joined(workloads)
+        figures = joined.units, whole_memory(joined, tables), whole_demand(joined, tables)
+        start = np.append(np.flatnonzero(joined.chain_starts()), joined.size)
+        amounts, least = np.column_stack(figures), np.zeros((len(workloads), 5), dtype=np.int64)
+        for w in np.unique(joined.item).tolist():
+            least[w] = amounts[joined.first[w] : joined.first[w + 1]].min(axis=0)
+        first = np.searchsorted(start, joined.first)
+        return cls(*figures, whole_conditions(joined, tables, most), start, first, least)
+
+    def rows(self, workload: int) -> slice:
+        """Return the rows of a workload's configurations."""
+        return slice(*self.start[self.first[workload : workload + 2]].tolist())
 
 
 @compiled
@@ -136,9 +143,7 @@ def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: 
     return False
 
 
-def find_conflicts(
-    workloads: Sequence[IntegerConfigurations], share_units: int, memory_limit: int, most: int, deadline: float
-) -> list[tuple[int, ...]]:
+def find_conflicts(chains: Chains, tables: Tables, most: int, deadline: float) -> list[tuple[int, ...]]:
     """Return conflicts, smaller ones first; all of them unless a limit stops the search.
 
     Sets are enumerated by size; only sets whose subsets all fit are tested.
@@ -150,9 +155,9 @@ def find_conflicts(
     deadline
         ``time.monotonic()`` value at which to stop.
     """
-    chains = Chains.of(workloads)
-    found: list[tuple[int, ...]] = []
-    fitting: set[tuple[int, ...]] = {(w,) for w, configurations in enumerate(workloads) if len(configurations)}
+    limits = (tables.share_units, memory_limit(tables))
+    conflicts: list[tuple[int, ...]] = []
+    fitting: set[tuple[int, ...]] = {(w,) for w in np.flatnonzero(np.diff(chains.first)).tolist()}
     looked_at = 0
     while fitting:
         candidates = _one_larger(fitting)
@@ -161,11 +166,11 @@ def find_conflicts(
             break
         fitting = set()
         for members in candidates:
-            if fit_together(chains, np.array(members, dtype=np.int64), share_units, memory_limit):
+            if fit_together(chains, np.array(members, dtype=np.int64), *limits):
                 fitting.add(members)
             else:
-                found.append(members)
-    return found
+                conflicts.append(members)
+    return conflicts
 
 
 def _one_larger(fitting: set[tuple[int, ...]]) -> list[tuple[int, ...]]:

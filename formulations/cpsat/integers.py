@@ -1,4 +1,8 @@
-"""Configurations in integers, rounded so that every feasible GPU stays feasible."""
+"""Memory, demands and conditions of configurations in integers, rounded so that every feasible GPU stays feasible.
+
+Demands and coefficients of the conditions are rounded down, limits up. An infeasible GPU is feasible in integers only
+if it exceeds limits by no more than rounding.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +11,8 @@ from math import ceil, floor, lcm
 
 import numpy as np
 
-from formulations.configurations import Configurations
 from instances.arrays import Floats, Ints
+from instances.configurations import Configurations
 from instances.tables import Tables
 
 DEMAND_RESOLUTION = 100
@@ -30,66 +34,32 @@ EXACT_LIMIT = 1 << 40
 """Largest sum up to which weights are exact fractions."""
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerConfigurations:
-    """Integer configurations of one workload on one GPU type; see ``Configurations`` for the rows.
+def whole_memory(configurations: Configurations, tables: Tables) -> Ints:
+    """Return the memory of each configuration in steps, rounded down."""
+    return np.floor(configurations.memory_mib(tables) * MEMORY_RESOLUTION).astype(np.int64)
 
-    Demands and coefficients of the conditions are rounded down, limits up. So a feasible GPU is feasible in integers
-    too. An infeasible GPU is feasible in integers only if it exceeds limits by no more than rounding.
 
-    Attributes
-    ----------
-    units, step, memory
-        Shape (configurations,); memory in steps.
-    demand
-        L2, DRAM and power in steps, shape (configurations, 3).
-    conditions
-        Coefficients of N and of the others' demands, and limit; shape (configurations, 2, 5).
-    chain
-        Number of the chain, shape (configurations,). Configurations of the same batch and rate form a chain: they are
-        consecutive and differ only in their share.
-    shape
-        Number of the pair of batch and share, shape (configurations,). The pair determines units, memory and demand.
+def whole_demand(configurations: Configurations, tables: Tables) -> Ints:
+    """Return L2, DRAM and power of each configuration in steps, rounded down, shape (configurations, 3)."""
+    return np.floor(configurations.demand(tables) * DEMAND_RESOLUTION).astype(np.int64)
+
+
+def whole_conditions(configurations: Configurations, tables: Tables, most: Floats) -> Ints:
+    """Return ``Configurations.conditions`` in integers: coefficients rounded down, limits up.
+
+    ``most`` bounds the number of residents of a GPU and the sums of their L2, DRAM and power, shape (4,).
     """
-
-    units: Ints
-    step: Ints
-    memory: Ints
-    demand: Ints
-    conditions: Ints
-    chain: Ints
-    shape: Ints
-
-    def __len__(self) -> int:
-        return len(self.units)
-
-    @classmethod
-    def of(cls, own: Configurations, most: Floats) -> "IntegerConfigurations":
-        """Round the configurations of a workload.
-
-        ``most`` bounds the number of residents of a GPU and the sums of their L2, DRAM and power, shape (4,).
-        """
-        rows = own.conditions
-        limit = np.abs(rows[:, :, 4])
-        size = np.maximum(limit, rows[:, :, 0])
-        steps = CONDITION_RESOLUTION / np.where(size > 0.0, size, 1.0)
-        reach = limit + 2.0 * (rows[:, :, :4] @ most)  # a workload's own demands move to the right side
-        steps = np.minimum(steps, LARGEST_ROW / np.where(reach > 0.0, reach, 1.0))
-        scaled = rows * steps[:, :, None]
-        scaled[:, :, 1:4] /= DEMAND_RESOLUTION
-        whole = np.floor(scaled)
-        whole[:, :, 4] += 2.0  # one for the fraction cut off, one for the rounding of floating-point numbers
-        starts = np.ones(len(own), dtype=bool)
-        starts[1:] = (np.diff(own.batch) != 0) | (np.diff(own.rate_rps) != 0)
-        return cls(
-            own.units,
-            own.step,
-            np.floor(own.memory_mib * MEMORY_RESOLUTION).astype(np.int64),
-            np.floor(own.demand * DEMAND_RESOLUTION).astype(np.int64),
-            whole.astype(np.int64),
-            np.cumsum(starts) - 1,
-            np.unique(np.column_stack((own.batch, own.units)), axis=0, return_inverse=True)[1].reshape(-1),
-        )
+    rows = configurations.conditions(tables)
+    limit = np.abs(rows[:, :, 4])
+    size = np.maximum(limit, rows[:, :, 0])
+    steps = CONDITION_RESOLUTION / np.where(size > 0.0, size, 1.0)
+    reach = limit + 2.0 * (rows[:, :, :4] @ most)  # a workload's own demands move to the right side
+    steps = np.minimum(steps, LARGEST_ROW / np.where(reach > 0.0, reach, 1.0))
+    scaled = rows * steps[:, :, None]
+    scaled[:, :, 1:4] /= DEMAND_RESOLUTION
+    whole = np.floor(scaled)
+    whole[:, :, 4] += 2.0  # one for the fraction cut off, one for the rounding of floating-point numbers
+    return whole.astype(np.int64)
 
 
 def memory_limit(tables: Tables) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench.api import Outcome, Run, Status
-from formulations.configurations import Rates, rates_at
 from formulations.confirmation import confirm
 from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, solver_deadline
@@ -15,6 +14,7 @@ from formulations.cpsat.solving import solve
 from formulations.problem import TOO_FEW, WHOLE, Problem, first_fit, groups_of
 from formulations.scale import ScaleBisection, impossible_scale
 from instances import SCALE_STEP, Instance, Objective, Plan
+from instances.configurations import Rates, rates_at
 
 PATIENCE = 0.25
 """Fraction of the remaining time and work that one scale may take, so that others can still be decided."""

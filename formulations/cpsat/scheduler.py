@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.configurations import why_not_exact
 from instances import GpuPool, Instance, Objective, Plan
+from instances.dominance import why_not_exact
 from instances.suites import suite
 from instances.view import View
 

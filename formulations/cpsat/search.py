@@ -10,7 +10,6 @@ from fractions import Fraction
 import numpy as np
 
 from bench.api import Outcome, Run, Status
-from formulations.configurations import Rates, rates_of
 from formulations.confirmation import reserved_s
 from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.capacity.throughput import MostThroughput
@@ -23,6 +22,7 @@ from formulations.pattern import Pattern
 from formulations.problem import Problem, first_fit, groups_of
 from instances import PART_STEPS, Instance, Objective
 from instances.attainment_terms import POISSON
+from instances.configurations import Rates, rates_of
 
 
 def solved(instance: Instance, run: Run, conflict_sets: int, gpu_sets: int) -> Outcome:

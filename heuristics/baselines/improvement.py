@@ -7,12 +7,12 @@ from math import inf
 
 import numpy as np
 
-from heuristics.baselines.fleet import settle
+from heuristics.baselines.insertion import settle
 from heuristics.baselines.placement import Placement, order_waiting, tiny_problem
-from heuristics.options import ItemOptions
 from instances import Objective, PlacedGpu
 from instances.arrays import Ints
 from instances.compiled import compiled
+from instances.configurations import Configurations
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
 
@@ -84,10 +84,10 @@ def waiting(placement: Placement) -> float:
     problem = placement.problem
     if problem.instance.objective is not Objective.GOODPUT:
         return float(problem.size[placement.waiting].sum())
-    unserved = np.array(problem.items.rate_rps)
-    for fleet, options in zip(placement.fleets, problem.options, strict=True):
+    unserved = np.array(problem.rate_rps)
+    for fleet, configurations in zip(placement.fleets, problem.configurations, strict=True):
         row = fleet.row[np.arange(fleet.row.shape[1]) < fleet.residents[:, None]]
-        unserved[options.item[row]] -= options.rate_rps[row]
+        unserved[configurations.item[row]] -= configurations.rate_rps[row]
     # Differences of equal rates may leave a rounding error
     return float(np.maximum(unserved, 0.0).sum())
 
@@ -103,14 +103,14 @@ MOVES = 20
 
 
 @compiled
-def _capacity_rps(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, node_limit: int) -> float:
+def _capacity_rps(tables: Tables, configurations: Configurations, rows: Ints, units: Ints, node_limit: int) -> float:
     """Return the largest throughput of residents on one GPU, with shares in ``units``; -1 if they do not fit."""
     count = len(rows)
     if count == 0:
         return 0.0
-    if not settle(tables, options, rows, units, count):
+    if not settle(tables, configurations, rows, units, count):
         return -1.0
-    model, batch, budget_ms = options.model[rows], options.batch[rows], options.budget_ms[rows]
+    model, batch, budget_ms = configurations.model[rows], configurations.batch[rows], configurations.budget_ms[rows]
     value, _ = spend_spare_shares(tables, model, batch, budget_ms, units[:count], node_limit)
     return value
 
@@ -194,8 +194,8 @@ class Exchange:
 
     def _any_row(self, source: int, row: int, target: int) -> int:
         """Return the row of a random option of the same item on ``target``, -1 if there is none."""
-        item = self.placement.problem.options[self._type[source]].item[row]
-        first, end = self.placement.problem.options[self._type[target]].first[item : item + 2].tolist()
+        item = self.placement.problem.configurations[self._type[source]].item[row]
+        first, end = self.placement.problem.configurations[self._type[target]].first[item : item + 2].tolist()
         return first + self._draw(end - first) if first < end else -1
 
     def _keep_if_no_worse(self, changes: Sequence[tuple[int, Ints]]) -> bool:
@@ -203,8 +203,11 @@ class Exchange:
         before, after, spent = 0.0, 0.0, []
         for gpu, rows in changes:
             o = self._type[gpu]
-            options, most = self.placement.problem.options[o], self.placement.problem.views[o].tables.share_units
-            if np.any(rows < 0) or options.units[rows].sum() > most:
+            configurations, most = (
+                self.placement.problem.configurations[o],
+                self.placement.problem.views[o].tables.share_units,
+            )
+            if np.any(rows < 0) or configurations.units[rows].sum() > most:
                 return False
             spent.append(self._spent(o, rows, NODE_LIMIT))
             if spent[-1][0] < 0.0:
@@ -219,8 +222,8 @@ class Exchange:
     def _spent(self, o: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
         """Return the throughput of residents on a GPU of type ``o``, and the shares that attain it."""
         units = np.zeros(len(rows), dtype=np.int64)
-        tables, options = self.placement.problem.views[o].tables, self.placement.problem.options[o]
-        return _capacity_rps(tables, options, rows, units, node_limit), units
+        tables, configurations = self.placement.problem.views[o].tables, self.placement.problem.configurations[o]
+        return _capacity_rps(tables, configurations, rows, units, node_limit), units
 
     def _gpus(self) -> tuple[PlacedGpu, ...]:
         return tuple(
@@ -233,4 +236,4 @@ class Exchange:
 def warm_exchange() -> None:
     """Run the kernel once, so that it is loaded before time is measured."""
     problem, zero = tiny_problem(), np.zeros(1, dtype=np.int64)
-    _capacity_rps(problem.views[0].tables, problem.options[0], zero, zero.copy(), 1)
+    _capacity_rps(problem.views[0].tables, problem.configurations[0], zero, zero.copy(), 1)

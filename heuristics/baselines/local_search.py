@@ -175,10 +175,10 @@ class _Search:
 
 def _least_cost(problem: PlacementProblem) -> float:
     """Return a lower bound on the cost: the least shares fill whole GPUs without gaps."""
-    least = np.full(len(problem.items.workload), np.inf)
-    for view, options in zip(problem.views, problem.options, strict=True):
-        part = view.gpu.price_per_hour * options.units / view.tables.share_units
-        np.minimum.at(least, options.item, part)
+    least = np.full(len(problem.workload), np.inf)
+    for view, configurations in zip(problem.views, problem.configurations, strict=True):
+        part = view.gpu.price_per_hour * configurations.units / view.tables.share_units
+        np.minimum.at(least, configurations.item, part)
     return next_cost(float(least.sum()), problem.instance)
 
 

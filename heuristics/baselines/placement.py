@@ -7,11 +7,13 @@ from math import inf
 
 import numpy as np
 
-from heuristics.baselines.fleet import Fleet, fill, insert, take_out
-from heuristics.options import ItemOptions, Items, items_of, options_of, whole_items
+from heuristics.baselines.insertion import fill, insert, take_out
+from heuristics.baselines.items import items_of, whole_items
+from heuristics.fleet import Fleet
 from heuristics.tiny import tiny_instance
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.arrays import Floats, Ints
+from instances.configurations import Configurations, lean_configurations
 from instances.tolerance import TOLERANCE
 from instances.view import View
 
@@ -21,16 +23,32 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class PlacementProblem:
-    """Items to place, and for each GPU type a view of the instance and the options of the items."""
+    """Items to place, and for each GPU type a view of the instance and the configurations of the items.
+
+    Attributes
+    ----------
+    workload, rate_rps
+        Position in the instance and rate of each item (under ``goodput`` the largest rate), shape (items,).
+    """
 
     views: tuple[View, ...]
-    items: Items
-    options: tuple[ItemOptions, ...]
+    workload: Ints
+    rate_rps: Floats
+    configurations: tuple[Configurations, ...]
 
     @classmethod
-    def of(cls, views: Sequence[View], items: Items) -> "PlacementProblem":
-        """Compute the options of ``items``."""
-        return cls(tuple(views), items, tuple(options_of(view, items) for view in views))
+    def of(cls, instance: Instance, start: Plan | None = None) -> "PlacementProblem":
+        """Divide the workloads of an instance into items, those of a start plan into its slots.
+
+        Raises
+        ------
+        UnservableError
+            See ``whole_items``.
+        """
+        views = tuple(View.of(instance, pool.type) for pool in instance.gpus)
+        workload, rate_rps, batch = (*whole_items(views), None) if start is None else items_of(start, views)
+        of_type = (lean_configurations(view, workload, rate_rps, batch) for view in views)
+        return cls(views, workload, rate_rps, tuple(of_type))
 
     @property
     def instance(self) -> Instance:
@@ -43,23 +61,27 @@ class PlacementProblem:
 
         Under ``goodput``, an item that can be served only in part counts at its best ratio of rate to share.
         """
-        least = np.full(len(self.items.workload), np.inf)
-        for view, options in zip(self.views, self.options, strict=True):
-            part = options.units / view.tables.share_units * (self.items.rate_rps[options.item] / options.rate_rps)
-            np.minimum.at(least, options.item, part)
+        least = np.full(len(self.workload), np.inf)
+        for view, configurations in zip(self.views, self.configurations, strict=True):
+            part = (
+                configurations.units
+                / view.tables.share_units
+                * (self.rate_rps[configurations.item] / configurations.rate_rps)
+            )
+            np.minimum.at(least, configurations.item, part)
         return least
 
     def placed(self, o: int, rows: Ints, units: Ints) -> PlacedGpu:
-        """Return the GPU of type ``o`` with these options (rows of ``ItemOptions``) and shares of its residents."""
-        options = self.options[o]
-        workload = self.items.workload[options.item[rows]]
-        return self.views[o].placed(workload, units, options.batch[rows], options.rate_rps[rows])
+        """Return the GPU of type ``o`` with these configurations (rows) and shares of its residents."""
+        configurations = self.configurations[o]
+        figures = configurations.batch[rows], configurations.rate_rps[rows]
+        return self.views[o].placed(configurations.workload[rows], units, *figures)
 
     def cheapest_first(self) -> list[int]:
         """Return the GPU types by the cost at which each serves the items that all types can serve, cheapest first."""
-        least = np.full((len(self.views), len(self.items.workload)), np.inf)
-        for row, view, options in zip(least, self.views, self.options, strict=True):
-            np.minimum.at(row, options.item, options.units / view.tables.share_units)
+        least = np.full((len(self.views), len(self.workload)), np.inf)
+        for row, view, configurations in zip(least, self.views, self.configurations, strict=True):
+            np.minimum.at(row, configurations.item, configurations.units / view.tables.share_units)
         load = np.sum(least, axis=1, where=np.all(np.isfinite(least), axis=0))
         prices = np.array([view.gpu.price_per_hour for view in self.views])
         return [int(o) for o in np.lexsort((prices, load * prices))]
@@ -78,10 +100,10 @@ class Placement:
         """Return the empty placement: all items wait."""
         fleets = []
         for pool, view in zip(problem.instance.gpus, problem.views, strict=True):
-            items = len(problem.items.workload)
+            items = len(problem.workload)
             gpus = items if pool.count is None else min(pool.count, items)
             fleets.append(Fleet.empty(gpus, view.tables.share_units))
-        return cls(problem, fleets, np.arange(len(problem.items.workload), dtype=np.int64))
+        return cls(problem, fleets, np.arange(len(problem.workload), dtype=np.int64))
 
     def copied(self) -> "Placement":
         """Return a deep copy of the state that changes."""
@@ -105,13 +127,15 @@ class Placement:
 
         Full rates are tried before lower ones, GPUs in use before new ones, and GPU types in the order of ``types``.
         """
-        full_step = max((int(options.step.max(initial=1)) for options in self.problem.options), default=1)
+        full_step = max(
+            (int(configurations.step.max(initial=1)) for configurations in self.problem.configurations), default=1
+        )
         one_type = len(types) == 1
         for least_step in (1,) if one_type or full_step == 1 else (full_step, 1):
             for may_open in (True,) if one_type else (False, True):
                 for o in types:
                     openable = self._affordable(o, cost_limit) if may_open else 0
-                    of_type = self.problem.views[o].tables, self.problem.options[o], self.fleets[o]
+                    of_type = self.problem.views[o].tables, self.problem.configurations[o], self.fleets[o]
                     self.waiting = insert(*of_type, self.waiting, openable, least_step, at_random, blink, random)
 
     def _affordable(self, o: int, cost_limit: float) -> int:
@@ -124,8 +148,8 @@ class Placement:
 
     def take_out(self, o: int, random: np.random.Generator, emptied: int = 1, thinned: int = 0) -> None:
         """Remove residents from GPUs of type ``o`` by the rule of ``fleet.take_out``; they wait."""
-        view, options = self.problem.views[o], self.problem.options[o]
-        out = take_out(view.tables, options, self.fleets[o], emptied, thinned, random)
+        view, configurations = self.problem.views[o], self.problem.configurations[o]
+        out = take_out(view.tables, configurations, self.fleets[o], emptied, thinned, random)
         self.waiting = np.concatenate([self.waiting, out])
 
     def take_over(self, start: Plan) -> None:
@@ -140,21 +164,23 @@ class Placement:
             if o is None or free[o] == len(self.fleets[o].residents):
                 continue
             rows = list(self._rows(gpu, o, placed))
-            tables, options = self.problem.views[o].tables, self.problem.options[o]
-            if rows and fill(tables, options, self.fleets[o], free[o], np.array(rows, dtype=np.int64), len(rows)):
+            tables, configurations = self.problem.views[o].tables, self.problem.configurations[o]
+            if rows and fill(
+                tables, configurations, self.fleets[o], free[o], np.array(rows, dtype=np.int64), len(rows)
+            ):
                 free[o] += 1
-                placed.update(int(options.item[row]) for row in rows)
+                placed.update(int(configurations.item[row]) for row in rows)
         self.waiting = np.array([i for i in self.waiting.tolist() if i not in placed], dtype=np.int64)
 
     def _rows(self, gpu: PlacedGpu, o: int, placed: set[int]) -> Iterator[int]:
         """Yield, for every slot of ``gpu`` that is an option of an unplaced item, the row of that option."""
-        items, options = self.problem.items, self.problem.options[o]
+        problem, configurations = self.problem, self.problem.configurations[o]
         here: set[int] = set()
         for slot in (slot for gpulet in gpu.gpulets if gpulet.duty_cycle_ms is None for slot in gpulet.slots):
-            for item in np.flatnonzero(items.workload == self.problem.instance.workload_index.get(slot.workload, -1)):
-                rows = np.arange(options.first[item], options.first[item + 1])
-                same_rate = np.abs(options.rate_rps[rows] - slot.rate_rps) <= TOLERANCE * slot.rate_rps
-                rows = rows[same_rate & (options.batch[rows] == slot.batch)]
+            for item in np.flatnonzero(problem.workload == problem.instance.workload_index.get(slot.workload, -1)):
+                rows = np.arange(configurations.first[item], configurations.first[item + 1])
+                same_rate = np.abs(configurations.rate_rps[rows] - slot.rate_rps) <= TOLERANCE * slot.rate_rps
+                rows = rows[same_rate & (configurations.batch[rows] == slot.batch)]
                 if len(rows) and int(item) not in placed | here:
                     here.add(int(item))
                     yield int(rows[0])
@@ -173,21 +199,21 @@ class Placement:
         """Empty GPUs until the others cost at most ``cost_limit``, those that serve least per dollar first."""
         while self.cost_per_hour > cost_limit:
             used = []
-            for o, (fleet, options) in enumerate(zip(self.fleets, self.problem.options, strict=True)):
+            for o, (fleet, configurations) in enumerate(zip(self.fleets, self.problem.configurations, strict=True)):
                 price = self.problem.views[o].gpu.price_per_hour
                 for g in np.flatnonzero(fleet.residents).tolist():
-                    served = self.problem.size[options.item[fleet.row[g, : fleet.residents[g]]]].sum()
+                    served = self.problem.size[configurations.item[fleet.row[g, : fleet.residents[g]]]].sum()
                     used.append((served / price if price > 0.0 else inf, o, g))
             _, o, g = min(used)
             fleet = self.fleets[o]
-            out = self.problem.options[o].item[fleet.row[g, : fleet.residents[g]]]
+            out = self.problem.configurations[o].item[fleet.row[g, : fleet.residents[g]]]
             self.waiting = np.concatenate([self.waiting, out])
-            fill(self.problem.views[o].tables, self.problem.options[o], fleet, g, fleet.row[g], 0)
+            fill(self.problem.views[o].tables, self.problem.configurations[o], fleet, g, fleet.row[g], 0)
 
     def shortage(self) -> str:
         """Return the number of unplaced items and the pool, as the reason for a missing plan."""
         pool = ", ".join(pool.in_words for pool in self.problem.instance.gpus)
-        return f"{len(self.waiting)} of {len(self.problem.items.workload)} workloads (or parts) do not fit on {pool}"
+        return f"{len(self.waiting)} of {len(self.problem.workload)} workloads (or parts) do not fit on {pool}"
 
 
 def order_waiting(placement: Placement, random: np.random.Generator, noise: float) -> None:
@@ -198,7 +224,7 @@ def order_waiting(placement: Placement, random: np.random.Generator, noise: floa
     problem, items = placement.problem, placement.waiting
     key = problem.size[items]
     if problem.instance.objective is Objective.GOODPUT:
-        key = problem.items.rate_rps[items] / key
+        key = problem.rate_rps[items] / key
     if noise > 0.0:
         key = key * np.exp(noise * random.standard_normal(len(items)))
     placement.waiting = items[np.argsort(-key, kind="stable")]
@@ -206,8 +232,7 @@ def order_waiting(placement: Placement, random: np.random.Generator, noise: floa
 
 def greedy_placement(instance: Instance, random: np.random.Generator, start: Plan | None = None) -> Placement:
     """Place the slots of the start plan, then the other items, largest first."""
-    views = [View.of(instance, pool.type) for pool in instance.gpus]
-    problem = PlacementProblem.of(views, whole_items(views) if start is None else items_of(start, views))
+    problem = PlacementProblem.of(instance, start)
     placement = Placement.empty(problem)
     if start is not None:
         placement.take_over(start)
@@ -217,10 +242,8 @@ def greedy_placement(instance: Instance, random: np.random.Generator, start: Pla
 
 
 def tiny_problem() -> PlacementProblem:
-    """Return the items of the tiny instance and their options, on which kernels are loaded."""
-    instance = tiny_instance(Objective.COST)
-    view = View.of(instance, instance.gpus[0].type)
-    return PlacementProblem.of([view], whole_items([view]))
+    """Return the items of the tiny instance and their configurations, on which kernels are loaded."""
+    return PlacementProblem.of(tiny_instance(Objective.COST))
 
 
 def warm_placement() -> None:

@@ -7,10 +7,8 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from heuristics.baselines.placement import Placement, PlacementProblem, order_waiting, warm_placement
-from heuristics.options import whole_items
 from heuristics.packing import UnservableError
 from instances import Instance, Objective, Plan
-from instances.view import View
 
 FIRST_NOISE = 4.0
 """Noise on the sizes in the second draw, which is ordered from large to small; draw n has this divided by n - 1."""
@@ -49,9 +47,8 @@ class RandomFit:
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return a random feasible plan."""
         random = np.random.default_rng(run.seed)
-        views = [View.of(instance, pool.type) for pool in instance.gpus]
         try:
-            problem = PlacementProblem.of(views, whole_items(views))
+            problem = PlacementProblem.of(instance)
         except UnservableError as why:
             return Outcome(why.status, reason=str(why))
         for draw in range(1, max(1, run.work_left(0, self.draws)) + 1):
@@ -59,7 +56,7 @@ class RandomFit:
             random.shuffle(placement.waiting)
             if draw > 1:
                 order_waiting(placement, random, FIRST_NOISE / (draw - 1))
-            placement.insert(random.permutation(len(views)).tolist(), random, at_random=True)
+            placement.insert(random.permutation(len(problem.views)).tolist(), random, at_random=True)
             if not len(placement.waiting) or instance.objective is Objective.GOODPUT:
                 return Outcome(Status.FEASIBLE, Plan(instance.name, placement.gpus()), statistics={"draws": draw})
             if run.remaining_s <= 0.0:

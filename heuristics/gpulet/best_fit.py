@@ -5,10 +5,68 @@ from typing import ClassVar
 
 import numpy as np
 
-from heuristics.gpulet.elastic_partitioning import max_efficient_partition, partitioned
-from heuristics.gpulet.pools import CuttingScheduler, terms_of
-from heuristics.gpulet.state import Gpulets
+from heuristics.gpulet.elastic_partitioning import (
+    find_best_fit,
+    give,
+    max_efficient_partition,
+    min_required_partition,
+    revert_split,
+    split,
+)
+from heuristics.gpulet.pools import CuttingScheduler
+from heuristics.gpulet.state import Gpulets, capacity_rps, neighbour_of
+from instances.arrays import Floats, Ints
+from instances.compiled import compiled
+from instances.tables import Tables
 from instances.view import View
+
+
+@compiled
+def fill_greedily(tables: Tables, gpulets: Gpulets, order: Ints, rest_rps: Floats) -> None:
+    """Give each workload gpulets of the least share that serves what is left of its rate (greedy best fit)."""
+    progress = True
+    while progress:
+        progress = False
+        for m in order:  # repeated for workloads that lost rate because of later neighbours
+            while rest_rps[m] > 0.0:
+                units = min_required_partition(tables, gpulets, m, rest_rps[m])
+                if not serve_alone(tables, gpulets, m, units, rest_rps):
+                    return
+                progress = True
+
+
+@compiled
+def fill_efficiently(tables: Tables, gpulets: Gpulets, efficient: Ints, rest_rps: Floats) -> None:
+    """Give each workload gpulets of its most efficient share, or of more if its rate needs more (guided self-tuning).
+
+    ``efficient`` has ``p_eff`` of each workload.
+    """
+    progress = True
+    while progress:
+        progress = False
+        for m in range(len(efficient)):  # repeated for workloads that lost rate because of later neighbours
+            while rest_rps[m] > 0.0:
+                units = max(efficient[m], min_required_partition(tables, gpulets, m, rest_rps[m]))
+                if not serve_alone(tables, gpulets, m, units, rest_rps):
+                    return
+                progress = True
+
+
+@compiled
+def serve_alone(tables: Tables, gpulets: Gpulets, m: int, units: int, rest_rps: Floats) -> bool:
+    """Give workload ``m`` the free gpulet of at least ``units`` that fits best; return whether one serves it."""
+    tried = np.zeros(len(gpulets.units), dtype=np.bool_)
+    while True:
+        i = find_best_fit(gpulets, units, tried)
+        if i < 0 or gpulets.units[i] < units:
+            return False
+        if gpulets.units[i] == tables.share_units and units < tables.share_units:
+            split(tables, gpulets, i, units)
+        most = capacity_rps(tables, gpulets, m, gpulets.units[i], neighbour_of(tables, gpulets, i))
+        if most > 0.0 and give(tables, gpulets, i, m, min(most, rest_rps[m]), rest_rps):
+            return True
+        tried[i] = True
+        revert_split(tables, gpulets, i)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +89,13 @@ class GreedyBestFit(CuttingScheduler):
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
-        terms = terms_of(view, self.interference)
-        full_rps = terms.alone_rps[:, view.tables.share_units]
+        gpulets, rest_rps = Gpulets.undivided(view, gpus, self.interference), view.rate_rps.copy()
+        full_rps = gpulets.alone_rps[:, view.tables.share_units]
         if np.any(full_rps <= 0.0):
             return None
         order = np.argsort(-view.rate_rps / full_rps, kind="stable")
-        return partitioned(view, gpus, terms, order, np.zeros_like(order), spatial=True)
+        fill_greedily(view.tables, gpulets, order, rest_rps)
+        return None if rest_rps.any() else gpulets
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +112,7 @@ class GuidedSelfTuning(CuttingScheduler):
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
-        terms = terms_of(view, interference=False)
-        order = np.arange(len(view.rate_rps), dtype=np.int64)
-        efficient = np.array([max_efficient_partition(view, terms, w) for w in order.tolist()], dtype=np.int64)
-        return partitioned(view, gpus, terms, order, efficient, spatial=True)
+        gpulets, rest_rps = Gpulets.undivided(view, gpus, interference=False), view.rate_rps.copy()
+        efficient = [max_efficient_partition(view, gpulets, w) for w in range(len(rest_rps))]
+        fill_efficiently(view.tables, gpulets, np.array(efficient, dtype=np.int64), rest_rps)
+        return None if rest_rps.any() else gpulets

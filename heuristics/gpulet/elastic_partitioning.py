@@ -1,4 +1,8 @@
-"""Elastic partitioning of gpulet: most efficient share, best fit, then turns (ATC'22, Alg. 1; arXiv'21, Alg. 1)."""
+"""Elastic partitioning of gpulet: most efficient share, best fit, then turns (ATC'22, Alg. 1; arXiv'21, Alg. 1).
+
+In order of reading: the sizes ``p_eff`` and ``p_req``; the steps that Algorithm 1 names (``FindBestFit``, ``Split``,
+``TemporalMerge``, ``RevertSplit``); how a gpulet takes a rate; and the algorithm's loop.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,16 +10,33 @@ from typing import ClassVar
 
 import numpy as np
 
-from heuristics.gpulet.moves import give, give_most, put, restore, revert_split, snapshot, split
-from heuristics.gpulet.pools import CuttingScheduler, terms_of
-from heuristics.gpulet.state import Gpulets, GpuletTerms, capacity_rps, neighbour_of, settle
+from heuristics.gpulet.pools import CuttingScheduler
+from heuristics.gpulet.state import (
+    SLACK,
+    Gpulets,
+    capacity_rps,
+    cycles,
+    load,
+    neighbour_of,
+    put,
+    restore,
+    settle,
+    snapshot,
+)
 from instances.arrays import Flags, Floats, Ints
-from instances.compiled import compiled
+from instances.compiled import compiled, kernel
 from instances.tables import Tables
 from instances.view import View
 
 PROFILED_PCT = (20, 40, 50, 60, 80, 100)
 """Shares that the papers profile."""
+
+
+BISECTIONS = 12
+"""Bisection steps in the search for a largest rate."""
+
+LEAST_PART = 0.01
+"""Smallest part of an unserved rate for which a slot is added."""
 
 
 class Variant(StrEnum):
@@ -51,7 +72,7 @@ def knee_units(units: Ints, share_units: int, rate_rps: Floats) -> int:
     return int(units[1 + int(np.argmax(2.0 * np.abs(ax * by - ay * bx) / sides))])
 
 
-def max_efficient_partition(view: View, terms: GpuletTerms, workload: int) -> int:
+def max_efficient_partition(view: View, gpulets: Gpulets, workload: int) -> int:
     """Return ``p_eff`` in units: the knee of the served rate over the share (gpulet, arXiv'21 and ATC'22, Sec. 4.3).
 
     The points of the curve are the permitted shares. If every unit is permitted, they are the shares that the papers
@@ -59,21 +80,21 @@ def max_efficient_partition(view: View, terms: GpuletTerms, workload: int) -> in
     """
     most = view.tables.share_units
     shares = np.array(view.gpu.allowed_shares or [round(most * pct / 100) for pct in PROFILED_PCT], dtype=np.int64)
-    rate = terms.alone_rps[workload, shares]
+    rate = gpulets.alone_rps[workload, shares]
     shares, rate = shares[rate > 0.0], rate[rate > 0.0]
     return most if len(shares) < 3 else knee_units(shares, most, rate)
 
 
-@compiled
-def min_required_partition(tables: Tables, terms: GpuletTerms, workload: int, rate_rps: float) -> int:
+@kernel
+def min_required_partition(tables: Tables, gpulets: Gpulets, workload: int, rate_rps: float) -> int:
     """Return ``p_req`` in units: the least share that serves ``rate_rps`` alone, or the whole GPU if none does."""
     for units in tables.permitted:
-        if terms.alone_rps[workload, units] >= rate_rps:
+        if gpulets.alone_rps[workload, units] >= rate_rps:
             return units
     return tables.share_units
 
 
-@compiled
+@kernel
 def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
     """Return the free gpulet that fits ``p_ideal`` best, -1 if no gpulet is free.
 
@@ -91,10 +112,26 @@ def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
     return best
 
 
+@kernel
+def split(tables: Tables, gpulets: Gpulets, i: int, units: int) -> None:
+    """Split an undivided GPU into a gpulet of ``units`` and the largest permitted remainder."""
+    rest = 0
+    for permitted in tables.permitted:
+        if permitted <= tables.share_units - units:
+            rest = permitted
+    gpulets.units[i], gpulets.units[i ^ 1] = units, rest
+
+
+@kernel
+def revert_split(tables: Tables, gpulets: Gpulets, i: int) -> None:
+    """Merge the gpulets of the GPU of ``i`` if it is empty."""
+    g = i - i % 2
+    if gpulets.slots[g] == 0 and gpulets.slots[g + 1] == 0:
+        gpulets.units[g], gpulets.units[g + 1] = tables.share_units, 0
+
+
 @compiled
-def temporal_merge(
-    tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats
-) -> bool:
+def temporal_merge(tables: Tables, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats) -> bool:
     """Serve the rest of a workload in turns with the slots of an allocated gpulet; return whether that was possible.
 
     Allocated gpulets are tried from the smallest on. If one cannot serve the rest and the free gpulet ``i`` is larger,
@@ -104,24 +141,22 @@ def temporal_merge(
         for a in range(len(gpulets.units)):
             if gpulets.slots[a] == 0 or gpulets.units[a] != units:
                 continue
-            if give(tables, terms, gpulets, a, workload, rest_rps[workload], rest_rps):
+            if give(tables, gpulets, a, workload, rest_rps[workload], rest_rps):
                 return True
-            if i >= 0 and gpulets.units[i] > units and _move(tables, terms, gpulets, a, i, workload, rest_rps):
+            if i >= 0 and gpulets.units[i] > units and _move(tables, gpulets, a, i, workload, rest_rps):
                 return True
     return False
 
 
 @compiled
-def _move(
-    tables: Tables, terms: GpuletTerms, gpulets: Gpulets, a: int, i: int, workload: int, rest_rps: Floats
-) -> bool:
+def _move(tables: Tables, gpulets: Gpulets, a: int, i: int, workload: int, rest_rps: Floats) -> bool:
     """Move the slots of gpulet ``a`` and a workload to the free gpulet ``i``, if a feasible duty cycle exists there."""
     before_a, before_i = snapshot(gpulets, a), snapshot(gpulets, i)
     for s in range(gpulets.slots[a]):
         put(gpulets, i, gpulets.workload[a, s], gpulets.rate_rps[a, s])
     gpulets.slots[a] = 0
-    settled = put(gpulets, i, workload, rest_rps[workload]) and settle(tables, terms, gpulets, i)
-    if settled and settle(tables, terms, gpulets, a):
+    settled = put(gpulets, i, workload, rest_rps[workload]) and settle(tables, gpulets, i)
+    if settled and settle(tables, gpulets, a):
         revert_split(tables, gpulets, a)
         rest_rps[workload] = 0.0
         return True
@@ -131,106 +166,150 @@ def _move(
 
 
 @compiled
-def _partition(
+def _make_room(tables: Tables, gpulets: Gpulets, i: int) -> tuple[bool, int, float]:
+    """Settle the GPU of ``i``, if necessary by reducing the rate of the neighbour's largest slot.
+
+    Return whether that was possible (if not, the state of the GPU is invalid), the workload of the reduced slot (-1
+    without one), and the rate that it loses.
+    """
+    if settle(tables, gpulets, i):
+        return True, -1, 0.0
+    other = i ^ 1
+    if gpulets.slots[other] == 0 or not cycles(tables, gpulets, i):
+        return False, -1, 0.0
+    slot = np.argmax(gpulets.rate_rps[other, : gpulets.slots[other]])
+    before = gpulets.rate_rps[other, slot]
+    low, high = 0.0, before
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        gpulets.rate_rps[other, slot] = middle
+        if settle(tables, gpulets, i):
+            low = middle
+        else:
+            high = middle
+    gpulets.rate_rps[other, slot] = low
+    return low > 0.0 and settle(tables, gpulets, i), gpulets.workload[other, slot], before - low
+
+
+@compiled
+def give(tables: Tables, gpulets: Gpulets, i: int, workload: int, rate_rps: float, rest_rps: Floats) -> bool:
+    """Let gpulet ``i`` serve ``rate_rps`` of a workload, by turns if it has other slots; if it cannot, change nothing.
+
+    The neighbour's largest slot may lose rate, which is added to the unserved rates ``rest_rps``. The loss must be less
+    than the rate that a free gpulet ``i`` can serve, or than half of ``rate_rps`` if ``i`` has slots; this guarantees
+    termination. Loss and gain are compared as fractions of the rates that a whole GPU serves.
+    """
+    if rate_rps > (1.0 - load(gpulets, i)) * gpulets.alone_rps[workload, gpulets.units[i]] * (1.0 + SLACK):
+        return False
+    before = snapshot(gpulets, i)
+    gain_rps = rate_rps / 2.0
+    if gpulets.slots[i] == 0:
+        beside = neighbour_of(tables, gpulets, i)
+        gain_rps = capacity_rps(tables, gpulets, workload, gpulets.units[i], beside)
+    if put(gpulets, i, workload, rate_rps):
+        settled, loser, lost_rps = _make_room(tables, gpulets, i)
+        if settled and (
+            loser < 0
+            or lost_rps * gpulets.alone_rps[workload, tables.share_units]
+            < gain_rps * gpulets.alone_rps[loser, tables.share_units]
+        ):
+            rest_rps[workload] = max(0.0, rest_rps[workload] - rate_rps)
+            if loser >= 0:
+                rest_rps[loser] += lost_rps
+            return True
+    restore(gpulets, i, before)
+    return False
+
+
+@compiled
+def give_most(tables: Tables, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats) -> bool:
+    """Let gpulet ``i`` serve as much of a workload's unserved rate as it can without loss to others."""
+    spare_rps = (1.0 - load(gpulets, i)) * gpulets.alone_rps[workload, gpulets.units[i]]
+    low, high = LEAST_PART * rest_rps[workload], min(rest_rps[workload], spare_rps)
+    if low > high:
+        return False
+    before = snapshot(gpulets, i)
+    if not (put(gpulets, i, workload, low) and settle(tables, gpulets, i)):
+        restore(gpulets, i, before)
+        return False
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        restore(gpulets, i, before)
+        put(gpulets, i, workload, middle)
+        if settle(tables, gpulets, i):
+            low = middle
+        else:
+            high = middle
+    restore(gpulets, i, before)
+    put(gpulets, i, workload, low)
+    settle(tables, gpulets, i)
+    rest_rps[workload] -= low
+    return True
+
+
+@compiled
+def partition(
     tables: Tables,
-    terms: GpuletTerms,
     gpulets: Gpulets,
     order: Ints,
     efficient: Ints,
-    spatial: bool,
-    of_whole: bool,
+    sizing_rps: Floats,
     any_turns: bool,
     rest_rps: Floats,
 ) -> None:
-    """Serve the rates in ``rest_rps``, in which the unserved ones remain; see ``partitioned``."""
-    whole_rps = rest_rps.copy()
+    """Serve the rates in ``rest_rps``, in which the unserved ones remain (Algorithm 1).
+
+    Parameters
+    ----------
+    order, efficient
+        The workloads in the order of placement, and ``p_eff`` of each workload.
+    sizing_rps
+        Rates that ``p_req`` serves: ``rest_rps`` itself for what is left of each rate, or the whole rates.
+    any_turns
+        Try turns also if no free gpulet serves the workload.
+    """
     progress = True
     while progress:
         progress = False
         # atc22 line 3, arxiv line 5; repeated for workloads that lost rate because of later neighbours
         for m in order:
             while rest_rps[m] > 0.0:  # atc22 line 4, arxiv line 8
-                # atc22 line 7, arxiv line 10
-                required = min_required_partition(tables, terms, m, whole_rps[m] if of_whole else rest_rps[m])
+                required = min_required_partition(tables, gpulets, m, sizing_rps[m])  # atc22 line 7, arxiv line 10
                 ideal = min(efficient[m], required)  # atc22 line 8, arxiv line 11
-                if spatial:
-                    ideal = max(efficient[m], required)
-                if not _allocate(tables, terms, gpulets, m, ideal, spatial, any_turns, rest_rps):
+                if not _allocate(tables, gpulets, m, ideal, any_turns, rest_rps):
                     return
                 progress = True
 
 
 @compiled
-def _allocate(
-    tables: Tables,
-    terms: GpuletTerms,
-    gpulets: Gpulets,
-    m: int,
-    ideal: int,
-    spatial: bool,
-    any_turns: bool,
-    rest_rps: Floats,
-) -> bool:
+def _allocate(tables: Tables, gpulets: Gpulets, m: int, ideal: int, any_turns: bool, rest_rps: Floats) -> bool:
     """Give workload ``m`` one more gpulet of ``ideal`` units or one more slot; return whether that was possible."""
     tried = np.zeros(len(gpulets.units), dtype=np.bool_)
     while True:
         i = find_best_fit(gpulets, ideal, tried)  # atc22 line 9, arxiv line 12
-        if i < 0 or (spatial and gpulets.units[i] < ideal):
+        if i < 0:
             break
         if gpulets.units[i] == tables.share_units and ideal < tables.share_units:
             split(tables, gpulets, i, ideal)  # atc22 lines 17-19, arxiv lines 23-26
         # atc22 lines 20-21, arxiv lines 27-28
-        beside = neighbour_of(tables, terms, gpulets, i)
-        most = capacity_rps(tables, terms, m, gpulets.units[i], beside)
+        beside = neighbour_of(tables, gpulets, i)
+        most = capacity_rps(tables, gpulets, m, gpulets.units[i], beside)
         # atc22 line 22, arxiv lines 33-39
-        if not spatial and most >= rest_rps[m] and temporal_merge(tables, terms, gpulets, i, m, rest_rps):
+        if most >= rest_rps[m] and temporal_merge(tables, gpulets, i, m, rest_rps):
             revert_split(tables, gpulets, i)
             return True
-        if most > 0.0 and give(tables, terms, gpulets, i, m, min(most, rest_rps[m]), rest_rps):
+        if most > 0.0 and give(tables, gpulets, i, m, min(most, rest_rps[m]), rest_rps):
             return True
         tried[i] = True
         revert_split(tables, gpulets, i)
-    if spatial or not any_turns:
+    if not any_turns:
         return False
-    if temporal_merge(tables, terms, gpulets, i, m, rest_rps):  # i is -1: all free gpulets were tried
+    if temporal_merge(tables, gpulets, -1, m, rest_rps):  # all free gpulets were tried
         return True
     for i in range(len(gpulets.units)):
-        if gpulets.slots[i] > 0 and give_most(tables, terms, gpulets, i, m, rest_rps):
+        if gpulets.slots[i] > 0 and give_most(tables, gpulets, i, m, rest_rps):
             return True
     return False
-
-
-def partitioned(
-    view: View,
-    gpus: int,
-    terms: GpuletTerms,
-    order: Ints,
-    efficient: Ints,
-    spatial: bool = False,
-    of_whole: bool = False,
-    any_turns: bool = True,
-) -> Gpulets | None:
-    """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails.
-
-    In Algorithm 1 the ideal size of a gpulet is the smaller of ``p_eff`` and ``p_req``, and slots may take turns. With
-    ``spatial`` it is the larger of them, no gpulet is smaller, and no slots take turns.
-
-    Parameters
-    ----------
-    order, efficient
-        The workloads in the order of placement, and the ``p_eff`` of each workload: zeros with ``spatial`` if ``p_req``
-        alone sets the size.
-    spatial
-        Give every workload gpulets of its own, without turns.
-    of_whole
-        Take ``p_req`` of a workload's whole rate, not of the rate that is left.
-    any_turns
-        Try turns also if no free gpulet serves the workload; no effect with ``spatial``.
-    """
-    gpulets = Gpulets.undivided(gpus, view.tables.share_units)
-    rest_rps = view.rate_rps.copy()
-    _partition(view.tables, terms, gpulets, order, efficient, spatial, of_whole, any_turns, rest_rps)
-    return None if rest_rps.any() else gpulets
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,15 +348,16 @@ class ElasticPartitioning(CuttingScheduler):
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
-        terms = terms_of(view, self.interference)
+        empty = Gpulets.undivided(view, gpus, self.interference)
         # atc22 line 2, arxiv line 3
         key = view.rate_rps * view.slo_ms if self.variant is Variant.ATC22 else -view.rate_rps
         order = np.argsort(key, kind="stable")
-        knee = np.array([max_efficient_partition(view, terms, w) for w in range(len(order))], dtype=np.int64)
-        passes = [knee, np.full_like(knee, view.tables.share_units)] if self.second_pass else [knee]
-        of_whole, any_turns = self.variant is Variant.ARXIV, self.turns is RemainingGpulets.ANY
-        tried = (
-            partitioned(view, gpus, terms, order, efficient, of_whole=of_whole, any_turns=any_turns)
-            for efficient in passes
-        )
-        return next((gpulets for gpulets in tried if gpulets is not None), None)
+        knee = np.array([max_efficient_partition(view, empty, w) for w in range(len(order))], dtype=np.int64)
+        for efficient in [knee, np.full_like(knee, view.tables.share_units)] if self.second_pass else [knee]:
+            gpulets, rest_rps = empty.copied(), view.rate_rps.copy()
+            sizing_rps = rest_rps if self.variant is Variant.ATC22 else view.rate_rps
+            any_turns = self.turns is RemainingGpulets.ANY
+            partition(view.tables, gpulets, order, efficient, sizing_rps, any_turns, rest_rps)
+            if not rest_rps.any():
+                return gpulets
+        return None

@@ -10,7 +10,7 @@ from bench.api import Outcome, Run
 from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
 from heuristics.gpulet.ideal import Ideal
-from heuristics.gpulet.pools import Cut, cut_pools, terms_of, warm_cutting
+from heuristics.gpulet.pools import Cut, cut_pools, warm_cutting
 from heuristics.gpulet.sbp import SquishyBinPacking
 from heuristics.gpulet.state import Gpulets
 from instances import Instance, Objective
@@ -75,7 +75,7 @@ class GpuScaling:
 def least_gpus(view: View) -> int:
     """Return a lower bound on the number of GPUs: every unit serves as much as in the most efficient share alone."""
     shares = view.tables.permitted
-    per_unit = (terms_of(view, interference=False).alone_rps[:, shares] / shares).max(axis=1, initial=0.0)
+    per_unit = (Gpulets.undivided(view, 0, interference=False).alone_rps[:, shares] / shares).max(axis=1, initial=0.0)
     if np.any(per_unit <= 0.0):
         return 1
     return ceil(float((view.rate_rps / per_unit).sum()) / view.tables.share_units * (1.0 - 1e-9))

@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Outcome, Run
-from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, Variant
-from heuristics.gpulet.moves import give, give_most, restore, snapshot, split
-from heuristics.gpulet.pools import CuttingScheduler, cut_pools, terms_of, warm_cutting
-from heuristics.gpulet.state import Gpulets, GpuletTerms, capacity_rps, load, neighbour_of
+from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, Variant, give, give_most, split
+from heuristics.gpulet.pools import CuttingScheduler, cut_pools, warm_cutting
+from heuristics.gpulet.state import Gpulets, capacity_rps, load, neighbour_of, restore, snapshot
 from instances import Instance
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
@@ -23,14 +22,14 @@ LAYOUT_TENTHS = (10, 2, 4, 5)
 
 
 @compiled
-def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> bool:
+def _search(tables: Tables, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> bool:
     """Serve the remaining rates, trying every gpulet for the workload with the largest; ``tries[0]`` counts down."""
     m, most = -1, 0.0
     needed = 0.0
     for w in range(len(rest_rps)):
         per_unit = 0.0
         for units in tables.permitted:
-            per_unit = max(per_unit, terms.alone_rps[w, units] / units)
+            per_unit = max(per_unit, gpulets.alone_rps[w, units] / units)
         part = rest_rps[w] / per_unit if per_unit > 0.0 else np.inf
         if rest_rps[w] > 0.0:
             needed += part
@@ -40,7 +39,7 @@ def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floa
         return True
     free = 0.0
     for i in range(len(gpulets.units)):
-        free += gpulets.units[i] * (1.0 - load(terms, gpulets, i))
+        free += gpulets.units[i] * (1.0 - load(gpulets, i))
     if needed > free * (1.0 + 1e-9) or tries[0] <= 0:
         return False
     for i in range(len(gpulets.units)):
@@ -50,13 +49,11 @@ def _search(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, rest_rps: Floa
         before, rest_before = snapshot(gpulets, i), rest_rps.copy()
         wanted = rest_rps[m]
         if gpulets.slots[i] == 0:
-            wanted = min(
-                wanted, capacity_rps(tables, terms, m, gpulets.units[i], neighbour_of(tables, terms, gpulets, i))
-            )
-        given = wanted > 0.0 and give(tables, terms, gpulets, i, m, wanted, rest_rps)
+            wanted = min(wanted, capacity_rps(tables, gpulets, m, gpulets.units[i], neighbour_of(tables, gpulets, i)))
+        given = wanted > 0.0 and give(tables, gpulets, i, m, wanted, rest_rps)
         if not given and gpulets.slots[i] > 0:
-            given = give_most(tables, terms, gpulets, i, m, rest_rps)
-        if given and _search(tables, terms, gpulets, rest_rps, tries):
+            given = give_most(tables, gpulets, i, m, rest_rps)
+        if given and _search(tables, gpulets, rest_rps, tries):
             return True
         restore(gpulets, i, before)
         rest_rps[:] = rest_before
@@ -122,29 +119,29 @@ class Ideal(CuttingScheduler):
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         for variant in Variant:
-            found = ElasticPartitioning(variant, self.interference, second_pass=True).cut(view, gpus)
-            if found is not None:
-                return found
+            gpulets = ElasticPartitioning(variant, self.interference, second_pass=True).cut(view, gpus)
+            if gpulets is not None:
+                return gpulets
         return self._searched(view, gpus)
 
     def _searched(self, view: View, gpus: int) -> Gpulets | None:
-        terms = terms_of(view, self.interference)
+        undivided = Gpulets.undivided(view, gpus, self.interference)
         tries = np.array([min(self.tries, np.iinfo(np.int64).max)], dtype=np.int64)
-        for gpulets in layouts(view, gpus):
-            if _search(view.tables, terms, gpulets, view.rate_rps.copy(), tries):
+        for gpulets in layouts(view, undivided):
+            if _search(view.tables, gpulets, view.rate_rps.copy(), tries):
                 return gpulets
             if tries[0] <= 0:
                 break
         return None
 
 
-def layouts(view: View, gpus: int) -> Iterator[Gpulets]:
-    """Yield ``gpus`` empty GPUs in every combination of the layouts that the GPU type's shares permit."""
+def layouts(view: View, undivided: Gpulets) -> Iterator[Gpulets]:
+    """Yield the empty GPUs in every combination of the layouts that the GPU type's shares permit."""
     most, permitted = view.tables.share_units, set(view.tables.permitted.tolist())
     firsts = [round(most * tenths / 10) for tenths in LAYOUT_TENTHS]
     possible = [units for units in firsts if units in permitted]
-    for chosen in combinations_with_replacement(possible, gpus):
-        gpulets = Gpulets.undivided(gpus, most)
+    for chosen in combinations_with_replacement(possible, len(undivided.units) // 2):
+        gpulets = undivided.copied()
         for g, units in enumerate(chosen):
             split(view.tables, gpulets, 2 * g, units)
         yield gpulets

@@ -7,11 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Outcome, Run, Status
-from heuristics.gpulet.state import Gpulets, GpuletTerms, alone_rps
-from heuristics.packing import MOST_PARTS, cheapest
+from heuristics.gpulet.state import Gpulets
+from heuristics.packing import cheapest
 from heuristics.tiny import tiny_instance
 from instances import SCALE_STEP, Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot
 from instances.continuous import CONTINUOUS
+from instances.parts import MOST_PARTS
 from instances.view import View
 
 DOUBLINGS = 3
@@ -39,12 +40,6 @@ class CuttingScheduler:
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         raise NotImplementedError
-
-
-def terms_of(view: View, interference: bool) -> GpuletTerms:
-    """Return the demands of the workloads of ``view``."""
-    terms = GpuletTerms(view.model, view.slo_ms, view.instance.latency_buffer, interference, np.zeros((0, 0)))
-    return terms._replace(alone_rps=alone_rps(view.tables, terms))
 
 
 def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
@@ -98,7 +93,7 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
 
 def _oversized(view: View) -> str | None:
     """Return that a workload asks for more than ``MOST_PARTS`` whole GPUs, or ``None`` if none does."""
-    full_rps = terms_of(view, interference=True).alone_rps[:, view.tables.share_units]
+    full_rps = Gpulets.undivided(view, 0, interference=True).alone_rps[:, view.tables.share_units]
     for asked, most in zip(view.instance.workloads, (full_rps * MOST_PARTS).tolist(), strict=True):
         if 0.0 < most < asked.rate_rps:
             rate = f"{asked.rate_rps:g} req/s"
@@ -110,7 +105,7 @@ def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:
     """Apply the rule to the GPUs of the pool; without a limit, first to as many as workloads need without sharing."""
     if pool.count is not None:
         return cut(view, pool.count)
-    full_rps = terms_of(view, interference=True).alone_rps[:, view.tables.share_units]
+    full_rps = Gpulets.undivided(view, 0, interference=True).alone_rps[:, view.tables.share_units]
     if np.any(full_rps <= 0.0):
         return None
     gpus = int(np.ceil(view.rate_rps / full_rps).sum())

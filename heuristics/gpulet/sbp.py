@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from heuristics.gpulet.pools import CuttingScheduler, terms_of
+from heuristics.gpulet.pools import CuttingScheduler
 from heuristics.gpulet.state import ALONE, MOST_SLOTS, SLACK, Gpulets, inference_ms
 from instances.arrays import Floats
 from instances.view import View
@@ -60,7 +60,8 @@ class SquishyBinPacking(CuttingScheduler):
         units = view.tables.share_units // parts
         if units not in view.tables.permitted:
             return None
-        times_ms = _times_ms(view, units)
+        gpulets = Gpulets.undivided(view, gpus, interference=True)
+        times_ms = _times_ms(view, gpulets, units)
         nodes, rests = [], []
         for w, rate in enumerate(view.rate_rps.tolist()):
             filled, rest = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate)
@@ -71,15 +72,17 @@ class SquishyBinPacking(CuttingScheduler):
                     return None
                 rests.append(node)
         nodes += _merged(view, times_ms, rests, parts)
-        return _as_gpulets(nodes, gpus, units, parts) if len(nodes) <= gpus * parts else None
+        if len(nodes) > gpus * parts:
+            return None
+        _fill(gpulets, nodes, units, parts)
+        return gpulets
 
 
-def _times_ms(view: View, units: int) -> list[Floats]:
+def _times_ms(view: View, gpulets: Gpulets, units: int) -> list[Floats]:
     """Return ``t_inf`` of each workload by batch, alone on a share of ``units``; entry 0 is infinite."""
-    terms = terms_of(view, interference=True)
     tops = view.tables.max_batch[view.model]
     return [
-        np.array([math.inf] + [inference_ms(view.tables, terms, w, b, units, ALONE) for b in range(1, int(top) + 1)])
+        np.array([math.inf] + [inference_ms(view.tables, gpulets, w, b, units, ALONE) for b in range(1, int(top) + 1)])
         for w, top in enumerate(tops)
     ]
 
@@ -149,12 +152,10 @@ def merge(view: View, times_ms: list[Floats], one: _GpuNode, other: _GpuNode, pa
     return together if fits and len(sessions) <= MOST_SLOTS else None
 
 
-def _as_gpulets(nodes: list[_GpuNode], gpus: int, units: int, parts: int) -> Gpulets:
-    """Return ``gpus`` GPUs, split into ``parts`` of ``units`` each, that hold the nodes."""
-    gpulets = Gpulets.undivided(gpus, units)
-    gpulets.units[1::2] = units if parts == 2 else 0
-    for i, node in zip(range(0, 2 * gpus, 2 // parts), nodes, strict=False):
+def _fill(gpulets: Gpulets, nodes: list[_GpuNode], units: int, parts: int) -> None:
+    """Split the GPUs into ``parts`` of ``units`` each, and put a node on each part."""
+    gpulets.units[::2], gpulets.units[1::2] = units, units if parts == 2 else 0
+    for i, node in zip(range(0, len(gpulets.units), 2 // parts), nodes, strict=False):
         gpulets.slots[i], gpulets.cycle_ms[i] = len(node.sessions), node.cycle_ms
         for s, (workload, batch, rate) in enumerate(node.sessions):
             gpulets.workload[i, s], gpulets.batch[i, s], gpulets.rate_rps[i, s] = workload, batch, rate
-    return gpulets

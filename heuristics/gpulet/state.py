@@ -1,13 +1,14 @@
-"""State of gpulets during a search: GPUs split in two, slots that take turns; by compiled kernels."""
+"""Gpulets during a search: GPUs split in two, slots that take turns, times and duty cycles; by compiled kernels."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from instances.arrays import Floats, Ints
-from instances.compiled import compiled
+from instances.compiled import compiled, kernel
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
+from instances.view import View
 
 SLACK = 1e-9
 """Fraction of every limit that stays free, so that rounding does not violate it."""
@@ -24,29 +25,10 @@ Neighbour = tuple[int, float, float, float]
 ALONE: Neighbour = (0, 0.0, 0.0, 0.0)
 
 
-class GpuletTerms(NamedTuple):
-    """Demands of the workloads; arrays of shape (workloads,).
-
-    Attributes
-    ----------
-    model
-        Row of each workload in the tables.
-    latency_buffer
-        Factor on every predicted latency.
-    alone_rps
-        Largest rate of each workload in a gpulet of its own at each share, on an otherwise empty GPU, shape
-        (workloads, share units + 1).
-    """
-
-    model: Ints
-    slo_ms: Floats
-    latency_buffer: float
-    interference: bool
-    alone_rps: Floats
-
-
 class Gpulets(NamedTuple):
-    """State of all gpulets; 2g and 2g + 1 belong to GPU g. Arrays have shape (gpulets,) unless stated.
+    """Gpulets of GPUs that are split in two, and the demands of the workloads on them.
+
+    Gpulets 2g and 2g + 1 belong to GPU g. Arrays have shape (gpulets,) unless stated.
 
     Attributes
     ----------
@@ -56,6 +38,15 @@ class Gpulets(NamedTuple):
         Number of slots.
     workload, batch, rate_rps
         Those of each slot, shape (gpulets, most slots).
+    model, slo_ms
+        Row of each workload in the tables, and its SLO, shape (workloads,).
+    latency_buffer
+        Factor on every predicted latency.
+    interference
+        Whether neighbours slow each other.
+    alone_rps
+        Largest rate of each workload in a gpulet of its own at each share, on an otherwise empty GPU, shape
+        (workloads, share units + 1).
     """
 
     units: Ints
@@ -64,86 +55,101 @@ class Gpulets(NamedTuple):
     batch: Ints
     rate_rps: Floats
     cycle_ms: Floats
+    model: Ints
+    slo_ms: Floats
+    latency_buffer: float
+    interference: bool
+    alone_rps: Floats
 
     @classmethod
-    def undivided(cls, gpus: int, share_units: int) -> "Gpulets":
-        """Return ``gpus`` empty undivided GPUs."""
+    def undivided(cls, view: View, gpus: int, interference: bool) -> "Gpulets":
+        """Return ``gpus`` empty undivided GPUs for the workloads of ``view``."""
         shape = (2 * gpus, MOST_SLOTS)
         units = np.zeros(2 * gpus, dtype=np.int64)
-        units[::2] = share_units
-        return cls(
+        units[::2] = view.tables.share_units
+        gpulets = cls(
             units,
             np.zeros(2 * gpus, dtype=np.int64),
             np.zeros(shape, dtype=np.int64),
             np.zeros(shape, dtype=np.int64),
             np.zeros(shape),
             np.zeros(2 * gpus),
+            view.model,
+            view.slo_ms,
+            view.instance.latency_buffer,
+            interference,
+            np.zeros((0, 0)),
         )
+        return gpulets._replace(alone_rps=_alone_rps(view.tables, gpulets))
+
+    def copied(self) -> "Gpulets":
+        """Return the same gpulets with a state of their own."""
+        return Gpulets._make((*(array.copy() for array in self[:6]), *self[6:]))
 
 
-@compiled
-def neighbour_of(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> Neighbour:
+@kernel
+def neighbour_of(tables: Tables, gpulets: Gpulets, i: int) -> Neighbour:
     """Return the demands of the other gpulet of the GPU of ``i``; zeros if interference is off."""
     other = i ^ 1
     l2 = dram = power = 0.0
-    if not terms.interference or gpulets.slots[other] == 0:
+    if not gpulets.interference or gpulets.slots[other] == 0:
         return 0, l2, dram, power
     for s in range(gpulets.slots[other]):
-        m, b, u = terms.model[gpulets.workload[other, s]], gpulets.batch[other, s], gpulets.units[other]
+        m, b, u = gpulets.model[gpulets.workload[other, s]], gpulets.batch[other, s], gpulets.units[other]
         l2 = max(l2, tables.l2_pct[m, b, u])
         dram = max(dram, tables.dram_pct[m, b, u])
         power = max(power, tables.power_w[m, b, u])
     return 1, l2, dram, power
 
 
-@compiled
-def inference_ms(tables: Tables, terms: GpuletTerms, workload: int, batch: int, units: int, beside: Neighbour) -> float:
+@kernel
+def inference_ms(tables: Tables, gpulets: Gpulets, workload: int, batch: int, units: int, beside: Neighbour) -> float:
     """Return ``t_inf`` of a batch beside a neighbour, times the latency buffer; infinite if it is infeasible."""
-    m = terms.model[workload]
+    m = gpulets.model[workload]
     if batch > tables.max_batch[m] or tables.memory_mib[m, batch] > tables.memory_limit_mib:
         return np.inf
-    if terms.interference:
+    if gpulets.interference:
         own_power = tables.power_w[m, batch, units]
         t_gpu = gpu_time_ms(tables, m, batch, units, 1 + beside[0], beside[1], beside[2], beside[3] + own_power)
     else:
         t_gpu = tables.scheduling_ms[m] + tables.active_ms[m, batch, units]
-    return terms.latency_buffer * (t_gpu + tables.transfer_ms[m, batch])
+    return gpulets.latency_buffer * (t_gpu + tables.transfer_ms[m, batch])
 
 
-@compiled
-def capacity_rps(tables: Tables, terms: GpuletTerms, workload: int, units: int, beside: Neighbour) -> float:
+@kernel
+def capacity_rps(tables: Tables, gpulets: Gpulets, workload: int, units: int, beside: Neighbour) -> float:
     """Return the largest rate of a gpulet with one slot: every cycle lasts as long as its batch, ``2 t_inf <= SLO``."""
     most = 0.0
-    for batch in range(1, tables.max_batch[terms.model[workload]] + 1):
-        t_inf = inference_ms(tables, terms, workload, batch, units, beside)
-        if 2.0 * t_inf <= terms.slo_ms[workload] * (1.0 - 4.0 * SLACK):
+    for batch in range(1, tables.max_batch[gpulets.model[workload]] + 1):
+        t_inf = inference_ms(tables, gpulets, workload, batch, units, beside)
+        if 2.0 * t_inf <= gpulets.slo_ms[workload] * (1.0 - 4.0 * SLACK):
             most = max(most, 1000.0 * batch / t_inf)
     return most * (1.0 - 2.0 * SLACK)
 
 
 @compiled
-def alone_rps(tables: Tables, terms: GpuletTerms) -> Floats:
-    """Compute ``GpuletTerms.alone_rps``; its value in ``terms`` is not used."""
-    most = np.zeros((len(terms.model), tables.share_units + 1))
-    for w in range(len(terms.model)):
+def _alone_rps(tables: Tables, gpulets: Gpulets) -> Floats:
+    """Compute ``Gpulets.alone_rps``, which is not read."""
+    most = np.zeros((len(gpulets.model), tables.share_units + 1))
+    for w in range(len(gpulets.model)):
         for units in tables.permitted:
-            most[w, units] = capacity_rps(tables, terms, w, units, ALONE)
+            most[w, units] = capacity_rps(tables, gpulets, w, units, ALONE)
     return most
 
 
-@compiled
-def load(terms: GpuletTerms, gpulets: Gpulets, i: int) -> float:
+@kernel
+def load(gpulets: Gpulets, i: int) -> float:
     """Return a lower bound on the busy fraction of gpulet ``i``: above 1 its slots cannot take turns."""
     busy = 0.0
     for s in range(gpulets.slots[i]):
-        busy += gpulets.rate_rps[i, s] / terms.alone_rps[gpulets.workload[i, s], gpulets.units[i]]
+        busy += gpulets.rate_rps[i, s] / gpulets.alone_rps[gpulets.workload[i, s], gpulets.units[i]]
     return busy
 
 
 @compiled
 def duty_cycle_ms(
     tables: Tables,
-    terms: GpuletTerms,
+    gpulets: Gpulets,
     workload: Ints,
     rate_rps: Floats,
     count: int,
@@ -167,19 +173,19 @@ def duty_cycle_ms(
     """
     shortest_slo = np.inf
     for s in range(count):
-        shortest_slo = min(shortest_slo, terms.slo_ms[workload[s]])
+        shortest_slo = min(shortest_slo, gpulets.slo_ms[workload[s]])
     best_cycle, least_busy = 0.0, np.inf
     trial = np.empty(count, dtype=np.int64)
     for full in range(-1, count):  # the slot whose batch is just full at the end of the cycle; -1: none
-        for size in range(1, 2 if full < 0 else tables.max_batch[terms.model[workload[full]]] + 1):
+        for size in range(1, 2 if full < 0 else tables.max_batch[gpulets.model[workload[full]]] + 1):
             cycle = shortest_slo if full < 0 else 1000.0 * size / rate_rps[full]
             if cycle > shortest_slo:
                 break
             busy = 0.0
             for s in range(count):
                 trial[s] = max(1, int(np.ceil(rate_rps[s] * cycle / 1000.0 * (1.0 - SLACK))))
-                t_inf = inference_ms(tables, terms, workload[s], trial[s], units, beside)
-                cycle = min(cycle, terms.slo_ms[workload[s]] * (1.0 - SLACK) - t_inf)
+                t_inf = inference_ms(tables, gpulets, workload[s], trial[s], units, beside)
+                cycle = min(cycle, gpulets.slo_ms[workload[s]] * (1.0 - SLACK) - t_inf)
                 busy += t_inf
             if cycle > 0.0 and busy <= cycle * (1.0 - SLACK) and busy / cycle < least_busy:
                 best_cycle, least_busy = cycle, busy / cycle
@@ -188,15 +194,15 @@ def duty_cycle_ms(
 
 
 @compiled
-def cycles(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool:
+def cycles(tables: Tables, gpulets: Gpulets, i: int) -> bool:
     """Return whether the slots of gpulet ``i`` can take turns on an otherwise empty GPU."""
     batch = np.empty(MOST_SLOTS, dtype=np.int64)
     slots = (gpulets.workload[i], gpulets.rate_rps[i], gpulets.slots[i])
-    return duty_cycle_ms(tables, terms, *slots, gpulets.units[i], ALONE, batch) > 0.0
+    return duty_cycle_ms(tables, gpulets, *slots, gpulets.units[i], ALONE, batch) > 0.0
 
 
 @compiled
-def settle(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool:
+def settle(tables: Tables, gpulets: Gpulets, i: int) -> bool:
     """Determine batches and duty cycles of both gpulets of the GPU of ``i`` at their rates.
 
     Return whether both gpulets are feasible; if not, batches and cycles are invalid.
@@ -209,10 +215,10 @@ def settle(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool
             count = gpulets.slots[j]
             if count == 0:
                 continue
-            beside = neighbour_of(tables, terms, gpulets, j)
+            beside = neighbour_of(tables, gpulets, j)
             gpulets.cycle_ms[j] = duty_cycle_ms(
                 tables,
-                terms,
+                gpulets,
                 gpulets.workload[j],
                 gpulets.rate_rps[j],
                 count,
@@ -225,7 +231,53 @@ def settle(tables: Tables, terms: GpuletTerms, gpulets: Gpulets, i: int) -> bool
             for s in range(count):
                 changed |= gpulets.batch[j, s] != trial[s]
                 gpulets.batch[j, s] = trial[s]
-                memory_mib += tables.memory_mib[terms.model[gpulets.workload[j, s]], trial[s]]
+                memory_mib += tables.memory_mib[gpulets.model[gpulets.workload[j, s]], trial[s]]
         if not changed:
             return memory_mib <= tables.memory_limit_mib
     return False
+
+
+@compiled
+def snapshot(gpulets: Gpulets, i: int) -> Gpulets:
+    """Return a copy of the two gpulets of the GPU of ``i``."""
+    g = i - i % 2
+    return Gpulets(
+        gpulets.units[g : g + 2].copy(),
+        gpulets.slots[g : g + 2].copy(),
+        gpulets.workload[g : g + 2].copy(),
+        gpulets.batch[g : g + 2].copy(),
+        gpulets.rate_rps[g : g + 2].copy(),
+        gpulets.cycle_ms[g : g + 2].copy(),
+        gpulets.model,
+        gpulets.slo_ms,
+        gpulets.latency_buffer,
+        gpulets.interference,
+        gpulets.alone_rps,
+    )
+
+
+@compiled
+def restore(gpulets: Gpulets, i: int, before: Gpulets) -> None:
+    """Restore the GPU of ``i`` from ``before``."""
+    g = i - i % 2
+    gpulets.units[g : g + 2] = before.units
+    gpulets.slots[g : g + 2] = before.slots
+    gpulets.workload[g : g + 2] = before.workload
+    gpulets.batch[g : g + 2] = before.batch
+    gpulets.rate_rps[g : g + 2] = before.rate_rps
+    gpulets.cycle_ms[g : g + 2] = before.cycle_ms
+
+
+@kernel
+def put(gpulets: Gpulets, i: int, workload: int, rate_rps: float) -> bool:
+    """Add a rate to the workload's slot in gpulet ``i``, or add a slot if there is room; batches stay as they are."""
+    for s in range(gpulets.slots[i]):
+        if gpulets.workload[i, s] == workload:
+            gpulets.rate_rps[i, s] += rate_rps
+            return True
+    s = gpulets.slots[i]
+    if s == MOST_SLOTS:
+        return False
+    gpulets.workload[i, s], gpulets.rate_rps[i, s], gpulets.batch[i, s] = workload, rate_rps, 0
+    gpulets.slots[i] = s + 1
+    return True

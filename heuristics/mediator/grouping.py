@@ -7,12 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Outcome, Run
+from heuristics.fleet import Fleet
 from heuristics.mediator.utilisation import Utilisation, largest_batch, of_items, of_jobs
-from heuristics.packing import DemandItems, Pack, Packing, cheapest, pack_pools, shares_alone, warm_packing
+from heuristics.packing import Pack, cheapest, pack_pools, warm_packing
 from heuristics.tiny import tiny_instance
 from instances import Gpulet, Instance, Job, Objective, PlacedGpu, Plan, Slot
 from instances.arrays import Ints
-from instances.least_shares import raise_to_feasible
+from instances.configurations import Configurations
+from instances.least_shares import raise_to_feasible, shares_alone
 from instances.view import View
 
 CAPACITY = 1.0
@@ -96,7 +98,7 @@ class Grouping:
             view = View.of(instance, pool.type)
             groups = self.groups(of_jobs(view, instance.jobs), _memory_test(view, instance.jobs))
             if pool.count is None or len(groups) <= pool.count:
-                gpus = (_shared_gpu(view, [instance.jobs[i] for i in each]) for each in groups)
+                gpus = (_shared_gpu(view, [instance.jobs[i] for i in members]) for members in groups)
                 plans.append(Plan(instance.name, tuple(gpus)))
         return cheapest(plans, instance, "no GPU type of the pool has enough GPUs for all groups")
 
@@ -127,41 +129,32 @@ def _pack_by(rule: Callable[[Utilisation, Fits], list[list[int]]]) -> Pack:
     If the pool is too small, the groups that serve the most requests are placed.
     """
 
-    def pack(view: View, items: DemandItems, available: int) -> Packing:
+    def pack(view: View, configurations: Configurations, available: int) -> Fleet:
         tables, most = view.tables, view.tables.share_units
-        model, (count, rates) = view.model[items.workload], items.batch.shape
-        alone = shares_alone(
-            tables,
-            np.repeat(model, rates),
-            items.batch.ravel(),
-            items.budget_ms.reshape(count * rates, items.budget_ms.shape[2]),
-        )
-        alone = alone.reshape(count, rates)
-        column = np.argmax(alone <= most, axis=1)  # the highest rate that a full GPU serves
-        servable = np.flatnonzero(alone[np.arange(count), column] <= most)
-        at = (servable, column[servable])
-        model, batch, lower = model[servable], items.batch[at], alone[at]
-        budget_ms, rate_rps = items.budget_ms[at], items.rate_rps[at]
-        memory_mib = tables.memory_mib[model, batch]
+        alone = shares_alone(tables, configurations.model, configurations.batch, configurations.budget_ms)
+        served = np.flatnonzero(alone <= most)
+        # The highest rate of each item that a full GPU serves
+        row = served[np.unique(configurations.item[served], return_index=True)[1]]
+        highest, lower = configurations.only(row), alone[row]
+        memory_mib = highest.memory_mib(tables)
 
         def shares(members: list[int]) -> tuple[bool, Ints]:
             least = lower[members]
             if least.sum() > most or memory_mib[members].sum() > tables.memory_limit_mib:
                 return False, least
-            at = (model[members], batch[members], budget_ms[members])
-            return raise_to_feasible(tables, *at, least, len(members)), least
+            figures = (highest.model[members], highest.batch[members], highest.budget_ms[members])
+            return raise_to_feasible(tables, *figures, least, len(members)), least
 
-        profile = of_items(view, items.workload[servable], batch, lower, rate_rps)
+        profile = of_items(view, highest.workload, highest.batch, lower, highest.rate_rps)
         groups = rule(profile, lambda members: shares(members)[0])
         if view.instance.objective is Objective.GOODPUT:
-            groups.sort(key=lambda each: -float(rate_rps[each].sum()))
-        chosen = np.full(count, -1, dtype=np.int64)
-        resident, units = np.zeros((2, available, most + 1), dtype=np.int64)
-        residents = np.zeros(available, dtype=np.int64)
-        for g, each in enumerate(groups[:available]):
-            residents[g] = len(each)
-            resident[g, : len(each)], units[g, : len(each)] = servable[each], shares(each)[1]
-            chosen[servable[each]] = column[servable[each]]
-        return chosen, resident, units, residents
+            groups.sort(key=lambda members: -float(highest.rate_rps[members].sum()))
+        fleet = Fleet.empty(available, most)
+        for g, members in enumerate(groups[:available]):
+            units = shares(members)[1]
+            fleet.residents[g], fleet.allocated[g] = len(members), units.sum()
+            fleet.memory_mib[g] = memory_mib[members].sum()
+            fleet.row[g, : len(members)], fleet.units[g, : len(members)] = row[members], units
+        return fleet
 
     return pack

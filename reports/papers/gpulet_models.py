@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.ledger.row import Row
 from heuristics.gpulet.elastic_partitioning import PROFILED_PCT, max_efficient_partition, min_required_partition
-from heuristics.gpulet.pools import terms_of
+from heuristics.gpulet.state import Gpulets
 from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
@@ -236,14 +236,14 @@ def partitions(scenarios: str) -> dict[str, Partitions]:
     instance = SCENARIO_SUITES[scenarios].build().base
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
-    terms = terms_of(view, interference=True)
+    alone = Gpulets.undivided(view, 0, interference=True)
     units = [round(pct * gpu.share_units / 100.0) for pct in PROFILED_PCT]
     return {
         workload.model: Partitions(
             np.array(PROFILED_PCT, dtype=np.float64),
-            terms.alone_rps[place, units],
-            gpu.share_pct(max_efficient_partition(view, terms, place)),
-            {rate: gpu.share_pct(min_required_partition(view.tables, terms, place, rate)) for rate in RATES_RPS},
+            alone.alone_rps[place, units],
+            gpu.share_pct(max_efficient_partition(view, alone, place)),
+            {rate: gpu.share_pct(min_required_partition(view.tables, alone, place, rate)) for rate in RATES_RPS},
         )
         for place, workload in enumerate(instance.workloads)
     }

@@ -12,10 +12,10 @@ from bench.judging.judge import judge
 from formulations.colgen.restricted_master import Pattern
 from formulations.colgen.scheduler import ColGen, SearchedClass
 from formulations.colgen.spatial import pricer
-from formulations.configurations import Rates
 from formulations.cpsat import CpSat
 from formulations.cpsat.progress import NO_PLAN_IN_TIME
 from instances import PART_STEPS, SCALE_STEP, GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
+from instances.configurations import Rates
 from instances.generate import generate
 from instances.one_gpu import fit_gpu
 from instances.performance import performance_model_names

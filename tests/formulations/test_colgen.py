@@ -19,9 +19,9 @@ from formulations.colgen.bounds import cost_bound, value_bound
 from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.spatial.dominance import dominates
 from formulations.colgen.spatial.pricer import Pricer
-from formulations.configurations import rates_of
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
+from instances.configurations import rates_of
 from instances.generate import generate
 from instances.least_shares import least_share_within, least_shares
 from instances.one_gpu import Resident, fit_gpu

@@ -2,8 +2,8 @@
 
 import math
 
-from formulations.configurations import rates_of
 from formulations.problem import Problem, first_fit
+from instances.configurations import rates_of
 from instances.generate import generate
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from heuristics.gpulet.pools import terms_of
-from heuristics.gpulet.state import GpuletTerms
+from heuristics.gpulet.state import Gpulets
 from instances import DnnModel, GpuPool, GpuType, Hardware, Instance, Objective, Provenance, SloRule, Workload
 from instances.gpu import PairFactor, SoloProfile
 from instances.view import View
@@ -92,7 +91,7 @@ def serving(
     return Instance("glet", objective, SloRule.DUTY_CYCLE, "gpulet", pools, workloads, latency_buffer=BUFFER)
 
 
-def view_of(problem: Instance) -> tuple[View, GpuletTerms]:
-    """The instance from its first GPU type, and what it asks for."""
+def view_of(problem: Instance, gpus: int = 1) -> tuple[View, Gpulets]:
+    """The instance from its first GPU type, and undivided GPUs of it."""
     view = View.of(problem, problem.gpus[0].type)
-    return view, terms_of(view, interference=True)
+    return view, Gpulets.undivided(view, gpus, interference=True)

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
 from heuristics.gpulet.elastic_partitioning import (
     find_best_fit,
+    give,
     max_efficient_partition,
     min_required_partition,
+    split,
     temporal_merge,
 )
 from heuristics.gpulet.ideal import layouts
-from heuristics.gpulet.moves import give, put, split
 from heuristics.gpulet.sbp import Rest, SquishyBinPacking, _GpuNode, merge, residual
-from heuristics.gpulet.state import ALONE, Gpulets, capacity_rps, duty_cycle_ms, inference_ms, settle
+from heuristics.gpulet.state import ALONE, capacity_rps, duty_cycle_ms, inference_ms, put, settle
 from instances import PlanClass
 from instances.catalogue import gpu_type
 from tests.heuristics import glet
@@ -38,16 +39,16 @@ V100 = gpu_type("v100")
 )
 @settings(max_examples=60)
 def test_duty_cycles_by_brute_force(slots: list[tuple[int, float]], units: int) -> None:
-    view, terms = glet.view_of(glet.serving([1.0] * 4, 1))
+    view, gpulets = glet.view_of(glet.serving([1.0] * 4, 1))
     workload, rates = np.array([w for w, _ in slots]), np.array([rate for _, rate in slots])
     batch = np.zeros(8, dtype=np.int64)
 
-    cycle = duty_cycle_ms(view.tables, terms, workload, rates, len(slots), units, ALONE, batch)
+    cycle = duty_cycle_ms(view.tables, gpulets, workload, rates, len(slots), units, ALONE, batch)
 
     def fits(d: float, margin: float) -> bool:
         sizes = [max(1, math.ceil(rate * d / 1000.0 - 1e-9)) for rate in rates]
-        times = [inference_ms(view.tables, terms, w, b, units, ALONE) for w, b in zip(workload, sizes, strict=True)]
-        lasts = all(d + t <= terms.slo_ms[w] * margin for w, t in zip(workload, times, strict=True))
+        times = [inference_ms(view.tables, gpulets, w, b, units, ALONE) for w, b in zip(workload, sizes, strict=True)]
+        lasts = all(d + t <= gpulets.slo_ms[w] * margin for w, t in zip(workload, times, strict=True))
         return lasts and sum(times) <= d * margin
 
     on_a_grid = [d for d in np.linspace(0.5, 60.0, 1191) if fits(d, 1.0 - 1e-6)]
@@ -55,39 +56,39 @@ def test_duty_cycles_by_brute_force(slots: list[tuple[int, float]], units: int) 
         assert cycle > 0.0
     if cycle > 0.0:
         times = [
-            inference_ms(view.tables, terms, w, int(b), units, ALONE) for w, b in zip(workload, batch, strict=False)
+            inference_ms(view.tables, gpulets, w, int(b), units, ALONE) for w, b in zip(workload, batch, strict=False)
         ]
         assert sum(times) <= cycle
-        assert all(cycle + t <= terms.slo_ms[w] for w, t in zip(workload, times, strict=True))
+        assert all(cycle + t <= gpulets.slo_ms[w] for w, t in zip(workload, times, strict=True))
         assert all(rate * cycle <= 1000.0 * b * (1 + 1e-9) for rate, b in zip(rates, batch, strict=False))
 
 
 def test_capacity_is_the_largest_rate_with_a_cycle() -> None:
-    view, terms = glet.view_of(glet.serving([1.0] * 4, 1))
+    view, gpulets = glet.view_of(glet.serving([1.0] * 4, 1))
     batch = np.zeros(8, dtype=np.int64)
     for w in range(4):
         for units in view.tables.permitted.tolist():
-            most = capacity_rps(view.tables, terms, w, units, ALONE)
+            most = capacity_rps(view.tables, gpulets, w, units, ALONE)
             for part, possible in [(1.0, True), (0.4, True), (1.001, False)]:
                 cycle = duty_cycle_ms(
-                    view.tables, terms, np.array([w]), np.array([part * most]), 1, units, ALONE, batch
+                    view.tables, gpulets, np.array([w]), np.array([part * most]), 1, units, ALONE, batch
                 )
                 assert (cycle > 0.0) is possible
-            assert terms.alone_rps[w, units] == most
+            assert gpulets.alone_rps[w, units] == most
 
 
 # --- Each step by hand ---
 
 
 def test_least_and_most_efficient_shares() -> None:
-    view, terms = glet.view_of(glet.serving([1.0] * 4, 1))
+    view, gpulets = glet.view_of(glet.serving([1.0] * 4, 1))
     for w in range(4):
-        rate = {u: capacity_rps(view.tables, terms, w, u, ALONE) for u in view.tables.permitted.tolist()}
+        rate = {u: capacity_rps(view.tables, gpulets, w, u, ALONE) for u in view.tables.permitted.tolist()}
         assert list(rate.values()) == sorted(rate.values())
         for fewer, more in pairwise(rate):
-            assert min_required_partition(view.tables, terms, w, rate[more]) == more
-            assert min_required_partition(view.tables, terms, w, rate[fewer] * 1.0001) == more
-        assert min_required_partition(view.tables, terms, w, 2.0 * rate[10]) == 10
+            assert min_required_partition(view.tables, gpulets, w, rate[more]) == more
+            assert min_required_partition(view.tables, gpulets, w, rate[fewer] * 1.0001) == more
+        assert min_required_partition(view.tables, gpulets, w, 2.0 * rate[10]) == 10
         bends = {}
         for a, b, c in zip(rate, list(rate)[1:], list(rate)[2:], strict=False):
             points = [(u / 10, rate[u] / rate[10]) for u in (a, b, c)]
@@ -96,12 +97,11 @@ def test_least_and_most_efficient_shares() -> None:
                 math.dist(p, q) for p, q in [(points[0], points[1]), (points[1], points[2]), (points[0], points[2])]
             )
             bends[b] = 4 * area / sides
-        assert max_efficient_partition(view, terms, w) == max(bends, key=lambda u: bends[u])
+        assert max_efficient_partition(view, gpulets, w) == max(bends, key=lambda u: bends[u])
 
 
 def test_the_best_fit_is_the_smallest_that_is_large_enough() -> None:
-    view, _ = glet.view_of(glet.serving([1.0] * 4, 4))
-    gpulets = Gpulets.undivided(4, 10)
+    view, gpulets = glet.view_of(glet.serving([1.0] * 4, 4), 4)
     split(view.tables, gpulets, 2, 4)
     split(view.tables, gpulets, 4, 2)
     split(view.tables, gpulets, 6, 5)
@@ -116,39 +116,37 @@ def test_the_best_fit_is_the_smallest_that_is_large_enough() -> None:
 
 
 def test_a_newcomer_takes_turns_or_moves_everyone_to_the_larger_gpulet() -> None:
-    view, terms = glet.view_of(glet.serving([100.0, 100.0, 40.0, 20.0], 2))
-    gpulets = Gpulets.undivided(2, 10)
+    view, gpulets = glet.view_of(glet.serving([100.0, 100.0, 40.0, 20.0], 2), 2)
     split(view.tables, gpulets, 0, 2)
     rest = np.array([100.0, 100.0, 0.0, 0.0])
-    assert give(view.tables, terms, gpulets, 0, 0, 100.0, rest)
-    assert temporal_merge(view.tables, terms, gpulets, 1, 1, rest)
+    assert give(view.tables, gpulets, 0, 0, 100.0, rest)
+    assert temporal_merge(view.tables, gpulets, 1, 1, rest)
     assert gpulets.slots.tolist() == [2, 0, 0, 0]
     assert rest.tolist() == [0.0, 0.0, 0.0, 0.0]
 
     rest[3] = 60.0  # too much for a fifth of the GPU beside the two others
-    assert temporal_merge(view.tables, terms, gpulets, 1, 3, rest)
+    assert temporal_merge(view.tables, gpulets, 1, 3, rest)
     assert gpulets.slots.tolist() == [0, 3, 0, 0]
     assert gpulets.rate_rps[1, :3].tolist() == [100.0, 100.0, 60.0]
 
     rest[2] = 5000.0
-    assert not temporal_merge(view.tables, terms, gpulets, -1, 2, rest)
+    assert not temporal_merge(view.tables, gpulets, -1, 2, rest)
     assert rest[2] == 5000.0
     assert gpulets.slots.tolist() == [0, 3, 0, 0]
 
 
 def test_what_a_newcomer_costs_its_neighbour_is_served_elsewhere() -> None:
-    view, terms = glet.view_of(glet.serving([1.0, 1.0, 1.0, 400.0], 1))
-    gpulets = Gpulets.undivided(1, 10)
+    view, gpulets = glet.view_of(glet.serving([1.0, 1.0, 1.0, 400.0], 1))
     split(view.tables, gpulets, 0, 5)
     rest = np.array([0.0, 0.0, 0.0, 400.0])
-    most = capacity_rps(view.tables, terms, 3, 5, ALONE)
+    most = capacity_rps(view.tables, gpulets, 3, 5, ALONE)
 
-    assert give(view.tables, terms, gpulets, 0, 3, most, rest)
-    assert give(view.tables, terms, gpulets, 1, 3, 0.8 * most, rest)
+    assert give(view.tables, gpulets, 0, 3, most, rest)
+    assert give(view.tables, gpulets, 1, 3, 0.8 * most, rest)
 
     assert gpulets.rate_rps[0, 0] < most
     assert gpulets.rate_rps[:, 0].sum() + rest[3] == pytest.approx(400.0)
-    assert settle(view.tables, terms, gpulets, 0)
+    assert settle(view.tables, gpulets, 0)
 
 
 def test_nexus_own_example() -> None:
@@ -226,9 +224,9 @@ def test_spatial_baselines_never_take_turns() -> None:
 
 
 def test_all_layouts_of_two_gpus() -> None:
-    view, _ = glet.view_of(glet.serving([1.0] * 4, 2))
+    view, undivided = glet.view_of(glet.serving([1.0] * 4, 2), 2)
 
-    seen = [tuple(gpulets.units.tolist()) for gpulets in layouts(view, 2)]
+    seen = [tuple(gpulets.units.tolist()) for gpulets in layouts(view, undivided)]
 
     assert len(seen) == len(set(seen)) == 10
     assert (2, 8, 5, 5) in seen

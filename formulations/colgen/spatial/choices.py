@@ -8,8 +8,8 @@ import numpy as np
 
 from formulations.colgen.clock import now
 from formulations.colgen.spatial.dominance import drop_dominated, outshone, replaceable
-from formulations.configurations import Rates
 from instances.arrays import Flags, Floats, Ints
+from instances.configurations import Rates
 from instances.least_shares import least_share_within
 from instances.tolerance import MARGIN
 from instances.view import View

@@ -12,10 +12,10 @@ from formulations.colgen.spatial.boxes import Boxes, LeastDemands
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
 from formulations.colgen.spatial.relaxation import Buffers
 from formulations.colgen.spatial.search import Found, search_box
-from formulations.configurations import Rates
 from formulations.pattern import Pattern
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
+from instances.configurations import Rates
 from instances.least_shares import raise_to_feasible
 from instances.one_gpu import Resident
 from instances.tables import Tables

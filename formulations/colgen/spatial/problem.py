@@ -13,11 +13,11 @@ from formulations.colgen.restricted_master import Covering, Priced, Relaxation
 from formulations.colgen.spatial.features import features
 from formulations.colgen.spatial.first_patterns import every_choice_alone, first_fit, least_fraction
 from formulations.colgen.spatial.pricer import Pricer
-from formulations.configurations import Rates, rates_of
 from formulations.pattern import Pattern
 from formulations.problem import bound_on_parts
 from instances import GOODPUT_STEP, PART_STEPS, Instance, Plan, PlanClass
 from instances.arrays import Floats
+from instances.configurations import Rates, rates_of
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 

@@ -8,9 +8,9 @@ from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.solution import Solution
 from formulations.colgen.spatial.problem import SpatialProblem
 from formulations.colgen.spatial.solution import passes_for
-from formulations.configurations import rates_at
 from formulations.scale import ScaleBisection, impossible_scale
 from instances import SCALE_STEP, Instance, Objective, Plan, PlanClass
+from instances.configurations import rates_at
 
 
 def largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outcome:

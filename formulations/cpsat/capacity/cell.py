@@ -13,9 +13,9 @@ and every upper bound is raised by it.
 
 import numpy as np
 
-from formulations.cpsat.capacity.configurations import ClassConfigurations
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
+from instances.configurations import Configurations
 from instances.interference import gpu_times_ms
 from instances.tables import Tables
 
@@ -25,7 +25,7 @@ MARGIN = 1e-11
 
 @compiled
 def overestimate(
-    gpu: Tables, configurations: ClassConfigurations, members: Ints, low: Ints, high: Ints, chosen: Ints
+    gpu: Tables, configurations: Configurations, members: Ints, low: Ints, high: Ints, chosen: Ints
 ) -> float:
     """Return an upper bound on the requests per second of every feasible plan of one GPU in a cell; -inf without plans.
 
@@ -57,7 +57,7 @@ def overestimate(
 @compiled
 def _filter(
     gpu: Tables,
-    configurations: ClassConfigurations,
+    configurations: Configurations,
     low: Ints,
     high: Ints,
     start: Ints,
@@ -77,7 +77,7 @@ def _filter(
             for k in range(low[i], high[i]):
                 if alive[i, k - start[i]]:
                     for q in range(5):
-                        amount = _amount(configurations, k, q)
+                        amount = _amount(gpu, configurations, k, q)
                         least[i, q] = min(least[i, q], amount)
                         most[i, q] = max(most[i, q], amount)
             if least[i, 3] == np.inf:
@@ -89,12 +89,12 @@ def _filter(
                 if not alive[i, k - start[i]]:
                     continue
                 fits = configurations.units[k] + others[3] <= gpu.share_units and (
-                    configurations.memory_mib[k] + others[4] <= gpu.memory_limit_mib * (1.0 + MARGIN)
+                    _amount(gpu, configurations, k, 4) + others[4] <= gpu.memory_limit_mib * (1.0 + MARGIN)
                 )
                 if fits:
                     work_ms, _ = _work_ms(gpu, configurations, k, count, others[0], others[1])
-                    clock = _clock(gpu, configurations.demand[k, 2] + others[2])
-                    fits = clock > 0.0 and work_ms <= configurations.budget_ms[k] * clock * (1.0 + MARGIN)
+                    clock = _clock(gpu, _amount(gpu, configurations, k, 2) + others[2])
+                    fits = clock > 0.0 and work_ms <= configurations.budget_ms[k, 0] * clock * (1.0 + MARGIN)
                 if not fits:
                     alive[i, k - start[i]] = False
                     changed = True
@@ -107,11 +107,16 @@ def _filter(
 
 
 @compiled
-def _amount(configurations: ClassConfigurations, k: int, quantity: int) -> float:
+def _amount(gpu: Tables, configurations: Configurations, k: int, quantity: int) -> float:
     """Return L2, DRAM, power, units or memory of a configuration."""
-    if quantity < 3:
-        return float(configurations.demand[k, quantity])
-    return float(configurations.units[k]) if quantity == 3 else float(configurations.memory_mib[k])
+    model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
+    if quantity == 0:
+        return float(gpu.l2_pct[model, batch, units])
+    if quantity == 1:
+        return float(gpu.dram_pct[model, batch, units])
+    if quantity == 2:
+        return float(gpu.power_w[model, batch, units])
+    return float(units) if quantity == 3 else float(gpu.memory_mib[model, batch])
 
 
 @compiled
@@ -126,7 +131,7 @@ def _sum_but(amounts: Floats, left_out: int) -> Floats:
 
 @compiled
 def _work_ms(
-    gpu: Tables, configurations: ClassConfigurations, k: int, residents: int, l2_pct: float, dram_pct: float
+    gpu: Tables, configurations: Configurations, k: int, residents: int, l2_pct: float, dram_pct: float
 ) -> tuple[float, bool]:
     """Return the GPU time at full clock beside others with these demands, and whether the growth is clipped at 1."""
     model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
@@ -149,12 +154,12 @@ def _clock(gpu: Tables, power_w: float) -> float:
 
 @compiled
 def _slopes(
-    gpu: Tables, configurations: ClassConfigurations, k: int, count: int, others_least: Floats, others_most: Floats
+    gpu: Tables, configurations: Configurations, k: int, count: int, others_least: Floats, others_most: Floats
 ) -> tuple[float, float, float, float]:
     """Return the throughput beside the least demands, and its least loss per percent of L2, of DRAM and per watt."""
     model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
     exposed_ms, asked = gpu.exposed_ms[model, batch], 1000.0 * batch
-    power_w = configurations.demand[k, 2] + others_least[2]
+    power_w = _amount(gpu, configurations, k, 2) + others_least[2]
     best_ms, clipped = _work_ms(gpu, configurations, k, count, others_least[0], others_least[1])
     clock = _clock(gpu, power_w)
     throughput = asked * clock / (best_ms + exposed_ms * clock)
@@ -162,7 +167,7 @@ def _slopes(
     if not clipped:
         # The slope of the chord in A, f / ((A0 + y f) (A1 + y f)), rises and then falls with f: it is least at an end.
         worst_ms, _ = _work_ms(gpu, configurations, k, count, others_most[0], others_most[1])
-        slowest = max(0.0, _clock(gpu, configurations.demand[k, 2] + others_most[2]))
+        slowest = max(0.0, _clock(gpu, _amount(gpu, configurations, k, 2) + others_most[2]))
         per_ms = asked * min(
             clock / ((best_ms + exposed_ms * clock) * (worst_ms + exposed_ms * clock)),
             slowest / ((best_ms + exposed_ms * slowest) * (worst_ms + exposed_ms * slowest)),
@@ -179,7 +184,7 @@ def _slopes(
 @compiled
 def _most(
     gpu: Tables,
-    configurations: ClassConfigurations,
+    configurations: Configurations,
     low: Ints,
     high: Ints,
     start: Ints,
@@ -216,7 +221,7 @@ def _most(
                 value, u = throughput[i, k - start[i]], configurations.units[k]
                 largest = max(largest, value)
                 for q in range(3):
-                    value -= charge[q] * (configurations.demand[k, q] - least[i, q])
+                    value -= charge[q] * (_amount(gpu, configurations, k, q) - least[i, q])
                 if value > worth[i, u]:
                     worth[i, u], best[i, u] = value, k
         total += largest
@@ -237,7 +242,7 @@ def _most(
 
 
 @compiled
-def throughput_of(gpu: Tables, configurations: ClassConfigurations, chosen: Ints) -> tuple[float, float]:
+def throughput_of(gpu: Tables, configurations: Configurations, chosen: Ints) -> tuple[float, float]:
     """Return the throughput of these configurations on one GPU, and the least slack.
 
     The slack covers shares, memory and times, relative to their limits. The GPU is feasible iff it is not negative.
@@ -246,12 +251,14 @@ def throughput_of(gpu: Tables, configurations: ClassConfigurations, chosen: Ints
     model, batch, units = configurations.model[chosen], configurations.batch[chosen], configurations.units[chosen]
     times_ms = np.empty(count)
     gpu_times_ms(gpu, model, batch, units, count, times_ms)
-    slack = (gpu.memory_limit_mib - configurations.memory_mib[chosen].sum()) / gpu.memory_limit_mib
     if units.sum() > gpu.share_units:
         return 0.0, -np.inf
-    total = 0.0
+    total = memory_mib = 0.0
     for i in range(count):
-        budget_ms = configurations.budget_ms[chosen[i]]
+        memory_mib += gpu.memory_mib[model[i], batch[i]]
+    slack = (gpu.memory_limit_mib - memory_mib) / gpu.memory_limit_mib
+    for i in range(count):
+        budget_ms = configurations.budget_ms[chosen[i], 0]
         slack = min(slack, (budget_ms - times_ms[i]) / budget_ms)
         total += 1000.0 * batch[i] / (times_ms[i] + gpu.exposed_ms[model[i], batch[i]])
     return total, slack

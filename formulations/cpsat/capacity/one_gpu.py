@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from formulations.cpsat.capacity.cell import MARGIN, overestimate, throughput_of
-from formulations.cpsat.capacity.configurations import ClassConfigurations
-from instances.arrays import Ints
+from instances.arrays import Floats, Ints
+from instances.configurations import Configurations, Rates, servable_configurations
 from instances.tables import Tables
+from instances.view import View
 
 CLOSED_WITHIN = 5e-10
 """Relative difference from the bound within which a plan is optimal."""
@@ -32,6 +33,8 @@ class OneGpu:
 
     Attributes
     ----------
+    configurations, impact
+        See ``class_configurations``.
     members
         Class of each resident, ascending.
     value, chosen
@@ -45,7 +48,8 @@ class OneGpu:
     """
 
     gpu: Tables
-    configurations: ClassConfigurations
+    configurations: Configurations
+    impact: Floats
     members: tuple[int, ...]
     value: float = -math.inf
     chosen: tuple[int, ...] = ()
@@ -55,9 +59,9 @@ class OneGpu:
     _pushed: int = 0
 
     @classmethod
-    def of(cls, gpu: Tables, configurations: ClassConfigurations, members: Sequence[int]) -> "OneGpu":
+    def of(cls, gpu: Tables, configurations: Configurations, impact: Floats, members: Sequence[int]) -> "OneGpu":
         """Start with the cell of all configurations."""
-        search = cls(gpu, configurations, tuple(members))
+        search = cls(gpu, configurations, impact, tuple(members))
         first = configurations.first
         search._look(first[list(members)], first[np.array(members) + 1], math.inf)
         return search
@@ -122,7 +126,7 @@ class OneGpu:
 
     def _split(self, low: Ints, high: Ints) -> tuple[int, int]:
         """Return the resident whose impact varies most, and the split point of its interval: halfway in impact."""
-        impact = self.configurations.impact
+        impact = self.impact
         width = np.where(high - low > 1, impact[high - 1] - impact[low], -1.0)
         if width.max() <= 0.0:
             i = int(np.argmax(high - low))
@@ -133,11 +137,31 @@ class OneGpu:
         return i, min(max(cut, int(low[i]) + 1), int(high[i]) - 1)
 
 
+def class_configurations(
+    view: View, rates: Sequence[Rates], classes: Sequence[Sequence[int]]
+) -> tuple[Configurations, Floats]:
+    """Return the configurations that are feasible alone on a GPU, with a class of identical workloads as an item.
+
+    The second array has the impact of each: approximately the fraction by which it slows each neighbour. A class is
+    listed by ascending impact, and cells are split along it.
+    """
+    tables, used = view.tables, np.unique(view.model)
+    slows = np.array([tables.alpha_l2[used].mean(), tables.alpha_dram[used].mean(), -tables.throttle_per_w])
+    listed, impacts = [], []
+    for members in classes:
+        servable = servable_configurations(view, members[0], rates[members[0]])
+        impact = servable.demand(tables) @ slows
+        order = np.argsort(impact, kind="stable")
+        listed.append(servable.only(order))
+        impacts.append(impact[order])
+    return Configurations.joined(listed), np.concatenate(impacts)
+
+
 GpuSets = dict[tuple[int, ...], OneGpu]
 
 
 def gpu_sets(
-    gpu: Tables, configurations: ClassConfigurations, sizes: Sequence[int], most_sets: int, deadline: float
+    gpu: Tables, configurations: Configurations, impact: Floats, sizes: Sequence[int], most_sets: int, deadline: float
 ) -> GpuSets | None:
     """List the sets that may fit on a GPU type.
 
@@ -155,7 +179,7 @@ def gpu_sets(
                     continue
                 if len(found) == most_sets or time.monotonic() >= deadline:
                     return None
-                search = OneGpu.of(gpu, configurations, candidate)
+                search = OneGpu.of(gpu, configurations, impact, candidate)
                 if not search.impossible:
                     found[candidate] = search
                     grown.append(candidate)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from formulations.cpsat.capacity.configurations import ClassConfigurations
 from instances.arrays import Floats
+from instances.configurations import Configurations
 from instances.tables import Tables
 
 ROUNDS, STEPS = 3, 40
@@ -24,7 +24,7 @@ ROUNDING = 1e-9
 
 
 def share_bound(
-    tables: Sequence[Tables], configurations: Sequence[ClassConfigurations], counts: Sequence[int], sizes: Sequence[int]
+    tables: Sequence[Tables], configurations: Sequence[Configurations], counts: Sequence[int], sizes: Sequence[int]
 ) -> float:
     """Return an upper bound on the throughput of all plans; -inf if some class has no configuration on any type.
 
@@ -72,13 +72,13 @@ def _better(bound: Callable[[Floats], float], charge: Floats, t: int, highest: f
     return min((charge, at(high)), key=bound)
 
 
-def _alone_rps(gpu: Tables, offered: ClassConfigurations) -> Floats:
+def _alone_rps(gpu: Tables, configurations: Configurations) -> Floats:
     """Return the largest throughput of each class at each share alone on a GPU, shape (classes, units + 1)."""
-    values = np.full((len(offered.first) - 1, gpu.share_units + 1), -np.inf)
-    at = (offered.model, offered.batch, offered.units)
-    clock = 1.0 + gpu.throttle_per_w * np.maximum(0.0, gpu.idle_power_w + offered.demand[:, 2] - gpu.max_power_w)
-    time_ms = (gpu.scheduling_ms[offered.model] + gpu.active_ms[at]) / clock
-    throughput = 1000.0 * offered.batch / (time_ms + gpu.exposed_ms[offered.model, offered.batch])
-    owner = np.repeat(np.arange(len(values)), np.diff(offered.first))
-    np.maximum.at(values, (owner, offered.units), throughput)
+    values = np.full((len(configurations.first) - 1, gpu.share_units + 1), -np.inf)
+    model, batch = configurations.model, configurations.batch
+    at = (model, batch, configurations.units)
+    clock = 1.0 + gpu.throttle_per_w * np.maximum(0.0, gpu.idle_power_w + gpu.power_w[at] - gpu.max_power_w)
+    time_ms = (gpu.scheduling_ms[model] + gpu.active_ms[at]) / clock
+    throughput = 1000.0 * batch / (time_ms + gpu.exposed_ms[model, batch])
+    np.maximum.at(values, (configurations.item, configurations.units), throughput)
     return values

@@ -14,14 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.cpsat.capacity.configurations import ClassConfigurations, class_configurations
-from formulations.cpsat.capacity.one_gpu import GpuSets, gpu_sets
+from formulations.cpsat.capacity.one_gpu import GpuSets, class_configurations, gpu_sets
 from formulations.cpsat.capacity.partition import Chosen, best_partition
 from formulations.cpsat.capacity.share_bound import share_bound
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, ROUNDING, solver_deadline
 from formulations.pattern import Pattern
 from formulations.problem import TOO_FEW, WHOLE, Problem, first_fit, groups_of
 from instances import PlacedGpu, Plan
+from instances.arrays import Floats
+from instances.configurations import Configurations
 from instances.one_gpu import fit_gpu, placed_throughput_rps
 
 PROVEN_WITHIN = 1e-9
@@ -60,14 +61,18 @@ class MostThroughput:
         self.sizes = [len(members) for members in self.classes]
         self.counts = [offer.count for offer in self.problem.offers]
         self.tables = [offer.view.tables for offer in self.problem.offers]
-        self.configurations: list[ClassConfigurations] = []
+        self.configurations: list[Configurations] = []
+        self.impacts: list[Floats] = []
 
     def outcome(self) -> Outcome:
         """Solve the problem and return the outcome."""
         problem, run = self.problem, self.run
         if reason := problem.unservable():
             return Outcome(Status.INFEASIBLE, reason=reason)
-        self.configurations = [class_configurations(each.view, problem.rates, self.classes) for each in problem.offers]
+        for offer in problem.offers:
+            configurations, impact = class_configurations(offer.view, problem.rates, self.classes)
+            self.configurations.append(configurations)
+            self.impacts.append(impact)
         self._improve_bound(share_bound(self.tables, self.configurations, self.counts, self.sizes))
         if run.start is not None:
             self._take_groups(groups_of(run.start, problem, problem.rates))
@@ -125,13 +130,13 @@ class MostThroughput:
         """List the sets of every GPU type; return ``None`` and the reason if there are too many or no time is left."""
         deadline = solver_deadline(self.run, LISTING_PART)
         sets = []
-        for gpu, configurations in zip(self.tables, self.configurations, strict=True):
-            found = gpu_sets(gpu, configurations, self.sizes, self.most_sets, deadline)
-            if found is None and time.monotonic() >= deadline:
+        for of_type in zip(self.tables, self.configurations, self.impacts, strict=True):
+            listed = gpu_sets(*of_type, self.sizes, self.most_sets, deadline)
+            if listed is None and time.monotonic() >= deadline:
                 return None, "no time to list all sets of workloads that may share a GPU"
-            if found is None:
+            if listed is None:
                 return None, f"more than {self.most_sets} sets of workloads may share a GPU (parameter gpu_sets)"
-            sets.append(found)
+            sets.append(listed)
         self.statistics["gpu_sets"] = float(sum(map(len, sets)))
         return sets, ""
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.spatial.pricer import Pricer
-from formulations.configurations import rates_of
 from instances import GpuPool, Instance, Objective
 from instances.catalogue import gpu_type
+from instances.configurations import rates_of
 from instances.generate import generate
 from instances.view import View
 from tests.formulations.exhaustive import small_batches

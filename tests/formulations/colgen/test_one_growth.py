@@ -17,12 +17,12 @@ from formulations.colgen import ColGen
 from formulations.colgen.interference_boxes import one_growth
 from formulations.colgen.spatial.boxes import Boxes
 from formulations.colgen.spatial.choices import Choices, all_choices
-from formulations.configurations import rates_of
 from formulations.cpsat import CpSat
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
 from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
+from instances.configurations import rates_of
 from instances.interference import gpu_time_ms
 from instances.one_gpu import Resident, fit_gpu
 from instances.suites import suite

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from bench.api import Run, Status
 from formulations.colgen import ColGen
-from formulations.configurations import rates_of
 from formulations.cpsat import CpSat
 from formulations.cpsat.capacity.cell import overestimate, throughput_of
-from formulations.cpsat.capacity.configurations import class_configurations
-from formulations.cpsat.capacity.one_gpu import OneGpu
+from formulations.cpsat.capacity.one_gpu import OneGpu, class_configurations
 from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
+from instances.configurations import rates_of
 from instances.generate import generate
 from instances.view import View
 from tests.formulations import exhaustive
@@ -152,7 +151,7 @@ def test_no_plan_in_a_cell_is_above_its_overestimate() -> None:
     random, tried = Random(0), 0
     for seed in range(8):
         instance, view = hot(seed)
-        offered = class_configurations(view, [rates_of(instance, w) for w in range(3)], [[0], [1], [2]])
+        offered, _ = class_configurations(view, [rates_of(instance, w) for w in range(3)], [[0], [1], [2]])
         first = offered.first.tolist()
         for _ in range(3000):
             chosen = [random.randrange(begin, end) for begin, end in pairwise(first)]
@@ -173,8 +172,8 @@ def test_no_plan_in_a_cell_is_above_its_overestimate() -> None:
 
 def test_a_cell_of_one_plan_is_its_throughput() -> None:
     instance, view = hot(0)
-    offered = class_configurations(view, [rates_of(instance, w) for w in range(3)], [[0], [1], [2]])
-    search = OneGpu.of(view.tables, offered, (0, 1, 2))
+    offered, impact = class_configurations(view, [rates_of(instance, w) for w in range(3)], [[0], [1], [2]])
+    search = OneGpu.of(view.tables, offered, impact, (0, 1, 2))
     while not search.closed:
         search.go_on(float("inf"))
     chosen = np.array(search.chosen)

@@ -9,13 +9,13 @@ from ortools.sat.python import cp_model
 
 from bench.api import Bound, Run, Status
 from bench.doctor.cp_sat import BEST, lossy_model
-from formulations.configurations import why_not_exact
 from formulations.confirmation import Confirmation
 from formulations.cpsat import CpSat, claims, scale, search
 from formulations.cpsat.assignment import Assignment
 from formulations.cpsat.search import _problem
 from formulations.cpsat.solving import solver_of
 from instances import GpuPool, Instance, Objective, SloRule, Workload
+from instances.dominance import why_not_exact
 from instances.library import LIBRARY
 from instances.view import View
 from tests.formulations import exhaustive

@@ -8,17 +8,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from formulations.configurations import configurations_on, most_company, rates_of
-from formulations.cpsat.conflicts import find_conflicts
-from formulations.cpsat.integers import (
-    DEMAND_RESOLUTION,
-    EXACT_LIMIT,
-    IntegerConfigurations,
-    Weights,
-    memory_limit,
-)
+from formulations.cpsat.conflicts import Chains, find_conflicts
+from formulations.cpsat.integers import DEMAND_RESOLUTION, EXACT_LIMIT, Weights, whole_conditions
 from instances import GpuPool, GpuType, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
+from instances.configurations import rates_of
+from instances.dominance import configurations_on, most_company
 from instances.view import View
 from tests.formulations import exhaustive
 
@@ -33,10 +28,9 @@ def draw(seed: int, gpu: GpuType, workloads: int = 5) -> View:
     return View.of(Instance("drawn", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(gpu),), asked), gpu)
 
 
-def whole_choices(view: View) -> list[IntegerConfigurations]:
+def chains(view: View) -> Chains:
     found = configurations_on(view, [rates_of(view.instance, w) for w in range(len(view.instance.workloads))])
-    most = most_company(found, view.tables.share_units)[:, -1, -1]
-    return [IntegerConfigurations.of(each, most) for each in found]
+    return Chains.of(found, view.tables, most_company(found, view.tables)[:, -1, -1])
 
 
 @pytest.mark.parametrize("gpu", [COARSE, TIGHT], ids=lambda gpu: gpu.name)
@@ -44,7 +38,7 @@ def whole_choices(view: View) -> list[IntegerConfigurations]:
 def test_conflicts_are_the_smallest_sets_that_do_not_fit(seed: int, gpu: GpuType) -> None:
     view = draw(seed, gpu)
 
-    found = find_conflicts(whole_choices(view), gpu.share_units, memory_limit(view.tables), 1000, math.inf)
+    found = find_conflicts(chains(view), view.tables, 1000, math.inf)
 
     fitting = {
         members
@@ -64,11 +58,10 @@ def test_conflicts_are_the_smallest_sets_that_do_not_fit(seed: int, gpu: GpuType
 
 def test_a_limit_leaves_out_larger_sets() -> None:
     view = draw(2, COARSE, workloads=6)
-    limits = (COARSE.share_units, memory_limit(view.tables))
 
-    everything = find_conflicts(whole_choices(view), *limits, 1000, math.inf)
-    pairs = find_conflicts(whole_choices(view), *limits, 15, math.inf)
-    none = find_conflicts(whole_choices(view), *limits, 1000, -math.inf)
+    everything = find_conflicts(chains(view), view.tables, 1000, math.inf)
+    pairs = find_conflicts(chains(view), view.tables, 15, math.inf)
+    none = find_conflicts(chains(view), view.tables, 1000, -math.inf)
 
     assert pairs == [members for members in everything if len(members) == 2] != everything
     assert none == []
@@ -79,19 +72,19 @@ def test_rounding_keeps_what_is_feasible(seed: int) -> None:
     view = draw(seed, COARSE)
     random = np.random.default_rng(seed)
     found = configurations_on(view, [rates_of(view.instance, w) for w in range(5)])
-    most = most_company(found, view.tables.share_units)[:, -1, -1]
+    most = most_company(found, view.tables)[:, -1, -1]
     for choices in found:
-        whole = IntegerConfigurations.of(choices, most)
+        conditions, whole = choices.conditions(view.tables), whole_conditions(choices, view.tables, most)
         for _ in range(50):
             sums = np.array([random.integers(2, 6), *random.uniform(0.0, (40.0, 1e-9, 300.0))])
             in_integers = np.array([sums[0], *np.floor(sums[1:] * DEMAND_RESOLUTION)]).astype(np.int64)
-            holds = np.all(choices.conditions[:, :, :4] @ sums <= choices.conditions[:, :, 4], axis=1)
-            still = np.all(whole.conditions[:, :, :4] @ in_integers <= whole.conditions[:, :, 4], axis=1)
+            holds = np.all(conditions[:, :, :4] @ sums <= conditions[:, :, 4], axis=1)
+            still = np.all(whole[:, :, :4] @ in_integers <= whole[:, :, 4], axis=1)
             assert np.all(still[holds])
             # and by a hair's breadth only
-            well_below = choices.conditions[:, :, :4] @ sums <= choices.conditions[:, :, 4] * (1 - 1e-3) - 1e-3
+            well_below = conditions[:, :, :4] @ sums <= conditions[:, :, 4] * (1 - 1e-3) - 1e-3
             assert np.all(well_below.all(axis=1) <= still)
-            well_above = (choices.conditions[:, :, :4] @ sums > choices.conditions[:, :, 4] + 1e-2).any(axis=1)
+            well_above = (conditions[:, :, :4] @ sums > conditions[:, :, 4] + 1e-2).any(axis=1)
             assert not np.any(still & well_above)
 
 

@@ -1,63 +1,27 @@
-"""GPUs of one type during a search: insertion and removal of residents by compiled kernels."""
-
-from typing import NamedTuple
+"""Insertion and removal of the residents of GPUs of one type, by compiled kernels."""
 
 import numpy as np
 
-from heuristics.options import ItemOptions
-from instances.arrays import Floats, Ints
+from heuristics.fleet import Fleet
+from instances.arrays import Ints
 from instances.compiled import compiled
+from instances.configurations import Configurations
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 
 
-class Fleet(NamedTuple):
-    """GPUs of one type, with their residents at the least shares that meet every latency budget.
-
-    Attributes
-    ----------
-    row, units
-        Option (row of ``ItemOptions``) and share of each resident, shape (GPUs, residents at most).
-    residents, allocated, memory_mib
-        Number of residents, and units and memory in use, shape (GPUs,).
-    """
-
-    row: Ints
-    units: Ints
-    residents: Ints
-    allocated: Ints
-    memory_mib: Floats
-
-    @classmethod
-    def empty(cls, gpus: int, share_units: int) -> "Fleet":
-        """Return ``gpus`` empty GPUs."""
-        return cls(
-            np.zeros((gpus, share_units + 1), dtype=np.int64),
-            np.zeros((gpus, share_units + 1), dtype=np.int64),
-            np.zeros(gpus, dtype=np.int64),
-            np.zeros(gpus, dtype=np.int64),
-            np.zeros(gpus),
-        )
-
-    def copied(self) -> "Fleet":
-        """Return a deep copy."""
-        return Fleet(
-            self.row.copy(), self.units.copy(), self.residents.copy(), self.allocated.copy(), self.memory_mib.copy()
-        )
-
-
 @compiled
-def settle(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, count: int) -> bool:
+def settle(tables: Tables, configurations: Configurations, rows: Ints, units: Ints, count: int) -> bool:
     """Write the least shares of ``count`` residents of one GPU into ``units``; return whether they fit."""
     model, batch = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-    budget_ms = np.empty((count, options.budget_ms.shape[1]))
+    budget_ms = np.empty((count, configurations.budget_ms.shape[1]))
     total, memory_mib = 0, 0.0
     for s in range(count):
         row = rows[s]
-        model[s], batch[s] = options.model[row], options.batch[row]
+        model[s], batch[s] = configurations.model[row], configurations.batch[row]
         for u in range(budget_ms.shape[1]):
-            budget_ms[s, u] = options.budget_ms[row, u]
-        units[s] = options.units[row]
+            budget_ms[s, u] = configurations.budget_ms[row, u]
+        units[s] = configurations.units[row]
         total += units[s]
         memory_mib += tables.memory_mib[model[s], batch[s]]
     if total > tables.share_units or memory_mib > tables.memory_limit_mib:
@@ -66,24 +30,24 @@ def settle(tables: Tables, options: ItemOptions, rows: Ints, units: Ints, count:
 
 
 @compiled
-def fill(tables: Tables, options: ItemOptions, fleet: Fleet, gpu: int, rows: Ints, count: int) -> bool:
+def fill(tables: Tables, configurations: Configurations, fleet: Fleet, gpu: int, rows: Ints, count: int) -> bool:
     """Make the first ``count`` of ``rows`` the residents of GPU ``gpu`` if they fit; return whether they do."""
     units = np.empty(count, dtype=np.int64)
-    if not settle(tables, options, rows, units, count):
+    if not settle(tables, configurations, rows, units, count):
         return False
     fleet.residents[gpu] = count
     fleet.allocated[gpu] = units.sum()
     fleet.memory_mib[gpu] = 0.0
     for s in range(count):
         fleet.row[gpu, s], fleet.units[gpu, s] = rows[s], units[s]
-        fleet.memory_mib[gpu] += tables.memory_mib[options.model[rows[s]], options.batch[rows[s]]]
+        fleet.memory_mib[gpu] += tables.memory_mib[configurations.model[rows[s]], configurations.batch[rows[s]]]
     return True
 
 
 @compiled
 def insert(
     tables: Tables,
-    options: ItemOptions,
+    configurations: Configurations,
     fleet: Fleet,
     waiting: Ints,
     openable: int,
@@ -109,7 +73,7 @@ def insert(
     blink
         Probability of skipping a possible place.
     """
-    most = tables.share_units
+    most, step = tables.share_units, configurations.step
     trial = np.empty(most + 1, dtype=np.int64)
     trial_units = np.empty(most + 1, dtype=np.int64)
     left_out = np.empty(len(waiting), dtype=np.int64)
@@ -118,37 +82,37 @@ def insert(
     for item in waiting:
         best = np.inf
         best_row, best_gpu = -1, -1
-        row, end = options.first[item], options.first[item + 1]
+        row, end = configurations.first[item], configurations.first[item + 1]
         while row < end:
-            if options.step[row] < least_step or (best_row >= 0 and options.step[row] != options.step[best_row]):
-                break  # the following options have lower rates
-            memory = tables.memory_mib[options.model[row], options.batch[row]]
+            if step[row] < least_step or (best_row >= 0 and step[row] != step[best_row]):
+                break  # the following configurations have lower rates
+            memory = tables.memory_mib[configurations.model[row], configurations.batch[row]]
             for g in range(len(fleet.residents)):
                 count = fleet.residents[g]
                 if (
                     count == 0
-                    or fleet.allocated[g] + options.units[row] > most
+                    or fleet.allocated[g] + configurations.units[row] > most
                     or fleet.memory_mib[g] + memory > tables.memory_limit_mib
                     or (blink > 0.0 and random.random() < blink)
                 ):
                     continue
-                if not at_random and options.units[row] >= best:
+                if not at_random and configurations.units[row] >= best:
                     continue
                 trial[:count] = fleet.row[g, :count]
                 trial[count] = row
-                if not settle(tables, options, trial, trial_units, count + 1):
+                if not settle(tables, configurations, trial, trial_units, count + 1):
                     continue
                 growth = random.random() if at_random else trial_units[: count + 1].sum() - fleet.allocated[g]
                 if growth < best:
                     best, best_row, best_gpu = growth, row, g
-            last_of_rate = row + 1 == end or options.step[row + 1] != options.step[row]
+            last_of_rate = row + 1 == end or step[row + 1] != step[row]
             if best_row < 0 and last_of_rate and openable > 0:
                 while empty < len(fleet.residents) and fleet.residents[empty] > 0:
                     empty += 1
                 if empty < len(fleet.residents):
                     best_gpu, best_row, openable = empty, row, openable - 1
-                    while best_row > options.first[item] and options.step[best_row - 1] == options.step[row]:
-                        best_row -= 1  # the option with the fewest units
+                    while best_row > configurations.first[item] and step[best_row - 1] == step[row]:
+                        best_row -= 1  # the configuration with the fewest units
             row += 1
         if best_row < 0:
             left_out[left] = item
@@ -157,13 +121,18 @@ def insert(
         count = fleet.residents[best_gpu]
         trial[:count] = fleet.row[best_gpu, :count]
         trial[count] = best_row
-        fill(tables, options, fleet, best_gpu, trial, count + 1)
+        fill(tables, configurations, fleet, best_gpu, trial, count + 1)
     return left_out[:left]
 
 
 @compiled
 def take_out(
-    tables: Tables, options: ItemOptions, fleet: Fleet, emptied: int, thinned: int, random: np.random.Generator
+    tables: Tables,
+    configurations: Configurations,
+    fleet: Fleet,
+    emptied: int,
+    thinned: int,
+    random: np.random.Generator,
 ) -> Ints:
     """Remove residents from random GPUs in use, set the others to their least shares, and return the removed items.
 
@@ -188,12 +157,12 @@ def take_out(
                 kept[stay] = fleet.row[g, s]
                 stay += 1
             else:
-                out[taken] = options.item[fleet.row[g, s]]
+                out[taken] = configurations.item[fleet.row[g, s]]
                 taken += 1
-        if not fill(tables, options, fleet, g, kept, stay):
+        if not fill(tables, configurations, fleet, g, kept, stay):
             # Reached only if the premises of least shares do not hold
             for s in range(stay):
-                out[taken] = options.item[kept[s]]
+                out[taken] = configurations.item[kept[s]]
                 taken += 1
-            fill(tables, options, fleet, g, kept, 0)
+            fill(tables, configurations, fleet, g, kept, 0)
     return out[:taken]

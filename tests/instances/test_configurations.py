@@ -9,19 +9,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from formulations.configurations import (
-    Configurations,
-    Rates,
-    configurations_on,
-    most_company,
-    needed,
-    rates_of,
-    servable_configurations,
-    undominated,
-    why_not_exact,
-)
 from instances import GpuPool, GpuType, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
+from instances.configurations import (
+    BATCHES_TRIED,
+    Configurations,
+    Rates,
+    lean_configurations,
+    leanest,
+    rates_of,
+    servable_configurations,
+)
+from instances.dominance import configurations_on, most_company, needed, undominated, why_not_exact
 from instances.tables import gpu_tables
 from instances.view import View
 from tests.formulations import exhaustive
@@ -102,15 +101,15 @@ def test_the_linear_conditions_are_the_time_test(seed: int) -> None:
     random = Random(seed)
     view = draw(random.randrange(40), workloads=4)
     lists = all_choices(view)
-    assume(all(map(len, lists)))
+    assume(all(choices.size for choices in lists))
     group = random_group(random, lists)
     tenants = [tenant(view, w, *choice) for w, choice in group.items()]
     times = reference.gpu_times_ms(view.gpu, tenants, [int(choices.units[k]) for choices, k in group.values()])
-    total = sum(choices.demand[k] for choices, k in group.values())
+    total = sum(choices.demand(view.tables)[k] for choices, k in group.values())
 
     for (choices, k), one, time in zip(group.values(), tenants, times, strict=True):
-        rows = choices.conditions[k]
-        sums = np.array([len(group), *(total - choices.demand[k])])
+        rows = choices.conditions(view.tables)[k]
+        sums = np.array([len(group), *(total - choices.demand(view.tables)[k])])
         if len(group) > 1 and abs(time - one.budget_ms) > 1e-9:
             assert bool(np.all(rows[:, :4] @ sums <= rows[:, 4])) == (time < one.budget_ms)
         if len(group) == 1:
@@ -123,16 +122,16 @@ def test_a_dominated_choice_can_be_replaced_in_any_feasible_gpu(seed: int, count
     random = Random(seed)
     view = draw(random.randrange(40), objective=random.choice((Objective.COST, Objective.GOODPUT)))
     lists = all_choices(view)
-    assume(all(map(len, lists)))
+    assume(all(choices.size for choices in lists))
     group = random_group(random, lists)
     assume(feasible(view, group))
 
     w = random.choice(list(group))
     choices, k = group[w]
-    kept = undominated(choices, count_steps)
+    kept = undominated(choices, view.tables, count_steps)
     replacements = [
         other
-        for other in range(len(kept))
+        for other in range(kept.size)
         if kept.units[other] <= choices.units[k]
         and (not count_steps or kept.step[other] >= choices.step[k])
         and feasible(view, {**group, w: (kept, other)})
@@ -146,8 +145,8 @@ def test_dominance_leaves_few_choices() -> None:
     instance = Instance("six", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
     view = View.of(instance, V100)
 
-    before = sum(map(len, all_choices(view)))
-    after = sum(map(len, configurations_on(view, [rates_of(instance, w) for w in range(6)])))
+    before = sum(choices.size for choices in all_choices(view))
+    after = sum(choices.size for choices in configurations_on(view, [rates_of(instance, w) for w in range(6)]))
 
     assert 6 <= after < 0.1 * before
 
@@ -179,7 +178,7 @@ def test_the_choices_left_decide_what_fits(seed: int) -> None:
         if members:
             possible = any(
                 feasible(view, {w: (lists[w], k) for w, k in zip(members, combination, strict=True)})
-                for combination in product(*(range(len(lists[w])) for w in members))
+                for combination in product(*(range(lists[w].size) for w in members))
             )
             assert possible == any(exhaustive.fitting_batches(view.instance, view.gpu, members))
 
@@ -187,12 +186,12 @@ def test_the_choices_left_decide_what_fits(seed: int) -> None:
 def test_company_is_bounded_by_what_fits_beside() -> None:
     view = draw(3)
     lists = all_choices(view)
-    most = most_company(lists, view.gpu.share_units)
+    most = most_company(lists, view.tables)
 
     for group in (random_group(Random(seed), lists) for seed in range(200)):
         units = sum(int(choices.units[k]) for choices, k in group.values())
         if units <= view.gpu.share_units:
-            sums = [len(group), *sum(choices.demand[k] for choices, k in group.values())]
+            sums = [len(group), *sum(choices.demand(view.tables)[k] for choices, k in group.values())]
             absent = [w for w in range(3) if w not in group]
             for w in [*absent, -1]:
                 assert np.all(np.array(sums) <= most[:, w, units] * (1 + 1e-12))
@@ -244,7 +243,44 @@ def test_a_workload_that_no_gpu_serves_has_no_choice() -> None:
 
     choices = configurations_on(View.of(instance, view.gpu), [rates_of(instance, w) for w in range(2)])
 
-    assert [len(c) > 0 for c in choices] == [False, True]
+    assert [c.size > 0 for c in choices] == [False, True]
+
+
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
+def test_lean_configurations_have_the_fewest_units_at_each_rate(objective: Objective) -> None:
+    view = draw(4, objective=objective)
+
+    for choices in all_choices(view):
+        lean = leanest(choices, BATCHES_TRIED)
+        for step in set(choices.step.tolist()):
+            least: dict[tuple[int, float], int] = {}
+            at = choices.only(choices.step == step)
+            for batch, rate, units in zip(at.batch.tolist(), at.rate_rps.tolist(), at.units.tolist(), strict=True):
+                least[batch, rate] = min(units, least.get((batch, rate), units))
+            assert lean.units[lean.step == step].tolist() == sorted(least.values())[:BATCHES_TRIED]
+        assert lean.step.tolist() == sorted(lean.step.tolist(), reverse=True)
+
+
+def test_the_batch_of_a_start_plan_stays() -> None:
+    view = draw(4)
+    workload, rate_rps = np.zeros(1, dtype=np.int64), view.rate_rps[:1]
+    last = lean_configurations(view, workload, rate_rps, batches=99).batch[-1:]
+
+    lean = lean_configurations(view, workload, rate_rps, last, batches=1)
+
+    assert last[0] in lean.batch
+    assert lean.size == 2
+
+
+def test_joined_configurations_are_those_of_each_item() -> None:
+    lists = all_choices(draw(4))
+    joined = Configurations.joined(lists)
+
+    for item, choices in enumerate(lists):
+        rows = slice(*joined.first[item : item + 2])
+        assert joined.batch[rows].tolist() == choices.batch.tolist()
+        assert set(joined.item[rows].tolist()) == {item}
+    assert joined.item_count == len(lists)
 
 
 def broken(gpu: GpuType, **change: float) -> GpuType:

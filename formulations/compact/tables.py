@@ -1,0 +1,87 @@
+"""Active times and demands of the compact model as tables: one binary for each pair of batch and share.
+
+Under iGniter's performance model they are formulas instead (``formulations.compact.equations``).
+"""
+
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+
+from formulations.compact.model import CompactModel, Expr, add
+from formulations.compact.options import FORMULA, Option
+from instances.arrays import Floats, Ints
+
+
+def is_tabulated(model: CompactModel) -> bool:
+    """Return whether active times and demands come from tables: every performance model but iGniter's."""
+    return model.instance.performance_model != FORMULA
+
+
+def state_tables(model: CompactModel) -> None:
+    """State batch, share, active time and co-location of every option by binaries; nothing for iGniter's model.
+
+    ``at`` chooses one pair of batch and share, and ``beside`` is 1 if the option has a neighbour.
+    """
+    if not is_tabulated(model):
+        return
+    m, options = model.pyomo, model.options
+    points = [_points(option) for option in options]
+    m.P = pyo.Set(initialize=[(o, *at) for o, places in enumerate(points) for at in places.tolist()], dimen=3)
+    m.at = pyo.Var(m.P, domain=pyo.Binary, doc="1 if option o has batch b and share r")
+    m.beside = pyo.Var(m.O, domain=pyo.Binary, doc="1 if option o has a neighbour")
+    extra_ms = [_company_ms(option, points[o]) for o, option in enumerate(options)]
+    m.company_ms = pyo.Var(
+        m.O,
+        bounds=lambda _, o: (min(0.0, extra_ms[o].min()), max(0.0, extra_ms[o].max())),
+        doc="time that any neighbour adds, ms",
+    )
+    rows = m.tables = pyo.ConstraintList()
+    for o, option in enumerate(options):
+        at = [m.at[o, b, r] for b, r in points[o].tolist()]
+        rows.add(add(at) == 1)
+        rows.add(_weighted(at, points[o][:, 0]) == m.b[o])
+        rows.add(_weighted(at, points[o][:, 1]) == m.r[o])
+        rows.add(_weighted(at, _table(option, option.view.tables.active_ms, points[o])) == m.k_act[o])
+        most_ms = max(0.0, float(extra_ms[o].max()))
+        rows.add(m.company_ms[o] >= _weighted(at, extra_ms[o]) - most_ms * (1 - m.beside[o]))
+        for t, k in model.gpus_of[o]:
+            others = [p for p in model.on_gpu[t, k] if p != o]
+            most = min(len(others), option.view.tables.most_residents - 1)
+            present = add(m.v[p, t, k] for p in others)
+            rows.add(present <= most * m.beside[o] + len(others) * (1 - m.v[o, t, k]))
+
+
+def demands(model: CompactModel) -> tuple[list[Expr], list[Expr], list[Expr]]:
+    """Return the L2, DRAM and power demand of every option, as expressions."""
+    m, options = model.pyomo, model.options
+    if not is_tabulated(model):
+        l2 = [option.dnn.l2[0] * m.ability[o] + option.dnn.l2[1] for o, option in enumerate(options)]
+        power = [option.dnn.power[0] * m.ability[o] + option.dnn.power[1] for o, option in enumerate(options)]
+        return l2, [0.0] * len(options), power
+    found: tuple[list[Expr], list[Expr], list[Expr]] = ([], [], [])
+    for o, option in enumerate(options):
+        points, tables = _points(option), option.view.tables
+        at = [m.at[o, b, r] for b, r in points.tolist()]
+        for target, table in zip(found, (tables.l2_pct, tables.dram_pct, tables.power_w), strict=True):
+            target.append(_weighted(at, _table(option, table, points)))
+    return found
+
+
+def _points(option: Option) -> Ints:
+    """Return the batches and shares of an option's configurations, shape (points, 2)."""
+    return np.unique(np.stack([option.configurations.batch, option.configurations.units], axis=1), axis=0)
+
+
+def _table(option: Option, table: Floats, points: Ints) -> Floats:
+    return table[option.row, points[:, 0], points[:, 1]]
+
+
+def _company_ms(option: Option, points: Ints) -> Floats:
+    """Return the time that co-location adds before any demand; negative where pairs are clipped."""
+    tables = option.view.tables
+    return _table(option, tables.active_ms, points) * (_table(option, tables.company, points) - 1.0)
+
+
+def _weighted(variables: list[Any], weights: Floats | Ints) -> Expr:
+    return add(float(weight) * variable for weight, variable in zip(weights, variables, strict=True))

@@ -1,0 +1,82 @@
+"""Items to place: whole workloads, equal parts of those that no GPU serves whole, or the slots of a start plan."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from heuristics.packing import UnservableError
+from instances import Objective, Plan
+from instances.arrays import Flags, Floats, Ints
+from instances.configurations import lean_configurations
+from instances.parts import MOST_PARTS, fewest_parts, trickle_rps
+from instances.tolerance import widened
+from instances.view import View
+
+
+def whole_items(views: Sequence[View]) -> tuple[Ints, Floats]:
+    """Return workload and rate of the items: a workload, or its fewest equal parts if no GPU serves it whole.
+
+    ``views`` has a view of the instance for each of its GPU types.
+
+    Raises
+    ------
+    UnservableError
+        If a workload cannot be served, or only in too many parts; under ``goodput`` it is an item without
+        configurations.
+    """
+    workload, rate_rps = np.arange(len(views[0].rate_rps), dtype=np.int64), views[0].rate_rps
+    if views[0].instance.objective is Objective.GOODPUT:
+        return workload, rate_rps.copy()
+    parts = np.ones_like(workload)
+    for w in np.flatnonzero(~_servable(views, workload, rate_rps)).tolist():
+        parts[w] = _parts(views, w)
+    return np.repeat(workload, parts), np.repeat(rate_rps / parts, parts)
+
+
+def _servable(views: Sequence[View], workload: Ints, rate_rps: Floats, batch: Ints | None = None) -> Flags:
+    """Return for each item whether some GPU serves it; not under ``goodput``."""
+    servable = np.zeros(len(workload), dtype=bool)
+    for view in views:
+        servable[lean_configurations(view, workload, rate_rps, batch).item] = True
+    return servable
+
+
+def _parts(views: Sequence[View], workload: int) -> int:
+    """Return the fewest equal parts in which a workload can be served that cannot be served whole."""
+    rate = float(views[0].rate_rps[workload])
+
+    def servable_at(rate_rps: float) -> bool:
+        return bool(_servable(views, np.array([workload]), np.array([rate_rps]))[0])
+
+    if not servable_at(rate / MOST_PARTS):
+        trickle = float(trickle_rps(views[0].rate_rps, views[0].slo_ms)[workload])
+        gpus = " or ".join(view.gpu.name for view in views)
+        raise UnservableError(views[0].instance.workloads[workload], gpus, in_parts=servable_at(trickle))
+    return fewest_parts(lambda count: servable_at(rate / count))
+
+
+def items_of(plan: Plan, views: Sequence[View]) -> tuple[Ints, Floats, Ints]:
+    """Return workload, rate and batch of the slots of ``plan``, so that split workloads stay split.
+
+    A workload becomes items as in ``whole_items``, with batch 0, if the plan does not serve its full rate, or if no GPU
+    can serve one of its slots. Under ``goodput`` all workloads do, with the batches of their slots.
+    """
+    whole, whole_rps = whole_items(views)
+    whole_batch = np.zeros_like(whole)
+    index = views[0].instance.workload_index
+    slots = [slot for _, _, slot in plan.slots() if slot.workload in index]
+    workload = np.array([index[slot.workload] for slot in slots], dtype=np.int64)
+    rate_rps = np.array([slot.rate_rps for slot in slots], dtype=np.float64)
+    batch = np.array([slot.batch for slot in slots], dtype=np.int64)
+    if views[0].instance.objective is Objective.GOODPUT:
+        whole_batch[workload] = batch
+        return whole, whole_rps, whole_batch
+    served_rps = np.bincount(workload, weights=rate_rps, minlength=len(index))
+    as_planned = widened(served_rps.astype(np.float64)) >= views[0].rate_rps
+    as_planned[workload[~_servable(views, workload, rate_rps, batch)]] = False
+    anew, planned = ~as_planned[whole], as_planned[workload]
+    return (
+        np.concatenate([whole[anew], workload[planned]]),
+        np.concatenate([whole_rps[anew], rate_rps[planned]]),
+        np.concatenate([whole_batch[anew], batch[planned]]),
+    )

@@ -1,0 +1,263 @@
+"""Configurations (batch, share and rate of a workload on a GPU type), and the rates to plan for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from instances import GOODPUT_STEP, Instance, Objective, SloRule
+from instances.arrays import Flags, Floats, Ints
+from instances.least_shares import shares_alone
+from instances.tables import Tables
+from instances.view import View
+
+BATCHES_TRIED = 3
+"""Batches that first fit and the heuristics try at each rate of a workload: those of the fewest units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Rates that a workload may be planned for, and the rank of each; arrays of shape (rates,).
+
+    Attributes
+    ----------
+    step
+        Rank: a configuration may replace another of the same or a lower step. If a workload may be served in part,
+        step s is s times 5 % of its own rate. Otherwise all rates have the same step.
+    """
+
+    rate_rps: Floats
+    step: Ints
+
+
+def rates_of(instance: Instance, workload: int) -> Rates:
+    """Return the rates that workload number ``workload`` may be planned for under the instance's objective."""
+    own = instance.workloads[workload].rate_rps
+    if instance.objective is Objective.GOODPUT:
+        step = np.arange(1, round(1.0 / GOODPUT_STEP) + 1, dtype=np.int64)
+        return Rates(np.array([own * (GOODPUT_STEP * s) for s in step.tolist()]), step)
+    return Rates(np.array([own]), np.ones(1, dtype=np.int64))
+
+
+def rates_at(instance: Instance, scale: float) -> list[Rates]:
+    """Return the rates of every workload at ``scale``: its scaled rate, and higher ones with a larger latency budget.
+
+    The latency budget shrinks as the rate grows, except under the rule ``assembly``. There a batch also fills faster,
+    and the budget is largest where the two times are equal, ``SLO - 1000 (b - 1) / r = 1000 b / r``.
+    """
+    top = max(model.max_batch for pool in instance.gpus for model in pool.type.models.values())
+    offered = []
+    for asked in instance.workloads:
+        rate = np.array([asked.rate_rps * scale])
+        if instance.slo_rule is SloRule.ASSEMBLY:
+            best = 1000.0 * (2.0 * np.arange(1, top + 1) - 1.0) / asked.slo_ms
+            rate = np.concatenate((rate, best[best > rate[0]]))
+        offered.append(Rates(rate, np.ones(len(rate), dtype=np.int64)))
+    return offered
+
+
+class Configurations(NamedTuple):
+    """Configurations on one GPU type, item by item; arrays have one row per configuration except ``first``.
+
+    An item is a workload, or one of the equal parts into which it is divided.
+
+    Attributes
+    ----------
+    first
+        The configurations of item i are ``first[i]:first[i + 1]``, shape (items + 1,).
+    item, workload, model
+        Item, position of its workload in the instance, and row of its DNN model in the tables.
+    batch, units, rate_rps, step
+        Batch, share, rate, and the rate's step (``Rates.step``). Shares of the same item, batch and rate ascend.
+    budget_ms
+        Latency budget: the longest GPU time within the SLO rule. Shape (configurations, 1): at the configuration's
+        share. Shape (configurations, share units + 1): at every share, where the share may still grow.
+    """
+
+    first: Ints
+    item: Ints
+    workload: Ints
+    model: Ints
+    batch: Ints
+    units: Ints
+    rate_rps: Floats
+    step: Ints
+    budget_ms: Floats
+
+    @property
+    def size(self) -> int:
+        """Number of configurations."""
+        return len(self.batch)
+
+    @property
+    def item_count(self) -> int:
+        """Number of items, including those without configurations."""
+        return len(self.first) - 1
+
+    def only(self, keep: Ints | Flags) -> "Configurations":
+        """Return the configurations that ``keep`` selects, in its order, in which items must ascend."""
+        item = self.item[keep]
+        first = np.searchsorted(item, np.arange(len(self.first)))
+        return Configurations._make((first, item, *(column[keep] for column in self[2:])))
+
+    @classmethod
+    def joined(cls, items: Sequence["Configurations"]) -> "Configurations":
+        """Return the configurations of several items, each given with its configurations alone."""
+        first = np.cumsum([0, *(each.size for each in items)], dtype=np.int64)
+        columns = (np.concatenate(parts) for parts in zip(*(each[2:] for each in items), strict=True))
+        return cls._make((first, np.repeat(np.arange(len(items)), np.diff(first)), *columns))
+
+    def chain_starts(self) -> Flags:
+        """Mark the first configuration of each item, batch and rate: that of the least share."""
+        starts = np.ones(self.size, dtype=bool)
+        starts[1:] = (np.diff(self.item) != 0) | (np.diff(self.batch) != 0) | (np.diff(self.rate_rps) != 0)
+        return starts
+
+    def memory_mib(self, tables: Tables) -> Floats:
+        """Return the resident memory."""
+        return tables.memory_mib[self.model, self.batch]
+
+    def demand(self, tables: Tables) -> Floats:
+        """Return the demands L2 (percent), DRAM (percent) and power (W), shape (configurations, 3)."""
+        at = (self.model, self.batch, self.units)
+        return np.stack([tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]], axis=1)
+
+    def conditions(self, tables: Tables) -> Floats:
+        """Return linear conditions for co-location, shape (configurations, 2, 5).
+
+        Beside others, a configuration stays within its budget iff both rows hold. A row holds if its first four numbers
+        times (N, C, D, P) sum to at most the fifth. N is the number of residents (itself included); C, D and P are the
+        demands of the *others*. Row 0 is at full clock, row 1 is throttled.
+
+        ``t_gpu <= tau`` is ``sch + n d + act (1 + a_l2 C + a_dram D) <= tau g`` for both values of d in {0, Delta(N)}
+        and of g in {1, 1 + throttle (P_total - cap)}. For N >= 2, Delta(N) is not negative, so two conditions remain.
+        Beside others, the factor ``tables.company`` replaces the 1. Where growth is clipped (``tables.pairwise``) there
+        is neither delay nor throttling. The clip adds the condition that the time alone is within ``tau``, which every
+        configuration meets.
+        """
+        model, at = self.model, (self.model, self.batch, self.units)
+        active_ms, power_w, budget_ms = tables.active_ms[at], tables.power_w[at], self.budget_ms[:, 0]
+        kernels = tables.kernels[model]
+        row = np.zeros((self.size, 2, 5))
+        row[:, :, 0] = (kernels * tables.alpha_sch)[:, None]
+        row[:, :, 1] = (active_ms * tables.alpha_l2[model])[:, None]
+        row[:, :, 2] = (active_ms * tables.alpha_dram[model])[:, None]
+        beside_ms = active_ms * tables.company[at]
+        row[:, :, 4] = (budget_ms - tables.scheduling_ms[model] - beside_ms - kernels * tables.beta_sch)[:, None]
+        per_watt = -tables.throttle_per_w * budget_ms
+        row[:, 1, 3] = per_watt
+        row[:, 1, 4] += per_watt * (tables.max_power_w - tables.idle_power_w - power_w)
+        return row
+
+
+def servable_configurations(view: View, workload: int, rates: Rates) -> Configurations:
+    """Return all configurations that are feasible alone on a GPU, by batch, step and share.
+
+    At every batch and share, a rate is left out if another rate has no lower step and no smaller latency budget.
+    """
+    tables, model = view.tables, int(view.model[workload])
+    batch = np.arange(1, int(tables.max_batch[model]) + 1)
+    units = tables.permitted
+    budget = view.budgets_ms(workload, batch[:, None], rates.rate_rps[None, :])
+    budget = budget[:, :, units] if budget.shape[2] > 1 else np.repeat(budget, len(units), axis=2)
+    enough_memory = tables.memory_mib[model, batch] <= tables.memory_limit_mib
+    b, r, j = np.nonzero(_best_budgets(budget, rates.step) & enough_memory[:, None, None])
+    u, budget_ms = units[j], budget[b, r, j]
+    at = (model, batch[b], u)
+    alone_ms = tables.scheduling_ms[model] + tables.active_ms[at]
+    power_w = tables.idle_power_w + tables.power_w[at] - tables.max_power_w
+    clock = 1.0 + tables.throttle_per_w * np.maximum(0.0, power_w)
+    fits = clock > 0.0
+    fits[fits] = alone_ms[fits] / clock[fits] <= budget_ms[fits]
+    item, count = np.zeros(len(b), dtype=np.int64), np.array([0, len(b)])
+    columns = (item, item + workload, item + model, batch[b], u, rates.rate_rps[r], rates.step[r], budget_ms[:, None])
+    return Configurations(count, *columns).only(fits)
+
+
+def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
+    """Mark the rates that no other rate dominates at the same batch and share; shape (batches, rates, shares)."""
+    best = np.zeros(budget_ms.shape, dtype=bool)
+    largest = np.full(budget_ms.shape[::2], -np.inf)
+    order = np.lexsort((np.arange(len(step)), -step))
+    for r in order:
+        rivals = budget_ms[:, step == step[r]]
+        best[:, r] = (budget_ms[:, r] > largest) & (budget_ms[:, r] >= rivals.max(axis=1))
+        largest = np.where(best[:, r], budget_ms[:, r], largest)
+    return best
+
+
+def lean_configurations(
+    view: View, workload: Ints, rate_rps: Floats, start_batch: Ints | None = None, batches: int = BATCHES_TRIED
+) -> Configurations:
+    """Return the configurations of items at their least shares alone on a GPU: by rate, highest first, then by share.
+
+    Under ``goodput`` an item has every step of its rate, otherwise one.
+
+    Parameters
+    ----------
+    workload, rate_rps
+        Position in the instance and full rate of each item, shape (items,).
+    start_batch
+        Batch of each item in a start plan, which it keeps if it is servable; 0 without one.
+    batches
+        Number of batches per item and rate: those of the fewest units. Under ``capacity`` an item has every batch.
+    """
+    steps = np.ones(1, dtype=np.int64)
+    if view.instance.objective is Objective.GOODPUT:
+        steps = np.arange(round(1.0 / GOODPUT_STEP), 0, -1)
+    start = np.zeros_like(workload) if start_batch is None else start_batch
+    every_batch = view.instance.objective is Objective.CAPACITY
+    asked, asked_rps = np.repeat(workload, len(steps)), (rate_rps[:, None] * (steps / steps[0])[None, :]).ravel()
+    top = view.tables.max_batch[view.model[asked]]
+    if not every_batch:
+        # A batch that takes longer than the SLO to fill is never full; it only makes every batch slower.
+        with np.errstate(over="ignore"):
+            waiting = view.slo_ms[asked] * asked_rps / 1000.0
+        useful = np.ceil(np.minimum(waiting, top)).astype(np.int64)
+        useful = np.where(view.steps[asked] > 0, view.places_needed(asked, asked_rps), useful)
+        top = np.clip(np.maximum(useful, np.repeat(start, len(steps))), 1, top)
+    pair = np.repeat(np.arange(len(asked)), top)
+    batch = np.arange(len(pair)) - np.repeat(np.cumsum(top) - top, top) + 1
+    budget_ms = view.budgets_ms(asked[pair], batch, asked_rps[pair])
+    units = shares_alone(view.tables, view.model[asked[pair]], batch, budget_ms)
+    row = np.flatnonzero(units <= view.tables.share_units)
+    if every_batch:
+        row = row[np.lexsort((units[row], pair[row]))]
+    else:
+        row = row[_leanest_rows(pair[row], units[row], batches, batch[row] == np.repeat(start, len(steps))[pair[row]])]
+    pair = pair[row]
+    item = pair // len(steps)
+    return Configurations(
+        np.searchsorted(item, np.arange(len(workload) + 1)),
+        item,
+        asked[pair],
+        view.model[asked[pair]],
+        batch[row],
+        units[row],
+        asked_rps[pair],
+        steps[pair % len(steps)],
+        budget_ms[row],
+    )
+
+
+def leanest(configurations: Configurations, most: int) -> Configurations:
+    """Return, for each item and step of its rate, up to ``most`` pairs of batch and rate: those of the fewest units.
+
+    Each pair is at its least share. The order is by item, by step from the highest, and by share.
+    """
+    row = np.flatnonzero(configurations.chain_starts())
+    step = configurations.step[row]
+    rate = configurations.item[row] * (step.max(initial=0) + 1) - step
+    return configurations.only(row[_leanest_rows(rate, configurations.units[row], most)])
+
+
+def _leanest_rows(rate: Ints, units: Ints, most: int, kept_anyway: Flags | bool = False) -> Ints:
+    """Return the positions of the fewest units for each number in ``rate``, up to ``most``; sorted by rate and units.
+
+    Positions that ``kept_anyway`` marks are returned in any case.
+    """
+    order = np.lexsort((units, rate))
+    ordered = rate[order]
+    few = np.arange(len(order)) - np.searchsorted(ordered, ordered) < most
+    return order[few | (kept_anyway if isinstance(kept_anyway, bool) else kept_anyway[order])]

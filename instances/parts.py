@@ -1,0 +1,26 @@
+"""Equal parts of workloads that no GPU serves whole."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from instances.arrays import Floats
+
+MOST_PARTS = 100_000
+"""Largest number of equal parts into which a workload is divided."""
+
+
+def trickle_rps(rate_rps: Floats, slo_ms: Floats) -> Floats:
+    """Return a rate at which a request is alone, at most the part of the rate that ``MOST_PARTS`` leave."""
+    return np.minimum(rate_rps / MOST_PARTS, 1.0 / slo_ms)
+
+
+def fewest_parts(enough: Callable[[int], bool]) -> int:
+    """Return the smallest number of parts from 2 on that is ``enough``, where every larger number is enough too."""
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

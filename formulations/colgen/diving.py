@@ -53,7 +53,7 @@ class OpenWeights:
     def __init__(self, generation: ColumnGeneration) -> None:
         self._generation, self._master = generation, generation.master
         self._fixed: dict[int, float] = {}
-        self._weight = self._open = np.zeros(0)
+        self._weight, self._open, self._solved = np.zeros(0), np.zeros(0), False
 
     def relax(self) -> float:
         """Price patterns at the master's duals, solve it again, and fix weights that are integers."""
@@ -67,10 +67,11 @@ class OpenWeights:
         self._weight = relaxation.weight
         whole = self._weight - np.array([self._fixed.get(column, 0.0) for column in range(len(self._weight))])
         self._open = whole - np.floor(whole + 1.0 - SURE)
-        # Fixed parts of a workload that exceed the whole leave no relaxation, and nothing open.
-        if not self._master.solved():
+        self._solved = self._master.solved()
+        if not self._solved:  # the fixed parts of a workload exceed the whole
             self._open = np.zeros(0)
-        for column in np.flatnonzero(whole >= SURE).tolist() if len(self._open) else ():
+            return 0.0
+        for column in np.flatnonzero(whole >= SURE).tolist():
             self._fix(column, math.floor(whole[column] + 1.0 - SURE))
         return float(self._open.sum())
 
@@ -89,7 +90,7 @@ class OpenWeights:
 
     def solution(self) -> dict[int, int] | None:
         """Return the weights of the last relaxation; ``None`` if they do not cover every workload."""
-        if not (self._master.solved() and self._master.complete()):
+        if not (self._solved and self._master.complete()):
             return None
         return {c: round(w) for c, w in enumerate(self._weight.tolist()) if round(w) > 0}
 

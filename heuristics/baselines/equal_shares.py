@@ -107,23 +107,23 @@ class TimeSlicing(Replicated):
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the cheapest plan of equal time."""
         sliced = replace(instance, gpus=tuple(replace(pool, type=_in_time_slices(pool.type)) for pool in instance.gpus))
-        found = _cheapest(sliced, run, self.replica_counts())
-        if found.plan is None:
-            return found
+        outcome = _cheapest(sliced, run, self.replica_counts())
+        if outcome.plan is None:
+            return outcome
         types = {pool.type.name: pool.type for pool in instance.gpus}
-        gpus = tuple(_in_turns(gpu, types[gpu.type], instance) for gpu in found.plan.gpus)
-        return replace(found, plan=Plan(instance.name, gpus))
+        gpus = tuple(_in_turns(gpu, types[gpu.type], instance) for gpu in outcome.plan.gpus)
+        return replace(outcome, plan=Plan(instance.name, gpus))
 
 
 def _each_service(instance: Instance, run: Run) -> Outcome:
     """Return a plan in which every service, and every workload outside services, has GPUs of its own."""
     gpus: list[PlacedGpu] = []
-    for own in grouped((workload.service or workload.id, workload) for workload in instance.workloads).values():
-        apart = replace(instance, workloads=tuple(own))
-        found = _cheapest(apart, run, [1], divided=lambda gpu, _: gpu)
-        if found.plan is None:
-            return found
-        gpus += found.plan.gpus
+    for members in grouped((workload.service or workload.id, workload) for workload in instance.workloads).values():
+        apart = replace(instance, workloads=tuple(members))
+        outcome = _cheapest(apart, run, [1], divided=lambda gpu, _: gpu)
+        if outcome.plan is None:
+            return outcome
+        gpus += outcome.plan.gpus
     for pool in instance.gpus:
         if pool.count is not None and sum(gpu.type == pool.type.name for gpu in gpus) > pool.count:
             return Outcome(

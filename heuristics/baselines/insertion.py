@@ -146,7 +146,7 @@ def take_out(
     used = np.flatnonzero(fleet.residents)
     out = np.empty(fleet.residents.sum(), dtype=np.int64)
     taken = 0
-    kept = np.empty(tables.share_units + 1, dtype=np.int64)
+    staying = np.empty(tables.share_units + 1, dtype=np.int64)
     for n in range(min(emptied + thinned, len(used))):
         other = n + int(random.random() * (len(used) - n))
         used[n], used[other] = used[other], used[n]
@@ -154,15 +154,15 @@ def take_out(
         stay = 0
         for s in range(fleet.residents[g]):
             if n >= emptied and random.random() < 0.5:
-                kept[stay] = fleet.row[g, s]
+                staying[stay] = fleet.row[g, s]
                 stay += 1
             else:
                 out[taken] = configurations.item[fleet.row[g, s]]
                 taken += 1
-        if not fill(tables, configurations, fleet, g, kept, stay):
+        if not fill(tables, configurations, fleet, g, staying, stay):
             # Reached only if the premises of least shares do not hold
             for s in range(stay):
-                out[taken] = configurations.item[kept[s]]
+                out[taken] = configurations.item[staying[s]]
                 taken += 1
-            fill(tables, configurations, fleet, g, kept, 0)
+            fill(tables, configurations, fleet, g, staying, 0)
     return out[:taken]

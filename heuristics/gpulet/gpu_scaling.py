@@ -56,18 +56,18 @@ class GpuScaling:
 
         def grown(view: View, limit: int) -> Gpulets | None:
             gpus = min(limit, used)  # line 2
-            found = rule(view, gpus)  # line 3
-            while found is None and gpus < limit and run.remaining_s > 0.0:  # line 4
+            gpulets = rule(view, gpus)  # line 3
+            while gpulets is None and gpus < limit and run.remaining_s > 0.0:  # line 4
                 gpus += 1  # line 5
-                found = rule(view, gpus)  # line 6
-            return found  # lines 8-10
+                gpulets = rule(view, gpus)  # line 6
+            return gpulets  # lines 8-10
 
         def shrunk(view: View, limit: int) -> Gpulets | None:
-            least, found, fewer = least_gpus(view), None, rule(view, limit)
+            least, gpulets, fewer = least_gpus(view), None, rule(view, limit)
             while fewer is not None:
-                found, gpus = fewer, int(np.count_nonzero(fewer.slots[::2] + fewer.slots[1::2]))  # those in use
+                gpulets, gpus = fewer, int(np.count_nonzero(fewer.slots[::2] + fewer.slots[1::2]))  # those in use
                 fewer = rule(view, gpus - 1) if gpus > least and run.remaining_s > 0.0 else None
-            return found
+            return gpulets
 
         return cut_pools(instance, run, grown if used else shrunk)
 

@@ -150,7 +150,7 @@ class _Fleet:
         """Return the largest rate, in steps of ``PART``, that any batch serves in time; 0 at batches that do not."""
         own_rps, slo_ms = float(self.view.rate_rps[workload]), float(self.view.slo_ms[workload])
         rates = np.append(np.arange(1, ceil(rate_rps / (PART * own_rps) - ROUNDING)) * PART * own_rps, rate_rps)
-        found, low, high = np.zeros(len(batch)), -1, len(rates)
+        attained, low, high = np.zeros(len(batch)), -1, len(rates)
         while high - low > 1:  # a budget falls with the rate
             middle = (low + high) // 2
             # A batch that takes longer than the SLO to fill is never full.
@@ -160,11 +160,11 @@ class _Fleet:
             budget_ms = self.view.budgets_at_ms(workload, batch[useful], rates[middle], units)
             fits = useful[times_ms[useful] <= budget_ms]
             if len(fits):
-                found[:] = 0.0
-                found[fits], low = rates[middle], middle
+                attained[:] = 0.0
+                attained[fits], low = rates[middle], middle
             else:
                 high = middle
-        return found
+        return attained
 
 
 @dataclass(frozen=True, slots=True)

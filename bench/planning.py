@@ -13,6 +13,7 @@ from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError, Instance, ScenarioSet
+from instances.errors import FieldName
 from instances.grouping import grouped
 
 _MIB_PER_GB = 1024.0
@@ -31,8 +32,8 @@ class Limits:
     work_limit: int | None = None
 
     def __post_init__(self) -> None:
-        require_limit("--time-limit", self.time_limit_s)
-        require_limit("--memory-limit", self.memory_limit_gb, "GB")
+        require_limit(FieldName("time_limit_s"), self.time_limit_s)
+        require_limit(FieldName("memory_limit_gb"), self.memory_limit_gb, "GB")
 
     def task(self, problem: Instance | ScenarioSet, infos: Sequence[SchedulerInfo], seed: int, trial: Trial) -> Task:
         """Return the task of one run under these limits."""
@@ -52,10 +53,10 @@ class Limits:
         )
 
 
-def require_limit(option: str, value: float, unit: str = "seconds") -> None:
-    """Raise an ``InputError`` about ``option`` if ``value`` is no positive number, or is too large for a limit."""
+def require_limit(field: FieldName, value: float, unit: str = "seconds") -> None:
+    """Raise an ``InputError`` about ``field`` if ``value`` is no positive number, or is too large for a limit."""
     if not 0.0 < value <= _MOST:
-        raise InputError(option, f"{value:g}; expected a number of {unit} greater than 0, at most {_MOST:,}")
+        raise InputError(field, f"{value:g}; expected a number of {unit} greater than 0, at most {_MOST:,}")
 
 
 def base_of(problem: Instance | ScenarioSet) -> Instance:
@@ -75,9 +76,9 @@ def fitting_jobs(jobs: int | None, threads: int) -> tuple[int, str]:
     """
     most, cores = default_jobs(threads), usable_cores()
     if threads > cores:
-        return 1, f"--threads {threads}: this machine has only {cores} cores, so measured times are too long"
+        return 1, f"`threads` {threads}: this machine has only {cores} cores, so measured times are too long"
     if jobs is not None and jobs > most:
-        return most, f"--jobs {jobs}: reduced to {most}, since {cores} cores fit no more runs of --threads {threads}"
+        return most, f"`jobs` {jobs}: reduced to {most}, since {cores} cores fit no more runs of `threads` {threads}"
     return jobs or most, ""
 
 
@@ -92,7 +93,9 @@ def parse_seeds(text: str) -> list[int]:
     seeds: dict[int, None] = {}
     for part in text.split(","):
         if not part.strip().isdecimal():
-            raise InputError("--seeds", f'"{part.strip()}" is not a seed; expected whole numbers such as 0,1,2')
+            raise InputError(
+                FieldName("seeds"), f'"{part.strip()}" is not a seed; expected whole numbers such as 0,1,2'
+            )
         seeds[int(part)] = None
     return list(seeds)
 
@@ -176,9 +179,9 @@ def _tasks(
                 notes.append(f"{instance.name} is left out: no scheduler supports {instance.objective}{divided}")
         tasks += [order.limits.task(problem, chosen, seed, trial) for chosen in able for seed in order.seeds]
     if not order.seeds:
-        raise InputError("--seeds", "is empty; expected at least one seed")
+        raise InputError(FieldName("seeds"), "is empty; expected at least one seed")
     if not tasks:
-        raise InputError("--schedulers", "; ".join(notes) or "names no scheduler; see `bench list schedulers`")
+        raise InputError(FieldName("schedulers"), "; ".join(notes) or "names no scheduler; see `bench list schedulers`")
     return tasks, notes
 
 
@@ -196,7 +199,10 @@ def _variants(
     stages = {entry.name: entry for spec in specs for entry in spec}
     overrides = parse_overrides(parameters, list(known))
     if (name := next((name for name in overrides if name not in stages), None)) is not None:
-        raise InputError(f"--param {name}", f'"{name}" is not among the schedulers of this run: {", ".join(stages)}')
+        raise InputError(
+            FieldName("parameters", f" {name}"),
+            f'"{name}" is not among the schedulers of this run: {", ".join(stages)}',
+        )
     return {
         (name, tuple(variant.items())): (entry, variant)
         for name, entry in stages.items()

@@ -3,8 +3,8 @@
 ``import bench`` offers them all. They use the same code as the command line.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from warnings import warn
@@ -29,8 +29,6 @@ from instances.misspecification import misspecified
 
 Problem = str | Path | Instance | ScenarioSet
 AnyPlan = str | Path | Plan
-
-_ARGUMENTS = {"--time-limit": "time_limit_s", "--memory-limit": "memory_limit_gb", "--param": "parameters"}
 
 
 def run(
@@ -111,25 +109,24 @@ def run(
     >>> table[["scheduler", "status", "gpus_used"]].values.tolist()
     [['igniter', 'feasible', 1], ['colgen', 'optimal', 1]]
     """
-    with _named_as_arguments():
-        limits = Limits(time_limit_s, memory_limit_gb, threads, work_limit)
-        own = arrivals == "own"
-        under = None if arrivals is None else parse_arrivals("poisson" if own else arrivals, "arrivals")
-        trial = Trial(headroom, truth, error, under, check_holds=check_holds)
-        texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
-        names = [schedulers] if isinstance(schedulers, str) else schedulers
-        seeds = [seeds] if isinstance(seeds, int) else seeds
-        tasks, _ = plan_tasks(RunOrder(_problems(instances), names, texts, seeds, limits, trial, own))
-        jobs, _ = fitting_jobs(jobs, threads)
-        with ExitStack() as stack:
-            if ledger is None:
-                ledger = Path(stack.enter_context(TemporaryDirectory(prefix="bench-"))) / "ledger.sqlite"
-            if not isinstance(ledger, Ledger):
-                ledger = stack.enter_context(Ledger(Path(ledger), create=True))
-            rows = run_tasks(tasks, ledger, jobs, listener, retry=retry)
-            if ledger.notice is not None:
-                warn(ledger.notice, RuntimeWarning, stacklevel=2)
-            return main_columns(rows, ledger)
+    limits = Limits(time_limit_s, memory_limit_gb, threads, work_limit)
+    own = arrivals == "own"
+    under = None if arrivals is None else parse_arrivals("poisson" if own else arrivals)
+    trial = Trial(headroom, truth, error, under, check_holds=check_holds)
+    texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
+    names = [schedulers] if isinstance(schedulers, str) else schedulers
+    seeds = [seeds] if isinstance(seeds, int) else seeds
+    tasks, _ = plan_tasks(RunOrder(_problems(instances), names, texts, seeds, limits, trial, own))
+    jobs, _ = fitting_jobs(jobs, threads)
+    with ExitStack() as stack:
+        if ledger is None:
+            ledger = Path(stack.enter_context(TemporaryDirectory(prefix="bench-"))) / "ledger.sqlite"
+        if not isinstance(ledger, Ledger):
+            ledger = stack.enter_context(Ledger(Path(ledger), create=True))
+        rows = run_tasks(tasks, ledger, jobs, listener, retry=retry)
+        if ledger.notice is not None:
+            warn(ledger.notice, RuntimeWarning, stacklevel=2)
+        return main_columns(rows, ledger)
 
 
 def table(ledger: Ledger | str | Path) -> DataFrame:
@@ -215,12 +212,11 @@ def simulate(
     0
     """
     placed, asked = _pair(plan, instance)
-    with _named_as_arguments():
-        if interference not in list(Interference):
-            raise InputError("interference", f'is "{interference}"; expected dynamic or static')
-        process = parse_arrivals(arrivals, "arrivals")
-        settings = Settings(process, seconds, warmup_s, seed, Interference(interference), drop)
-        return simulate_requests(placed, asked, settings, misspecified(asked, truth, error, seed))
+    if interference not in list(Interference):
+        raise InputError("interference", f'is "{interference}"; expected dynamic or static')
+    process = parse_arrivals(arrivals)
+    settings = Settings(process, seconds, warmup_s, seed, Interference(interference), drop)
+    return simulate_requests(placed, asked, settings, misspecified(asked, truth, error, seed))
 
 
 def load(name: str | Path) -> Instance:
@@ -237,8 +233,7 @@ def load(name: str | Path) -> Instance:
     >>> [workload.model for workload in bench.load("igniter-3").workloads]
     ['alexnet', 'resnet50', 'vgg19']
     """
-    with _named_as_arguments():
-        return find_instance(str(name), "name")
+    return find_instance(str(name), "name")
 
 
 def _problems(given: Problem | Sequence[Problem]) -> list[Instance | ScenarioSet]:
@@ -258,16 +253,3 @@ def _pair(plan: AnyPlan | None, instance: str | Path | Instance | None) -> tuple
     asked = asked or load(plan.instance)
     check_belongs(plan, asked)
     return plan, asked
-
-
-@contextmanager
-def _named_as_arguments() -> Iterator[None]:
-    """Replace options of the command line by arguments of these functions in errors."""
-    try:
-        yield
-    except InputError as error:
-        if not error.where.startswith("--"):
-            raise
-        option, *rest = error.where.split(" ", 1)
-        name = _ARGUMENTS.get(option, option.removeprefix("--").replace("-", "_"))
-        raise InputError(" ".join([name, *rest]), error.problem) from None

@@ -105,7 +105,7 @@ def test_a_damaged_or_endless_trace_is_refused(tmp_path: Path, mix: Instance) ->
         read_day_of_traffic(tmp_path / "t.csv.gz", mix, 60.0)
     with pytest.raises(InputError, match=r"t.csv: is not valid CSV: field larger"):
         read_day_of_traffic(write(tmp_path / "t.csv", "rps\n" + "1" * 200_000), mix, 60.0)
-    with pytest.raises(InputError, match="--trace: lasts 100000000000 s; expected at most 10,000,000 s"):
+    with pytest.raises(InputError, match="trace: lasts 100000000000 s; expected at most 10,000,000 s"):
         read_day_of_traffic(write(tmp_path / "t.csv", "time_s,service,requests\n0,a,1\n100000000000,a,1\n"), mix, 60.0)
 
 

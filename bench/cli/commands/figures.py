@@ -56,8 +56,8 @@ def draw_figures(
         str | None, schedulers_option("With --from: draw only runs of these.", metavar="A,B,...")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use a figure's smaller instances, if it has any.")] = False,
-    time_limit: options.TimeLimitOption = 10.0,
-    memory_limit: options.MemoryLimitOption = 8.0,
+    time_limit_s: options.TimeLimitOption = 10.0,
+    memory_limit_gb: options.MemoryLimitOption = 8.0,
     threads: options.ThreadsOption = 1,
     jobs: options.JobsOption = None,
 ) -> None:
@@ -84,7 +84,7 @@ def draw_figures(
     if instances or schedulers:
         option = "--instances" if instances else "--schedulers"
         raise InputError(option, "chooses among the runs of a ledger; add --from")
-    limits = Limits(time_limit, memory_limit, threads)
+    limits = Limits(time_limit_s, memory_limit_gb, threads)
     at_a_time = told_jobs(jobs, threads)
     planned = tasks_of([need for each in chosen for need in each.needs], "figures", limits, quick)
     missing, unended = missing_of(planned, ledger_file)

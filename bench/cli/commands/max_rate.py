@@ -40,8 +40,8 @@ def max_rate(
     arrivals: options.ArrivalsOption = "poisson",
     headroom: options.HeadroomOption = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of schedulers and arrivals.")] = 0,
-    time_limit: options.TimeLimitOption = 10.0,
-    memory_limit: options.MemoryLimitOption = 8.0,
+    time_limit_s: options.TimeLimitOption = 10.0,
+    memory_limit_gb: options.MemoryLimitOption = 8.0,
     threads: options.ThreadsOption = 1,
     jobs: options.JobsOption = None,
     retry: options.RetryOption = False,
@@ -64,8 +64,8 @@ def max_rate(
     refuse_wrong_answers()
     if not LEAST_STEP <= step <= 1.0:
         raise InputError("--step", f"{step:g}; expected a fraction from {LEAST_STEP:g} to 1")
-    trial = Trial(headroom, arrivals=parse_arrivals(arrivals, "--arrivals"))
-    limits = Limits(time_limit, memory_limit, threads)
+    trial = Trial(headroom, arrivals=parse_arrivals(arrivals))
+    limits = Limits(time_limit_s, memory_limit_gb, threads)
     problems = [with_all_served(one) for one in find_plain_instances(instances, "--instances")]
     chosen = names_in(schedulers)
     with Ledger(ledger_file, create=True) as ledger:

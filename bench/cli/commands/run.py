@@ -21,6 +21,7 @@ from bench.ledger.store import Ledger
 from bench.planning import Limits, RunOrder, parse_seeds, plan_tasks
 from bench.selection import find_problems, names_in
 from bench.simulation.arrivals import parse_arrivals
+from instances.errors import FieldName
 from instances.files import plan_to_json, write_json
 
 EXAMPLES = (
@@ -70,9 +71,9 @@ def run(
             help="Scheduler parameter; repeatable. With several values, every combination is a run.",
         ),
     ] = None,
-    time_limit: options.TimeLimitOption = 10.0,
+    time_limit_s: options.TimeLimitOption = 10.0,
     work_limit: options.WorkLimitOption = None,
-    memory_limit: options.MemoryLimitOption = 8.0,
+    memory_limit_gb: options.MemoryLimitOption = 8.0,
     threads: options.ThreadsOption = 1,
     seeds: Annotated[str, typer.Option(metavar="0,1,...", help="Seeds; one run each.")] = "0",
     jobs: options.JobsOption = None,
@@ -115,12 +116,12 @@ def run(
     limit, finds no plan or finds an infeasible plan has not failed.
     """
     refuse_wrong_answers()
-    under = parse_arrivals(arrivals or "poisson", "--arrivals") if simulate == "on" else None
+    under = parse_arrivals(arrivals or "poisson") if simulate == "on" else None
     trial = Trial(headroom, truth, error, under, check_holds=check_holds)
-    limits = Limits(time_limit, memory_limit, threads, work_limit)
+    limits = Limits(time_limit_s, memory_limit_gb, threads, work_limit)
     chosen_seeds = parse_seeds(seeds)
     chosen = None if schedulers is None else names_in(schedulers)
-    found = find_problems([*(instances or ()), *(experiment or ())], "--instances")
+    found = find_problems([*(instances or ()), *(experiment or ())], FieldName("instances"))
     own = simulate == "on" and arrivals is None
     tasks, notes = plan_tasks(RunOrder(found, chosen, parameters or [], chosen_seeds, limits, trial, own))
     if plans is not None:

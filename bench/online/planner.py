@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench.api import Run, Status, refusal
+from bench.api import Run, refusal
 from bench.evaluation import Trial
 from bench.judging.judge import judge
 from bench.plan_simulation import no_simulation
+from bench.schedulers.chain import run_chain
 from bench.schedulers.parameters import instantiate, parse_overrides
 from bench.schedulers.registry import entries, load, parse_spec
 from instances import InputError, Instance, Plan
@@ -64,17 +65,17 @@ class Planner:
         stages = parse_spec(scheduler, known, FieldName("scheduler"))
         overrides = parse_overrides(parameters, [*known, *(stage.name for stage in stages)])
         self.name = scheduler
-        self._schedulers = []
+        self._chain = []
         for stage in stages:
             found = load(stage.target, stage.version)
             if (refused := refusal(found, instance)) is not None:
                 raise InputError(FieldName("scheduler"), f"{stage.name} {refused}")
-            self._schedulers.append(instantiate(found, overrides.get(stage.name, {}), stage.name))
+            self._chain.append((stage.name, instantiate(found, overrides.get(stage.name, {}), stage.name)))
         self._instance, self._trials = prepared(instance), [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
         self._time_limit_s, self._seed = time_limit_s, seed
         self.without_headroom = False
-        for ready in self._schedulers:
-            if (warm := getattr(ready, "warm", None)) is not None:
+        for _, stage_scheduler in self._chain:
+            if (warm := getattr(stage_scheduler, "warm", None)) is not None:
                 warm()
 
     def first(self) -> Plan:
@@ -118,14 +119,11 @@ class Planner:
         return None
 
     def _asked(self, instance: Instance, start: Plan | None) -> Plan | None:
-        deadline, plan = time.monotonic() + self._time_limit_s, start
+        run = Run(time.monotonic() + self._time_limit_s, self._seed, start=start)
         try:
-            for scheduler in self._schedulers:
-                outcome = scheduler.schedule(instance, Run(deadline, self._seed, start=plan))
-                plan = outcome.plan if outcome.status is not Status.INFEASIBLE else None
+            return run_chain(self._chain, instance, run).plan
         except Exception as error:  # a scheduler may raise anything
             raise SchedulerError(f"{self.name}: {type(error).__name__}: {error}") from error
-        return plan
 
     def _fits(self, plan: Plan, asked: Instance) -> bool:
         """Return whether the pool has enough GPUs; other violations show in the simulation."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from bench.api import Status
 from bench.cli.views.day import day_view
 from bench.fleet.day import planned_day
 from bench.fleet.solving import BEST, Solve, solved
@@ -154,3 +155,23 @@ def test_an_open_gap_is_closed_by_a_search_on_fewer_gpus(mix: Instance, monkeypa
     assert asked == [BEST, "cpsat"]
     assert (window.cost_per_hour, window.bound_per_hour) == pytest.approx((3.06, 3.06))
     assert judge(window.chosen, light).feasible
+
+
+@pytest.mark.parametrize(("plan_class", "least"), [("spatial", 6.12), ("split", 3.06)])
+def test_no_plan_on_fewer_gpus_proves_nothing_about_a_wider_class(
+    mix: Instance, monkeypatch: pytest.MonkeyPatch, plan_class: str, least: float
+) -> None:
+    light = mix.scaled(0.3)
+    (row,) = solved([Solve(light, "whole-gpu", 30.0)], None, None)
+    assert row.cost_per_hour is not None
+    assert row.cost_per_hour > 6.12
+
+    def answer(solves: Sequence[Solve], ledger: None, listener: None) -> list[Row]:
+        if solves and solves[0].scheduler == "cpsat":
+            return [replace(row, status=Status.INFEASIBLE, plan=None, feasible=None, cost_per_hour=None)]
+        scope = {"plan_class": plan_class, "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
+        return [replace(row, bound=3.0, bound_certified=True, bound_scope=scope)]
+
+    monkeypatch.setattr("bench.fleet.day.solved", answer)
+    (window,) = planned_day([light], 3600.0, 60.0).windows
+    assert window.bound_per_hour == pytest.approx(least)

@@ -12,11 +12,12 @@ from typing import Self
 
 from bench.replay.backends import Backend, WorkerSpec
 from bench.replay.gpus import GpuSensor, Sampler
-from bench.replay.process import Child, Clock, Message, Supervisor, ended_in_order
+from bench.replay.process import Child, Clock, Message, Supervisor
 from bench.replay.recording import Failure, Recording, SharedRequests, SlotPlace, draw
 from bench.replay.serving_plan import Executor, ServingPlan
 from bench.replay.settings import ReplaySettings
 from bench.runner.failures import end_in_words
+from bench.runner.interruption import ended_in_order
 from bench.runner.worker_process import enlarge_pipe
 from instances import InputError
 from instances.errors import FieldName

@@ -11,7 +11,8 @@ from bench.replay.light_profile.machine import HostRig, RigSettings
 from bench.replay.light_profile.points import Grid
 from bench.replay.light_profile.writing import CatalogueFacts, write_files
 from bench.replay.nets import input_shape
-from bench.replay.process import ChildError, ended_in_order
+from bench.replay.process import ChildError
+from bench.runner.interruption import ended_in_order
 from instances.errors import FieldName, InputError
 
 Tell = Callable[[str], None]

@@ -26,9 +26,9 @@ _MOST = 1_000_000
 class Limits:
     """Limits of every run."""
 
-    time_limit_s: float
-    memory_limit_gb: float
-    threads: int
+    time_limit_s: float = 10.0
+    memory_limit_gb: float = 8.0
+    threads: int = 1
     work_limit: int | None = None
 
     def __post_init__(self) -> None:
@@ -125,6 +125,59 @@ class RunOrder:
     limits: Limits
     trial: Trial = SIMULATED
     own_arrivals: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """Settings of runs that a user chooses, in Python as keyword arguments of ``bench.run``.
+
+    Attributes
+    ----------
+    parameters
+        ``name.parameter=value``; with ``value,value`` every combination is a separate variant.
+    time_limit_s, work_limit, memory_limit_gb, threads
+        Limits of every run.
+    seeds
+        Seeds, each for a run of its own.
+    jobs
+        Runs at a time; as many as the cores allow if ``None``.
+    arrivals
+        Arrivals for the simulation of every plan: ``poisson``, ``constant``, ``gamma:CV``, a trace file, or ``own``
+        for those of the instance (``poisson`` unless it names others). ``None`` turns the simulation off.
+    check_holds
+        Whether to test if every plan holds, in 10 long simulations: columns ``holds`` and ``late_workloads``.
+    headroom
+        Factor on every predicted latency while planning.
+    truth, error
+        True performance model of the GPUs, and the largest relative error of their figures.
+    """
+
+    parameters: Sequence[str] = ()
+    time_limit_s: float = 10.0
+    work_limit: int | None = None
+    memory_limit_gb: float = 8.0
+    threads: int = 1
+    seeds: Sequence[int] = (0,)
+    jobs: int | None = None
+    arrivals: str | None = "own"
+    check_holds: bool = False
+    headroom: float = 1.0
+    truth: str | None = None
+    error: float = 0.0
+
+    def order(self, problems: Sequence[Instance | ScenarioSet], schedulers: Sequence[str] | None) -> RunOrder:
+        """Return the order of runs on problems.
+
+        Raises
+        ------
+        InputError
+            If a setting is out of range.
+        """
+        own = self.arrivals == "own"
+        under = None if self.arrivals is None else parse_arrivals("poisson" if own else self.arrivals)
+        trial = Trial(self.headroom, self.truth, self.error, under, check_holds=self.check_holds)
+        limits = Limits(self.time_limit_s, self.memory_limit_gb, self.threads, self.work_limit)
+        return RunOrder(problems, schedulers, self.parameters, self.seeds, limits, trial, own)
 
 
 def plan_tasks(order: RunOrder) -> tuple[list[Task], list[str]]:

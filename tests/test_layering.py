@@ -30,7 +30,7 @@ BENCH = (
 )
 CLI = (
     ("completion", "files", "option_names", "options", "terminal"),
-    ("lazy",),
+    ("fields", "lazy"),
     ("experiment", "views"),
     ("running",),
     ("commands",),

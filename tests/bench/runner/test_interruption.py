@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -19,6 +20,15 @@ def heard() -> Iterator[list[int]]:
     yield numbers
     for each, handler in before.items():
         signal.signal(each, handler)
+
+
+@contextmanager
+def _more_signals() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for each in BOTH:
+            send(each)
 
 
 def send(signum: int) -> None:
@@ -42,12 +52,8 @@ def test_the_first_signal_is_noted_and_the_second_has_its_usual_effect(heard: li
 def test_the_first_signal_is_an_exception_and_further_ones_are_ignored(
     heard: list[int], signum: int, as_sigint: bool, expected: type[BaseException]
 ) -> None:
-    with pytest.raises(expected), ended_in_order(as_sigint):
-        try:
-            send(signum)
-        finally:
-            for each in BOTH:
-                send(each)
+    with pytest.raises(expected), ended_in_order(as_sigint), _more_signals():
+        send(signum)
     assert heard == []
     send(signal.SIGINT)
     assert heard == [signal.SIGINT]

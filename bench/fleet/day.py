@@ -148,7 +148,7 @@ def _least(instances: Sequence[Instance], time_limit_s: float, listener: Listene
 
 def _class_of(row: Row) -> PlanClass:
     """Return the class of plans that the claims of a row are about."""
-    return PlanClass(scope_of(row)["plan_class"])
+    return scope_of(row).plan_class
 
 
 def _with_count(instance: Instance, count: int) -> Instance:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from bench.api import Status
+from bench.api import Scope, Status
 from bench.cli.views.day import day_view
 from bench.fleet.day import planned_day
 from bench.fleet.solving import BEST, Solve, solved
 from bench.fleet.trace import STEP, read_day_of_traffic, window_instances
 from bench.judging.judge import judge
 from bench.ledger.row import Row
-from instances import InputError, Instance
+from instances import InputError, Instance, PlanClass
 from instances.arrays import Floats
 from instances.generate import generate
 
@@ -169,8 +169,7 @@ def test_no_plan_on_fewer_gpus_proves_nothing_about_a_wider_class(
     def answer(solves: Sequence[Solve], ledger: None, listener: None) -> list[Row]:
         if solves and solves[0].scheduler == "cpsat":
             return [replace(row, status=Status.INFEASIBLE, plan=None, feasible=None, cost_per_hour=None)]
-        scope = {"plan_class": plan_class, "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
-        return [replace(row, bound=3.0, bound_certified=True, bound_scope=scope)]
+        return [replace(row, bound=3.0, bound_certified=True, bound_scope=Scope(PlanClass(plan_class)))]
 
     monkeypatch.setattr("bench.fleet.day.solved", answer)
     (window,) = planned_day([light], 3600.0, 60.0).windows

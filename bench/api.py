@@ -164,7 +164,7 @@ class Outcome:
         return {w.id: price for w, price in zip(instance.workloads, roots[0].workloads, strict=True)} if roots else {}
 
 
-def _ignore(plan: Plan | None, bound: Bound | None) -> None:
+def ignore(plan: Plan | None, bound: Bound | None) -> None:
     """Ignore a report."""
 
 
@@ -195,7 +195,7 @@ class Run:
     threads: int = 1
     memory_limit_mb: float | None = None
     start: Plan | None = None
-    listener: Callable[[Plan | None, Bound | None], None] = _ignore
+    listener: Callable[[Plan | None, Bound | None], None] = ignore
     work_limit: int | None = None
 
     def work_left(self, done: int, otherwise: int) -> int:

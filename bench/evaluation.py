@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.simulation.arrivals import Arrivals
 from instances import InputError, Instance, Plan
+from instances.errors import FieldName
 from instances.misspecification import misspecified
 
 if TYPE_CHECKING:
@@ -50,9 +51,11 @@ class Trial:
 
     def __post_init__(self) -> None:
         if self.check_holds and self.arrivals is None:
-            raise InputError("--check-holds", "tests plans under the simulated arrivals, but the simulation is off")
+            raise InputError(
+                FieldName("check_holds"), "tests plans under the simulated arrivals, but the simulation is off"
+            )
         if not 0.0 < self.headroom < math.inf:
-            raise InputError("--headroom", f"{self.headroom:g}; expected a finite factor greater than 0")
+            raise InputError(FieldName("headroom"), f"{self.headroom:g}; expected a finite factor greater than 0")
 
     @property
     def as_planned(self) -> bool:
@@ -73,17 +76,17 @@ class Trial:
         }
 
     @property
-    def options(self) -> str:
-        """Options of ``bench run`` without those at their default, such as `` --headroom 1.1 --error 0.2``."""
-        settings = [
-            ("--simulate", "off" if self.arrivals is None else "on", "on"),
-            ("--arrivals", "poisson" if self.arrivals is None else self.arrivals.label, "poisson"),
-            ("--headroom", f"{self.headroom:g}", "1"),
-            ("--truth", self.truth, None),
-            ("--error", f"{self.error:g}", "0"),
-        ]
-        text = "".join(f" {option} {value}" for option, value, default in settings if value != default)
-        return text + " --check-holds" * self.check_holds
+    def options(self) -> dict[str, object]:
+        """Options of ``bench run`` for ``bench.command_text``; ``None`` or ``False`` for those at their default."""
+        label = None if self.arrivals is None else self.arrivals.label
+        return {
+            "simulate": "off" if label is None else None,
+            "arrivals": None if label == "poisson" else label,
+            "headroom": None if self.headroom == 1.0 else self.headroom,
+            "truth": self.truth,
+            "error": self.error or None,
+            "check_holds": self.check_holds,
+        }
 
     @property
     def reality(self) -> str | None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from json import dumps
 from typing import Protocol
 
+from bench.command_text import command_line
 from bench.ledger.better_plans import BetterPlan
 from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import CHECKED, UNITS, JsonObject, Row
@@ -78,9 +79,10 @@ ON_PAPER = "on paper"
 """Words in place of the judge's tick if a plan has no violation but does not hold."""
 
 HOLDS_MEANS = (
-    "holds: whether every workload keeps its attainment in 10 simulations of at least 300 s (bench run --check-holds,"
-    " bench simulate --check); unchecked: not tested, with the requests that are late in the run's own simulation."
-    " Servers drop late requests, unless the instance has dropping = false"
+    "holds: whether every workload keeps its attainment in 10 simulations of at least 300 s"
+    f" ({command_line('run', check_holds=True)}, {command_line('simulate', check=True)}); unchecked: not"
+    " tested, with the requests that are late in the run's own simulation. Servers drop late requests, unless the"
+    " instance has dropping = false"
 )
 NOT_IN_TIME_MEANS = (
     f"not in time: requests late, dropped or unfinished in the run's own simulation; a workload may miss"

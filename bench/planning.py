@@ -13,6 +13,7 @@ from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError, Instance, ScenarioSet
+from instances.errors import FieldName
 from instances.grouping import grouped
 
 _MIB_PER_GB = 1024.0
@@ -25,14 +26,14 @@ _MOST = 1_000_000
 class Limits:
     """Limits of every run."""
 
-    time_limit_s: float
-    memory_limit_gb: float
-    threads: int
+    time_limit_s: float = 10.0
+    memory_limit_gb: float = 8.0
+    threads: int = 1
     work_limit: int | None = None
 
     def __post_init__(self) -> None:
-        require_limit("--time-limit", self.time_limit_s)
-        require_limit("--memory-limit", self.memory_limit_gb, "GB")
+        require_limit(FieldName("time_limit_s"), self.time_limit_s)
+        require_limit(FieldName("memory_limit_gb"), self.memory_limit_gb, "GB")
 
     def task(self, problem: Instance | ScenarioSet, infos: Sequence[SchedulerInfo], seed: int, trial: Trial) -> Task:
         """Return the task of one run under these limits."""
@@ -52,10 +53,10 @@ class Limits:
         )
 
 
-def require_limit(option: str, value: float, unit: str = "seconds") -> None:
-    """Raise an ``InputError`` about ``option`` if ``value`` is no positive number, or is too large for a limit."""
+def require_limit(field: FieldName, value: float, unit: str = "seconds") -> None:
+    """Raise an ``InputError`` about ``field`` if ``value`` is no positive number, or is too large for a limit."""
     if not 0.0 < value <= _MOST:
-        raise InputError(option, f"{value:g}; expected a number of {unit} greater than 0, at most {_MOST:,}")
+        raise InputError(field, f"{value:g}; expected a number of {unit} greater than 0, at most {_MOST:,}")
 
 
 def base_of(problem: Instance | ScenarioSet) -> Instance:
@@ -75,9 +76,9 @@ def fitting_jobs(jobs: int | None, threads: int) -> tuple[int, str]:
     """
     most, cores = default_jobs(threads), usable_cores()
     if threads > cores:
-        return 1, f"--threads {threads}: this machine has only {cores} cores, so measured times are too long"
+        return 1, f"`threads` {threads}: this machine has only {cores} cores, so measured times are too long"
     if jobs is not None and jobs > most:
-        return most, f"--jobs {jobs}: reduced to {most}, since {cores} cores fit no more runs of --threads {threads}"
+        return most, f"`jobs` {jobs}: reduced to {most}, since {cores} cores fit no more runs of `threads` {threads}"
     return jobs or most, ""
 
 
@@ -92,7 +93,9 @@ def parse_seeds(text: str) -> list[int]:
     seeds: dict[int, None] = {}
     for part in text.split(","):
         if not part.strip().isdecimal():
-            raise InputError("--seeds", f'"{part.strip()}" is not a seed; expected whole numbers such as 0,1,2')
+            raise InputError(
+                FieldName("seeds"), f'"{part.strip()}" is not a seed; expected whole numbers such as 0,1,2'
+            )
         seeds[int(part)] = None
     return list(seeds)
 
@@ -122,6 +125,59 @@ class RunOrder:
     limits: Limits
     trial: Trial = SIMULATED
     own_arrivals: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """Settings of runs that a user chooses, in Python as keyword arguments of ``bench.run``.
+
+    Attributes
+    ----------
+    parameters
+        ``name.parameter=value``; with ``value,value`` every combination is a separate variant.
+    time_limit_s, work_limit, memory_limit_gb, threads
+        Limits of every run.
+    seeds
+        Seeds, each for a run of its own.
+    jobs
+        Runs at a time; as many as the cores allow if ``None``.
+    arrivals
+        Arrivals for the simulation of every plan: ``poisson``, ``constant``, ``gamma:CV``, a trace file, or ``own``
+        for those of the instance (``poisson`` unless it names others). ``None`` turns the simulation off.
+    check_holds
+        Whether to test if every plan holds, in 10 long simulations: columns ``holds`` and ``late_workloads``.
+    headroom
+        Factor on every predicted latency while planning.
+    truth, error
+        True performance model of the GPUs, and the largest relative error of their figures.
+    """
+
+    parameters: Sequence[str] = ()
+    time_limit_s: float = 10.0
+    work_limit: int | None = None
+    memory_limit_gb: float = 8.0
+    threads: int = 1
+    seeds: Sequence[int] = (0,)
+    jobs: int | None = None
+    arrivals: str | None = "own"
+    check_holds: bool = False
+    headroom: float = 1.0
+    truth: str | None = None
+    error: float = 0.0
+
+    def order(self, problems: Sequence[Instance | ScenarioSet], schedulers: Sequence[str] | None) -> RunOrder:
+        """Return the order of runs on problems.
+
+        Raises
+        ------
+        InputError
+            If a setting is out of range.
+        """
+        own = self.arrivals == "own"
+        under = None if self.arrivals is None else parse_arrivals("poisson" if own else self.arrivals)
+        trial = Trial(self.headroom, self.truth, self.error, under, check_holds=self.check_holds)
+        limits = Limits(self.time_limit_s, self.memory_limit_gb, self.threads, self.work_limit)
+        return RunOrder(problems, schedulers, self.parameters, self.seeds, limits, trial, own)
 
 
 def plan_tasks(order: RunOrder) -> tuple[list[Task], list[str]]:
@@ -176,9 +232,9 @@ def _tasks(
                 notes.append(f"{instance.name} is left out: no scheduler supports {instance.objective}{divided}")
         tasks += [order.limits.task(problem, chosen, seed, trial) for chosen in able for seed in order.seeds]
     if not order.seeds:
-        raise InputError("--seeds", "is empty; expected at least one seed")
+        raise InputError(FieldName("seeds"), "is empty; expected at least one seed")
     if not tasks:
-        raise InputError("--schedulers", "; ".join(notes) or "names no scheduler; see `bench list schedulers`")
+        raise InputError(FieldName("schedulers"), "; ".join(notes) or "names no scheduler; see `bench list schedulers`")
     return tasks, notes
 
 
@@ -196,7 +252,10 @@ def _variants(
     stages = {entry.name: entry for spec in specs for entry in spec}
     overrides = parse_overrides(parameters, list(known))
     if (name := next((name for name in overrides if name not in stages), None)) is not None:
-        raise InputError(f"--param {name}", f'"{name}" is not among the schedulers of this run: {", ".join(stages)}')
+        raise InputError(
+            FieldName("parameters", f" {name}"),
+            f'"{name}" is not among the schedulers of this run: {", ".join(stages)}',
+        )
     return {
         (name, tuple(variant.items())): (entry, variant)
         for name, entry in stages.items()

@@ -49,7 +49,7 @@ def find_plain_instances(given: Sequence[str], where: str) -> list[Instance]:
     """Return the instances that texts name as in ``find_problems``; refuse scenario sets."""
     found = find_problems(given, where)
     if sets := [one.name for one in found if isinstance(one, ScenarioSet)]:
-        raise InputError(f"{where} {sets[0]}", "is a scenario set; expected instances")
+        raise InputError(where + f" {sets[0]}", "is a scenario set; expected instances")
     return [one for one in found if isinstance(one, Instance)]
 
 

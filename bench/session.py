@@ -3,15 +3,17 @@
 ``import bench`` offers them all. They use the same code as the command line.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from warnings import warn
 
 from pandas import DataFrame
 
-from bench.evaluation import Trial
 from bench.judging.judge import check_belongs
 from bench.judging.judge import judge as judge_plan
 from bench.judging.verdict import Verdict
@@ -19,7 +21,7 @@ from bench.ledger.frames import all_columns, main_columns
 from bench.ledger.store import Ledger
 from bench.plan_simulation import Interference, Settings, Simulated
 from bench.plan_simulation import simulate as simulate_requests
-from bench.planning import Limits, RunOrder, fitting_jobs, plan_tasks
+from bench.planning import RunSettings, fitting_jobs, plan_tasks
 from bench.runner.listener import Listener
 from bench.runner.runner import run_tasks
 from bench.selection import find_instance, find_plan, find_problems
@@ -30,28 +32,42 @@ from instances.misspecification import misspecified
 Problem = str | Path | Instance | ScenarioSet
 AnyPlan = str | Path | Plan
 
-_ARGUMENTS = {"--time-limit": "time_limit_s", "--memory-limit": "memory_limit_gb", "--param": "parameters"}
+
+def _with_fields_of(kind: type[RunSettings]) -> Callable[[Callable[..., DataFrame]], Callable[..., DataFrame]]:
+    """Show the fields of a dataclass in the signature of a function in place of its ``**settings``."""
+
+    def shown(function: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        *own, rest = signature(function).parameters.values()
+        names = [each.name for each in own]
+        more = [
+            field.replace(kind=rest.KEYWORD_ONLY)
+            for name, field in signature(kind).parameters.items()
+            if name not in names
+        ]
+        full = Signature([*own, *more], return_annotation=DataFrame)
+
+        @wraps(function)
+        def with_fields(*arguments: Any, **settings: Any) -> DataFrame:
+            full.bind(*arguments, **settings)  # names a keyword that does not exist
+            return function(*arguments, **settings)
+
+        vars(with_fields)["__signature__"] = full
+        return with_fields
+
+    return shown
 
 
+@_with_fields_of(RunSettings)
 def run(
     instances: Problem | Sequence[Problem],
     schedulers: str | Sequence[str] | None = None,
     *,
     parameters: Mapping[str, object] | None = None,
     seeds: int | Sequence[int] = (0,),
-    time_limit_s: float = 10.0,
-    work_limit: int | None = None,
-    memory_limit_gb: float = 8.0,
-    threads: int = 1,
-    jobs: int | None = None,
-    arrivals: str | None = "own",
-    check_holds: bool = False,
-    headroom: float = 1.0,
-    truth: str | None = None,
-    error: float = 0.0,
     ledger: Ledger | str | Path | None = None,
     retry: bool = False,
     listener: Listener | None = None,
+    **settings: Any,
 ) -> DataFrame:
     """Run schedulers on instances and return a table with one row per run.
 
@@ -65,19 +81,6 @@ def run(
         Values by ``"scheduler.parameter"``.
     seeds
         Seeds, each for a run of its own; one or several.
-    time_limit_s, work_limit, memory_limit_gb, threads
-        Limits of every run.
-    jobs
-        Runs at a time; as many as the cores allow if not given.
-    arrivals
-        Arrivals for the simulation of every plan: ``poisson``, ``constant``, ``gamma:CV``, a trace file, or ``own``
-        for those of the instance (``poisson`` unless it names others). ``None`` turns the simulation off.
-    check_holds
-        Whether to test if every plan holds, in 10 long simulations: columns ``holds`` and ``late_workloads``.
-    headroom
-        Factor on every predicted latency while planning.
-    truth, error
-        True performance model of the GPUs, and the largest relative error of their figures.
     ledger
         Ledger that stores the rows, and whose rows are reused; a missing file is created. Without a ledger, no row is
         kept.
@@ -85,6 +88,8 @@ def run(
         Whether failed runs of the ledger are run again.
     listener
         Receiver of progress messages.
+    **settings
+        Other fields of ``bench.planning.RunSettings``: ``time_limit_s``, ``headroom`` and so on.
 
     Returns
     -------
@@ -111,25 +116,20 @@ def run(
     >>> table[["scheduler", "status", "gpus_used"]].values.tolist()
     [['igniter', 'feasible', 1], ['colgen', 'optimal', 1]]
     """
-    with _named_as_arguments():
-        limits = Limits(time_limit_s, memory_limit_gb, threads, work_limit)
-        own = arrivals == "own"
-        under = None if arrivals is None else parse_arrivals("poisson" if own else arrivals, "arrivals")
-        trial = Trial(headroom, truth, error, under, check_holds=check_holds)
-        texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
-        names = [schedulers] if isinstance(schedulers, str) else schedulers
-        seeds = [seeds] if isinstance(seeds, int) else seeds
-        tasks, _ = plan_tasks(RunOrder(_problems(instances), names, texts, seeds, limits, trial, own))
-        jobs, _ = fitting_jobs(jobs, threads)
-        with ExitStack() as stack:
-            if ledger is None:
-                ledger = Path(stack.enter_context(TemporaryDirectory(prefix="bench-"))) / "ledger.sqlite"
-            if not isinstance(ledger, Ledger):
-                ledger = stack.enter_context(Ledger(Path(ledger), create=True))
-            rows = run_tasks(tasks, ledger, jobs, listener, retry=retry)
-            if ledger.notice is not None:
-                warn(ledger.notice, RuntimeWarning, stacklevel=2)
-            return main_columns(rows, ledger)
+    texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
+    chosen = RunSettings(texts, seeds=[seeds] if isinstance(seeds, int) else seeds, **settings)
+    names = [schedulers] if isinstance(schedulers, str) else schedulers
+    tasks, _ = plan_tasks(chosen.order(_problems(instances), names))
+    jobs, _ = fitting_jobs(chosen.jobs, chosen.threads)
+    with ExitStack() as stack:
+        if ledger is None:
+            ledger = Path(stack.enter_context(TemporaryDirectory(prefix="bench-"))) / "ledger.sqlite"
+        if not isinstance(ledger, Ledger):
+            ledger = stack.enter_context(Ledger(Path(ledger), create=True))
+        rows = run_tasks(tasks, ledger, jobs, listener, retry=retry)
+        if ledger.notice is not None:
+            warn(ledger.notice, RuntimeWarning, stacklevel=2)
+        return main_columns(rows, ledger)
 
 
 def table(ledger: Ledger | str | Path) -> DataFrame:
@@ -215,12 +215,11 @@ def simulate(
     0
     """
     placed, asked = _pair(plan, instance)
-    with _named_as_arguments():
-        if interference not in list(Interference):
-            raise InputError("interference", f'is "{interference}"; expected dynamic or static')
-        process = parse_arrivals(arrivals, "arrivals")
-        settings = Settings(process, seconds, warmup_s, seed, Interference(interference), drop)
-        return simulate_requests(placed, asked, settings, misspecified(asked, truth, error, seed))
+    if interference not in list(Interference):
+        raise InputError("interference", f'is "{interference}"; expected dynamic or static')
+    process = parse_arrivals(arrivals)
+    settings = Settings(process, seconds, warmup_s, seed, Interference(interference), drop)
+    return simulate_requests(placed, asked, settings, misspecified(asked, truth, error, seed))
 
 
 def load(name: str | Path) -> Instance:
@@ -237,8 +236,7 @@ def load(name: str | Path) -> Instance:
     >>> [workload.model for workload in bench.load("igniter-3").workloads]
     ['alexnet', 'resnet50', 'vgg19']
     """
-    with _named_as_arguments():
-        return find_instance(str(name), "name")
+    return find_instance(str(name), "name")
 
 
 def _problems(given: Problem | Sequence[Problem]) -> list[Instance | ScenarioSet]:
@@ -258,16 +256,3 @@ def _pair(plan: AnyPlan | None, instance: str | Path | Instance | None) -> tuple
     asked = asked or load(plan.instance)
     check_belongs(plan, asked)
     return plan, asked
-
-
-@contextmanager
-def _named_as_arguments() -> Iterator[None]:
-    """Replace options of the command line by arguments of these functions in errors."""
-    try:
-        yield
-    except InputError as error:
-        if not error.where.startswith("--"):
-            raise
-        option, *rest = error.where.split(" ", 1)
-        name = _ARGUMENTS.get(option, option.removeprefix("--").replace("-", "_"))
-        raise InputError(" ".join([name, *rest]), error.problem) from None

@@ -1,6 +1,38 @@
 """Error for wrong input (exit code 2)."""
 
 from difflib import get_close_matches
+from typing import Self
+
+
+class FieldName(str):
+    """Name of a field or parameter, as the place of an error; the command line replaces it by its option.
+
+    Parameters
+    ----------
+    field
+        Name in the dataclass or function that holds the value, such as ``time_limit_s``.
+    rest
+        Rest of the place, such as the value at fault.
+    """
+
+    __slots__ = ("field", "rest")
+
+    field: str
+    rest: str
+
+    def __new__(cls, field: str, rest: str = "") -> Self:
+        """Return the text of the place."""
+        place = super().__new__(cls, field + rest)
+        place.field, place.rest = field, rest
+        return place
+
+    def __add__(self, rest: str) -> Self:
+        """Return the place with more of its rest."""
+        return type(self)(self.field, self.rest + rest)
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        """Return the arguments of ``__new__``, so that the name can be pickled."""
+        return self.field, self.rest
 
 
 class InputError(ValueError):
@@ -9,9 +41,9 @@ class InputError(ValueError):
     Parameters
     ----------
     where
-        File, field path or argument at fault, such as ``mix.json: workloads[2].slo_ms``.
+        ``FieldName``, or file with the path of a field, such as ``mix.json: workloads[2].slo_ms``.
     problem
-        The problem and the expected value, in one line.
+        The problem and the expected value, in one line. Names of fields and parameters stand in backticks.
     """
 
     def __init__(self, where: str, problem: str) -> None:

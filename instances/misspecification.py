@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from instances.errors import InputError
+from instances.errors import FieldName, InputError
 from instances.gpu import DnnModel, GpuType, Partition
 from instances.instance import Instance
 from instances.performance import performance_model as model_named
@@ -13,14 +13,12 @@ MOST_ERROR = 0.9
 """Largest parameter error; larger ones would bring factors close to 0."""
 
 
-def misspecified(
-    instance: Instance, performance_model: str | None = None, error: float = 0.0, seed: int = 0
-) -> Instance:
+def misspecified(instance: Instance, truth: str | None = None, error: float = 0.0, seed: int = 0) -> Instance:
     """Return the true instance behind the planner's instance.
 
     Parameters
     ----------
-    performance_model
+    truth
         The GPUs' true performance model; the planner's unless given.
     error
         Relative parameter error. Each figure of a DNN model gets its own factor, uniform in ``[1 - error, 1 + error]``:
@@ -35,11 +33,11 @@ def misspecified(
         If the catalogue has no figures for that performance model, the error is out of range, or the GPUs are cut into
         MIG instances, which have measured tables only.
     """
-    if performance_model is not None:
-        model_named(performance_model, "--truth")
+    if truth is not None:
+        model_named(truth, FieldName("truth"))
     if not 0.0 <= error <= MOST_ERROR:
-        raise InputError("--error", f"{error:g}; expected a fraction from 0 to {MOST_ERROR}")
-    changed = performance_model not in (None, instance.performance_model) or error > 0.0
+        raise InputError(FieldName("error"), f"{error:g}; expected a fraction from 0 to {MOST_ERROR}")
+    changed = truth not in (None, instance.performance_model) or error > 0.0
     if changed and instance.partition is Partition.MIG:
         raise InputError(
             f"{instance.name}: performance_model",
@@ -49,7 +47,7 @@ def misspecified(
     return replace(
         instance,
         gpus=pools if error > 0.0 else instance.gpus,
-        performance_model=performance_model or instance.performance_model,
+        performance_model=truth or instance.performance_model,
     )
 
 

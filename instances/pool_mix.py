@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from instances.budget import SloRule
 from instances.catalogue import gpu_type
-from instances.errors import InputError, unknown_name
+from instances.errors import FieldName, InputError, unknown_name
 from instances.generate import Range, check_size
 from instances.gpu import GpuType, Partition
 from instances.instance import GpuPool, Instance, Objective
@@ -17,8 +17,8 @@ from instances.workload import Workload
 
 POOL_MIX = "pool-mix"
 DESCRIPTION = (
-    "the models that all GPU types of --pool share; the first type serves any workload alone, the others what they can;"
-    " --slo, --rates, --performance-model and --models vary it"
+    "the models that all GPU types of `pool` share; the first type serves any workload alone, the others what they can;"
+    " `slo`, `rates`, `performance_model` and `models` vary it"
 )
 
 _COUNT = re.compile("[1-9][0-9]{0,5}")
@@ -125,12 +125,12 @@ def parse_pool(text: str) -> tuple[GpuPool, ...]:
         name, colon, count = (each.strip() for each in part.partition(":"))
         if not name or (colon and not _COUNT.fullmatch(count)):
             expected = "expected TYPE or TYPE:COUNT with a count from 1 to 999,999, such as v100,t4:8"
-            raise InputError("--pool", f'"{part}" is no pool of GPUs; {expected}')
+            raise InputError(FieldName("pool"), f'"{part}" is no pool of GPUs; {expected}')
         if name in pools:
-            raise InputError("--pool", f'names "{name}" twice; expected each GPU type once')
-        gpu = gpu_type(name, "--pool")
+            raise InputError(FieldName("pool"), f'names "{name}" twice; expected each GPU type once')
+        gpu = gpu_type(name, FieldName("pool"))
         if gpu.partition is not Partition.SHARES:
-            raise InputError("--pool", f"{name} is cut into MIG instances; expected {', '.join(REFERENCES)}")
+            raise InputError(FieldName("pool"), f"{name} is cut into MIG instances; expected {', '.join(REFERENCES)}")
         pools[name] = GpuPool(gpu, int(count) if colon else None)
     return tuple(pools.values())
 
@@ -145,13 +145,15 @@ def models_of(pool: Sequence[GpuPool], wanted: Sequence[str] = ()) -> tuple[str,
     """
     for model in wanted:
         for each in pool:
-            each.type.check_model(model, "--models")
+            each.type.check_model(model, FieldName("models"))
     first, *others = [each.type for each in pool]
     shared = tuple(dict.fromkeys(wanted)) or tuple(m for m in first.models if all(m in gpu.models for gpu in others))
     if not shared:
         types = ", ".join(each.type.name for each in pool)
         problem = "have no model in common" if others else "has no models"
-        raise InputError("--pool", f"{types} {problem}; the models of this family are those of {', '.join(REFERENCES)}")
+        raise InputError(
+            FieldName("pool"), f"{types} {problem}; the models of this family are those of {', '.join(REFERENCES)}"
+        )
     return shared
 
 
@@ -197,16 +199,18 @@ def pool_mix(
         If an option is unknown or out of range, the pool lacks the models, or the objective needs missing counts.
     """
     check_size(size)
-    check_performance_model(performance_model, "--performance-model")
+    check_performance_model(performance_model, FieldName("performance_model"))
     gpus = parse_pool(pool) if isinstance(pool, str) else tuple(pool)
     chosen = models_of(gpus, models)
     if slo not in list(SloLaw):
-        raise unknown_name("--slo", "distribution of the SLOs", slo, list(SloLaw))
+        raise unknown_name(FieldName("slo"), "distribution of the SLOs", slo, list(SloLaw))
     if rates not in list(RateLaw):
-        raise unknown_name("--rates", "distribution of the rates", rates, list(RateLaw))
+        raise unknown_name(FieldName("rates"), "distribution of the rates", rates, list(RateLaw))
     unlimited = next((each.type.name for each in gpus if each.count is None), None)
     if unlimited is not None and objective != Objective.COST:
-        raise InputError("--pool", f"has no count for {unlimited}; {objective} requires one, such as {unlimited}:8")
+        raise InputError(
+            FieldName("pool"), f"has no count for {unlimited}; {objective} requires one, such as {unlimited}:8"
+        )
     options = [
         "-".join(each.type.name + ("" if each.count is None else f"x{each.count}") for each in gpus),
         *(str(each) for each, default in ((slo, SloLaw.MIXED), (rates, RateLaw.EVEN)) if each != default),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.command_text import command_line
 from bench.evaluation import SIMULATED, Trial
 from bench.formatting import in_words
 from bench.ledger.row import Row
@@ -46,14 +47,16 @@ class Need:
     @property
     def command(self) -> str:
         """Command that makes these runs."""
-        command, seeds = ("max-rate", "--seed") if self.climb else ("run", "--seeds")
-        limit = "" if self.time_limit_s is None else f" --time-limit {self.time_limit_s:g}"
-        limit += "" if self.work_limit is None else f" --work-limit {self.work_limit}"
-        return (
-            f"bench {command} --instances {self.instances} --schedulers {','.join(self.schedulers)}"
-            f" {seeds} {','.join(map(str, self.seeds))}"
-            f"{''.join(f' --param {parameter}' for parameter in self.parameters)}{limit}{self.trial.options}"
-        )
+        command, seeds = ("max-rate", "seed") if self.climb else ("run", "seeds")
+        options: dict[str, object] = {
+            "instances": self.instances,
+            "schedulers": ",".join(self.schedulers),
+            seeds: ",".join(map(str, self.seeds)),
+            "param": self.parameters,
+            "time_limit": self.time_limit_s,
+            "work_limit": self.work_limit,
+        }
+        return command_line(command, **options, **self.trial.options)
 
 
 def made_for(rows: Sequence[Row], need: Need) -> list[Row]:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from instances import InputError, Instance, Objective
+from instances.errors import FieldName
 from rl.checkpoint import Scalars, check_settings, faded, means, run_episodes
 from rl.grouping import NoFitError, deal
 from rl.hierarchy import TOP, TopLayer, outcomes
@@ -98,7 +99,9 @@ class HierarchyTraining:
         except NoFitError as why:
             raise InputError(instance.name, f"{path.stem}: {why}") from None
         if below.objective != Objective.CAPACITY:
-            raise InputError("--param below", f"decides for {below.objective}; expected {Objective.CAPACITY}")
+            raise InputError(
+                FieldName("parameters", " below"), f"decides for {below.objective}; expected {Objective.CAPACITY}"
+            )
         settings = SacSettings(
             hidden=self.hidden,
             buffer=self.buffer,

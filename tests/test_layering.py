@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
 SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
-    ("api", "certificate", "extras", "provenance", "judging", "simulation"),
+    ("api", "certificate", "command_text", "extras", "provenance", "judging", "simulation"),
     ("ledger", "plan_simulation", "schedulers"),
     ("holding",),
     ("evaluation", "formatting", "scenarios", "selection"),
@@ -29,8 +29,8 @@ BENCH = (
     ("cli",),
 )
 CLI = (
-    ("completion", "files", "options", "terminal"),
-    ("lazy",),
+    ("completion", "files", "option_names", "options", "terminal"),
+    ("fields", "lazy"),
     ("experiment", "views"),
     ("running",),
     ("commands",),

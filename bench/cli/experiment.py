@@ -22,7 +22,7 @@ import typer
 
 from bench.selection import anchored
 from instances import InputError
-from instances.errors import printable, unknown_name
+from instances.errors import FieldName, printable, unknown_name
 from instances.files import read_toml
 
 SUFFIX = ".toml"
@@ -142,7 +142,7 @@ def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(*, context: typer.Context, **options: Any) -> None:
         file, given = context.meta.get(_FILE), _given(context)
-        if "param" in given and "schedulers" not in given and options["schedulers"] is not None:
+        if PARAMETERS in given.values() and "schedulers" not in given and options["schedulers"] is not None:
             # The file may set parameters of schedulers that the command line leaves out.
             chosen = [name.strip() for name in re.split("[,@]", options["schedulers"])]
             parameters = options["parameters"]
@@ -150,18 +150,18 @@ def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(context=context, **options)
         except InputError as error:
-            option = re.match(r"(?:--)?([a-z-]+)", error.where)
-            if option is None or option[1] not in given:
+            field = error.where.field if isinstance(error.where, FieldName) else ""
+            if (key := given.get(field)) is None:
                 raise
-            raise InputError(f"{file}: {error.where.removeprefix('--')}", error.problem) from None
+            raise InputError(f"{file}: {key}{error.where.removeprefix(field)}", error.problem) from None
 
     return wrapped
 
 
-def _given(context: typer.Context) -> set[str]:
-    """Return the options whose values come from the experiment file."""
+def _given(context: typer.Context) -> dict[str, str]:
+    """Return the keys of the experiment file whose values count, by the names of their parameters."""
     return {
-        name[2:]
+        str(option.name): name[2:]
         for option in context.command.params
         for name in option.opts
         if option.name in (context.default_map or {})

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from bench.cli.option_names import OptionCommand
 from bench.cli.options import examples
 
 
@@ -36,7 +37,7 @@ class Subcommand:
         if isinstance(function, typer.Typer):
             return get_command(function)
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        alone.command(name, epilog=examples(module.EXAMPLES))(function)
+        alone.command(name, cls=OptionCommand, epilog=examples(module.EXAMPLES))(function)
         return get_command(alone)
 
 

@@ -72,6 +72,22 @@ ParametersOption = Annotated[
     list[str] | None,
     typer.Option("--param", metavar="NAME.PARAMETER=VALUE", help="Scheduler parameter; repeatable."),
 ]
+SweptParametersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        metavar="A.NAME=VALUE[,...]",
+        help="Scheduler parameter; repeatable. With several values, every combination is a run.",
+    ),
+]
+SeedsOption = Annotated[str, typer.Option("--seeds", metavar="0,1,...", help="Seeds; one run each.")]
+CheckHoldsOption = Annotated[
+    bool,
+    typer.Option(
+        "--check-holds",
+        help="Test in 10 long simulations whether every plan holds: no workload misses its attainment.",
+    ),
+]
 DropOption = Annotated[
     bool | None,
     typer.Option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from bench.cli.option_names import in_options
 from bench.cli.options import DEFAULT_LEDGER, INTERRUPTED
 from bench.cli.terminal import say
 from bench.cli.views.progress import LiveTable, Progress
@@ -33,7 +34,7 @@ def told_jobs(jobs: int | None, threads: int) -> int:
     """Return the number of parallel runs of ``fitting_jobs``, and print its message."""
     found, reduced = fitting_jobs(jobs, threads)
     if reduced:
-        say(reduced)
+        say(in_options(reduced))
     return found
 
 

@@ -9,6 +9,7 @@ import yaml
 from bench.deploy.hosts import COMMAND, in_shell, read_shell
 from bench.deploy.servers import slot_of
 from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
+from instances.errors import FieldName
 
 _NAME = "gpushare"
 
@@ -28,9 +29,8 @@ def write_mig_parted(plan: Plan, instance: Instance) -> dict[str, str]:
     """
     if instance.partition is not Partition.MIG:
         name = instance.gpus[0].type.name
-        raise InputError(
-            "--to mig-parted", f"{name} is divided into MPS shares; expected a plan on MIG, such as a100-mig"
-        )
+        problem = f"{name} is divided into MPS shares; expected a plan on MIG, such as a100-mig"
+        raise InputError(FieldName("target", " mig-parted"), problem)
     devices, lines = [], ["#!/bin/sh", "# Start the processes of every MIG instance.", "set -eu"]
     for position, gpu in enumerate(plan.gpus):
         names = _profiles(instance, gpu.type)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bench.command_text import command_line
 from bench.deploy import clusters, hosts, mig_parted
 from bench.deploy.servers import Server, in_percents, plan_of_environments, rounded_up, servers
 from bench.fleet.solving import solved_here
@@ -11,6 +12,7 @@ from bench.formatting import gpu_count
 from bench.formatting import servers as servers_in_words
 from bench.judging.judge import judge
 from instances import InputError, Instance, Partition, Plan, SloRule
+from instances.errors import FieldName
 
 MOST_REPLICAS = 10
 """Largest number of equal shares of a GPU that is tried for the device plugin."""
@@ -86,7 +88,8 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
         return _checked(files, plan, mig_parted.read_mig_parted(files, instance), instance, notes)
     if instance.partition is Partition.MIG:
         name = instance.gpus[0].type.name
-        raise InputError(f"--to {target}", f"{name} is cut into MIG instances; expected --to {Target.MIG_PARTED}")
+        problem = f"{name} is cut into MIG instances; expected `target` {Target.MIG_PARTED}"
+        raise InputError(_place(target), problem)
     if target is Target.DEVICE_PLUGIN:
         replicas, equal, terms = _equal(plan, instance, time_limit_s)
         notes.insert(0, _price(plan, instance, equal, terms, f"{replicas} equal shares"))
@@ -96,7 +99,7 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
     terms = in_percents(instance)
     found = rounded_up(plan, instance)
     if found is None:
-        found = _solved(terms, time_limit_s, f"--to {target}")
+        found = _solved(terms, time_limit_s, _place(target))
         notes.insert(0, _price(plan, instance, found, terms, "shares of whole percents"))
     else:
         notes.insert(0, "shares are rounded up to whole percents; the plan stays feasible at the same cost")
@@ -120,7 +123,7 @@ def _equal(plan: Plan, instance: Instance, time_limit_s: float) -> tuple[int, Pl
     for replicas in range(1, MOST_REPLICAS + 1):
         terms = in_percents(instance, (100 // replicas,))
         try:
-            found = _solved(terms, time_limit_s / MOST_REPLICAS, "--to device-plugin")
+            found = _solved(terms, time_limit_s / MOST_REPLICAS, _place(Target.DEVICE_PLUGIN))
         except InputError:
             continue
         if any(server.memory_mib * replicas > memory_mib[server.gpu_type] for server in servers(found, terms)):
@@ -129,8 +132,14 @@ def _equal(plan: Plan, instance: Instance, time_limit_s: float) -> tuple[int, Pl
         if best is None or cost < best[0]:
             best = cost, replicas, found, terms
     if best is None:
-        raise InputError("--to device-plugin", "no plan of equal shares serves all services; choose another target")
+        raise InputError(
+            _place(Target.DEVICE_PLUGIN), "no plan of equal shares serves all services; choose another target"
+        )
     return best[1:]
+
+
+def _place(target: Target) -> FieldName:
+    return FieldName("target", f" {target}")
 
 
 def _solved(instance: Instance, time_limit_s: float, where: str) -> Plan:
@@ -143,7 +152,9 @@ def _solved(instance: Instance, time_limit_s: float, where: str) -> Plan:
 def _serving(instance: Instance) -> str:
     """Return on which servers the plan meets its SLOs."""
     note = f"the plan is made for {servers_in_words(instance.dropping)}; the files do not configure that"
-    return note if not instance.dropping else f"{note}; for other servers, plan with bench plan --no-drop"
+    return (
+        note if not instance.dropping else f"{note}; for other servers, plan with {command_line('plan', no_drop=True)}"
+    )
 
 
 def _price(plan: Plan, instance: Instance, found: Plan, terms: Instance, what: str) -> str:

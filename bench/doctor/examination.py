@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
+from bench.command_text import option
 from bench.doctor import Finding, Level, rated
 from bench.doctor.cp_sat import presolve_answers
 from bench.doctor.machine import control_groups, frequency, gpus, swap
@@ -81,7 +82,7 @@ def import_clashes() -> list[Finding]:
 def cores() -> list[Finding]:
     """Count the cores that this process may use."""
     usable = usable_cores()
-    return [rated("cores", f"{usable} usable", usable > 1, "use --jobs 1 --threads 1")]
+    return [rated("cores", f"{usable} usable", usable > 1, f"use {option('jobs', 1)} {option('threads', 1)}")]
 
 
 def load() -> list[Finding]:
@@ -106,13 +107,13 @@ def memory() -> list[Finding]:
     fewer = int(available / MEMORY_PER_RUN_GB)
     if fewer == 0:
         return [Finding("memory", Level.ERROR, found, f"free {MEMORY_PER_RUN_GB:g} GB, which a run's imports need")]
-    return [Finding("memory", Level.WARNING, f"{found} for {jobs} runs at a time", f"use --jobs {fewer}")]
+    return [Finding("memory", Level.WARNING, f"{found} for {jobs} runs at a time", f"use {option('jobs', fewer)}")]
 
 
 def disk() -> list[Finding]:
     """Check the disk space for results, which go into the current folder by default."""
     free_gb = shutil.disk_usage(Path.cwd()).free / 2**30
-    advice = f"free disk space, or put --ledger elsewhere; {DISK_GB:g} GB is enough"
+    advice = f"free disk space, or put {option('ledger')} elsewhere; {DISK_GB:g} GB is enough"
     return [rated("disk", f"{free_gb:.1f} GB free here", free_gb >= DISK_GB, advice)]
 
 

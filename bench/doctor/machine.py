@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+from bench.command_text import option
 from bench.doctor import Finding, Level, rated
 from bench.provenance import memory_mib, usable_cores
 from bench.replay.gpus import host_gpus
@@ -24,14 +25,18 @@ def control_groups() -> list[Finding]:
     if quota is not None and quota < cores:
         jobs = max(1, int(quota))
         found = f"a quota of {quota:.1f} cores, although {cores} are visible"
-        findings.append(Finding("control group", Level.WARNING, found, f"use --jobs {jobs}, or raise the quota"))
+        findings.append(
+            Finding("control group", Level.WARNING, found, f"use {option('jobs', jobs)}, or raise the quota")
+        )
     if throttled := _throttled():
         advice = "raise the CPU quota before you measure times"
         findings.append(Finding("control group", Level.WARNING, f"throttled {throttled} times so far", advice))
     limit_mib = memory_limit_mib()
     if limit_mib is not None:
         found = f"memory limited to {limit_mib / 1024:.1f} GB"
-        findings.append(Finding("control group", Level.OK, found, "keep --jobs times --memory-limit below it"))
+        findings.append(
+            Finding("control group", Level.OK, found, f"keep {option('jobs')} times {option('memory_limit')} below it")
+        )
     return findings or [Finding("control group", Level.OK, "no limits")]
 
 
@@ -84,7 +89,7 @@ def frequency() -> list[Finding]:
         advice = "cpupower frequency-set -g performance, if you compare times"
         findings.append(Finding("frequency", Level.WARNING, "the governor is powersave", advice))
     if hot:
-        advice = "improve the cooling, or use fewer --jobs"
+        advice = f"improve the cooling, or use fewer {option('jobs')}"
         findings.append(Finding("frequency", Level.WARNING, f"throttled {hot} times by heat since the boot", advice))
     if not findings and any(cpus.glob("cpu[0-9]*/cpufreq")):
         findings.append(Finding("frequency", Level.OK, "not throttled"))
@@ -123,9 +128,8 @@ def gpus() -> list[Finding]:
 def mps() -> Finding:
     """Check MPS, the service that lets processes share a GPU."""
     if shutil.which(CONTROL) is None:
-        return Finding(
-            "MPS", Level.WARNING, "is not installed", "install NVIDIA's MPS, or replay with --backend stream"
-        )
+        advice = f"install NVIDIA's MPS, or replay with {option('backend', 'stream')}"
+        return Finding("MPS", Level.WARNING, "is not installed", advice)
     pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 - default folder of the daemon
     running = Path(pipes, "control").exists()
     return Finding("MPS", Level.OK, "its daemon runs" if running else "installed; `bench replay` starts its daemon")

@@ -7,10 +7,12 @@ from itertools import pairwise
 
 from bench.fleet.solving import Solve, plan_of, solved
 from bench.judging.judge import judge
+from bench.ledger.bound_scope import scope_of
+from bench.ledger.row import Row
 from bench.online.plan_switch import aligned
 from bench.runner.listener import Listener
 from bench.simulation.exchange import identity
-from instances import InputError, Instance, Plan
+from instances import InputError, Instance, Plan, PlanClass
 from instances.costs import next_cost
 
 ENOUGH, LONGER = 0.05, 2.0
@@ -116,7 +118,7 @@ def _least(instances: Sequence[Instance], time_limit_s: float, listener: Listene
     """Return the cheapest plan of every instance.
 
     If the gap stays open on a pool of one GPU type, CP-SAT searches for a plan on the least number of GPUs that is not
-    excluded.
+    excluded. That there is none counts only if CP-SAT's class of plans contains that of the bound.
     """
     found = []
     rows = solved([Solve(each, time_limit_s=time_limit_s) for each in instances], None, listener)
@@ -139,9 +141,14 @@ def _least(instances: Sequence[Instance], time_limit_s: float, listener: Listene
         price = instances[position].gpus[0].type.price_per_hour
         if plan is not None and row.feasible and row.cost_per_hour is not None and row.cost_per_hour < known.cost:
             found[position] = _Least(plan, row.cost_per_hour, min(known.bound, row.cost_per_hour))
-        elif row.status == "infeasible":
+        elif row.status == "infeasible" and _class_of(row).contains(_class_of(rows[position])):
             found[position] = replace(known, bound=min(price * (count + 1), known.cost))
     return found
+
+
+def _class_of(row: Row) -> PlanClass:
+    """Return the class of plans that the claims of a row are about."""
+    return scope_of(row).plan_class
 
 
 def _with_count(instance: Instance, count: int) -> Instance:

@@ -8,6 +8,7 @@ from bench.api import Run
 from bench.fleet.solving import scheduler
 from bench.judging.judge import judge
 from instances import GpuPool, InputError, Instance, PlacedGpu, Plan
+from instances.errors import FieldName
 
 Contents = tuple[str, frozenset[str]]
 """A GPU type, and the services on one GPU of it."""
@@ -32,8 +33,8 @@ class Replanned:
     complete: bool
 
 
-def replan(instance: Instance, old: Plan, most_moves: int, seconds: float) -> Replanned:
-    """Return the cheapest plan found with at most ``most_moves`` moves.
+def replan(instance: Instance, old: Plan, max_moves: int, seconds: float) -> Replanned:
+    """Return the cheapest plan found with at most ``max_moves`` moves.
 
     Shares and batches may change in place; services that only the old plan has are stopped. The search tries
     every choice of services to move: first services on GPUs that can no longer serve all of theirs, then all services
@@ -48,7 +49,9 @@ def replan(instance: Instance, old: Plan, most_moves: int, seconds: float) -> Re
     for position, gpu in enumerate(old.gpus):
         for slot in (slot for gpulet in gpu.gpulets for slot in gpulet.slots):
             if home.setdefault(slot.workload, position) != position:
-                raise InputError("--max-moves", f"{slot.workload} runs on several GPUs; expected one GPU per service")
+                raise InputError(
+                    FieldName("max_moves"), f"{slot.workload} runs on several GPUs; expected one GPU per service"
+                )
     names = [workload.id for workload in instance.workloads]
     kept: list[Contents] = [
         (gpu.type, frozenset(name for name in names if home.get(name) == position))
@@ -56,18 +59,18 @@ def replan(instance: Instance, old: Plan, most_moves: int, seconds: float) -> Re
     ]
     for kind in dict.fromkeys(gpu.type for gpu in old.gpus):
         if instance.pool(kind) is None:
-            raise InputError("--from", f"the old plan has a {kind}, which is not on offer")
+            raise InputError(FieldName("old"), f"the old plan has a {kind}, which is not on offer")
     spare: list[Contents] = []
     new = tuple(name for name in names if name not in home)
     for pool in instance.gpus:
         used = sum(kind == pool.type.name for kind, _ in kept)
-        most = most_moves + len(new) if pool.count is None else min(most_moves + len(new), pool.count - used)
+        most = max_moves + len(new) if pool.count is None else min(max_moves + len(new), pool.count - used)
         spare += [(pool.type.name, frozenset[str]())] * max(0, most)
     search = _MoveSearch(instance, home, time.monotonic() + seconds)
-    search.place((*kept, *spare), new, most_moves)
+    search.place((*kept, *spare), new, max_moves)
     if search.best is None:
-        problem = f"{most_moves} moves are not enough" if search.complete else "no plan was found in time"
-        raise InputError("--max-moves", f"{problem}; allow more moves")
+        problem = f"{max_moves} moves are not enough" if search.complete else "no plan was found in time"
+        raise InputError(FieldName("max_moves"), f"{problem}; allow more moves")
     here, opened = search.best[: len(old.gpus)], search.best[len(old.gpus) :]
     plan = Plan(instance.name, (*here, *(gpu for gpu in opened if gpu.gpulets)))
     at = {slot.workload: position for position, _, slot in plan.slots()}

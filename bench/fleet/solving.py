@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bench.api import Outcome, Run, Scheduler
 from bench.evaluation import Trial
@@ -12,6 +12,7 @@ from bench.ledger.store import Ledger
 from bench.planning import Limits, RunOrder, default_jobs, plan_orders
 from bench.runner.listener import Listener
 from bench.runner.runner import run_tasks
+from bench.schedulers.chain import run_chain
 from bench.schedulers.parameters import instantiate
 from bench.schedulers.registry import entries, load
 from instances import Instance, Plan
@@ -77,11 +78,12 @@ def solved_here(instance: Instance, seconds: float, start: Plan | None = None, b
     With a known plan ``start``, the local search is left out. Column generation is left out if the local search finds
     a plan that costs less than ``below`` per hour.
     """
-    deadline = time.monotonic() + seconds
-    stages: dict[str, dict[str, str]] = {} if start is not None else {"local-search": {"rounds": "200"}}
-    for name, parameters in (stages | {"colgen": {}}).items():
-        outcome = scheduler(name, **parameters).schedule(instance, Run(deadline=deadline, start=start))
-        start = outcome.plan or start
-        if below is not None and start is not None and judge(start, instance).cost_per_hour < below:
-            break
-    return replace(outcome, plan=start)
+    chain = [("colgen", scheduler("colgen"))]
+    if start is None:
+        chain.insert(0, ("local-search", scheduler("local-search", rounds="200")))
+    run = Run(deadline=time.monotonic() + seconds, start=start)
+
+    def enough(plan: Plan) -> bool:
+        return below is not None and judge(plan, instance).cost_per_hour < below
+
+    return run_chain(chain, instance, run, enough)

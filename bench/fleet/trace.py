@@ -13,7 +13,7 @@ import numpy as np
 from bench.simulation.trace import MOST_SECONDS
 from instances import InputError, Instance, ScenarioSet
 from instances.arrays import Floats, Ints
-from instances.errors import printable
+from instances.errors import FieldName, printable
 from instances.files.records import csv_text
 from instances.special_files import refuse_special
 
@@ -149,7 +149,7 @@ def _parts(times: Floats) -> Ints:
     """Return the part of ``PART_S`` seconds in which each time lies, from the first time on."""
     lasts_s = float(times.max() - times.min())
     if lasts_s > MOST_SECONDS:
-        raise InputError("--trace", f"lasts {lasts_s:.0f} s; expected at most {MOST_SECONDS:,} s")
+        raise InputError(FieldName("trace"), f"lasts {lasts_s:.0f} s; expected at most {MOST_SECONDS:,} s")
     return ((times - times.min()) // PART_S).astype(np.int64)
 
 

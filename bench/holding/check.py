@@ -25,6 +25,7 @@ from bench.simulation.services import MOST_REQUESTS
 from bench.simulation.serving_rules import offered_rps
 from bench.simulation.settings import Settings
 from instances import InputError, Instance, Plan
+from instances.errors import FieldName
 
 LONGER, MOST_LONGER = 4.0, 100.0
 """Least and largest factor on the time of simulations that cannot tell."""
@@ -71,7 +72,7 @@ def holding(
     """
     if instance.applications:
         problem = f"{instance.name} has applications; only workloads with an SLO of their own are tested"
-        raise InputError("--check", problem)
+        raise InputError(FieldName("check"), problem)
     whole = PlanPart(plan, instance, truth or instance)
     windows = windows_of(arrivals, rate_rps(whole), seconds)
     found = yield from _Test(whole, dropping).run(windows, lengthen=seconds is None)

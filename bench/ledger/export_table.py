@@ -13,7 +13,7 @@ from bench.ledger.row import UNITS, Row, columns
 from bench.ledger.row_schema import to_json
 from bench.ledger.store import Ledger
 from instances import InputError
-from instances.errors import printable
+from instances.errors import FieldName, printable
 
 Value = str | int | float | bool | None
 Values = Mapping[str, Value]
@@ -66,7 +66,9 @@ def to_parquet(lines: Sequence[Values]) -> bytes:
         import pyarrow  # an extra
         from pyarrow.parquet import write_table
     except ImportError:
-        raise InputError("--format parquet", "needs pyarrow; pip install 'gpushare-bench[parquet]'") from None
+        raise InputError(
+            FieldName("form", " parquet"), "needs pyarrow; pip install 'gpushare-bench[parquet]'"
+        ) from None
 
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
     fields = [

@@ -12,6 +12,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
 from bench.api import Proof, Scope, Status
+from bench.command_text import option
 from bench.ledger import row_schema as schema
 from instances import Plan, PlanClass
 
@@ -219,8 +220,8 @@ class Row:
     holds: Annotated[
         bool | None,
         About(
-            "whether the plan keeps its attainment in the test of `--check-holds`, on servers that drop late requests,"
-            " or that drop none if the instance has `dropping` false; empty: unknown"
+            f"whether the plan keeps its attainment in the test of `{option('check_holds')}`, on servers that drop late"
+            " requests, or that drop none if the instance has `dropping` false; empty: unknown"
         ),
     ] = None
     late_workloads: Annotated[int | None, About("workloads below their attainment in that test", "workloads")] = None

@@ -14,6 +14,7 @@ from bench.simulation.arrivals import Stream
 from bench.simulation.driver import Simulation
 from bench.simulation.settings import Settings
 from instances import InputError, Instance, Objective, Plan
+from instances.errors import FieldName
 
 LEAST_PERIOD_S = 0.001
 """Shortest period; a shorter one contains hardly any request."""
@@ -33,11 +34,15 @@ class Pace:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.seconds < math.inf:
-            raise InputError("--seconds", f"{self.seconds:g}; expected a finite time greater than 0")
+            raise InputError(FieldName("seconds"), f"{self.seconds:g}; expected a finite time greater than 0")
         if not LEAST_PERIOD_S <= self.period_s < math.inf:
-            raise InputError("--period", f"{self.period_s:g}; expected a finite time of at least {LEAST_PERIOD_S:g} s")
+            raise InputError(
+                FieldName("period_s"), f"{self.period_s:g}; expected a finite time of at least {LEAST_PERIOD_S:g} s"
+            )
         if not 0.0 <= self.reorganisation_s < math.inf:
-            raise InputError("--reorganisation", f"{self.reorganisation_s:g}; expected a finite time of at least 0 s")
+            raise InputError(
+                FieldName("reorganisation_s"), f"{self.reorganisation_s:g}; expected a finite time of at least 0 s"
+            )
 
     def periods(self) -> Iterator[tuple[float, float]]:
         """Yield begin and end of every period; the last period may be shorter."""

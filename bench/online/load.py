@@ -9,7 +9,7 @@ import numpy as np
 from bench.simulation.arrivals import Arrivals, Process, Stream
 from bench.simulation.trace import Trace, read_rate_trace
 from instances import InputError, Instance
-from instances.errors import unknown_name
+from instances.errors import FieldName, unknown_name
 
 WAVES_S = 3200
 """Duration of ``waves``: the window of gpulet ATC'22, Fig. 15."""
@@ -53,11 +53,13 @@ def read_rate_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trac
         if equals and name in ids:
             files[name] = file
         elif equals and not Path(text).exists():
-            raise unknown_name(f"--trace {text}", "workload", name, ids)
+            raise unknown_name(FieldName("traces", f" {text}"), "workload", name, ids)
         else:
             files |= dict.fromkeys(ids, text)
     if missing := [name for name in ids if name not in files]:
-        raise InputError("--trace", f"{missing[0]} has no trace; add {missing[0]}=FILE, or put one FILE for all first")
+        raise InputError(
+            FieldName("traces"), f"{missing[0]} has no trace; add {missing[0]}=FILE, or put one FILE for all first"
+        )
     read = {file: read_rate_trace(Path(file)) for file in dict.fromkeys(files.values())}
     return {name: read[files[name]] for name in ids}
 

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench.api import Run, Status, refusal
+from bench.api import Run, refusal
 from bench.evaluation import Trial
 from bench.judging.judge import judge
 from bench.plan_simulation import no_simulation
+from bench.schedulers.chain import run_chain
 from bench.schedulers.parameters import instantiate, parse_overrides
 from bench.schedulers.registry import entries, load, parse_spec
 from instances import InputError, Instance, Plan
 from instances.arrays import Floats
+from instances.errors import FieldName
 from instances.view import prepared
 
 
@@ -47,7 +49,7 @@ class Planner:
 
     def __init__(
         self,
-        spec: str,
+        scheduler: str,
         instance: Instance,
         *,
         parameters: Iterable[str] = (),
@@ -56,22 +58,24 @@ class Planner:
         seed: int = 0,
     ) -> None:
         if not 0.0 < time_limit_s < math.inf:
-            raise InputError("--time-limit", f"{time_limit_s:g}; expected a finite number of seconds greater than 0")
+            raise InputError(
+                FieldName("time_limit_s"), f"{time_limit_s:g}; expected a finite number of seconds greater than 0"
+            )
         known = entries()
-        stages = parse_spec(spec, known, "--scheduler")
+        stages = parse_spec(scheduler, known, FieldName("scheduler"))
         overrides = parse_overrides(parameters, [*known, *(stage.name for stage in stages)])
-        self.name = spec
-        self._schedulers = []
+        self.name = scheduler
+        self._chain = []
         for stage in stages:
             found = load(stage.target, stage.version)
             if (refused := refusal(found, instance)) is not None:
-                raise InputError("--scheduler", f"{stage.name} {refused}")
-            self._schedulers.append(instantiate(found, overrides.get(stage.name, {}), stage.name))
+                raise InputError(FieldName("scheduler"), f"{stage.name} {refused}")
+            self._chain.append((stage.name, instantiate(found, overrides.get(stage.name, {}), stage.name)))
         self._instance, self._trials = prepared(instance), [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
         self._time_limit_s, self._seed = time_limit_s, seed
         self.without_headroom = False
-        for scheduler in self._schedulers:
-            if (warm := getattr(scheduler, "warm", None)) is not None:
+        for _, stage_scheduler in self._chain:
+            if (warm := getattr(stage_scheduler, "warm", None)) is not None:
                 warm()
 
     def first(self) -> Plan:
@@ -87,7 +91,7 @@ class Planner:
         found = self.plan(np.array([workload.rate_rps for workload in self._instance.workloads]))
         if found is None:
             problem = f"{self.name} finds no plan for the rates of {self._instance.name}; lower them or widen the pool"
-            raise InputError("--scheduler", problem)
+            raise InputError(FieldName("scheduler"), problem)
         return found
 
     def plan(self, rates_rps: Floats, start: Plan | None = None) -> Plan | None:
@@ -115,14 +119,11 @@ class Planner:
         return None
 
     def _asked(self, instance: Instance, start: Plan | None) -> Plan | None:
-        deadline, plan = time.monotonic() + self._time_limit_s, start
+        run = Run(time.monotonic() + self._time_limit_s, self._seed, start=start)
         try:
-            for scheduler in self._schedulers:
-                outcome = scheduler.schedule(instance, Run(deadline, self._seed, start=plan))
-                plan = outcome.plan if outcome.status is not Status.INFEASIBLE else None
+            return run_chain(self._chain, instance, run).plan
         except Exception as error:  # a scheduler may raise anything
             raise SchedulerError(f"{self.name}: {type(error).__name__}: {error}") from error
-        return plan
 
     def _fits(self, plan: Plan, asked: Instance) -> bool:
         """Return whether the pool has enough GPUs; other violations show in the simulation."""

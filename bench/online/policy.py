@@ -8,6 +8,7 @@ import numpy as np
 from bench.online.observation import Seen
 from bench.online.planner import Planner
 from instances import InputError, Instance, Plan
+from instances.errors import FieldName
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Reschedule(OnlinePolicy):
 
     def __init__(self, planner: Planner, instance: Instance, weight: float) -> None:
         if not 0.0 < weight <= 1.0:
-            raise InputError("--weight", f"{weight:g}; expected a fraction above 0, at most 1")
+            raise InputError(FieldName("weight"), f"{weight:g}; expected a fraction above 0, at most 1")
         self._planner, self._weight = planner, weight
         self._estimate_rps = np.array([workload.rate_rps for workload in instance.workloads])
 

@@ -14,7 +14,7 @@ from bench.replay.green import has_green_contexts
 from bench.replay.nets import input_shape
 from bench.replay.serving_plan import Executor, ServingPlan
 from instances import InputError
-from instances.errors import unknown_name
+from instances.errors import FieldName, unknown_name
 from instances.grouping import grouped
 
 CPU_WORKER_MIB = 400.0
@@ -79,11 +79,11 @@ class _GpuBackend(Backend):
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check that the host has enough GPUs and that their free memory holds the plans."""
-        where = f"--backend {self.name}"
-        self.gpus = required_gpus(where, "use --backend cpu or sim")
+        where = _place(self.name)
+        self.gpus = required_gpus(where, "use `backend` cpu or sim")
         wanted = max(len(plan.gpu_types) for plan in plans)
         if wanted > len(self.gpus):
-            problem = f"the plan uses {wanted} GPUs; this host has {len(self.gpus)}; use --backend cpu or sim"
+            problem = f"the plan uses {wanted} GPUs; this host has {len(self.gpus)}; use `backend` cpu or sim"
             raise InputError(where, problem)
         for plan in plans:
             for executor in plan.executors:
@@ -109,8 +109,8 @@ class Mps(_GpuBackend):
         """Check the GPUs and that the MPS control daemon is installed."""
         super().check(plans)
         if which(mps.CONTROL) is None:
-            problem = f"needs {mps.CONTROL}, a part of NVIDIA's driver, on the path; install it or use --backend green"
-            raise InputError("--backend mps", problem)
+            problem = f"needs {mps.CONTROL}, a part of NVIDIA's driver, on the path; install it or use `backend` green"
+            raise InputError(_place(self.name), problem)
 
     def running(self) -> AbstractContextManager[Mapping[str, str]]:
         """Run the MPS control daemon."""
@@ -157,10 +157,8 @@ class Green(_OneProcess):
         """Check the GPUs and that the driver has green contexts."""
         super().check(plans)
         if not has_green_contexts():
-            raise InputError(
-                "--backend green",
-                "needs a driver with green contexts (555 or later); update it or use --backend stream",
-            )
+            problem = "needs a driver with green contexts (555 or later); update it or use `backend` stream"
+            raise InputError(_place(self.name), problem)
 
 
 class StreamBackend(_OneProcess):
@@ -181,10 +179,14 @@ def backend(name: str) -> Backend:
         If there is none.
     """
     if name not in BACKENDS:
-        raise unknown_name("--backend", "backend", name, [*BACKENDS, "sim"])
+        raise unknown_name(FieldName("backend"), "backend", name, [*BACKENDS, "sim"])
     return BACKENDS[name]()
+
+
+def _place(name: str) -> FieldName:
+    return FieldName("backend", f" {name}")
 
 
 def _does_not_fit(name: str, where: str, needed_mib: float, free_mib: float) -> InputError:
     problem = f"{where} has {free_mib:,.0f} MiB of free memory; the plan needs {needed_mib:,.0f} MiB"
-    return InputError(f"--backend {name}", f"{problem}; stop other programs there")
+    return InputError(_place(name), f"{problem}; stop other programs there")

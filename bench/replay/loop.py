@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import which
 
+from bench.command_text import words
 from bench.replay import mps
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.files import instance_to_json, read_gpu_type, write_json
@@ -44,24 +45,25 @@ class Step:
 
 def steps(through_mps: bool) -> list[Step]:
     """Return the steps in order; only with ``through_mps``, plans are replayed by MPS."""
-    profile = ("profile", "run", "--gpu", "0", "--quick", "--models", ",".join(NETWORKS), "-o", _PROFILE)
-    run = ("run", "--schedulers", "local-search,colgen@local-search", "--time-limit", "30", "--ledger", _LEDGER)
+    profile = words("profile", "run", gpu=0, quick=True, models=",".join(NETWORKS), o=_PROFILE)
+    solve = words("run", schedulers="local-search,colgen@local-search", time_limit=30, ledger=_LEDGER)
     found = [
         Step("examine the host", 0.2, ("doctor",), needed=False),
         Step("profile four networks alone and in pairs", 11.0, profile),
-        Step("fit the catalogue entry", 0.3, ("profile", "fit", _PROFILE, "-o", _CATALOGUE)),
-        Step("plan for the least cost", 1.2, (*run, "--instances", "cost.json", "--plans", "plans/cost")),
-        Step("plan for capacity", 1.2, (*run, "--instances", "capacity.json", "--plans", "plans/capacity")),
+        Step("fit the catalogue entry", 0.3, words("profile", "fit", _PROFILE, o=_CATALOGUE)),
+        Step("plan for the least cost", 1.2, words(*solve, instances="cost.json", plans="plans/cost")),
+        Step("plan for capacity", 1.2, words(*solve, instances="capacity.json", plans="plans/capacity")),
     ]
-    ways: list[tuple[str, ...]] = [("green",), ("green", "--graphs"), ("time-slicing",)]
+    ways = [("green", False), ("green", True), ("time-slicing", False)]
     if through_mps:
-        ways = [("mps",), ("mps", "--graphs"), *ways]
+        ways = [("mps", False), ("mps", True), *ways]
     for objective in ("cost", "capacity"):
-        for backend, *graphs in ways:
-            words = f"replay the {objective} plan by {backend}{' with CUDA graphs' if graphs else ''}"
-            options = ("--backend", backend, *graphs, "--seconds", "30", "--ledger", _LEDGER)
-            found.append(Step(words, 1.0, ("replay", f"{objective}.plan.json", *options), needed=False))
-    return [*found, Step("write the report", 0.3, ("report", _LEDGER, "-o", "report"))]
+        for backend, graphs in ways:
+            name = f"replay the {objective} plan by {backend}{' with CUDA graphs' if graphs else ''}"
+            plan = f"{objective}.plan.json"
+            command = words("replay", plan, backend=backend, graphs=graphs, seconds=30, ledger=_LEDGER)
+            found.append(Step(name, 1.0, command, needed=False))
+    return [*found, Step("write the report", 0.3, words("report", _LEDGER, o="report"))]
 
 
 def missing_driver() -> str | None:

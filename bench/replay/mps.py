@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from instances import InputError
+from instances.errors import FieldName
 
 CONTROL = "nvidia-cuda-mps-control"
 """Program that controls MPS, a part of NVIDIA's driver."""
@@ -87,7 +88,9 @@ def _start(environment: dict[str, str]) -> None:
         except (OSError, subprocess.SubprocessError) as error:
             printed.seek(0)
             lines = printed.read().strip().splitlines()
-            raise InputError("--backend mps", f"{CONTROL} -d failed: {lines[-1] if lines else error}") from None
+            raise InputError(
+                FieldName("backend", " mps"), f"{CONTROL} -d failed: {lines[-1] if lines else error}"
+            ) from None
 
 
 def _running() -> bool:

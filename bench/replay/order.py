@@ -20,6 +20,7 @@ from bench.runner.scoring import Start, score, simulated_figures
 from bench.simulation.layout import sites
 from bench.task import Stage, Task
 from instances import InputError, Instance, Plan
+from instances.errors import FieldName
 from instances.files import plan_to_json, plan_to_text
 
 SCHEDULER = "replay"
@@ -66,7 +67,9 @@ def simulated(order: ReplayOrder) -> Values:
         If the order has a second plan.
     """
     if len(order.plans) > 1:
-        raise InputError("--then", "is not available with --backend sim; `bench online` simulates changes of the plan")
+        raise InputError(
+            FieldName("then"), "is not available with `backend` sim; `bench online` simulates changes of the plan"
+        )
     return _head(order) | simulate(*order.plans[0], order.settings.simulation).to_json() | NOTHING_REPLAYED
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
@@ -11,11 +10,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from bench.runner.lines import Lines, json_text
 from bench.runner.watchdog import kill_tree
 
 Message = dict[str, Any]
@@ -50,7 +49,7 @@ class Channel:
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
-        self._rest = b""
+        self._lines = Lines()
         self._speaking = threading.Lock()
 
     def fileno(self) -> int:
@@ -60,7 +59,7 @@ class Channel:
     def say(self, **message: object) -> None:
         """Send a message; it is lost if the other end is closed."""
         with self._speaking, suppress(BrokenPipeError, ConnectionResetError):
-            self.end.sendall(json.dumps(message).encode() + b"\n")
+            self.end.sendall(json_text(message, finite=False) + b"\n")
 
     def read(self) -> list[Message] | None:
         """Wait for messages and return them, or ``None`` if the other end is closed."""
@@ -70,8 +69,7 @@ class Channel:
             return None
         if not piece:
             return None
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in self._lines.feed(piece)]
 
     def messages(self) -> Iterator[Message]:
         """Yield messages until the other end is closed."""
@@ -238,27 +236,3 @@ def go_first() -> None:
     if sys.platform == "linux":
         with suppress(PermissionError):
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
-
-
-@contextmanager
-def ended_in_order(sigterm_as_sigint: bool = False) -> Iterator[None]:
-    """Turn the first Ctrl-C or SIGTERM into an exception, and ignore further ones while it is handled.
-
-    Ctrl-C raises ``KeyboardInterrupt``, and so does SIGTERM with ``sigterm_as_sigint``; otherwise it raises
-    ``SystemExit``.
-    """
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def end(number: int, _: FrameType | None) -> None:
-        for each in signals:
-            signal.signal(each, signal.SIG_IGN)
-        if number == signal.SIGINT or sigterm_as_sigint:
-            raise KeyboardInterrupt
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -12,13 +12,15 @@ from typing import Self
 
 from bench.replay.backends import Backend, WorkerSpec
 from bench.replay.gpus import GpuSensor, Sampler
-from bench.replay.process import Child, Clock, Message, Supervisor, ended_in_order
+from bench.replay.process import Child, Clock, Message, Supervisor
 from bench.replay.recording import Failure, Recording, SharedRequests, SlotPlace, draw
 from bench.replay.serving_plan import Executor, ServingPlan
 from bench.replay.settings import ReplaySettings
 from bench.runner.failures import end_in_words
+from bench.runner.interruption import ended_in_order
 from bench.runner.worker_process import enlarge_pipe
 from instances import InputError
+from instances.errors import FieldName
 
 START_LIMIT_S = 300.0
 """Time limit for all workers of a plan to load their models and warm up."""
@@ -96,16 +98,16 @@ def replay(
 
 def _check(plans: Sequence[ServingPlan], settings: ReplaySettings, options: ReplayOptions) -> None:
     if find_spec("torch") is None:
-        raise InputError("replay", 'needs PyTorch: pip install "gpushare-bench[replay]", or use --backend sim')
+        raise InputError("replay", 'needs PyTorch: pip install "gpushare-bench[replay]", or use `backend` sim')
     if len(plans) == 1 and options.switch_at_s is not None:
-        raise InputError("--switch-at", "needs a second plan; give it with --then")
+        raise InputError(FieldName("switch_at_s"), "needs a second plan; give it with `then`")
     if len(plans) > 1:
         first, second = ([(w.id, w.slo_ms) for w in plan.workloads] for plan in plans)
         if first != second:
-            raise InputError("--then", "its instance has other workloads or SLOs than that of the first plan")
+            raise InputError(FieldName("then"), "its instance has other workloads or SLOs than that of the first plan")
         if options.switch_at_s is None or not 0.0 <= options.switch_at_s < settings.seconds:
             problem = f"expected a time from 0 to {settings.seconds:g} s, before the measurement ends"
-            raise InputError("--switch-at", problem)
+            raise InputError(FieldName("switch_at_s"), problem)
 
 
 class _ReplayProcesses:

@@ -24,6 +24,7 @@ from bench.runner.listener import Listener
 from bench.runner.runner import known_rows
 from bench.task import Task
 from instances import InputError
+from instances.errors import FieldName
 
 CONNECT_S = 10.0
 """Time limit in seconds for connecting to the Dask scheduler."""
@@ -35,7 +36,6 @@ Ended = tuple[str, "Future[Row]"]
 """Key of a task, and its future."""
 
 _LOOK_EVERY_S = 0.1
-_OPTION = "--cluster"
 _PORTS = 65536
 
 
@@ -54,7 +54,7 @@ class DaskCluster:
             self._client = Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             problem = " ".join(str(error).split()) or "no answer from a Dask scheduler"
-            raise InputError(f"{_OPTION} {address}", f"cannot be reached: {problem}") from None
+            raise InputError(_place(address), f"cannot be reached: {problem}") from None
         self.address = address
 
     def __enter__(self) -> Self:
@@ -79,7 +79,7 @@ class DaskCluster:
             threads for a run, or the nodes on a machine have more threads than the machine has cores.
         """
         answers = self._on_all(describe, packages)
-        where = f"{_OPTION} {self.address}"
+        where = _place(self.address)
         if answers is None:
             raise InputError(where, f"a worker has not answered in {ANSWER_S:g} s; end it and repeat the command")
         if not answers:
@@ -93,16 +93,16 @@ class DaskCluster:
             elif (difference := node.difference(here)) is not None:
                 problem = difference
             elif node.threads < threads:
-                problem = f"has {node.threads} threads; a run needs {threads} (--threads)"
+                problem = f"has {node.threads} threads; a run needs {threads} (`threads`)"
             if problem is not None:
-                raise InputError(f"{where}: {address}", problem)
+                raise InputError(where + f": {address}", problem)
             nodes.append(node)
         for host in {node.host for node in nodes}:
             there = [node for node in nodes if node.host == host]
             total, cores = sum(node.threads for node in there), there[0].cores
             if total > cores:
                 problem = f"its workers have {total} threads for {cores} cores; start them with fewer threads"
-                raise InputError(f"{where}: {there[0].address}", problem)
+                raise InputError(where + f": {there[0].address}", problem)
         return nodes
 
     def run(
@@ -202,10 +202,14 @@ def _check_form(address: str) -> None:
             raise ValueError
     except (ValueError, NotImplementedError):
         problem = "is not an address; expected one such as tcp://10.0.0.1:8786"
-        raise InputError(f"{_OPTION} {address}", problem) from None
+        raise InputError(_place(address), problem) from None
     if address.startswith("tls:") and Security().get_connection_args("client")["ssl_context"] is None:
         problem = "needs certificates; set them in Dask's configuration under distributed.comm.tls"
-        raise InputError(f"{_OPTION} {address}", problem)
+        raise InputError(_place(address), problem)
+
+
+def _place(address: str) -> FieldName:
+    return FieldName("cluster", f" {address}")
 
 
 def _packages(tasks: Iterable[Task]) -> list[str]:
@@ -218,10 +222,10 @@ def _row(future: Future[Row], task: Task) -> Row:
         row: Row = future.result()
     except KilledWorker:
         raise InputError(
-            f"{_OPTION}: {task.instance.name}, {task.scheduler}, seed {task.seed}",
+            FieldName("cluster", f": {task.instance.name}, {task.scheduler}, seed {task.seed}"),
             "repeatedly killed its Dask worker; see the workers' logs; repeat the command for the remaining runs",
         ) from None
     except CancelledError:
         problem = "the Dask scheduler has ended; restart it and repeat the command for the rest"
-        raise InputError(_OPTION, problem) from None
+        raise InputError(FieldName("cluster"), problem) from None
     return row

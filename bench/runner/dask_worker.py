@@ -16,6 +16,7 @@ from bench.runner.interruption import Interruption
 from bench.runner.runner import run_tasks
 from bench.task import Task
 from instances import InputError
+from instances.errors import FieldName
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def run_on_node(task: Task, packages: Sequence[str], here: Node, batch: str) -> 
     node = describe(packages, get_worker())
     difference = node.difference(here)
     if difference is not None:
-        raise InputError(f"--cluster: {node.address}", difference)
+        raise InputError(FieldName("cluster", f": {node.address}"), difference)
     # Dask's nanny marks its workers as daemons, which may not start processes since these could outlive them. Here the
     # watchdog kills such processes.
     vars(multiprocessing.current_process())["_config"]["daemon"] = False

@@ -7,6 +7,7 @@ from signal import Signals
 from bench.ledger.row import Termination
 from bench.runner import worker_limits
 from bench.runner.messages import Message
+from bench.schedulers.chain import RefusedError
 from bench.task import Task
 
 TRACEBACK_FRAMES = 8
@@ -21,10 +22,6 @@ _MEMORY_SIGNS = (
     "unable to allocate",
     "memoryerror",
 )
-
-
-class RefusedError(Exception):
-    """Error of a scheduler that returned or reported an invalid plan, bound or outcome."""
 
 
 class SkippedError(Exception):

@@ -20,6 +20,7 @@ from bench.schedulers.parameters import Parameter, describe_parameters, instanti
 from bench.schedulers.registry import Entry
 from bench.task import Stage
 from instances import InputError, Objective, Partition
+from instances.errors import FieldName
 
 IMPORT_LIMIT_S = 120.0
 """Time limit for the import of one scheduler."""
@@ -188,7 +189,7 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
         if answer["scheduler"] != entry.name:
             raise ValueError("an answer for another scheduler")
         if answer["type"] == "misuse":
-            misuse = InputError(str(answer["where"]), str(answer["problem"]))
+            misuse = InputError(_place(answer["where"]), str(answer["problem"]))
         elif answer["type"] == "broken":
             return SchedulerInfo(entry, overrides=overrides, error=str(answer["error"]))
         else:
@@ -207,6 +208,17 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
     except (KeyError, TypeError, ValueError) as error:
         raise _ImpossibleAnswerError(f"{type(error).__name__}: {error}") from None
     raise misuse
+
+
+def _misuse(refusal: InputError) -> Message:
+    where = refusal.where
+    place = [where.field, where.rest] if isinstance(where, FieldName) else where
+    return {"type": "misuse", "where": place, "problem": refusal.problem}
+
+
+def _place(sent: object) -> str:
+    """Return the place that ``_misuse`` sent."""
+    return FieldName(*map(str, sent)) if isinstance(sent, list) else str(sent)
 
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
@@ -230,14 +242,14 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
             scheduler = registry.load(entry.target, entry.version)
         except InputError as refusal:
             if entry.distribution == registry.FILE:  # the command line names the class
-                return {"type": "misuse", "where": refusal.where, "problem": refusal.problem}
+                return _misuse(refusal)
             raise
         made, error = None, ""
         try:
             made = instantiate(scheduler, overrides, entry.name)
         except InputError as refusal:
             if overrides:
-                return {"type": "misuse", "where": refusal.where, "problem": refusal.problem}
+                return _misuse(refusal)
             error = str(refusal)  # a required parameter is missing; the scheduler is listed nevertheless
         return {
             "type": "description",

@@ -10,13 +10,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
-import numpy as np
 from pydantic import AfterValidator, Discriminator, Field
 from typing_extensions import TypedDict  # pydantic supports that of the standard library from Python 3.12 on
 
 from bench.api import Bound, Status
 from bench.ledger.row import Termination
 from bench.ledger.row_schema import StoredProof
+from bench.runner.lines import Lines, json_text
 from instances import InputError
 from instances.files.problems import Findings, Problem, as_found, validated
 
@@ -131,25 +131,14 @@ def encode(message: Mapping[str, Any]) -> bytes:
     """
     plans = message["plans"] if message["type"] == "chunk" else filter(None, [message.get("plan")])
     head = {name: value for name, value in message.items() if name not in ("plan", "plans")}
-    return b"\t".join([_json(head), *(b"" if plan is None else _json(plan) for plan in plans)]) + b"\n"
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode()
-
-
-def _plain(value: object) -> object:
-    """Return a NumPy number as a Python number: plans of schedulers that use arrays contain NumPy numbers."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a {type(value).__name__} has no JSON form")
+    return b"\t".join([json_text(head), *(b"" if plan is None else json_text(plan) for plan in plans)]) + b"\n"
 
 
 class LineReader:
     """Parser that assembles messages from the pieces that a pipe delivers."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
+        self._lines = Lines()
         self._since = time.monotonic()
         self._bytes = self._messages = 0
 
@@ -162,15 +151,10 @@ class LineReader:
             If a line is not a message, for example because other code wrote into the pipe, or if there are too many.
         """
         self._count(data)
-        # Only the new piece can contain a line end, so a large plan in many pieces is searched only once.
-        if b"\n" not in data:
-            self._rest += data
-            if len(self._rest) > 2 * MAX_BYTES:
-                raise InputError("worker", "sent a message that is too long")
-            return []
-        complete, _, rest = bytes(self._rest + data).rpartition(b"\n")
-        self._rest = bytearray(rest)
-        return [self._parse(line) for line in complete.split(b"\n")]
+        lines = self._lines.feed(data)
+        if self._lines.waiting_bytes > 2 * MAX_BYTES:
+            raise InputError("worker", "sent a message that is too long")
+        return [self._parse(line) for line in lines]
 
     def _count(self, data: bytes) -> None:
         """Count a piece and refuse an endless stream, which would keep the bench from the other runs."""

@@ -3,27 +3,13 @@
 from collections.abc import Sequence
 from math import isfinite
 
-from bench.api import Bound, Branching, Duals, Outcome, ProofNode, Status
+from bench.api import Bound, Branching, Duals, Outcome, ProofNode
 from bench.ledger.row_schema import scope_to_json
-from bench.runner.failures import RefusedError, one_line
+from bench.runner.failures import one_line
 from bench.runner.messages import Message
+from bench.schedulers.chain import RefusedError
 from instances import Plan
 from instances.files import plan_to_json
-
-
-def checked_outcome(outcome: object, name: str) -> Outcome:
-    """Return the outcome of the scheduler ``name``.
-
-    Raises
-    ------
-    RefusedError
-        If it is not an ``Outcome``, or its status is not a ``Status``.
-    """
-    if not isinstance(outcome, Outcome):
-        raise RefusedError(f"{name} returned a {type(outcome).__name__}; expected an Outcome")
-    if not isinstance(outcome.status, Status):
-        raise RefusedError(f"{name}: status is a {type(outcome.status).__name__}; expected a Status")
-    return outcome
 
 
 def result_json(plan: object, bound: object) -> Message:

@@ -22,18 +22,19 @@ import gc
 import os
 import pickle
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from time import monotonic, sleep
 
-from bench.api import Bound, Outcome, Run, Scheduler, Status, refusal
+from bench.api import Bound, Run, ignore, refusal
 from bench.runner import worker_limits
-from bench.runner.failures import RefusedError, SkippedError, ended, one_line, shortened
+from bench.runner.failures import SkippedError, ended, one_line, shortened
 from bench.runner.messages import FREE_MESSAGES, MAX_BYTES, MESSAGES_PER_S, Message, encode
-from bench.runner.outcome_json import checked_outcome, proof_json, result_json, statistics_json
+from bench.runner.outcome_json import proof_json, result_json, statistics_json
 from bench.runner.worker_limits import in_control_group
 from bench.schedulers import registry
+from bench.schedulers.chain import Chain, RefusedError, run_chain
 from bench.schedulers.parameters import instantiate
 from bench.task import Task
 from instances import Instance, Plan, ScenarioSet
@@ -86,7 +87,6 @@ class Report:
         self._one_at_a_time = threading.Lock()
         self._start: float | None = None
         self._reports = 0
-        self.plan: Plan | None = None
         self.refusal: str | None = None
 
     @property
@@ -132,8 +132,6 @@ class Report:
         except RefusedError as error:
             self.refusal = self.refusal or f"report: {error}"
             raise
-        if plan is not None:
-            self.plan = plan
 
     def _hold_back(self) -> None:
         """Wait if the scheduler reports faster than the bench reads."""
@@ -143,24 +141,24 @@ class Report:
             sleep(ahead_s)
 
 
-def _loaded(task: Task, report: Report) -> tuple[list[Scheduler], float, float]:
+def _loaded(task: Task, report: Report) -> tuple[Chain, float, float]:
     """Load and warm the schedulers; return them with the seconds of both steps."""
     begin = monotonic()
-    schedulers = []
+    chain = []
     for stage in task.stages:
         report.send({"type": "phase", "phase": f"importing {stage.target}"})
         found = registry.load(stage.target, stage.version)
         refused = refusal(found, task.instance)
         if refused is not None:
             raise SkippedError(f"{stage.name} {refused}")
-        schedulers.append(instantiate(found, stage.overrides, stage.name))
+        chain.append((stage.name, instantiate(found, stage.overrides, stage.name)))
     imported = monotonic()
-    for stage, scheduler in zip(task.stages, schedulers, strict=True):
-        report.send({"type": "phase", "phase": f"warming {stage.name}"})
+    for name, scheduler in chain:
+        report.send({"type": "phase", "phase": f"warming {name}"})
         warm = getattr(scheduler, "warm", None)
         if warm is not None:
             warm()
-    return schedulers, imported - begin, monotonic() - imported
+    return chain, imported - begin, monotonic() - imported
 
 
 def _instance_seen(task: Task, report: Report) -> Instance:
@@ -170,10 +168,13 @@ def _instance_seen(task: Task, report: Report) -> Instance:
 
 
 def _run(task: Task, report: Report) -> None:
-    schedulers, import_s, warm_s = _loaded(task, report)
+    chain, import_s, warm_s = _loaded(task, report)
     instance = _instance_seen(task, report)
     start = report.start_clock(import_s, warm_s)
-    outcome = _schedule(task, instance, schedulers, start, report)
+    try:
+        outcome = run_chain(chain, instance, _limits(task, start, report))
+    except RefusedError as error:
+        raise RefusedError(report.refusal or str(error)) from error
     decision_s = report.elapsed_s
     gc.disable()  # a collection would delay the message; the bench compares the time of its arrival with decision_s
     worker_limits.lift_memory_limit()
@@ -188,34 +189,12 @@ def _run(task: Task, report: Report) -> None:
         **result_json(outcome.plan, outcome.bound),
         **proof_json(outcome.proof),
     }
-    _final_plan(outcome, report.plan)
     report.send(done)  # before this function returns and frees the scheduler's data
-
-
-def _final_plan(outcome: Outcome, reported: Plan | None) -> Plan | None:
-    """Return the final plan: the returned one, else the last reported one unless the status is ``infeasible``.
-
-    A ``RefusedError`` is raised if the status claims a plan but there is none.
-    """
-    plan = outcome.plan or (None if outcome.status is Status.INFEASIBLE else reported)
-    if outcome.status in (Status.OPTIMAL, Status.FEASIBLE) and plan is None:
-        raise RefusedError(f'status is "{outcome.status}" but there is no plan')
-    return plan
-
-
-class _Latest:
-    """Listener that keeps the latest reported plan."""
-
-    def __init__(self) -> None:
-        self.plan: Plan | None = None
-
-    def __call__(self, plan: Plan | None, bound: Bound | None) -> None:
-        self.plan = plan or self.plan
 
 
 def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Connection) -> None:
     """Decide chunks on the parent's orders until it closes the pipe or kills this process."""
-    schedulers, import_s, warm_s = _loaded(task, report)
+    chain, import_s, warm_s = _loaded(task, report)
     seen = replace(scenarios, base=_instance_seen(task, report))
     while True:
         try:
@@ -226,12 +205,12 @@ def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Co
         handed_over_at = start + CHUNK_PART * task.time_limit_s
         plans, decision_s = [], []
         for index in range(first, min(first + CHUNK, len(scenarios))):
-            scenario, latest = seen.scenario(index), _Latest()
+            scenario = seen.scenario(index)
             begin = monotonic()
             try:
-                outcome = _schedule(task, scenario, schedulers, start, latest)
+                outcome = run_chain(chain, scenario, _limits(task, start))
                 decision_s.append(monotonic() - begin)
-                plans.append(result_json(_final_plan(outcome, latest.plan), None)["plan"])
+                plans.append(result_json(outcome.plan, None)["plan"])
             except BaseException as error:
                 error.add_note(f"({scenario.name})")
                 raise
@@ -240,20 +219,10 @@ def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Co
         report.send({"type": "chunk", "elapsed_s": report.elapsed_s, "plans": plans, "decision_s": decision_s})
 
 
-def _schedule(
-    task: Task, instance: Instance, schedulers: Sequence[Scheduler], start: float, report: "Report | _Latest"
-) -> Outcome:
-    """Run the schedulers in turn, each starting from the plan of the previous one."""
-    plan: Plan | None = None
-    for position, (stage, scheduler) in enumerate(zip(task.stages, schedulers, strict=True)):
-        run = Run(
-            start + task.time_limit_s, task.seed, task.threads, task.memory_limit_mb, plan, report, task.work_limit
-        )
-        outcome = checked_outcome(scheduler.schedule(instance, run), stage.name)
-        if position + 1 < len(schedulers):
-            report(outcome.plan, outcome.bound)
-            plan = outcome.plan or report.plan
-    return outcome
+def _limits(task: Task, start: float, listener: Callable[[Plan | None, Bound | None], None] = ignore) -> Run:
+    """Return the limits of a run, or of a chunk, whose clock started at ``start``."""
+    deadline = start + task.time_limit_s
+    return Run(deadline, task.seed, task.threads, task.memory_limit_mb, None, listener, task.work_limit)
 
 
 def _line(message: Message) -> bytes:

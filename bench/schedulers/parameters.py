@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bench.api import Scheduler
 from bench.provenance import file_hash
-from instances.errors import InputError, unknown_name
+from instances.errors import FieldName, InputError, unknown_name
 
 MOST_VARIANTS = 1000
 """Largest number of variants of one scheduler in one command."""
@@ -57,9 +57,9 @@ def parse_overrides(texts: Iterable[str], known: Sequence[str]) -> dict[str, dic
         left, equals, value = text.partition("=")
         name, dot, field = left.strip().rpartition(".")
         if not (equals and dot and name and field):
-            raise InputError("--param", f'"{text}" is not of the form SCHEDULER.PARAMETER=VALUE')
+            raise InputError(FieldName("parameters"), f'"{text}" is not of the form SCHEDULER.PARAMETER=VALUE')
         if name not in known:
-            raise unknown_name("--param", "scheduler", name, list(known))
+            raise unknown_name(FieldName("parameters"), "scheduler", name, list(known))
         overrides.setdefault(name, {})[field] = value.strip()
     return overrides
 
@@ -83,10 +83,10 @@ def variants(overrides: Mapping[str, str], name: str) -> list[dict[str, str]]:
     for field, text in overrides.items():
         values[field] = list(dict.fromkeys(value.strip() for value in text.split(",")))
         if "" in values[field] and text:
-            raise InputError(f"--param {name}.{field}={text}", "has an empty value; write VALUE,VALUE")
+            raise InputError(_place(f"{name}.{field}={text}"), "has an empty value; write VALUE,VALUE")
     count = math.prod(len(each) for each in values.values())
     if count > MOST_VARIANTS:
-        raise InputError(f"--param {name}", f"its values make {count} variants; expected {MOST_VARIANTS} or fewer")
+        raise InputError(_place(name), f"its values make {count} variants; expected {MOST_VARIANTS} or fewer")
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
@@ -102,19 +102,19 @@ def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: 
     known = _fields(scheduler)
     for field in overrides:
         if field not in known:
-            raise unknown_name(f"--param {name}.{field}", "parameter", field, list(known))
+            raise unknown_name(_place(f"{name}.{field}"), "parameter", field, list(known))
     for field, definition in known.items():
         if _required(definition) and field not in overrides:
-            raise InputError(f"--param {name}.{field}", f"{name} needs a value for it, as it has no default")
+            raise InputError(_place(f"{name}.{field}"), f"{name} needs a value for it, as it has no default")
     hints = get_type_hints(scheduler)
     values = {
-        field: parse_value(text, hints[field], f"--param {name}.{field}={text}") for field, text in overrides.items()
+        field: parse_value(text, hints[field], _place(f"{name}.{field}={text}")) for field, text in overrides.items()
     }
     try:
         return scheduler(**values)
     except ValueError as error:
         given = " ".join(f"{field}={text}" for field, text in overrides.items())
-        raise InputError(f"--param {name}: {given}" if given else name, str(error)) from None
+        raise InputError(_place(f"{name}: {given}") if given else name, str(error)) from None
 
 
 def parse_value(text: str, hint: Any, where: str) -> object:
@@ -152,6 +152,10 @@ def parse_value(text: str, hint: Any, where: str) -> object:
     if hint is Path:
         return _file(text, where)
     raise InputError(where, f"a parameter of type {type_name(hint)} cannot be set from the command line")
+
+
+def _place(parameter: str) -> FieldName:
+    return FieldName("parameters", f" {parameter}")
 
 
 def _file(text: str, where: str) -> Path:

@@ -16,7 +16,7 @@ from types import ModuleType
 from bench.api import Scheduler
 from bench.extras import how_to_install
 from bench.provenance import file_hash
-from instances.errors import InputError, unknown_name
+from instances.errors import FieldName, InputError, unknown_name
 
 GROUP = "bench.schedulers"
 
@@ -25,6 +25,8 @@ FILE_MARK = ".py:"
 
 FILE = "file"
 """Distribution of a scheduler in a file; its version is the SHA-256 of the file."""
+
+_SCHEDULERS = FieldName("schedulers")
 
 RESERVED = ("@", ",", "=")
 """Characters with a meaning on the command line: ``b@a``, ``a,b`` and ``a.parameter=value``."""
@@ -79,7 +81,7 @@ def _name_problem(name: str) -> str:
     return ""
 
 
-def parse_spec(spec: str, known: Mapping[str, Entry], where: str = "--schedulers") -> tuple[Entry, ...]:
+def parse_spec(spec: str, known: Mapping[str, Entry], where: str = _SCHEDULERS) -> tuple[Entry, ...]:
     """Return the schedulers that ``spec`` names, in the order in which they run.
 
     ``b@a`` runs ``a`` first and passes its plan to ``b`` as ``run.start``.

@@ -11,7 +11,7 @@ import numpy as np
 from bench.simulation.trace import Trace, read_rate_trace
 from instances import InputError
 from instances.arrays import Floats
-from instances.errors import unknown_name
+from instances.errors import FieldName, unknown_name
 from instances.special_files import refuse_special
 
 DEFAULT_BURSTINESS = 3.0
@@ -69,7 +69,10 @@ class Arrivals:
         return self.label if self.trace is None else f"{self.label} {self.trace.fingerprint}"
 
 
-def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
+_ARRIVALS = FieldName("arrivals")
+
+
+def parse_arrivals(text: str, where: str = _ARRIVALS) -> Arrivals:
     """Return the arrivals that ``text`` names: a process, ``gamma:CV``, or a trace file.
 
     Raises
@@ -92,7 +95,7 @@ def parse_arrivals(text: str, where: str = "arrivals") -> Arrivals:
     if path.is_file():
         return Arrivals(Process.TRACE, trace=read_rate_trace(path))
     if path.suffix or len(path.parts) > 1:
-        raise InputError(f"{where} {text}", "no such file; expected a process or a file of requests per second")
+        raise InputError(where + f" {text}", "no such file; expected a process or a file of requests per second")
     processes = [str(process) for process in Process if process is not Process.TRACE]
     raise unknown_name(where, "arrival process", text, processes)
 

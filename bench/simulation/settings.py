@@ -9,6 +9,7 @@ from bench.simulation.arrivals import Arrivals
 from bench.simulation.serving_rules import longest_request_s
 from bench.simulation.trace import MOST_SECONDS
 from instances import InputError, Instance
+from instances.errors import FieldName
 
 MOST_REQUESTS = 10_000_000_000
 """Largest number of requests of a simulation. On one core, they take from a quarter of an hour to several hours."""
@@ -63,16 +64,20 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.seconds <= MOST_SECONDS:
-            raise InputError("--seconds", f"{self.seconds:g}; expected a time above 0, at most {MOST_SECONDS:,} s")
+            raise InputError(
+                FieldName("seconds"), f"{self.seconds:g}; expected a time above 0, at most {MOST_SECONDS:,} s"
+            )
         if self.intervals > MOST_INTERVALS:
             expected = f"expected a time of at most {MOST_INTERVALS * (self.interval_s or 0.0):,g} s with a series"
-            raise InputError("--seconds", f"{self.seconds:g}; {expected}")
+            raise InputError(FieldName("seconds"), f"{self.seconds:g}; {expected}")
         if self.warmup_s is not None and not 0.0 <= self.warmup_s <= MOST_SECONDS:
-            raise InputError("--warmup", f"{self.warmup_s:g}; expected a time from 0 to {MOST_SECONDS:,} s")
+            raise InputError(FieldName("warmup_s"), f"{self.warmup_s:g}; expected a time from 0 to {MOST_SECONDS:,} s")
         if not 0 <= self.seed < 2**63:
-            raise InputError("--seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
+            raise InputError(FieldName("seed"), f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
         if not 0.0 <= self.noise < 10.0:
-            raise InputError("--noise", f"{self.noise:g}; expected a standard deviation of at least 0, below 10")
+            raise InputError(
+                FieldName("noise"), f"{self.noise:g}; expected a standard deviation of at least 0, below 10"
+            )
 
     @property
     def intervals(self) -> int:

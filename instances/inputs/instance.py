@@ -8,7 +8,7 @@ from pathlib import Path
 from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, burstiness
 from instances.budget import SloRule
 from instances.catalogue import known_gpu_type
-from instances.errors import InputError, printable
+from instances.errors import FieldName, InputError, printable
 from instances.files.records import Record, read_records
 from instances.gpu import GpuType
 from instances.inputs.profile import OwnProfile, read_profile
@@ -67,9 +67,9 @@ def ask(
     InputError
         If a table is wrong, or figures are missing; the error names all that are missing.
     """
-    if performance_model(model, "--performance-model").name not in interference_model_names():
+    if performance_model(model, FieldName("model")).name not in interference_model_names():
         expected = ", ".join(interference_model_names())
-        raise InputError("--performance-model", f'is "{model}", which predicts no interference; expected {expected}')
+        raise InputError(FieldName("model"), f'is "{model}", which predicts no interference; expected {expected}')
     rows = read_records(services, "services", SERVICES, ("service",))
     offered = read_records(gpus, "gpus", GPUS, ("gpu",))
     for row in rows:
@@ -121,9 +121,10 @@ def _refuse_missing(
     if facts:
         raise offered[0].error(facts[0].split(" of ")[0], f"lacks {', '.join(facts)}: the catalogue does not know them")
     if figures:
-        where = "--profile" if profile is None else printable(str(profile))
         shown = f"{', '.join(figures[:10])}{f' and {len(figures) - 10} more' if len(figures) > 10 else ''}"
-        raise InputError(f"{where}: line 1, column model", f"lacks rows for {shown}: the catalogue does not know them")
+        place = ": line 1, column model"
+        where = FieldName("profile", place) if profile is None else f"{printable(str(profile))}{place}"
+        raise InputError(where, f"lacks rows for {shown}: the catalogue does not know them")
 
 
 def _type_of(
@@ -180,8 +181,8 @@ def _interfering(gpu: GpuType, measured: OwnProfile, slowdown: float | None, mod
     found = with_buffer(gpu, P95_SLOWDOWN if slowdown is None else slowdown)
     for name, each in found.models.items():
         if missing := performance_model(model).missing(found, each):
-            raise InputError("--performance-model", f'is "{model}"; {gpu.name} has no {missing} for {name}')
-    whose = "as asked" if slowdown is not None else "P95 of the catalogue's measured pairs; --pairs replaces it"
+            raise InputError(FieldName("model"), f'is "{model}"; {gpu.name} has no {missing} for {name}')
+    whose = "as asked" if slowdown is not None else "P95 of the catalogue's measured pairs; `pairs` replaces it"
     growth_pct = 100.0 * ((slowdown or P95_SLOWDOWN) - 1.0)
     notes.append(f"interference on {gpu.name}: a buffer, every neighbour adds {growth_pct:.0f} % ({whose})")
     return found

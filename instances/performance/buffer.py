@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from instances.errors import InputError
+from instances.errors import FieldName, InputError
 from instances.gpu import Company, DnnModel, GpuType, PairFactor
 
 P95_SLOWDOWN = 1.814
@@ -21,7 +21,7 @@ def with_buffer(gpu: GpuType, slowdown: float) -> GpuType:
         If ``slowdown`` is not from 1 to 10.
     """
     if not 1.0 <= slowdown <= 10.0:
-        raise InputError("--interference", f"{slowdown:g}; expected a slowdown by one neighbour from 1 to 10")
+        raise InputError(FieldName("slowdown"), f"{slowdown:g}; expected a slowdown by one neighbour from 1 to 10")
     growth = slowdown - 1.0
     models = {name: _buffered(model, growth) for name, model in gpu.models.items()}
     assumed = f"; interference assumed, not measured: every neighbour adds {100.0 * growth:.0f} %"

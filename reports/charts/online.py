@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from bench.command_text import command_line
 from bench.ledger.row import Row
 from bench.online.control import POLICIES, Online, Pace, online_instance
 from bench.online.load import WAVES_S, streams, waves
@@ -49,10 +50,15 @@ class Setting:
 
     def command(self, policy: str) -> str:
         """Return the command that repeats the run."""
-        return (
-            f"bench online --instances {self.instance} --rates {self.rates:g} --scheduler {self.scheduler}"
-            f" --headroom {self.headroom:g} --seconds {self.seconds:g} --policy {policy}"
-            f"{''.join(f' --param {parameter}' for parameter in self.parameters)}"
+        return command_line(
+            "online",
+            instances=self.instance,
+            rates=self.rates,
+            scheduler=self.scheduler,
+            headroom=self.headroom,
+            seconds=self.seconds,
+            policy=policy,
+            param=self.parameters,
         )
 
 

@@ -13,13 +13,16 @@ from statistics import median
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from bench.command_text import command_line, option
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from reports.claim import COUNTED, QueryTable, Tally, compare, fill, markdown
 from reports.need import Need
 from reports.runs import Runs, merged
 
-FIRST_LINE = "<!-- Written by `bench report --experiments` from reports/experiments; edit the templates there. -->"
+_COMMAND = command_line("report", experiments=True)
+
+FIRST_LINE = f"<!-- Written by `{_COMMAND}` from reports/experiments; edit the templates there. -->"
 
 _COMMANDS_TOLD = 4
 
@@ -69,7 +72,7 @@ def _lacking(needs: Sequence[Need]) -> str:
     """Return the commands that make the missing runs of a section."""
     commands = [f"\n- no runs: `{need.command}`" for need in merged(needs)]
     more = len(commands) - _COMMANDS_TOLD
-    others = f"\n- and {more} more; `bench report --experiments --run` makes all of them" if more > 0 else ""
+    others = f"\n- and {more} more; `{_COMMAND} {option('run')}` makes all of them" if more > 0 else ""
     return "".join([*commands[:_COMMANDS_TOLD], others, "\n" if commands else ""])
 
 

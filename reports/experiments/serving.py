@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache
 from statistics import fmean
 
+from bench.command_text import option
 from bench.evaluation import Trial
 from bench.judging.judge import judge
 from bench.ledger.bound_scope import claim_in_words
@@ -63,10 +64,13 @@ def _judged(runs: Runs, scheduler: str) -> str:
 _VARYING = replace(_STEADY, interference=Interference.STATIC, dropping=False)
 _ARRIVALS = (
     ("constant arrivals, as `bench run`", _STEADY),
-    ("– neighbours run all the time (`--interference static`)", replace(_STEADY, interference=Interference.STATIC)),
-    ("– no request dropped (`--no-drop`)", replace(_STEADY, dropping=False)),
+    (
+        f"– neighbours run all the time (`{option('interference', 'static')}`)",
+        replace(_STEADY, interference=Interference.STATIC),
+    ),
+    (f"– no request dropped (`{option('no_drop')}`)", replace(_STEADY, dropping=False)),
     ("– both", _VARYING),
-    ("– both, batch times vary by 5 % (`--noise 0.05`)", replace(_VARYING, noise=0.05)),
+    (f"– both, batch times vary by 5 % (`{option('noise', 0.05)}`)", replace(_VARYING, noise=0.05)),
     ("– both, batch times vary by 10 %", replace(_VARYING, noise=0.1)),
     ("Poisson arrivals, as `bench run`", Settings(POISSON)),
     ("– no request dropped", Settings(POISSON, dropping=False)),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
+from bench.command_text import command_line
 from bench.formatting import objective_of, percent, seconds, worth
 from bench.ledger.row import Row
 from instances.grouping import grouped
@@ -194,7 +195,7 @@ class Selection:
             text = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {self._short(leader)}"
             text += f" {_SERVERS}."
         elif unchecked:
-            text = f"Not tested: bench run --check-holds tests the plans of {self._short(leader)}."
+            text = f"Not tested: {command_line('run', check_holds=True)} tests the plans of {self._short(leader)}."
             if leader.late is not None:
                 text += f" In their own simulations, {percent(leader.late)} of the requests are not in time."
         else:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from json import dumps
-from shlex import quote
 from typing import Any
 
+from bench.command_text import command_line
 from bench.formatting import beaten_by, holds, in_words
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.row import Row
@@ -97,48 +97,56 @@ def command(row: Row, case: InstanceResults) -> str | None:
         return _replay(case, row)
     if case.suite.endswith(AT_OTHER_RATES):
         return None  # the instance exists only while its rates are tried
-    words = ["bench", "run", "--instances", row.instance, "--schedulers", row.scheduler, "--seeds", str(row.seed)]
-    for scheduler, parameters in row.parameters.items():
-        for name, value in parameters.items():
-            if value is not None:
-                words += ["--param", f"{scheduler}.{name}={in_words(value)}"]
-    words += ["--time-limit", f"{row.time_limit_s:g}"]
-    if row.work_limit is not None:
-        words += ["--work-limit", str(row.work_limit)]
-    if row.memory_limit_mb is not None:
-        words += ["--memory-limit", f"{row.memory_limit_mb / 1024:g}"]
-    words += ["--threads", str(row.threads)]
-    if row.headroom not in (None, 1.0):
-        words += ["--headroom", f"{row.headroom:g}"]
-    if (arrivals := case.arrivals.get(row.key)) is not None:
-        words += ["--arrivals", arrivals]
-    elif row.plan_class is not None:
-        words += ["--simulate", "off"]
-    words += ["--check-holds"] if row.holds is not None else []
-    return " ".join(map(quote, [*words, *_truth(row.truth)]))
+    arrivals = case.arrivals.get(row.key)
+    return command_line(
+        "run",
+        instances=row.instance,
+        schedulers=row.scheduler,
+        seeds=row.seed,
+        param=[
+            f"{scheduler}.{name}={in_words(value)}"
+            for scheduler, parameters in row.parameters.items()
+            for name, value in parameters.items()
+            if value is not None
+        ],
+        time_limit=row.time_limit_s,
+        work_limit=row.work_limit,
+        memory_limit=None if row.memory_limit_mb is None else row.memory_limit_mb / 1024,
+        threads=row.threads,
+        headroom=None if row.headroom == 1.0 else row.headroom,
+        arrivals=arrivals,
+        simulate="off" if arrivals is None and row.plan_class is not None else None,
+        check_holds=row.holds is not None,
+        **_truth(row.truth),
+    )
 
 
 def _replay(case: InstanceResults, row: Row) -> str:
     replay: Mapping[str, Any] = row.parameters["replay"]
-    words = ["--backend", str(replay["backend"]), "--seed", str(row.seed)]
-    for option, name in (("--seconds", "seconds"), ("--warmup", "warmup_s")):
-        words += [option, in_words(replay[name])] if name in replay else []
-    if "arrivals" in replay:
-        words += ["--arrivals", str(replay["arrivals"]).split(" ")[0]]
-    words += [option for option, name in (("--half", "half"), ("--graphs", "graphs")) if replay.get(name)]
     dropping = replay.get("dropping")
-    if case.instance is not None and dropping is not None and dropping != case.instance.dropping:
-        words.append("--drop" if dropping else "--no-drop")
-    plan = f"bench show {quote(row.key[:12])} --ledger {quote(case.ledger)} --plan -o plan.json"
-    return f"{plan} && bench replay plan.json {' '.join(map(quote, words))}"
+    differs = case.instance is not None and dropping is not None and dropping != case.instance.dropping
+    again = command_line(
+        "replay",
+        "plan.json",
+        backend=replay["backend"],
+        seed=row.seed,
+        seconds=in_words(replay["seconds"]) if "seconds" in replay else None,
+        warmup=in_words(replay["warmup_s"]) if "warmup_s" in replay else None,
+        arrivals=str(replay["arrivals"]).split(" ")[0] if "arrivals" in replay else None,
+        half=bool(replay.get("half")),
+        graphs=bool(replay.get("graphs")),
+        drop=differs and bool(dropping),
+        no_drop=differs and not dropping,
+    )
+    return f"{command_line('show', row.key[:12], ledger=case.ledger, plan=True, o='plan.json')} && {again}"
 
 
-def _truth(reality: str | None) -> list[str]:
+def _truth(reality: str | None) -> dict[str, object]:
     """Return the options that produce the text ``reality`` of ``bench.evaluation.Trial.reality``."""
-    words = []
+    options: dict[str, object] = {}
     for part in (reality or "").split(", "):
         if part.startswith("figures off by up to "):
-            words += ["--error", f"{float(part.split()[-2]) / 100:g}"]
+            options["error"] = float(part.split()[-2]) / 100
         elif part:
-            words += ["--truth", part]
-    return words
+            options["truth"] = part
+    return options

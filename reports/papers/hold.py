@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
+from bench.command_text import option
 from bench.evaluation import Trial
 from bench.formatting import servers
 from bench.ledger.row import Row
@@ -204,7 +205,8 @@ HOLD = Figure(
     "slack that only some need. The star is the plan of the exact method under the rule attainment, the dotted line "
     "its bound; plus and dash-dotted line are those for servers that drop no requests. Their plan takes more GPUs, "
     "because late requests delay those behind them.",
-    cost="81 runs, each tested in 10 simulations of 300 s: half an hour on one core; two minutes with --quick",
+    cost="81 runs, each tested in 10 simulations of 300 s: half an hour on one core; two minutes with"
+    f" {option('quick')}",
     needs=(
         *(replace(tested("igniter", headroom), schedulers=SCHEDULERS) for headroom in HEADROOMS),
         PAPERS_OPTIMUM,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
+from bench.command_text import option
 from bench.ledger.gap import relative_gap
 from bench.ledger.row import Row
 from instances.costs import next_cost
@@ -297,7 +298,8 @@ EXACT_GAP = Figure(
     look_for="The band of an exact method lies between its plan (solid) and its bound (dotted); where the band closes, "
     "the plan is proven optimal in its class. Zero is the best certified bound. The height of a heuristic's mark is "
     "the most that better scheduling could save. The axis is linear up to 1 % and logarithmic beyond.",
-    cost="16 runs: at most the time limit for each of the 8 exact ones (use --time-limit 300 for the long view)",
+    cost="16 runs: at most the time limit for each of the 8 exact ones"
+    f" (use {option('time_limit', 300)} for the long view)",
     needs=(_LARGE,),
     draws=_draw_gaps,
 )

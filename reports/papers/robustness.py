@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from statistics import fmean
 
+from bench.command_text import option
 from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
@@ -121,7 +122,7 @@ ROBUSTNESS = Figure(
     "coefficients; headroom helps there, too. Local search with headroom 1.1 takes as many GPUs as igniter without. "
     "gpu-lets+ degrades most slowly, on 60 % more GPUs; gslice+ tunes itself back to its limits at any headroom. "
     "Lines are means over three seeds; bands span the least to the largest value.",
-    cost="450 runs: about 7 minutes on two shared cores; as many runs of a second or less with --quick",
+    cost=f"450 runs: about 7 minutes on two shared cores; as many runs of a second or less with {option('quick')}",
     needs=NEEDS,
     draws=_draw,
 )

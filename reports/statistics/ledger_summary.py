@@ -9,7 +9,7 @@ from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.selection import find_problems, known_names, looks_like_file
 from instances import InputError
-from instances.errors import unknown_name
+from instances.errors import FieldName, unknown_name
 from reports.entrants import entrants, facets_of, newest
 from reports.statistics.complete_table import complete_table
 from reports.statistics.summary import Summary, summary
@@ -50,11 +50,11 @@ def ledger_summary(
     own = [row for row in rows if names.get(row.key) in wanted] if schedulers else [r for r in rows if r.key in last]
     table = complete_table(own, names, list(runs), required=wanted if schedulers else (), known=rows)
     if not own:
-        raise InputError(where, "has no runs to compare (replays and --truth do not count); `bench run` adds some")
+        raise InputError(where, "has no runs to compare (replays and `truth` do not count); `bench run` adds some")
     if not table.best:
         raise InputError(where, "has no instance on which all of these schedulers ran; name fewer schedulers")
     if reference is not None and reference not in table.runs:
-        raise unknown_name("--reference", "scheduler", reference, list(table.runs))
+        raise unknown_name(FieldName("reference"), "scheduler", reference, list(table.runs))
     gaps = ledger_gaps([row for row in own if row.instance_hash in table.best], ledger, ledger.reaches())
     return summary(table, gaps, rows, reference)
 
@@ -74,7 +74,7 @@ def chosen_instances(rows: Sequence[Row], names: Sequence[str], where: str) -> l
     for name in names:
         hashes = {row.instance_hash for row in rows if row.instance == name}
         if not hashes and (name in known_names() or looks_like_file(name)):
-            hashes = {each.fingerprint for each in find_problems([name], "--instances")}
+            hashes = {each.fingerprint for each in find_problems([name], FieldName("instances"))}
             if not any(row.instance_hash in hashes for row in rows):
                 raise InputError(where, f'has no run on "{name}"')
         if not hashes:

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from bench.api import Scope, Status
 from bench.cli.views.day import day_view
 from bench.fleet.day import planned_day
 from bench.fleet.solving import BEST, Solve, solved
 from bench.fleet.trace import STEP, read_day_of_traffic, window_instances
 from bench.judging.judge import judge
 from bench.ledger.row import Row
-from instances import InputError, Instance
+from instances import InputError, Instance, PlanClass
 from instances.arrays import Floats
 from instances.generate import generate
 
@@ -105,7 +106,7 @@ def test_a_damaged_or_endless_trace_is_refused(tmp_path: Path, mix: Instance) ->
         read_day_of_traffic(tmp_path / "t.csv.gz", mix, 60.0)
     with pytest.raises(InputError, match=r"t.csv: is not valid CSV: field larger"):
         read_day_of_traffic(write(tmp_path / "t.csv", "rps\n" + "1" * 200_000), mix, 60.0)
-    with pytest.raises(InputError, match="--trace: lasts 100000000000 s; expected at most 10,000,000 s"):
+    with pytest.raises(InputError, match="trace: lasts 100000000000 s; expected at most 10,000,000 s"):
         read_day_of_traffic(write(tmp_path / "t.csv", "time_s,service,requests\n0,a,1\n100000000000,a,1\n"), mix, 60.0)
 
 
@@ -154,3 +155,22 @@ def test_an_open_gap_is_closed_by_a_search_on_fewer_gpus(mix: Instance, monkeypa
     assert asked == [BEST, "cpsat"]
     assert (window.cost_per_hour, window.bound_per_hour) == pytest.approx((3.06, 3.06))
     assert judge(window.chosen, light).feasible
+
+
+@pytest.mark.parametrize(("plan_class", "least"), [("spatial", 6.12), ("split", 3.06)])
+def test_no_plan_on_fewer_gpus_proves_nothing_about_a_wider_class(
+    mix: Instance, monkeypatch: pytest.MonkeyPatch, plan_class: str, least: float
+) -> None:
+    light = mix.scaled(0.3)
+    (row,) = solved([Solve(light, "whole-gpu", 30.0)], None, None)
+    assert row.cost_per_hour is not None
+    assert row.cost_per_hour > 6.12
+
+    def answer(solves: Sequence[Solve], ledger: None, listener: None) -> list[Row]:
+        if solves and solves[0].scheduler == "cpsat":
+            return [replace(row, status=Status.INFEASIBLE, plan=None, feasible=None, cost_per_hour=None)]
+        return [replace(row, bound=3.0, bound_certified=True, bound_scope=Scope(PlanClass(plan_class)))]
+
+    monkeypatch.setattr("bench.fleet.day.solved", answer)
+    (window,) = planned_day([light], 3600.0, 60.0).windows
+    assert window.bound_per_hour == pytest.approx(least)

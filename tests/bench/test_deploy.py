@@ -218,9 +218,9 @@ def test_mig_plans_go_to_mig_parted_and_others_do_not(mix: Instance, plan: Plan)
     assert all(
         set(device["mig-devices"]) <= {"1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"} for device in devices
     )
-    with pytest.raises(InputError, match="a100-mig is cut into MIG instances; expected --to mig-parted"):
+    with pytest.raises(InputError, match="a100-mig is cut into MIG instances; expected `target` mig-parted"):
         deployed(published, instance, Target.SHELL)
-    with pytest.raises(InputError, match="--to mig-parted: v100 is divided into MPS shares"):
+    with pytest.raises(InputError, match="target mig-parted: v100 is divided into MPS shares"):
         deployed(plan, mix, Target.MIG_PARTED)
 
 

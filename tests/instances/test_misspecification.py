@@ -72,7 +72,7 @@ def test_what_makes_no_sense_is_refused(twelve: Instance) -> None:
     for error in (-0.1, 0.95, float("nan")):
         with pytest.raises(InputError, match="fraction from 0"):
             misspecified(twelve, error=error)
-    with pytest.raises(InputError, match="--truth: unknown performance model"):
+    with pytest.raises(InputError, match="truth: unknown performance model"):
         misspecified(twelve, "crystal-ball")
     with pytest.raises(InputError, match="measured table"):
         misspecified(suite("parvagpu").build()[0], error=0.1)

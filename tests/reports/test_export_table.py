@@ -159,7 +159,7 @@ def test_parquet_keeps_types_units_and_meanings(lines, tmp_path):
 
 def test_without_pyarrow_it_says_how_to_get_it(lines, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"--format parquet: needs pyarrow; pip install 'gpushare-bench\[parquet\]'"):
+    with pytest.raises(InputError, match=r"form parquet: needs pyarrow; pip install 'gpushare-bench\[parquet\]'"):
         to_parquet(lines)
 
 

@@ -36,8 +36,10 @@ def check_plugin(
     ],
     instances: Annotated[list[str] | None, instances_option("Instances to use instead of the built-in ones.")] = None,
     parameters: ParametersOption = None,
-    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds for each run on a small instance.")] = 10.0,
-    memory_limit: MemoryLimitOption = 8.0,
+    time_limit_s: Annotated[
+        float, typer.Option("--time-limit", metavar="S", help="Seconds for each run on a small instance.")
+    ] = 10.0,
+    memory_limit_gb: MemoryLimitOption = 8.0,
     threads: ThreadsOption = 1,
     jobs: JobsOption = None,
     form: FormatOption = "table",
@@ -62,9 +64,9 @@ def check_plugin(
     if stray := [other for other in overrides if other != name]:
         raise InputError(f"--param {stray[0]}", f'"{stray[0]}" is not "{name}", the scheduler to check')
     own = find_plain_instances(instances, "--instances") if instances else []
-    Limits(time_limit, memory_limit, threads)  # raises if a limit is out of range
+    Limits(time_limit_s, memory_limit_gb, threads)  # raises if a limit is out of range
     terms = CheckSettings(
-        time_limit, min(time_limit, HURRIED_S), memory_limit_mb=1024.0 * memory_limit, threads=threads, jobs=jobs
+        time_limit_s, min(time_limit_s, HURRIED_S), memory_limit_mb=1024.0 * memory_limit_gb, threads=threads, jobs=jobs
     )
     info = inspect_schedulers([entry], overrides)[name]
     found: list[CheckResult] = []

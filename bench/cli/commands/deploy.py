@@ -15,6 +15,7 @@ from bench.judging.judge import judge
 from bench.planning import require_limit
 from bench.selection import find_plan
 from instances import InputError
+from instances.errors import FieldName
 from instances.files import write_bytes
 
 EXAMPLES = (
@@ -30,20 +31,20 @@ def deploy(
     instance_name: Annotated[
         str | None, typer.Option("--instance", metavar="NAME", help="Name or file. Default: that in the plan file.")
     ] = None,
-    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds to solve again.")] = 30.0,
+    time_limit_s: Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds to solve again.")] = 30.0,
 ) -> None:
     """Write the files that deploy a plan: shares, memory limits, batches and timeouts.
 
     If the target cannot express the plan, the instance is solved again within the target's limits, and the added cost
     is printed. The files are read back and judged before the command ends. Names in capitals are placeholders.
     """
-    require_limit("--time-limit", time_limit)
+    require_limit(FieldName("time_limit_s"), time_limit_s)
     plan, instance = find_plan(plan_file, instance_name)
     verdict = judge(plan, instance)
     if not verdict.feasible:
         raise InputError(str(plan_file), f"breaks a constraint: {verdict.violations[0].message}; see bench verify")
     make_folder(output, "-o")
-    found = deployed(plan, instance, target, time_limit)
+    found = deployed(plan, instance, target, time_limit_s)
     for path, text in found.files.items():
         write_bytes(output / path, text.encode())
     for note in found.notes:

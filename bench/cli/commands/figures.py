@@ -9,6 +9,7 @@ import typer
 
 from bench.cli import options
 from bench.cli.completion import complete_figure, instances_option, schedulers_option
+from bench.cli.fields import Without, takes_fields
 from bench.cli.files import make_folder
 from bench.cli.running import each_once, make_runs, missing_of, tasks_of, tell_cost, tell_failures, told_jobs
 from bench.cli.terminal import emit, listed, say
@@ -38,6 +39,7 @@ EXAMPLES = (
 )
 
 
+@takes_fields
 def draw_figures(
     names: Annotated[
         list[str] | None,
@@ -56,9 +58,8 @@ def draw_figures(
         str | None, schedulers_option("With --from: draw only runs of these.", metavar="A,B,...")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use a figure's smaller instances, if it has any.")] = False,
-    time_limit: options.TimeLimitOption = 10.0,
-    memory_limit: options.MemoryLimitOption = 8.0,
-    threads: options.ThreadsOption = 1,
+    *,
+    limits: Annotated[Limits, Without(["work_limit"])],
     jobs: options.JobsOption = None,
 ) -> None:
     """Draw the papers' figures from the runs in the ledger.
@@ -84,8 +85,7 @@ def draw_figures(
     if instances or schedulers:
         option = "--instances" if instances else "--schedulers"
         raise InputError(option, "chooses among the runs of a ledger; add --from")
-    limits = Limits(time_limit, memory_limit, threads)
-    at_a_time = told_jobs(jobs, threads)
+    at_a_time = told_jobs(jobs, limits.threads)
     planned = tasks_of([need for each in chosen for need in each.needs], "figures", limits, quick)
     missing, unended = missing_of(planned, ledger_file)
     if no_run and (missing or unended):

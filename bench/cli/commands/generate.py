@@ -9,6 +9,7 @@ import typer
 
 from bench.api import Run
 from bench.cli.completion import complete_gpu
+from bench.cli.option_names import in_options
 from bench.cli.options import Format, FormatOption, output_option
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
@@ -168,7 +169,7 @@ def _list(form: Format) -> None:
         {"name": family.name, "gpu": family.gpu, "models": list(family.demands), "description": family.description}
         for family in FAMILIES.values()
     ]
-    families.append({"name": POOL_MIX, "gpu": None, "models": None, "description": DESCRIPTION})
+    families.append({"name": POOL_MIX, "gpu": None, "models": None, "description": in_options(DESCRIPTION)})
     if form == "json":
         print_json(families)
     else:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from bench.cli import options
 from bench.cli.completion import instances_option, schedulers_option
+from bench.cli.fields import Without, takes_fields
 from bench.cli.running import end_interrupted, run_with_progress, tell_failures, told_jobs
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
@@ -32,6 +33,7 @@ LEAST_STEP = 0.001
 """Smallest accepted ``--step``; a much smaller step needs too many runs."""
 
 
+@takes_fields
 def max_rate(
     instances: Annotated[list[str], instances_option("Instances with a GPU pool of fixed size.")],
     schedulers: Annotated[str, schedulers_option("Schedulers to compare.")],
@@ -40,9 +42,8 @@ def max_rate(
     arrivals: options.ArrivalsOption = "poisson",
     headroom: options.HeadroomOption = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of schedulers and arrivals.")] = 0,
-    time_limit: options.TimeLimitOption = 10.0,
-    memory_limit: options.MemoryLimitOption = 8.0,
-    threads: options.ThreadsOption = 1,
+    *,
+    limits: Annotated[Limits, Without(["work_limit"])],
     jobs: options.JobsOption = None,
     retry: options.RetryOption = False,
     ledger_file: options.LedgerOption = options.DEFAULT_LEDGER,
@@ -64,12 +65,11 @@ def max_rate(
     refuse_wrong_answers()
     if not LEAST_STEP <= step <= 1.0:
         raise InputError("--step", f"{step:g}; expected a fraction from {LEAST_STEP:g} to 1")
-    trial = Trial(headroom, arrivals=parse_arrivals(arrivals, "--arrivals"))
-    limits = Limits(time_limit, memory_limit, threads)
+    trial = Trial(headroom, arrivals=parse_arrivals(arrivals))
     problems = [with_all_served(one) for one in find_plain_instances(instances, "--instances")]
     chosen = names_in(schedulers)
     with Ledger(ledger_file, create=True) as ledger:
-        at_a_time = told_jobs(jobs, threads)
+        at_a_time = told_jobs(jobs, limits.threads)
 
         def run(tasks: list[Task]) -> list[Row]:
             rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time, retry=retry)

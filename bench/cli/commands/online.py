@@ -74,11 +74,13 @@ def online(
         ),
     ] = None,
     rates: Annotated[float, typer.Option(metavar="F", help="Factor on the instance's rates.")] = 1.0,
-    period: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds between decisions. Default: 20; 1 for shadow.")
+    period_s: Annotated[
+        float | None,
+        typer.Option("--period", metavar="S", help="Seconds between decisions. Default: 20; 1 for shadow."),
     ] = None,
-    reorganisation: Annotated[
-        float, typer.Option(metavar="S", help="Seconds from a decision until new processes are ready.")
+    reorganisation_s: Annotated[
+        float,
+        typer.Option("--reorganisation", metavar="S", help="Seconds from a decision until new processes are ready."),
     ] = REORGANISATION_S,
     weight: Annotated[
         float, typer.Option(metavar="W", help="Weight of the last period in the rate estimate.")
@@ -96,7 +98,7 @@ def online(
     seed: Annotated[int, typer.Option(min=0, help="Seed of scheduler, arrivals and --error.")] = 0,
     truth: TruthOption = None,
     error: ErrorOption = 0.0,
-    time_limit: TimeLimitOption = 10.0,
+    time_limit_s: TimeLimitOption = 10.0,
     form: FormatOption = "table",
     output: Annotated[Path | None, output_option("CSV file with one line per period.")] = None,
 ) -> None:
@@ -123,13 +125,13 @@ def online(
     load = read_rate_traces(traces, instance) if traces else waves(instance)
     try:
         planner = Planner(
-            scheduler, instance, parameters=parameters or [], headroom=headroom, time_limit_s=time_limit, seed=seed
+            scheduler, instance, parameters=parameters or [], headroom=headroom, time_limit_s=time_limit_s, seed=seed
         )
         chosen = POLICIES[policy](instance, planner, weight)
         pace = Pace(
             seconds if seconds is not None else max(len(trace.rates_rps) for trace in load.values()),
-            period if period is not None else chosen.period_s,
-            reorganisation,
+            period_s if period_s is not None else chosen.period_s,
+            reorganisation_s,
         )
         requests = streams(load, instance, pace.seconds, seed)
         first, reality = planner.first(), misspecified(instance, truth, error, seed)

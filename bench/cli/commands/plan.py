@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.files import refuse_input
+from bench.cli.option_names import in_options
 from bench.cli.options import output_option
 from bench.cli.terminal import emit, say, told_on_interrupt
 from bench.cli.views.day import day_view
@@ -98,8 +99,8 @@ def plan(
         ),
     ] = None,
     model: Annotated[str, typer.Option("--performance-model", metavar="NAME", help="Performance model.")] = "hybrid",
-    time_limit: Annotated[
-        float, typer.Option(metavar="S", help="Seconds for all solves; with --trace, per window.")
+    time_limit_s: Annotated[
+        float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves; with --trace, per window.")
     ] = 60.0,
     output: Annotated[Path | None, output_option("Plan file, with its instance.")] = None,
     old: Annotated[
@@ -148,13 +149,13 @@ def plan(
         model=model,
     )
     for note in asked.notes:
-        say(f"note: {note}")
+        say(f"note: {in_options(note)}")
     if trace is not None:
-        _day(asked.instance, trace, window_h, time_limit, output)
+        _day(asked.instance, trace, window_h, time_limit_s, output)
         return
     with told_on_interrupt("interrupted: no plan was written"):
         in_use = None if old is None else read_plan(old)[0]
-        holds = _answer(asked.instance, time_limit, in_use, max_moves, survive > 0, output, page)
+        holds = _answer(asked.instance, time_limit_s, in_use, max_moves, survive > 0, output, page)
     if not holds:
         raise typer.Exit(1)
 

@@ -50,7 +50,7 @@ def replay_plan(
         ),
     ] = "mps",
     seconds: Annotated[float, typer.Option(metavar="N", help="Measured seconds.")] = 30.0,
-    warmup: Annotated[float, typer.Option(metavar="N", help="Seconds before the measurement.")] = 5.0,
+    warmup_s: Annotated[float, typer.Option("--warmup", metavar="N", help="Seconds before the measurement.")] = 5.0,
     arrivals: ArrivalsOption = "poisson",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the arrivals.")] = 0,
     drop: DropOption = None,
@@ -59,8 +59,9 @@ def replay_plan(
     then: Annotated[
         Path | None, typer.Option(metavar="PLAN", help="Second plan, which replaces the first during the replay.")
     ] = None,
-    switch_at: Annotated[
-        float | None, typer.Option(metavar="S", help="Measured seconds until the switch to --then begins.")
+    switch_at_s: Annotated[
+        float | None,
+        typer.Option("--switch-at", metavar="S", help="Measured seconds until the switch to --then begins."),
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Ledger that stores the measurement as a run.")
@@ -75,8 +76,8 @@ def replay_plan(
     """
     plans = [find_plan(plan_file, instance_name), *([] if then is None else [find_plan(then, instance_name)])]
     dropping = _dropping([instance for _, instance in plans]) if drop is None else drop
-    settings = ReplaySettings(parse_arrivals(arrivals, "--arrivals"), seconds, warmup, seed, dropping)
-    order = ReplayOrder(plans, backend, settings, ReplayOptions(half, graphs, switch_at))
+    settings = ReplaySettings(parse_arrivals(arrivals), seconds, warmup_s, seed, dropping)
+    order = ReplayOrder(plans, backend, settings, ReplayOptions(half, graphs, switch_at_s))
     # The ledger is opened first: a wrong file name then fails before the measurement, not after it.
     with nullcontext() if ledger is None else Ledger(ledger, create=True) as file:
         try:

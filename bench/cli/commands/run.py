@@ -1,5 +1,6 @@
 """``bench run``: every scheduler on every instance with every seed, each run in its own process."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,6 +9,7 @@ import typer
 from bench.cli import options
 from bench.cli.completion import complete_instance, instances_option, schedulers_option
 from bench.cli.experiment import names_experiments, take_experiment
+from bench.cli.fields import takes_fields
 from bench.cli.files import make_folder, plan_file_name
 from bench.cli.running import end_interrupted, run_with_progress, tell_failures, told_jobs
 from bench.cli.terminal import print_json, say
@@ -15,12 +17,11 @@ from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run_tables import by_seeds, refuted_claims, row_json, run_tables
 from bench.cli.views.tables import show
 from bench.doctor.solvers import refuse_wrong_answers
-from bench.evaluation import Trial
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.store import Ledger
-from bench.planning import Limits, RunOrder, parse_seeds, plan_tasks
+from bench.planning import RunSettings, plan_tasks
 from bench.selection import find_problems, names_in
-from bench.simulation.arrivals import parse_arrivals
+from instances.errors import FieldName
 from instances.files import plan_to_json, write_json
 
 EXAMPLES = (
@@ -37,6 +38,7 @@ EXAMPLES = (
 
 
 @names_experiments
+@takes_fields
 def run(
     context: typer.Context,
     experiment: Annotated[
@@ -62,34 +64,11 @@ def run(
             " support the instance."
         ),
     ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            metavar="A.NAME=VALUE[,...]",
-            help="Scheduler parameter; repeatable. With several values, every combination is a run.",
-        ),
-    ] = None,
-    time_limit: options.TimeLimitOption = 10.0,
-    work_limit: options.WorkLimitOption = None,
-    memory_limit: options.MemoryLimitOption = 8.0,
-    threads: options.ThreadsOption = 1,
-    seeds: Annotated[str, typer.Option(metavar="0,1,...", help="Seeds; one run each.")] = "0",
-    jobs: options.JobsOption = None,
+    *,
+    settings: RunSettings,
     simulate: Annotated[
         Literal["on", "off"], typer.Option(help="Simulate every plan under random arrivals with the run's seed.")
     ] = "on",
-    arrivals: options.OwnArrivalsOption = None,
-    check_holds: Annotated[
-        bool,
-        typer.Option(
-            "--check-holds",
-            help="Test in 10 long simulations whether every plan holds: no workload misses its attainment.",
-        ),
-    ] = False,
-    headroom: options.HeadroomOption = 1.0,
-    truth: options.TruthOption = None,
-    error: options.ErrorOption = 0.0,
     ledger_file: options.LedgerOption = options.DEFAULT_LEDGER,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster at this address.")
@@ -115,20 +94,16 @@ def run(
     limit, finds no plan or finds an infeasible plan has not failed.
     """
     refuse_wrong_answers()
-    under = parse_arrivals(arrivals or "poisson", "--arrivals") if simulate == "on" else None
-    trial = Trial(headroom, truth, error, under, check_holds=check_holds)
-    limits = Limits(time_limit, memory_limit, threads, work_limit)
-    chosen_seeds = parse_seeds(seeds)
+    settings = settings if simulate == "on" else replace(settings, arrivals=None)
     chosen = None if schedulers is None else names_in(schedulers)
-    found = find_problems([*(instances or ()), *(experiment or ())], "--instances")
-    own = simulate == "on" and arrivals is None
-    tasks, notes = plan_tasks(RunOrder(found, chosen, parameters or [], chosen_seeds, limits, trial, own))
+    found = find_problems([*(instances or ()), *(experiment or ())], FieldName("instances"))
+    tasks, notes = plan_tasks(settings.order(found, chosen))
     if plans is not None:
         make_folder(plans, "--plans")
     with Ledger(ledger_file, create=True) as ledger:
         for note in notes:
             say(note)
-        jobs = told_jobs(jobs, threads) if cluster is None else 1
+        jobs = told_jobs(settings.jobs, settings.threads) if cluster is None else 1
         rows, reused, interrupted = run_with_progress(tasks, ledger, jobs, cluster, retry)
         gaps = ledger_gaps(rows, ledger)
         notes = []

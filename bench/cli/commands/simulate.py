@@ -43,10 +43,12 @@ def simulate_plan(
             help=f"Simulated seconds that are measured. Default: 30; with --check {SECONDS:g}, longer where needed.",
         ),
     ] = None,
-    warmup: Annotated[
+    warmup_s: Annotated[
         float | None,
         typer.Option(
-            metavar="N", help="Simulated seconds before the measurement. Default: 5, or what queues need to settle."
+            "--warmup",
+            metavar="N",
+            help="Simulated seconds before the measurement. Default: 5, or what queues need to settle.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of arrivals, --noise and --error.")] = 0,
@@ -82,11 +84,11 @@ def simulate_plan(
     the exit code only with --strict or --check.
     """
     refuse_input(series, [plan_file, instance_name, arrivals], "--series")
-    if check and (warmup, seed, interference, noise, series) != (None, 0, Interference.DYNAMIC, 0.0, None):
+    if check and (warmup_s, seed, interference, noise, series) != (None, 0, Interference.DYNAMIC, 0.0, None):
         problem = "has its own warm-up, seeds and settings; only --seconds, --drop and --no-drop go with it"
         raise InputError("--check", problem)
     plan, instance = find_plan(plan_file, instance_name)
-    process = parse_arrivals(instance.arrivals if arrivals is None else arrivals, "--arrivals")
+    process = parse_arrivals(instance.arrivals if arrivals is None else arrivals)
     reality = misspecified(instance, truth, error, seed)
     if check:
         steps = holding(plan, instance, process, reality, dropping=drop, seconds=seconds)
@@ -94,7 +96,7 @@ def simulate_plan(
         return
     interval_s = None if series is None else 1.0
     asked_s = Settings().seconds if seconds is None else seconds
-    settings = Settings(process, asked_s, warmup, seed, interference, drop, noise, interval_s)
+    settings = Settings(process, asked_s, warmup_s, seed, interference, drop, noise, interval_s)
     found = _finished(simulation(plan, instance, settings, reality), "simulation")
     if series is not None and found.series is not None:
         write_csv(series, _lines(found.series))

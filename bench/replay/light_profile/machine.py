@@ -18,7 +18,7 @@ from bench.replay.light_profile.demand import counted_traffic
 from bench.replay.light_profile.journal import Device, ModelFacts, Reading, Times, Traffic
 from bench.replay.light_profile.points import Point
 from bench.replay.process import Child, ChildError, Message, Supervisor
-from instances.errors import InputError
+from instances.errors import FieldName, InputError
 
 WORKER = "bench.replay.light_profile.worker"
 
@@ -87,8 +87,8 @@ class HostRig:
             if self._settings.device != "cpu":
                 self._take_gpu()
             elif self._settings.partition != "auto":
-                where = f"--partition {self._settings.partition}"
-                raise InputError(where, "needs a GPU; leave it out with --device cpu")
+                where = FieldName("partition", f" {self._settings.partition}")
+                raise InputError(where, "needs a GPU; leave it out with `device` cpu")
             undo.pop_all()
         return self
 
@@ -99,7 +99,7 @@ class HostRig:
             self._exit.close()
 
     def _take_gpu(self) -> None:
-        where = f"--gpu {self._settings.gpu}"
+        where = FieldName("gpu", f" {self._settings.gpu}")
         gpus = required_gpus(where, "expected a host with a GPU and its driver")
         if not 0 <= self._settings.gpu < len(gpus):
             raise InputError(where, f"does not exist; expected 0 to {len(gpus) - 1}")
@@ -120,12 +120,12 @@ class HostRig:
         if wanted != "mps" and has_green_contexts():
             return "green"
         problem = problem or "needs a driver with green contexts (555 or later)"
-        raise InputError(f"--partition {wanted}", problem)
+        raise InputError(FieldName("partition", f" {wanted}"), problem)
 
     def _try_mps(self) -> str | None:
         """Start the control daemon and a client; on a problem, stop both and return the problem."""
         if which(mps.CONTROL) is None:
-            return f"needs {mps.CONTROL}, a part of NVIDIA's driver, on the path; install it or try --partition green"
+            return f"needs {mps.CONTROL}, a part of NVIDIA's driver, on the path; install it or try `partition` green"
         with ExitStack() as trial:
             try:
                 self._variables = trial.enter_context(mps.daemon())

@@ -5,13 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.command_text import command_line
 from bench.replay.light_profile.journal import Journal, Rig
 from bench.replay.light_profile.machine import HostRig, RigSettings
 from bench.replay.light_profile.points import Grid
 from bench.replay.light_profile.writing import CatalogueFacts, write_files
 from bench.replay.nets import input_shape
-from bench.replay.process import ChildError, ended_in_order
-from instances.errors import InputError
+from bench.replay.process import ChildError
+from bench.runner.interruption import ended_in_order
+from instances.errors import FieldName, InputError
 
 Tell = Callable[[str], None]
 
@@ -65,19 +67,21 @@ def checked(order: ProfileOrder) -> None:
         If an option is wrong; the message names it.
     """
     if not order.models or len(set(order.models)) < len(order.models):
-        raise InputError("--models", "expected one or more model names without repetition")
+        raise InputError(FieldName("models"), "expected one or more model names without repetition")
     for model in order.models:
-        input_shape(model, "--models")
+        input_shape(model, FieldName("models"))
     if not 0.05 <= order.seconds <= 600.0:
-        raise InputError("--seconds", f"{order.seconds:g}; expected 0.05 to 600")
+        raise InputError(FieldName("seconds"), f"{order.seconds:g}; expected 0.05 to 600")
     if not 0.0 < order.entry.price_per_hour < float("inf"):
-        raise InputError("--price-per-hour", f"{order.entry.price_per_hour:g}; expected a finite number greater than 0")
+        raise InputError(
+            FieldName("price_per_hour"), f"{order.entry.price_per_hour:g}; expected a finite number greater than 0"
+        )
     if not order.entry.name:
-        raise InputError("--name", "is empty; expected a name for the catalogue entry")
+        raise InputError(FieldName("name"), "is empty; expected a name for the catalogue entry")
     try:
         order.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"-o {order.folder}", f"cannot be created: {error.strerror}") from None
+        raise InputError(FieldName("folder", f" {order.folder}"), f"cannot be created: {error.strerror}") from None
 
 
 def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
@@ -94,7 +98,7 @@ def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
     try:
         journal = Journal(order.folder, rig.device)
     except ChildError as error:
-        raise InputError("--device", f"does not work: {error}") from None
+        raise InputError(FieldName("device"), f"does not work: {error}") from None
     try:
         code = max(_look_up(rig, order, journal, tell), _measure(rig, order, journal, tell))
     except KeyboardInterrupt:
@@ -103,7 +107,7 @@ def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
         tell(f"interrupted; {count} measured point{'s' * (count != 1)} kept; the same command continues from there")
     written = write_files(order.folder, journal, order.grid, order.models, order.entry)
     missing = "" if "profile.json" in written else " (no profile.json: a point or the power is missing)"
-    command = f"bench profile fit {order.folder} -o {order.entry.name}.toml"
+    command = command_line("profile fit", order.folder, o=f"{order.entry.name}.toml")
     tell(f"{order.folder}: wrote {', '.join(written)}; next: {command}{missing}")
     return code
 

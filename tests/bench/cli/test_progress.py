@@ -31,8 +31,8 @@ def test_the_time_left_is_estimated_from_each_schedulers_own_runs(
         (None, 1, 4, ""),
         (None, 3, 1, ""),
         (2, 2, 2, ""),
-        (3, 2, 2, "--jobs 3: reduced to 2, since 4 cores fit no more runs of --threads 2"),
-        (None, 5, 1, "--threads 5: this machine has only 4 cores, so measured times are too long"),
+        (3, 2, 2, "`jobs` 3: reduced to 2, since 4 cores fit no more runs of `threads` 2"),
+        (None, 5, 1, "`threads` 5: this machine has only 4 cores, so measured times are too long"),
     ],
 )
 def test_runs_do_not_share_cores(

@@ -17,7 +17,7 @@ NO_MESSAGE = "worker: sent data that is not a message; expected JSON objects, on
 
 def pipe(run: Run) -> int:
     """Return the pipe to the bench."""
-    return run.listener._outbox  # type: ignore[attr-defined, no-any-return]
+    return run.listener._run.listener._outbox  # type: ignore[attr-defined, no-any-return]
 
 
 class BadLine(Hostile):

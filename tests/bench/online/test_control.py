@@ -201,11 +201,11 @@ def test_instances_that_cannot_be_followed_are_refused() -> None:
 @pytest.mark.parametrize(
     ("pace", "option"),
     [
-        ((0.0, 20.0, 12.0), "--seconds"),
-        ((inf, 20.0, 12.0), "--seconds"),
-        ((60.0, 0.0, 12.0), "--period"),
-        ((60.0, -1.0, 12.0), "--period"),
-        ((60.0, 20.0, -1.0), "--reorganisation"),
+        ((0.0, 20.0, 12.0), "seconds"),
+        ((inf, 20.0, 12.0), "seconds"),
+        ((60.0, 0.0, 12.0), "period_s"),
+        ((60.0, -1.0, 12.0), "period_s"),
+        ((60.0, 20.0, -1.0), "reorganisation_s"),
     ],
 )
 def test_times_out_of_range_are_refused(pace: tuple[float, float, float], option: str) -> None:

@@ -90,7 +90,7 @@ def rogue(monkeypatch: pytest.MonkeyPatch) -> type[_Rogue]:
     ("answer", "said"),
     [
         pytest.param(RuntimeError("out of ideas"), "rogue: RuntimeError: out of ideas", id="raises"),
-        pytest.param("a plan", "rogue: AttributeError", id="no outcome"),
+        pytest.param("a plan", "rogue: RefusedError: rogue returned a str; expected an Outcome", id="no outcome"),
         pytest.param(Outcome(Status.FEASIBLE, Plan("other", ())), 'made for "other"', id="another instance's plan"),
     ],
 )

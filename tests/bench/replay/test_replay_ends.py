@@ -182,10 +182,10 @@ def test_a_replay_without_its_load_generator_fails(serving_plan: Make, children:
 def test_a_switch_needs_the_same_workloads_and_a_time(serving_plan: Make) -> None:
     one, other = serving_plan(("w1",)), serving_plan(("w2",))
 
-    with pytest.raises(InputError, match="--then: its instance has other workloads"):
+    with pytest.raises(InputError, match="then: its instance has other workloads"):
         replay([one, other], Cpu(), ReplaySettings(seconds=1.0), ReplayOptions(switch_at_s=0.5))
     for at_s in (None, 1.0, -1.0):
-        with pytest.raises(InputError, match="--switch-at: expected a time from 0 to 1 s"):
+        with pytest.raises(InputError, match="switch_at_s: expected a time from 0 to 1 s"):
             replay([one, one], Cpu(), ReplaySettings(seconds=1.0), ReplayOptions(switch_at_s=at_s))
 
 

@@ -157,7 +157,7 @@ def test_node_with_other_versions_is_refused_before_anything_runs(
 ) -> None:
     here = {**dask_worker.solver_versions(), "highspy": "0.1"}
     monkeypatch.setattr(dask_worker, "solver_versions", lambda: here)  # in this process, not on the nodes
-    with pytest.raises(InputError, match=r"--cluster tcp://.*: has highspy .*, here it is 0.1; install the same"):
+    with pytest.raises(InputError, match=r"^cluster tcp://.*: has highspy .*, here it is 0.1; install the same"):
         cluster.run(gated(make_task, tmp_path, range(2)), None)
     assert starts(tmp_path) == []
 
@@ -169,7 +169,7 @@ def test_run_that_no_worker_is_large_enough_for_is_refused(cluster: DaskCluster,
 
 def test_cluster_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_cluster, "CONNECT_S", 0.5)
-    with pytest.raises(InputError, match=r"--cluster tcp://127.0.0.1:9: cannot be reached"):
+    with pytest.raises(InputError, match=r"^cluster tcp://127.0.0.1:9: cannot be reached"):
         DaskCluster("tcp://127.0.0.1:9")
 
 
@@ -192,7 +192,7 @@ def test_what_no_client_can_be_made_for_is_refused_before_one_is(
     monkeypatch.setattr(bench_cluster, "Client", None)
     with pytest.raises(InputError, match=problem) as refusal:
         DaskCluster(address)
-    assert refusal.value.where == f"--cluster {address}"
+    assert refusal.value.where == f"cluster {address}"
 
 
 def test_command(

@@ -45,6 +45,7 @@ def rows(make_task: TaskFactory) -> dict[object, Row]:
         "small": make_task("Honest", memory_limit_mb=10.0),
         "array plan": make_task("ArrayPlan"),
         "nothing after a plan": make_task("OddOutcome@Honest"),
+        "infeasible after a plan": make_task("Claim:infeasible@Honest"),
         "absent": make_task("Absent"),
         "misused": make_task("Honest", parameters={"unit": 3}),
         "honest last": make_task("Honest", seed=2),
@@ -154,6 +155,11 @@ def test_no_earlier_plan_stands_in_for_garbage(rows: dict[object, Row]) -> None:
     row = rows["nothing after a plan"]
     assert (row.termination, row.status, row.plan) == (Termination.INVALID_PLAN, "unknown", None)
     assert row.trajectory[0]["value"] == 6.12
+
+
+def test_a_claim_that_there_is_no_plan_leaves_the_plan_of_an_earlier_scheduler(rows: dict[object, Row]) -> None:
+    row = rows["infeasible after a plan"]
+    assert (row.status, row.value, row.feasible) == ("infeasible", 6.12, True)
 
 
 def test_time_that_the_bench_saw_counts(rows: dict[object, Row]) -> None:

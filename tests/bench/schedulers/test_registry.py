@@ -103,7 +103,7 @@ def test_spec_lists_the_start_first() -> None:
     ],
 )
 def test_bad_spec_is_refused(spec: str, message: str) -> None:
-    with pytest.raises(InputError, match=r"^--schedulers: ") as refused:
+    with pytest.raises(InputError, match=r"^schedulers: ") as refused:
         parse_spec(spec, KNOWN)
     assert message in str(refused.value)
 
@@ -147,7 +147,7 @@ def test_overrides_are_split_at_the_last_dot_and_the_first_equals_sign() -> None
     ],
 )
 def test_bad_override_is_refused(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=r"^--param: ") as refused:
+    with pytest.raises(InputError, match=r"^parameters: ") as refused:
         parse_overrides([text], list(KNOWN))
     assert message in str(refused.value)
 
@@ -202,10 +202,10 @@ def test_scheduler_is_made_with_its_parameters() -> None:
 @pytest.mark.parametrize(
     ("target", "overrides", "message"),
     [
-        ("Honest", {"unit": "7"}, '--param honest.unit: unknown parameter "unit"; did you mean "units"?'),
-        ("Honest", {"units": "many"}, '--param honest.units=many: "many" is not a whole number'),
-        ("Honest", {"units": "0"}, "--param honest: units=0: units is 0; expected at least 1"),
-        ("Needy", {}, "--param honest.size: honest needs a value for it"),
+        ("Honest", {"unit": "7"}, 'parameters honest.unit: unknown parameter "unit"; did you mean "units"?'),
+        ("Honest", {"units": "many"}, 'parameters honest.units=many: "many" is not a whole number'),
+        ("Honest", {"units": "0"}, "parameters honest: units=0: units is 0; expected at least 1"),
+        ("Needy", {}, "parameters honest.size: honest needs a value for it"),
     ],
 )
 def test_parameters_that_do_not_suit_are_refused(target: str, overrides: dict[str, str], message: str) -> None:
@@ -283,7 +283,7 @@ def test_the_key_of_a_file_is_that_of_its_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("./none.py:Mine", '--schedulers: there is no file "./none.py"'),
+        ("./none.py:Mine", 'schedulers: there is no file "./none.py"'),
         ("mine.py:", "names no class"),
         ("mine.py", '"mine.py" names no class; expected FILE.py:CLASS'),
         ("mine.py:igniter", 'a registered scheduler is called "igniter" already'),

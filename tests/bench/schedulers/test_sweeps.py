@@ -32,7 +32,7 @@ def test_nothing_given_is_one_variant_and_nothing_is_a_value() -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"a": "1,,2"}, "--param s.a=1,,2: has an empty value"),
+        ({"a": "1,,2"}, "parameters s.a=1,,2: has an empty value"),
         ({"a": "1,"}, "has an empty value"),
         ({f"p{n}": "1,2,3,4,5,6,7,8,9,10" for n in range(20)}, f"{MOST_VARIANTS} or fewer"),
     ],

@@ -124,8 +124,8 @@ def test_what_names_no_arrivals_is_refused(text: str) -> None:
     if text == "constant:":
         assert parse_arrivals(text).process is Process.CONSTANT  # nothing behind the colon says nothing
         return
-    with pytest.raises(InputError, match=r"^--arrivals"):
-        parse_arrivals(text, "--arrivals")
+    with pytest.raises(InputError, match=r"^arrivals"):
+        parse_arrivals(text)
 
 
 @pytest.mark.parametrize("burstiness", [0.0, -1.0, 1e-9, 1e9, float("nan"), float("inf")])

@@ -149,5 +149,5 @@ def test_a_series_has_an_interval_for_every_part_of_the_time() -> None:
     lengths = ((3.0, 1.0, 3), (3.2, 1.0, 4), (0.3, 0.1, 3), (9.0, 0.9, 10))
     assert all(Settings(seconds=s, interval_s=each).intervals == count for s, each, count in lengths)
     assert Settings(seconds=3.0).intervals == 0
-    with pytest.raises(InputError, match="--seconds: 100000; expected a time of at most 86,400 s with a series"):
+    with pytest.raises(InputError, match="seconds: 100000; expected a time of at most 86,400 s with a series"):
         Settings(seconds=100_000.0, interval_s=1.0)

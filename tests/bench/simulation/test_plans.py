@@ -217,15 +217,15 @@ def test_jobs_and_unmeasured_mig_instances_are_not_simulated() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"seconds": 0.0}, "--seconds"),
-        ({"seconds": float("nan")}, "--seconds"),
-        ({"seconds": float("inf")}, "--seconds"),
-        ({"warmup_s": -1.0}, "--warmup"),
-        ({"warmup_s": float("nan")}, "--warmup"),
-        ({"seed": -1}, "--seed"),
-        ({"seed": 2**63}, "--seed"),
-        ({"noise": -0.1}, "--noise"),
-        ({"noise": float("nan")}, "--noise"),
+        ({"seconds": 0.0}, "seconds"),
+        ({"seconds": float("nan")}, "seconds"),
+        ({"seconds": float("inf")}, "seconds"),
+        ({"warmup_s": -1.0}, "warmup_s"),
+        ({"warmup_s": float("nan")}, "warmup_s"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**63}, "seed"),
+        ({"noise": -0.1}, "noise"),
+        ({"noise": float("nan")}, "noise"),
     ],
 )
 def test_settings_out_of_range_are_refused(change: dict[str, float], problem: str) -> None:

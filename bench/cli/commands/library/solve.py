@@ -12,6 +12,7 @@ from bench.cli.views.tables import show
 from bench.library.solving import solve as solved
 from bench.planning import require_limit
 from bench.schedulers.registry import entries, load, parse_spec
+from instances.errors import FieldName
 
 EXAMPLES = (
     "bench library solve --time-limit 60",
@@ -21,7 +22,7 @@ EXAMPLES = (
 
 def solve(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Entries, such as 'cost-*'.")] = "*",
-    time_limit: TimeLimitOption = 10.0,
+    time_limit_s: TimeLimitOption = 10.0,
     check_limit: Annotated[
         float, typer.Option(metavar="S", help="Seconds of computing for the check of a certificate.")
     ] = 120.0,
@@ -37,8 +38,8 @@ def solve(
     Each scheduler starts from the best-known plan. Certificates are checked before they are written. Ctrl-C keeps all
     results so far; run the command again to go on with the open entries.
     """
-    require_limit("--time-limit", time_limit)
-    require_limit("--check-limit", check_limit)
+    require_limit(FieldName("time_limit_s"), time_limit_s)
+    require_limit(FieldName("check_limit"), check_limit)
     library = opened(folder, written=True)
     names = set(library.names(pattern))
     chosen = [parse_spec(name, entries())[0] for name in schedulers.split(",")]
@@ -54,5 +55,5 @@ def solve(
     for position, line in enumerate(left, start=1):
         for name, scheduler in made:
             if not library.entry(line.name).closed:
-                solved(library, line.name, scheduler, name, time_limit, check_limit, lambda f: show(f.sentence))
+                solved(library, line.name, scheduler, name, time_limit_s, check_limit, lambda f: show(f.sentence))
         say(f"{position} of {len(left)}: {line.name}")

@@ -21,7 +21,7 @@ EXAMPLES = (
 
 def run(
     gpu: Annotated[int, typer.Option(metavar="N", min=0, help="Index of the GPU on this host.")] = 0,
-    output: Annotated[Path, output_option("Output folder; measurements in it are kept.", "DIR")] = Path(MEASURED_HERE),
+    folder: Annotated[Path, output_option("Output folder; measurements in it are kept.", "DIR")] = Path(MEASURED_HERE),
     models: Annotated[
         str,
         typer.Option(metavar="A,B", help="Models to measure; the first is the strong neighbour and runs in copies."),
@@ -53,5 +53,5 @@ def run(
     settings = RigSettings(device, gpu, partition, half, graphs)
     grid = Grid.quick() if quick else Grid.full()
     return carry_out(
-        settings, ProfileOrder(output, models.split(","), grid, seconds, CatalogueFacts(name, price_per_hour)), say
+        settings, ProfileOrder(folder, models.split(","), grid, seconds, CatalogueFacts(name, price_per_hour)), say
     )

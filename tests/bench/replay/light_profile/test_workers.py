@@ -167,12 +167,12 @@ def test_green_contexts_share_one_process_where_mps_does_not_start(
 
     assert worker.order["device"] == "green"
     assert worker.asked[0] == {"tenants": [("vgg19", 16, 20.0), ("alexnet", 16, 80.0)]}
-    with pytest.raises(InputError, match=r"--partition mps: MPS does not work on this host: .*cannot start"):
+    with pytest.raises(InputError, match=r"partition mps: MPS does not work on this host: .*cannot start"):
         HostRig(RigSettings(partition="mps")).__enter__()
     monkeypatch.setattr(machines, "has_green_contexts", lambda: False)
-    with pytest.raises(InputError, match=r"--partition auto: MPS does not work on this host: .*cannot start"):
+    with pytest.raises(InputError, match=r"partition auto: MPS does not work on this host: .*cannot start"):
         HostRig(RigSettings()).__enter__()
-    with pytest.raises(InputError, match=r"--partition green: needs a driver with green contexts \(555 or later\)"):
+    with pytest.raises(InputError, match=r"partition green: needs a driver with green contexts \(555 or later\)"):
         HostRig(RigSettings(partition="green")).__enter__()
 
 

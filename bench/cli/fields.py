@@ -1,0 +1,91 @@
+"""Options of commands from the fields of dataclasses, which hold their types and defaults."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+from bench.cli import options
+from bench.planning import parse_seeds
+
+
+class Without(NamedTuple):
+    """Fields without an option, in ``Annotated[Limits, Without(...)]``."""
+
+    names: Collection[str]
+
+
+class _Taken(NamedTuple):
+    """A parameter that options set: its dataclass, and the names of the fields."""
+
+    kind: type
+    names: Collection[str]
+
+
+class FieldOption(NamedTuple):
+    """Option of a field whose text on the command line is not a value of the field."""
+
+    annotation: Any
+    default: Any
+    value: Callable[[Any], Any]
+
+
+FIELDS: Mapping[str, Any] = {
+    "parameters": FieldOption(options.SweptParametersOption, None, lambda given: given or []),
+    "time_limit_s": options.TimeLimitOption,
+    "work_limit": options.WorkLimitOption,
+    "memory_limit_gb": options.MemoryLimitOption,
+    "threads": options.ThreadsOption,
+    "seeds": FieldOption(options.SeedsOption, "0", parse_seeds),
+    "jobs": options.JobsOption,
+    "arrivals": FieldOption(options.OwnArrivalsOption, None, lambda given: given or "own"),
+    "check_holds": options.CheckHoldsOption,
+    "headroom": options.HeadroomOption,
+    "truth": options.TruthOption,
+    "error": options.ErrorOption,
+}
+"""Options by the name of their field."""
+
+
+def takes_fields(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace every parameter of a command whose type is a dataclass by one option for each field."""
+    taken: dict[str, _Taken] = {}
+    parameters: list[Parameter] = []
+    for parameter in signature(command, eval_str=True).parameters.values():
+        kind, left_out = _kind(parameter.annotation)
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            continue
+        own = [field for field in fields(kind) if field.name not in left_out]
+        taken[parameter.name] = _Taken(kind, [field.name for field in own])
+        parameters += [_option(field.name, field.default) for field in own]
+
+    @wraps(command)
+    def with_fields(**values: Any) -> Any:
+        for name, (kind, names) in taken.items():
+            values[name] = kind(**{field: _value(field, values.pop(field)) for field in names})
+        return command(**values)
+
+    vars(with_fields)["__signature__"] = Signature(parameters)
+    with_fields.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_fields
+
+
+def _kind(annotation: Any) -> tuple[Any, Collection[str]]:
+    if get_origin(annotation) is not Annotated:
+        return annotation, ()
+    kind, *rest = get_args(annotation)
+    return kind, [name for each in rest if isinstance(each, Without) for name in each.names]
+
+
+def _option(name: str, default: Any) -> Parameter:
+    option = FIELDS[name]
+    if isinstance(option, FieldOption):
+        option, default = option.annotation, option.default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=option)
+
+
+def _value(name: str, given: Any) -> Any:
+    option = FIELDS[name]
+    return option.value(given) if isinstance(option, FieldOption) else given

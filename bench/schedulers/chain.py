@@ -1,0 +1,76 @@
+"""Chains of schedulers: in ``b@a``, ``b`` starts from the plan of ``a``."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bench.api import Bound, Outcome, Run, Scheduler, Status
+from instances import Instance, Plan
+
+Chain = Sequence[tuple[str, Scheduler]]
+"""Schedulers with their names, in the order in which they run."""
+
+
+class RefusedError(Exception):
+    """Error of a scheduler that returned or reported an invalid plan, bound or outcome."""
+
+
+def run_chain(chain: Chain, instance: Instance, run: Run, enough: Callable[[Plan], bool] = lambda _: False) -> Outcome:
+    """Run schedulers in turn, each from the best plan so far, and return the outcome of the last one with its plan.
+
+    All share the limits of ``run``; its listener also receives the outcomes of all but the last. The plan is the one
+    that the last scheduler returned, or else the latest one that any of them reported or returned. ``infeasible`` is a
+    claim about the class of plans that a scheduler searches: it withdraws the scheduler's own reports, but not the plan
+    of an earlier scheduler. ``run.start`` is no result.
+
+    Parameters
+    ----------
+    enough
+        Whether a plan of all but the last scheduler is good enough to leave out those after it.
+
+    Raises
+    ------
+    RefusedError
+        If a scheduler returns no outcome, or claims a plan without one.
+    """
+    latest = _Latest(run)
+    plan: Plan | None = None
+    for position, (name, scheduler) in enumerate(chain):
+        latest.plan = plan
+        own = replace(run, start=run.start if plan is None else plan, listener=latest)
+        outcome = checked_outcome(scheduler.schedule(instance, own), name)
+        plan = outcome.plan or (plan if outcome.status is Status.INFEASIBLE else latest.plan)
+        if position + 1 == len(chain):
+            break
+        run.report(outcome.plan, outcome.bound)
+        if plan is not None and enough(plan):
+            break
+    if plan is None and outcome.status in (Status.OPTIMAL, Status.FEASIBLE):
+        raise RefusedError(f'status is "{outcome.status}" but there is no plan')
+    return replace(outcome, plan=plan)
+
+
+class _Latest:
+    """Listener that keeps the latest plan and passes every report on."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.plan: Plan | None = None
+
+    def __call__(self, plan: Plan | None, bound: Bound | None) -> None:
+        self._run.report(plan, bound)
+        self.plan = plan or self.plan
+
+
+def checked_outcome(outcome: object, name: str) -> Outcome:
+    """Return the outcome of the scheduler ``name``.
+
+    Raises
+    ------
+    RefusedError
+        If it is not an ``Outcome``, or its status is not a ``Status``.
+    """
+    if not isinstance(outcome, Outcome):
+        raise RefusedError(f"{name} returned a {type(outcome).__name__}; expected an Outcome")
+    if not isinstance(outcome.status, Status):
+        raise RefusedError(f"{name}: status is a {type(outcome.status).__name__}; expected a Status")
+    return outcome

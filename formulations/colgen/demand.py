@@ -1,4 +1,4 @@
-"""Demand: what the workloads of an instance ask of one GPU type, in arrays for the pricing kernels."""
+"""Demand on a GPU type: what the workloads of an instance ask of one GPU type, in arrays for the pricing kernels."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from instances.tolerance import widened
 from instances.view import View
 
 
-class Demand(NamedTuple):
+class DemandOnGpu(NamedTuple):
     """Workloads, or classes of identical ones, as seen from one GPU type.
 
     Every analytic rule limits a batch in two ways: its longest time, and the rate that its period permits.
@@ -59,7 +59,7 @@ class Demand(NamedTuple):
     waits_for_batch: bool
 
 
-def demand_of(view: View, workloads: Ints, copies: Floats) -> Demand:
+def demand_of(view: View, workloads: Ints, copies: Floats) -> DemandOnGpu:
     """Return the demand of workloads of an instance with an analytic rule.
 
     ``workloads`` has positions in the instance, and ``copies`` the number of workloads that each stands for.
@@ -79,7 +79,7 @@ def demand_of(view: View, workloads: Ints, copies: Floats) -> Demand:
     requests = np.where(steps[:, None] > 0, loads / np.maximum(steps, 1)[:, None], batch.astype(np.float64))
     budget_ms = widened(longest_ms / instance.latency_buffer - tables.transfer_ms[model])
     budget_ms[(batch == 0) | (batch > tables.max_batch[model][:, None])] = -np.inf
-    return Demand(
+    return DemandOnGpu(
         tables,
         model,
         copies,

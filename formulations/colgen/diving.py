@@ -17,7 +17,7 @@ SURE = 0.999
 """Weights at or above this count as integers."""
 
 
-class Rest(Protocol):
+class Undecided(Protocol):
     """What a dive still has to decide."""
 
     def relax(self) -> float:
@@ -30,7 +30,7 @@ class Rest(Protocol):
         """Return the number of GPUs of each pattern, or ``None`` if those that are fixed make no solution."""
 
 
-def dive(rest: Rest, run: Run) -> dict[int, int] | None:
+def dive(rest: Undecided, run: Run) -> dict[int, int] | None:
     """Fix GPUs until none are left; return the number of GPUs of each pattern.
 
     Each step fixes as many as let the dive finish in half of the time left. The result is ``None`` if the time or the
@@ -48,7 +48,7 @@ def dive(rest: Rest, run: Run) -> dict[int, int] | None:
 
 
 class OpenWeights:
-    """Rest of a dive in which fixed GPUs are lower limits on the weights of the restricted master."""
+    """Undecided of a dive in which fixed GPUs are lower limits on the weights of the restricted master."""
 
     def __init__(self, generation: ColumnGeneration) -> None:
         self._generation, self._master = generation, generation.master

@@ -29,7 +29,7 @@ def decreasing(view: View, configurations: Configurations) -> Ints:
     return np.argsort(-units, kind="stable")
 
 
-class Trial(NamedTuple):
+class TrialGpu(NamedTuple):
     """Residents of one GPU and a newcomer, the newcomer last; shape (residents at most, ...).
 
     Attributes
@@ -47,7 +47,7 @@ class Trial(NamedTuple):
     least_units: Ints
 
     @classmethod
-    def empty(cls, share_units: int, shares: int) -> "Trial":
+    def empty(cls, share_units: int, shares: int) -> "TrialGpu":
         """Return the arrays for GPUs of ``share_units``, with budgets at ``shares`` shares."""
         units = np.zeros((4, share_units + 1), dtype=np.int64)
         return cls(units[0], units[1], np.zeros((share_units + 1, shares)), units[2], units[3])
@@ -55,7 +55,7 @@ class Trial(NamedTuple):
 
 @inlined
 def alloc_gpus(
-    tables: Tables, configurations: Configurations, fleet: Fleet, gpu: int, joining: int, trial: Trial
+    tables: Tables, configurations: Configurations, fleet: Fleet, gpu: int, joining: int, trial: TrialGpu
 ) -> bool:
     """Raise the shares on a GPU until the joining configuration and all residents are in time (Algorithm 2).
 
@@ -102,7 +102,7 @@ def _set_shares(fleet: Fleet, gpu: int, units: Ints) -> None:
 
 
 @kernel
-def place_by_growth(tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet, trial: Trial) -> None:
+def place_by_growth(tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet, trial: TrialGpu) -> None:
     """Place each item on the GPU where shares grow least, at its highest rate that fits somewhere (Algorithm 1)."""
     # The printed g <- 1 leaves GPU 1 empty if the first workload needs all of a GPU; the published plans use GPU 1.
     opened = 0
@@ -137,7 +137,7 @@ def place_by_growth(tables: Tables, configurations: Configurations, order: Ints,
 
 
 @kernel
-def place_first_fit(tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet, trial: Trial) -> None:
+def place_first_fit(tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet, trial: TrialGpu) -> None:
     """Place each item on the first GPU that has room for ``r_lower``, without regard to interference (FFD+)."""
     for item in order:
         placed = False
@@ -155,7 +155,7 @@ def place_first_fit(tables: Tables, configurations: Configurations, order: Ints,
 
 @kernel
 def place_first_feasible(
-    tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet, trial: Trial
+    tables: Tables, configurations: Configurations, order: Ints, fleet: Fleet, trial: TrialGpu
 ) -> None:
     """Place each item on the first GPU where ``alloc_gpus`` finds shares for it and the residents (FFD++)."""
     for item in order:
@@ -178,7 +178,7 @@ def place_first_feasible(
                 break
 
 
-Place = Callable[[Tables, Configurations, Ints, Fleet, Trial], None]
+Place = Callable[[Tables, Configurations, Ints, Fleet, TrialGpu], None]
 """Type of a kernel that places items in an order on the GPUs of a fleet."""
 
 
@@ -188,7 +188,7 @@ def _packed_by(place: Place, memory: bool = True) -> Pack:
     def pack(view: View, configurations: Configurations, available: int) -> Fleet:
         fleet = Fleet.empty(available, view.tables.share_units)
         tables = view.tables if memory else view.tables._replace(memory_limit_mib=np.inf)
-        trial = Trial.empty(view.tables.share_units, configurations.budget_ms.shape[1])
+        trial = TrialGpu.empty(view.tables.share_units, configurations.budget_ms.shape[1])
         place(tables, configurations, decreasing(view, configurations), fleet, trial)
         return fleet
 

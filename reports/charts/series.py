@@ -23,7 +23,7 @@ _FACES = ("full", "hollow", "half")
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartSeries:
     """Points of one entrant.
 
     Attributes
@@ -105,7 +105,7 @@ class Rule:
     title: str = ""
 
 
-def draw_series(series: Sequence[Series], x: Scale, y: Scale, rules: Iterable[Rule] = ()) -> Page:
+def draw_series(series: Sequence[ChartSeries], x: Scale, y: Scale, rules: Iterable[Rule] = ()) -> Page:
     """Draw series into a page of their own; the artists of the series with number n have the gid ``series-n``."""
     across = [value for one in series for value, _ in one.points]
     across += [one.until for one in series if one.until is not None]
@@ -133,7 +133,7 @@ def axes(x_title: str, y_title: str) -> tuple[Page, Axes]:
     return sheet, ax
 
 
-def _draw(ax: Axes, one: Series, gid: str, ends: tuple[tuple[float, float], ...]) -> None:
+def _draw(ax: Axes, one: ChartSeries, gid: str, ends: tuple[tuple[float, float], ...]) -> None:
     kept = one.corners()
     inside = [
         [min(max(value, low), high) for value in values]

@@ -7,7 +7,7 @@ from typing import Any
 from bench.ledger.row import Row
 from reports.charts.palette import scheduler_look
 from reports.charts.scales import BENT_AT, Scale
-from reports.charts.series import Rule, Series
+from reports.charts.series import ChartSeries, Rule
 from reports.page.curves import progress
 from reports.page.instance_results import InstanceResults
 from reports.page.latencies import RATIOS
@@ -30,8 +30,8 @@ def progress_picture(case: InstanceResults, full: Mapping[str, Row], by: tuple[f
     series = []
     for name, row in full.items():
         found, look = progress(row, case, by[0]), scheduler_look(row.scheduler)
-        plans = Series(name, look, found["plans"], "plan", variants[name], line="steps", until=limit_s)
-        bounds = Series(
+        plans = ChartSeries(name, look, found["plans"], "plan", variants[name], line="steps", until=limit_s)
+        bounds = ChartSeries(
             name,
             look,
             found["bounds"],
@@ -59,7 +59,7 @@ def latency_picture(full: Mapping[str, Row], latencies: Mapping[str, Mapping[str
     variants = variants_of((name, row.scheduler) for name, row in full.items())
     ratios = RATIOS.round(4).tolist()
     series = [
-        Series(
+        ChartSeries(
             name,
             scheduler_look(full[name].scheduler),
             [(ratio, 100.0 * fraction) for ratio, fraction in zip(ratios, found["in_time"], strict=True)],
@@ -82,7 +82,7 @@ def measured_picture(replays: Sequence[Mapping[str, Any]]) -> Picture | None:
         return None
     variants = variants_of((replay["name"], replay["scheduler"]) for replay in replays)
     series = [
-        Series(
+        ChartSeries(
             replay["name"],
             scheduler_look(replay["scheduler"]),
             [point[:2] for point in replay["points"]],

@@ -5,7 +5,7 @@ from typing import Any
 
 from reports.charts.palette import GREEN, scheduler_look
 from reports.charts.scales import Scale
-from reports.charts.series import Series
+from reports.charts.series import ChartSeries
 from reports.page.curves import METRICS, checked_plans, scaling
 from reports.page.instance_pictures import variants_of
 from reports.page.instance_results import InstanceResults
@@ -22,7 +22,7 @@ def hold_pictures(cases: Sequence[InstanceResults]) -> dict[str, Picture]:
             f"hold-{number}",
             f"GPUs over workloads that keep their attainment, {instance}",
             [
-                Series(
+                ChartSeries(
                     scheduler,
                     scheduler_look(scheduler),
                     [(plan.kept_pct, float(plan.gpus)) for plan in plans if plan.holds is holds],
@@ -56,7 +56,7 @@ def _scaling_picture(name: str, suite: str, curves: Sequence[dict[str, Any]], me
     series = []
     for curve in curves:
         known = [point for point in curve["points"] if point[metric] is not None]
-        one = Series(
+        one = ChartSeries(
             curve["name"],
             scheduler_look(curve["scheduler"]),
             [(float(point["workloads"]), point[metric][1]) for point in known],

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from bench.formatting import pct, seconds
 from reports.charts.scales import Scale
-from reports.charts.series import Rule, Series, draw_series
+from reports.charts.series import ChartSeries, Rule, draw_series
 from reports.charts.tradeoff import Tradeoff, draw_tradeoffs
 from reports.page.inline_svg import inline_svg
 from reports.page.styles import PageLook, dashes_of, style_of
@@ -42,7 +42,7 @@ class Picture:
 
 
 def series_picture(
-    name: str, label: str, series: Sequence[Series], x: Scale, y: Scale, rules: Iterable[Rule] = ()
+    name: str, label: str, series: Sequence[ChartSeries], x: Scale, y: Scale, rules: Iterable[Rule] = ()
 ) -> Picture:
     """Return the picture of series; those of one entrant share a key."""
     gids = {f"series-{number}": one for number, one in enumerate(series)}
@@ -60,12 +60,12 @@ def series_picture(
     return Picture(name, svg, keys, csv_address(_table(series, x, y)))
 
 
-def _key(name: str, own: Sequence[str], series: Mapping[str, Series], shown: bool) -> Key:
+def _key(name: str, own: Sequence[str], series: Mapping[str, ChartSeries], shown: bool) -> Key:
     first = series[own[0]]
     return Key(name, style_of(first.look), first.face, dashes_of(first.stroke) if first.line else None, own, shown)
 
 
-def _table(series: Sequence[Series], x: Scale, y: Scale) -> list[Sequence[object]]:
+def _table(series: Sequence[ChartSeries], x: Scale, y: Scale) -> list[Sequence[object]]:
     """Return the values of series: a column for each if they share their places, otherwise a line for each point."""
     places = [[place for place, _ in one.points] for one in series]
     if (

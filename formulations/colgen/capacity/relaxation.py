@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.completion import best_of_table, completion_table
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
 from formulations.colgen.multipliers import climb
 from instances.arrays import Flags, Floats, Ints
@@ -103,7 +103,7 @@ def optimistic(tables: Tables, box: Floats, relaxed: RelaxedCapacityBox) -> None
 
 @compiled
 def relax(
-    asked: Demand,
+    asked: DemandOnGpu,
     charge: Floats,
     box: Floats,
     threshold: float,
@@ -191,7 +191,7 @@ def _charge_demands(tables: Tables, multipliers: Floats, relaxed: RelaxedCapacit
 
 
 @compiled
-def _best_batches(asked: Demand, charge: Floats, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
+def _best_batches(asked: DemandOnGpu, charge: Floats, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
     """Write for each (workload, share) its best batch and worth."""
     shares = len(asked.tables.permitted)
     last = asked.budget_ms.shape[2] - 1
@@ -236,7 +236,7 @@ def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> Non
 
 
 @compiled
-def losses_rps(asked: Demand, box: Floats, relaxed: RelaxedCapacityBox, step: int) -> tuple[float, float, float]:
+def losses_rps(asked: DemandOnGpu, box: Floats, relaxed: RelaxedCapacityBox, step: int) -> tuple[float, float, float]:
     """Return ``Region.losses`` of a step's relaxed solution: throughput lost from the floors to each ceiling.
 
     The first entry is 0, since the number of residents is known.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.capacity.relaxation import RelaxedCapacityBox
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
@@ -68,7 +68,7 @@ class _Partial(NamedTuple):
 @compiled
 def search(
     exact: Tables,
-    asked: Demand,
+    asked: DemandOnGpu,
     copy_of: Ints,
     charge: Floats,
     box: Floats,
@@ -162,7 +162,7 @@ def search(
 
 @compiled
 def _next_place(
-    asked: Demand,
+    asked: DemandOnGpu,
     copy_of: Ints,
     charge: Floats,
     relaxed: RelaxedCapacityBox,

@@ -19,7 +19,7 @@ def value_pattern(
     Parameters
     ----------
     tables, model, budget_ms
-        See ``Demand``.
+        See ``DemandOnGpu``.
     workload
         The residents, shape (residents,).
     batch, units

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, Region, one_growth
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.split.relaxation import empty_relaxed, relax, trace
@@ -52,7 +52,7 @@ class SplitPricer:
         Position of one workload of each class, which the patterns name, shape (classes,).
     """
 
-    def __init__(self, asked: Demand, pool: int, first_of_class: Ints) -> None:
+    def __init__(self, asked: DemandOnGpu, pool: int, first_of_class: Ints) -> None:
         self.asked, self.pool, self._first_of_class = asked, pool, first_of_class
         self._merged = one_growth(asked.tables).tables
         self.most_residents = asked.tables.most_residents
@@ -120,7 +120,7 @@ class SplitPricer:
         return Priced(max([threshold, *(region.bound for region in kept)]), list(found), visited)
 
     def _collect(
-        self, asked: Demand, weight: Floats, region: Region, threshold: float, found: dict[Pattern, float]
+        self, asked: DemandOnGpu, weight: Floats, region: Region, threshold: float, found: dict[Pattern, float]
     ) -> None:
         """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
         residents, units = int(region.box[RESIDENTS + 1]), asked.tables.share_units
@@ -166,7 +166,7 @@ class SplitPricer:
 
 
 @compiled
-def losses(asked: Demand, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
+def losses(asked: DemandOnGpu, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
     """Return the worth that slots lose from the floors of a box to each ceiling; 0 along axes too narrow to halve."""
     tables = asked.tables
     lost, widths = np.zeros(3), box[1::2] - box[::2]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.completion import best_of_table, completion_table
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
 from formulations.colgen.multipliers import climb
 from formulations.colgen.split.slots import Contents, part_served
@@ -55,7 +55,7 @@ class RelaxedSplitBox(NamedTuple):
     table: Floats
 
 
-def empty_relaxed(asked: Demand, most_residents: int) -> RelaxedSplitBox:
+def empty_relaxed(asked: DemandOnGpu, most_residents: int) -> RelaxedSplitBox:
     """Return buffers of the right shape."""
     tables, classes = asked.tables, len(asked.model)
     models, batches = tables.transfer_ms.shape
@@ -77,7 +77,7 @@ def empty_relaxed(asked: Demand, most_residents: int) -> RelaxedSplitBox:
 
 @compiled
 def relax(
-    asked: Demand,
+    asked: DemandOnGpu,
     weight: Floats,
     box: Floats,
     threshold: float,
@@ -138,7 +138,7 @@ def relax(
 
 
 @compiled
-def _parts_at_floors(asked: Demand, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
+def _parts_at_floors(asked: DemandOnGpu, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
     """Write times and parts at the floors; return the largest L2 and power demand among them."""
     tables = asked.tables
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
@@ -170,7 +170,7 @@ def _parts_at_floors(asked: Demand, weight: Floats, box: Floats, relaxed: Relaxe
 
 
 @compiled
-def _offers(asked: Demand, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
+def _offers(asked: DemandOnGpu, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
     """Write the offers of each class: the largest worth of its slots together, by number of slots and units."""
     tables, capacity = asked.tables, asked.tables.share_units
     residents, shares = int(box[RESIDENTS + 1]), len(asked.tables.permitted)
@@ -229,7 +229,7 @@ def _offers(asked: Demand, weight: Floats, box: Floats, multipliers: Floats, rel
 
 
 @compiled
-def trace(asked: Demand, box: Floats, relaxed: RelaxedSplitBox, begin: int, best: Contents) -> int:
+def trace(asked: DemandOnGpu, box: Floats, relaxed: RelaxedSplitBox, begin: int, best: Contents) -> int:
     """Write the slots of the relaxed solution without the classes before ``begin``; return their number."""
     first, slots, units = relaxed.offer_first, relaxed.offer_slots, relaxed.offer_units
     residents, capacity, count = int(box[RESIDENTS + 1]), asked.tables.share_units, 0
@@ -243,7 +243,7 @@ def trace(asked: Demand, box: Floats, relaxed: RelaxedSplitBox, begin: int, best
 
 @compiled
 def _trace_class(
-    asked: Demand, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
+    asked: DemandOnGpu, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
 ) -> int:
     made = relaxed.slots[w]
     while slots > 0:

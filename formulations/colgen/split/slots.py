@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms, gpu_times_ms
@@ -20,7 +20,7 @@ STEP_ROUNDING = 1e-9
 
 
 @compiled
-def part_served(asked: Demand, group: int, batch: int, time_ms: float) -> float:
+def part_served(asked: DemandOnGpu, group: int, batch: int, time_ms: float) -> float:
     """Return the part of its rate that a slot can serve if a batch takes ``time_ms``; 0 if that violates the SLO."""
     if not time_ms <= asked.budget_ms[group, batch, 0]:
         return 0.0
@@ -58,7 +58,7 @@ def empty_contents(slots: int) -> Contents:
 
 
 @compiled
-def worth_of(asked: Demand, weight: Floats, contents: Contents, count: int) -> float:
+def worth_of(asked: DemandOnGpu, weight: Floats, contents: Contents, count: int) -> float:
     """Return the worth of the first ``count`` slots: parts times weights, each class at most at its copies.
 
     Parts and times are written. The worth is -inf if a slot violates its SLO, or the shares or the memory do not
@@ -88,7 +88,7 @@ def worth_of(asked: Demand, weight: Floats, contents: Contents, count: int) -> f
 
 
 @compiled
-def settle(asked: Demand, contents: Contents, count: int) -> int:
+def settle(asked: DemandOnGpu, contents: Contents, count: int) -> int:
     """Give slots that violate their SLO the largest feasible batch, or drop them; return the number of slots left."""
     while count > 0 and not np.isfinite(worth_of(asked, asked.copies, contents, count)):
         broken = 0
@@ -107,7 +107,7 @@ def settle(asked: Demand, contents: Contents, count: int) -> int:
 
 
 @compiled
-def _serves(asked: Demand, contents: Contents, count: int, slot: int) -> bool:
+def _serves(asked: DemandOnGpu, contents: Contents, count: int, slot: int) -> bool:
     """Return whether one slot serves requests beside the others."""
     model = asked.model[contents.group[:count]]
     gpu_times_ms(asked.tables, model, contents.batch, contents.units, count, contents.time_ms)
@@ -115,7 +115,7 @@ def _serves(asked: Demand, contents: Contents, count: int, slot: int) -> bool:
 
 
 @compiled
-def improve(asked: Demand, weight: Floats, contents: Contents, count: int) -> float:
+def improve(asked: DemandOnGpu, weight: Floats, contents: Contents, count: int) -> float:
     """Change batches, or move steps of share, as long as that adds worth; return the worth."""
     best = worth_of(asked, weight, contents, count)
     for _ in range(SWEEPS):
@@ -131,7 +131,7 @@ def improve(asked: Demand, weight: Floats, contents: Contents, count: int) -> fl
 
 
 @compiled
-def _improve_batch(asked: Demand, weight: Floats, contents: Contents, count: int, slot: int, best: float) -> float:
+def _improve_batch(asked: DemandOnGpu, weight: Floats, contents: Contents, count: int, slot: int, best: float) -> float:
     kept = contents.batch[slot]
     for b in range(1, asked.tables.max_batch[asked.model[contents.group[slot]]] + 1):
         contents.batch[slot] = b
@@ -144,7 +144,7 @@ def _improve_batch(asked: Demand, weight: Floats, contents: Contents, count: int
 
 @compiled
 def _improve_shares(
-    asked: Demand, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
+    asked: DemandOnGpu, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
 ) -> float:
     """Move a step of share to slot ``taker`` from slot ``giver``, or from the free share (-1), if that adds worth."""
     tables, units = asked.tables, contents.units
@@ -168,7 +168,7 @@ def _improve_shares(
 
 
 @compiled
-def least_fractions(asked: Demand) -> Floats:
+def least_fractions(asked: DemandOnGpu) -> Floats:
     """Return the least part of the GPU that a workload of each class takes in its best slot alone; inf without one."""
     tables, least = asked.tables, np.full(len(asked.model), np.inf)
     for w in range(len(least)):

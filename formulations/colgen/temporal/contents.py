@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
 from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
@@ -92,7 +92,7 @@ def contents_of(pattern: Pattern, gpulets: int = 0) -> GpuContents:
 
 
 @compiled
-def serve(tables: Tables, asked: Demand, contents: GpuContents) -> bool:
+def serve(tables: Tables, asked: DemandOnGpu, contents: GpuContents) -> bool:
     """Write rates, throughputs and cycles; return whether the shares, the memory and every SLO suffice."""
     gpulets, demands, memory, units = 0, np.zeros((len(contents.units), 3)), 0.0, 0
     for g in range(len(contents.units)):
@@ -154,7 +154,7 @@ def serve(tables: Tables, asked: Demand, contents: GpuContents) -> bool:
 
 
 @compiled
-def worth_of(tables: Tables, asked: Demand, worth: Worth, contents: GpuContents) -> float:
+def worth_of(tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuContents) -> float:
     """Return the worth of the rates that a GPU serves, and write them; -inf if it is infeasible."""
     if not serve(tables, asked, contents):
         return -np.inf
@@ -182,7 +182,7 @@ def stepped(worth: Worth, workload: int, rate_rps: float) -> float:
 
 
 @compiled
-def improve(tables: Tables, asked: Demand, worth: Worth, contents: GpuContents, most_slots: int) -> float:
+def improve(tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuContents, most_slots: int) -> float:
     """Change workloads, batches and shares as long as that adds worth; return the worth.
 
     Parameters
@@ -213,7 +213,7 @@ def improve(tables: Tables, asked: Demand, worth: Worth, contents: GpuContents, 
 
 
 @compiled
-def _settle(tables: Tables, asked: Demand, contents: GpuContents) -> None:
+def _settle(tables: Tables, asked: DemandOnGpu, contents: GpuContents) -> None:
     """Lower the batches and remove the slots of a start, last ones first, until it is feasible."""
     g = len(contents.units) - 1
     while g >= 0 and not serve(tables, asked, contents):
@@ -246,7 +246,7 @@ def _open(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
 
 @compiled
 def _improve_slot(
-    tables: Tables, asked: Demand, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
+    tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
 ) -> float:
     """Try every workload and batch for a slot, and its removal if another slot follows."""
     own_workload, own_batch = contents.workload[gpulet, slot], contents.batch[gpulet, slot]
@@ -276,7 +276,7 @@ def _improve_slot(
 
 @compiled
 def _improve_share(
-    tables: Tables, asked: Demand, worth: Worth, contents: GpuContents, taker: int, best: float
+    tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuContents, taker: int, best: float
 ) -> float:
     """Move a step of share to a gpulet from another one, or from the free units."""
     units = contents.units

@@ -8,7 +8,7 @@ the best integer choice of the listed contents bounds every better plan.
 
 import numpy as np
 
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, Worth, all_times_ms
 from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from instances.arrays import Floats, Ints
@@ -27,7 +27,7 @@ def none_listed(most: int, workloads: int) -> Undominated:
 @compiled
 def list_gpulets(
     tables: Tables,
-    asked: Demand,
+    asked: DemandOnGpu,
     position: GpuletPosition,
     grid: Worth,
     least: float,
@@ -85,7 +85,7 @@ def _up(grid: Worth, workload: int, rate_rps: float) -> float:
 @compiled
 def _list_turns(
     tables: Tables,
-    asked: Demand,
+    asked: DemandOnGpu,
     times_ms: Floats,
     grid: Worth,
     least: float,

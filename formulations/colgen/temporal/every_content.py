@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.temporal.contents import GpuContents, contents_of, no_contents, pattern_of, stepped, worth_of
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
@@ -82,7 +82,7 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
 @compiled
 def _search(
     tables: Tables,
-    asked: Demand,
+    asked: DemandOnGpu,
     worth: Worth,
     choice: Choice,
     least: float,

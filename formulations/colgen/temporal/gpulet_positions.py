@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
@@ -68,7 +68,7 @@ class Worth(NamedTuple):
 
 
 @compiled
-def all_times_ms(tables: Tables, asked: Demand, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
+def all_times_ms(tables: Tables, asked: DemandOnGpu, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
     """Return the least times of every batch at a position, shape (models, max batch + 1); infinite if infeasible.
 
     These are ``t_inf`` and the period, latency buffer included, and the time per batch of a slot that is always busy.
@@ -97,7 +97,7 @@ def all_times_ms(tables: Tables, asked: Demand, position: GpuletPosition) -> tup
 
 @compiled
 def first_look(
-    tables: Tables, asked: Demand, position: GpuletPosition, worth: Worth
+    tables: Tables, asked: DemandOnGpu, position: GpuletPosition, worth: Worth
 ) -> tuple[float, int, float, float, float]:
     """Find the best single workload for the gpulet, and an upper bound on the worth of turns.
 
@@ -186,7 +186,7 @@ class Adjacency:
     most_in_crowd: Ints
 
 
-def adjacency(tables: Tables, asked: Demand) -> Adjacency:
+def adjacency(tables: Tables, asked: DemandOnGpu) -> Adjacency:
     """List the positions of gpulets that can serve some workload."""
     able = {int(units): _servable(tables, asked, int(units)) for units in tables.permitted}
     shares = [units for units, able_here in able.items() if able_here.any()]
@@ -216,7 +216,7 @@ def adjacency(tables: Tables, asked: Demand) -> Adjacency:
     return Adjacency(positions, alone, beside, crowd, np.append(sizes[1:] - 1, most)[: len(sizes)])
 
 
-def _servable(tables: Tables, asked: Demand, units: int) -> Flags:
+def _servable(tables: Tables, asked: DemandOnGpu, units: int) -> Flags:
     """Mark the batches that meet the SLO of some workload on an otherwise empty GPU, shape (models, max batch + 1)."""
     times_ms, _, _ = all_times_ms(tables, asked, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
     able = np.zeros(times_ms.shape, dtype=np.bool_)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.demand import Demand, demand_of
+from formulations.colgen.demand import DemandOnGpu, demand_of
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.temporal.gpulet_positions import (
     SLOTS,
@@ -27,7 +27,7 @@ from instances.view import View
 @compiled
 def _look_everywhere(
     tables: Tables,
-    asked: Demand,
+    asked: DemandOnGpu,
     positions: Floats,
     worth: Worth,
     value: Floats,

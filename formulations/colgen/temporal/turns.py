@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.demand import Demand
+from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.temporal.gpulet_positions import SLOTS, GpuletPosition, all_times_ms
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
@@ -59,7 +59,7 @@ class CycleBound(NamedTuple):
 
 @compiled
 def _slots(
-    asked: Demand, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
+    asked: DemandOnGpu, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
 ) -> None:
     """Write the candidates that fit cycles from ``low_ms`` to ``high_ms``, without dominated ones."""
     count = 0
@@ -194,7 +194,7 @@ def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stai
 @compiled
 def most_in_turns(
     tables: Tables,
-    asked: Demand,
+    asked: DemandOnGpu,
     position: GpuletPosition,
     worth: Floats,
     most_rps: Floats,

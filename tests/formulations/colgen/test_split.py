@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bench.api import Bound, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.demand import Demand, demand_of
+from formulations.colgen.demand import DemandOnGpu, demand_of
 from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.scheduler import SearchedClass
 from formulations.colgen.split.pricer import SplitPricer
@@ -156,13 +156,13 @@ def classes(instance: Instance) -> list[int]:
     return list(identical_workloads(instance)[2].tolist())
 
 
-def seen_from(instance: Instance, pool: int) -> Demand:
+def seen_from(instance: Instance, pool: int) -> DemandOnGpu:
     _, first, copies = np.unique(classes(instance), return_index=True, return_counts=True)
     view = View.of(instance, instance.gpus[pool].type)
     return demand_of(view, first.astype(np.int64), copies.astype(np.float64))
 
 
-def worth(seen: Demand, class_of: list[int], weight: np.ndarray, cover: tuple[float, ...]) -> float:
+def worth(seen: DemandOnGpu, class_of: list[int], weight: np.ndarray, cover: tuple[float, ...]) -> float:
     served = np.zeros(len(weight))
     np.add.at(served, class_of, cover)
     return float(weight @ np.minimum(served, seen.copies))

@@ -8,7 +8,7 @@ import pytest
 from reports.charts.page import styled
 from reports.charts.palette import scheduler_look
 from reports.charts.scales import Scale
-from reports.charts.series import HEIGHT, WIDTH, Series
+from reports.charts.series import HEIGHT, WIDTH, ChartSeries
 from reports.page.pictures import series_picture
 
 LOOK = scheduler_look("igniter")
@@ -22,7 +22,7 @@ def marks(svg):
 
 def test_plans_far_from_the_reference_are_drawn():
     points = {"near": [(0.0, 3.0), (1.0, 0.0)], "far": [(0.0001, 900.0)], "below": [(2.0, -5000.0)]}
-    series = [Series(name, LOOK, own, line="steps", until=10.0) for name, own in points.items()]
+    series = [ChartSeries(name, LOOK, own, line="steps", until=10.0) for name, own in points.items()]
     x, y = Scale("Time", log=True, domain=(0.001, 10.0), unit=" s"), Scale("Distance", bent=True, unit=" %")
     with styled():
         picture = series_picture("drawn", "Drawn", series, x, y)
@@ -38,14 +38,14 @@ def test_plans_far_from_the_reference_are_drawn():
 
 def test_a_line_keeps_its_corners_and_its_marks():
     values = [0.0, 0.0, 0.0, 5.0, 5.0, 5.0, 5.0]
-    series = Series("a", LOOK, list(enumerate(values)), marked=(5,))
+    series = ChartSeries("a", LOOK, list(enumerate(values)), marked=(5,))
     assert series.corners() == [0, 2, 3, 5, 6]
 
 
 def test_spans_and_fills_belong_to_their_series():
     series = [
-        Series("a", LOOK, [(1.0, 2.0), (2.0, 3.0)], spans=[(1.0, 4.0), (3.0, 3.0)], words=["one run", "two runs"]),
-        Series("b", LOOK, [(1.0, 9.0)], line="", fill="#009E73", variant=1),
+        ChartSeries("a", LOOK, [(1.0, 2.0), (2.0, 3.0)], spans=[(1.0, 4.0), (3.0, 3.0)], words=["one run", "two runs"]),
+        ChartSeries("b", LOOK, [(1.0, 9.0)], line="", fill="#009E73", variant=1),
     ]
     with styled():
         picture = series_picture("drawn", "Drawn", series, Scale("x"), Scale("y"))
@@ -58,7 +58,7 @@ def test_spans_and_fills_belong_to_their_series():
 
 
 def test_the_same_series_give_the_same_picture_whatever_their_names():
-    series = [Series("</title><script>", LOOK, [(1.0, 2.0)])]
+    series = [ChartSeries("</title><script>", LOOK, [(1.0, 2.0)])]
     with styled():
         first, second = (series_picture("drawn", 'A "label"', series, Scale("<x>"), Scale("y")) for _ in range(2))
     assert first == second
@@ -68,7 +68,7 @@ def test_the_same_series_give_the_same_picture_whatever_their_names():
 
 @pytest.mark.parametrize("count", [12, 13])
 def test_of_many_series_the_first_are_shown(count):
-    series = [Series(f"s{number}", LOOK, [(1.0, float(number))], variant=number) for number in range(count)]
+    series = [ChartSeries(f"s{number}", LOOK, [(1.0, float(number))], variant=number) for number in range(count)]
     with styled():
         picture = series_picture("drawn", "Drawn", series, Scale("x"), Scale("y"))
     shown = count if count == 12 else 8

@@ -185,7 +185,7 @@ def test_many_choices_are_priced_like_few(seed: int, monkeypatch: pytest.MonkeyP
     above, below = (many.price(profits, best * factor, *limits) for factor in (1.0 + 1e-6, 1.0 - 1e-6))
 
     assert many.best_first
-    assert max(len(entries.of) for entries in many.boxes.entries) > len(few.choices.workload) > 0
+    assert max(len(many.boxes.of_box(i).of) for i in range(many.boxes.count)) > len(few.choices.workload) > 0
     assert above.patterns == []
     assert above.bound == best * (1.0 + 1e-6)
     assert max(worth_of(pattern, worth) for pattern in below.patterns) == pytest.approx(best)
@@ -198,7 +198,7 @@ def test_the_optimum_with_many_choices_is_that_of_enumeration(seed: int, monkeyp
 
 
 def worth_of(pattern: Pattern, worth: np.ndarray) -> float:
-    return sum(float(worth[w]) * rate for w, _, rate in pattern.members)
+    return sum(float(worth[w]) * rate for w, _, rate in pattern.residents)
 
 
 @pytest.mark.parametrize("seed", range(2))

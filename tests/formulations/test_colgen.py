@@ -271,11 +271,11 @@ def test_pricing_finds_the_best_pattern(seed: int, profit: list[float]) -> None:
     worth = np.array([profit[int(order[w])] for w in pricer.choices.workload])
     best = max((sum(profit[w] for w in members) for members in feasible_sets(view)), default=0.0)
     priced = pricer.price(worth, 0.0, node_limit=10**6, pattern_limit=10**4, stop_after=10**5)
-    found = max((sum(profit[w] for w, _, _ in p.members) for p in priced.patterns), default=0.0)
+    found = max((sum(profit[w] for w, _, _ in p.residents) for p in priced.patterns), default=0.0)
     assert found == pytest.approx(best, abs=1e-12)
     assert priced.bound >= best - 1e-12
     for pattern in priced.patterns:
-        assert fit_gpu(view, [Resident(*member) for member in pattern.members]) is not None
+        assert fit_gpu(view, pattern.residents) is not None
 
 
 @settings(max_examples=15)

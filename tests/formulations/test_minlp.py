@@ -55,9 +55,9 @@ def random_plan(random: Random, model: CompactModel, gpus_of_a_type: int = 2) ->
     for w in range(len(instance.workloads)):
         t = random.randrange(len(offers))
         choices = offers[t].configurations[w]
-        if not len(choices):
+        if not choices.size:
             return None
-        pick = random.randrange(len(choices))
+        pick = random.randrange(choices.size)
         # Under ``goodput`` the model leaves out a batch at a rate if a higher rate has as large a budget.
         offered = instance.objective is Objective.GOODPUT or random.random() < 0.9
         batch = int(choices.batch[pick]) if offered else random.randint(1, 32)

@@ -213,7 +213,7 @@ def random_groups(random: Random, problem: Problem) -> list[Pattern] | None:
     """Put every workload on one of three GPUs with a batch of its choices; ``None`` if they do not fit."""
     homes: dict[int, list[Resident]] = {}
     for w, choices in enumerate(problem.offers[0].configurations):
-        pick = random.randrange(len(choices))
+        pick = random.randrange(choices.size)
         resident = Resident(w, int(choices.batch[pick]), float(choices.rate_rps[pick]))
         homes.setdefault(random.randrange(3), []).append(resident)
     groups = [Pattern.of(0, tuple(residents)) for residents in homes.values()]

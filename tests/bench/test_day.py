@@ -169,7 +169,7 @@ def test_no_plan_on_fewer_gpus_proves_nothing_about_a_wider_class(
     def answer(solves: Sequence[Solve], ledger: None, listener: None) -> list[Row]:
         if solves and solves[0].scheduler == "cpsat":
             return [replace(row, status=Status.INFEASIBLE, plan=None, feasible=None, cost_per_hour=None)]
-        return [replace(row, bound=3.0, bound_certified=True, bound_scope=Scope(PlanClass(plan_class)))]
+        return [replace(row, bound=3.0, bound_certified=True, bound_scope=Scope(plan_class=PlanClass(plan_class)))]
 
     monkeypatch.setattr("bench.fleet.day.solved", answer)
     (window,) = planned_day([light], 3600.0, 60.0).windows

@@ -7,6 +7,7 @@ import pytest
 from conftest import TaskFactory
 
 from bench.api import Status
+from bench.command_text import command_line
 from bench.evaluation import Trial
 from bench.ledger.gap import gaps
 from bench.ledger.row import Row, Termination
@@ -194,7 +195,8 @@ def test_the_check_fills_its_columns_and_changes_no_key_of_runs_without_it(
     plain, checked = Trial(arrivals=Arrivals()), Trial(arrivals=Arrivals(), check_holds=True)
     assert "check_holds" not in plain.identity
     assert make_task("Honest", trial=checked).key != make_task("Honest", trial=plain).key
-    assert (plain.options, checked.options) == ("", " --check-holds")
+    assert command_line("run", **plain.options) == "bench run"
+    assert command_line("run", **checked.options) == "bench run --check-holds"
 
     monkeypatch.setattr("bench.holding.windows.SECONDS", 30.0)
     task = Task(twelve, FIRST_FIT, trial=checked)

@@ -7,7 +7,7 @@ from typing import Any
 from bench.ledger.row import Row, Termination, columns
 from bench.max_rate import Climb, with_all_served
 from bench.scenarios import pack
-from instances import Instance, ScenarioSet
+from instances import Instance, Plan, ScenarioSet, spatial_gpu
 from instances.suites import SCENARIO_SUITES, SUITES
 from reports.figure import Figure
 from reports.need import Need
@@ -28,23 +28,12 @@ BLANK = {column.name: None for column in columns()} | {
 }
 
 
-def plan_of(instance: Instance) -> dict[str, Any]:
+def plan_of(instance: Instance) -> Plan:
     """Return a plan with a GPU for each workload or job."""
     gpu = instance.gpus[0].type
+    units = gpu.share_units if instance.jobs else gpu.share_units // 2
     rates = {each.id: each.rate_rps for each in instance.workloads} or {job.id: 1.0 for job in instance.jobs}
-    gpulets = [
-        {
-            "share_units": gpu.share_units if instance.jobs else gpu.share_units // 2,
-            "duty_cycle_ms": None,
-            "slots": [{"workload": name, "batch": 2, "rate_rps": rate}],
-        }
-        for name, rate in rates.items()
-    ]
-    return {
-        "version": 1,
-        "instance": instance.name,
-        "gpus": [{"type": gpu.name, "gpulets": [gpulet]} for gpulet in gpulets],
-    }
+    return Plan(instance.name, tuple(spatial_gpu(gpu.name, [(name, units, 2, rate)]) for name, rate in rates.items()))
 
 
 def simulation_of(instance: Instance, need: Need, late: float) -> dict[str, Any] | None:

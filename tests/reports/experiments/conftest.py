@@ -13,8 +13,7 @@ from bench.max_rate import Climb, with_all_served
 from bench.scenarios import pack
 from heuristics.igniter.igniter import FfdPlusPlus
 from heuristics.mediator.mediator import Mediator
-from instances import Instance, Objective
-from instances.files import plan_to_json
+from instances import Instance, Objective, Plan
 from instances.suites import SCENARIO_SUITES
 from reports.need import Need
 from reports.runs import instances_named
@@ -75,14 +74,14 @@ def hand_made() -> type[HandMade]:
 @pytest.fixture(scope="session")
 def rows_for() -> Callable[[Need], list[Row]]:
     """Make the rows of a need; plans are real where they are looked at."""
-    plans: dict[str, Any] = {}
+    plans: dict[str, Plan] = {}
 
-    def plan(instance: Instance) -> Any:
+    def plan(instance: Instance) -> Plan:
         if instance.name not in plans:
             rule = Mediator() if instance.objective is Objective.COLOCATION else FfdPlusPlus()
             looked_at = instance.name.startswith(("igniter-3", "igniter-12", "mediator", "llm-16gpu"))
             found = rule.schedule(instance, Run()).plan if looked_at else None
-            plans[instance.name] = {"gpus": []} if found is None else plan_to_json(found)
+            plans[instance.name] = Plan(instance.name, ()) if found is None else found
         return plans[instance.name]
 
     def make(need: Need) -> list[Row]:
@@ -118,7 +117,7 @@ def rows_for() -> Callable[[Need], list[Row]]:
         one = Climb(instance)
         while (multiple := one.next) is not None:
             scaled = instance.scaled(multiple)
-            planned: dict[str, Any] = {"plan": {"gpus": []}, "simulation": simulation(need, scaled)}
+            planned: dict[str, Any] = {"plan": Plan(scaled.name, ()), "simulation": simulation(need, scaled)}
             made = row(asked, scaled.fingerprint, scaled.name, **planned if multiple == 1.0 else {})
             one.rows[multiple] = made
             yield made

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from bench.api import Run
+from bench.api import PlanClass, Run, Scope
 from bench.ledger.row import Row, Termination, columns
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, with_all_served
@@ -37,7 +37,7 @@ BLANK: dict[str, Any] = {column.name: None for column in columns()} | {
     "sim_drop_rate": 0.001,
     "bound_certified": True,
     "bound_scope": {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 3, "max_batch": None},
-    "decision_s": 0.001,
+    "bound_scope": Scope(plan_class=PlanClass.SPATIAL, slots_per_gpulet=3),
     "time_limit_s": 10.0,
     "started_at": "2026-01-02T03:04:05+00:00",
     "trajectory": [],

@@ -70,12 +70,13 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
         gpu = self._deployed(np.asarray(action["gpu"], dtype=np.int64), batch[0])[None]
         weight = np.asarray(action["share"], dtype=np.float64)[None]
         on_gpu = gpu[:, :, None] == np.arange(cluster.gpus)
-        total = np.sum(weight[:, :, None] * on_gpu, axis=1)
-        residents = np.sum(on_gpu, axis=1)
-        at = np.maximum(gpu, 0)
-        total, residents = np.take_along_axis(total, at, axis=1), np.take_along_axis(residents, at, axis=1)
-        equal = 1.0 / np.maximum(residents, 1)
-        fraction = np.where(total > 0.0, weight / np.where(total > 0.0, total, 1.0), equal)
+        gpu_or_first = np.maximum(gpu, 0)  # workloads without a GPU read GPU 0, and get no units
+        total_weight = np.take_along_axis(np.sum(weight[:, :, None] * on_gpu, axis=1), gpu_or_first, axis=1)
+        residents = np.take_along_axis(np.sum(on_gpu, axis=1), gpu_or_first, axis=1)
+        equal_fraction = 1.0 / np.maximum(residents, 1)
+        fraction = np.where(
+            total_weight > 0.0, weight / np.where(total_weight > 0.0, total_weight, 1.0), equal_fraction
+        )
         units = whole_units(fraction, gpu, cluster.gpus, cluster.tables.share_units)
         feedback = self._environments.step(gpu, units, batch)
         info = {"throughput_rps": feedback.throughput_rps[0], "late": feedback.late[0]}
@@ -83,7 +84,7 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
         return self._observation(), float(feedback.reward.sum()), False, truncated, info
 
     def _deployed(self, gpu: NDArray[np.int64], batch: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return ``gpu`` with -1 for workloads without a GPU, or without enough memory or a share unit on theirs."""
+        """Return ``gpu`` with -1 for each workload that is not deployed: it chose no GPU, or that GPU is full."""
         tables, model = self._cluster.tables, self._cluster.view.model
         used_mib = np.zeros(self._cluster.gpus)
         residents = np.zeros(self._cluster.gpus, dtype=np.int64)

@@ -13,14 +13,14 @@ from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.memory import is_listed, memory_mib, request_bytes
 
 
-def _line(x: Floats, y: Floats, where: str) -> tuple[float, float, Floats]:
+def _fit_line(x: Floats, y: Floats, where: str) -> tuple[float, float, Floats]:
     """Return slope, intercept and residuals of the least-squares line."""
-    design = _finite(np.column_stack([x, np.ones_like(x)]), where)
-    (slope, intercept), *_ = np.linalg.lstsq(design, _finite(y, where), rcond=None)
+    design = _require_finite_samples(np.column_stack([x, np.ones_like(x)]), where)
+    (slope, intercept), *_ = np.linalg.lstsq(design, _require_finite_samples(y, where), rcond=None)
     return float(slope), float(intercept), design @ [slope, intercept] - y
 
 
-def _finite(numbers: Floats, where: str) -> Floats:
+def _require_finite_samples(numbers: Floats, where: str) -> Floats:
     """Return ``numbers`` after checking that all are finite; LAPACK prints warnings for others."""
     if not np.isfinite(numbers).all():
         raise InputError(where, "no finite curve fits these samples")
@@ -57,21 +57,23 @@ def fit_active_time(
 
     def project(k4: float) -> tuple[Floats, Floats]:
         scale = 1.0 / (share_pct + k4)
-        design = _finite(np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)]), where)
-        solved = nnls(design, active_ms) if falling else np.linalg.lstsq(design, active_ms, rcond=None)
-        linear = np.asarray(solved[0], np.float64)
-        return linear, design @ linear - active_ms
+        design = _require_finite_samples(
+            np.column_stack([batch**2 * scale, batch * scale, scale, np.ones_like(scale)]), where
+        )
+        solution = nnls(design, active_ms) if falling else np.linalg.lstsq(design, active_ms, rcond=None)
+        coefficients = np.asarray(solution[0], np.float64)
+        return coefficients, design @ coefficients - active_ms
 
-    _finite(active_ms, where)
+    _require_finite_samples(active_ms, where)
     # The curve must stay finite for every share above zero, hence k4 > -min(share); a grid finds the basin.
     grid = np.linspace(0.0 if falling else -0.9 * share_pct.min(), share_pct.max(), 400)
-    sums = [float(np.sum(project(k4)[1] ** 2)) for k4 in grid]
-    best = int(np.argmin(sums))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(
+    squared_errors = [float(np.sum(project(k4)[1] ** 2)) for k4 in grid]
+    best_row = int(np.argmin(squared_errors))
+    low, high = grid[max(best_row - 1, 0)], grid[min(best_row + 1, len(grid) - 1)]
+    minimum = minimize_scalar(
         lambda k4: float(np.sum(project(k4)[1] ** 2)), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
     )
-    k4 = float(found.x)
+    k4 = float(minimum.x)
     (k1, k2, k3, k5), residual = project(k4)
     return (float(k1), float(k2), float(k3), k4, float(k5)), residual
 
@@ -126,7 +128,7 @@ def model_of_times(
     )
 
 
-def _require_finite(where: str, *numbers: float) -> None:
+def _require_finite_coefficients(where: str, *numbers: float) -> None:
     if not np.isfinite(numbers).all():
         raise InputError(where, "no finite coefficients fit these samples")
 
@@ -139,18 +141,18 @@ def _fitted_hardware(gpu: ProfiledGpu, where: str) -> tuple[Hardware, dict[str, 
     crowd, top_mhz, cap_w = gpu.crowd, gpu.max_frequency_mhz, gpu.max_power_w
     power, frequency, delay = map(np.array, (crowd.power_w, crowd.frequency_mhz, crowd.scheduling_delay_ms_per_kernel))
 
-    # A throttled GPU draws power at its cap. Its demand is extrapolated by the step per model below the cap.
-    free = int(np.sum(frequency >= top_mhz))
-    if not len(power) == len(frequency) == len(delay) or free < 2:
+    # A throttled GPU draws the capped power. Its demand is taken to grow per model as it does below the cap.
+    unthrottled = int(np.sum(frequency >= top_mhz))
+    if not len(power) == len(frequency) == len(delay) or unthrottled < 2:
         raise InputError(where, "expected measurements of one to n co-located models, at least two unthrottled")
-    step_w = float(np.mean(np.diff(power[:free])))
-    excess_w = power[free - 1] + step_w * np.arange(1, len(power) - free + 1) - cap_w
-    drop_mhz = frequency[free:] - top_mhz
+    step_w = float(np.mean(np.diff(power[:unthrottled])))
+    excess_w = power[unthrottled - 1] + step_w * np.arange(1, len(power) - unthrottled + 1) - cap_w
+    drop_mhz = frequency[unthrottled:] - top_mhz
     # Without a throttled measurement the loss of frequency is unknown: 0.
     alpha_f = float(excess_w @ drop_mhz / (excess_w @ excess_w)) if len(drop_mhz) else 0.0
 
     added_ms = delay[1:] * frequency[1:] / top_mhz - delay[0]
-    alpha_sch, beta_sch, delay_error = _line(np.arange(2, len(delay) + 1, dtype=float), added_ms, where)
+    alpha_sch, beta_sch, delay_error = _fit_line(np.arange(2, len(delay) + 1, dtype=float), added_ms, where)
     hardware = Hardware(
         pcie_bytes_per_ms=gpu.pcie_bytes_per_ms,
         idle_power_w=gpu.idle_power_w,
@@ -160,7 +162,7 @@ def _fitted_hardware(gpu: ProfiledGpu, where: str) -> tuple[Hardware, dict[str, 
         alpha_sch=alpha_sch,
         beta_sch=beta_sch,
     )
-    _require_finite(where, *asdict(hardware).values())
+    _require_finite_coefficients(where, *asdict(hardware).values())
     return hardware, {
         "frequency_mhz_max": float(np.max(np.abs(alpha_f * excess_w - drop_mhz), initial=0.0)),
         "scheduling_delay_ms_max": float(np.max(np.abs(delay_error))),
@@ -176,34 +178,35 @@ def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> 
     if any(list(map(len, rows)) != [len(shares_pct)] * len(batches) for rows in tables):
         raise InputError(where, f"expected {len(batch)} samples, one per profiled batch and share")
     latency, power, frequency = (np.array(rows).ravel() for rows in tables)
-    scheduling = model.scheduling_delay_alone_ms
-    if not (latency > scheduling).all():
+    scheduling_ms = model.scheduling_delay_alone_ms
+    if not (latency > scheduling_ms).all():
         raise InputError(where, "expected GPU latencies above scheduling_delay_alone_ms")
 
-    active = latency * frequency / top_mhz - scheduling
+    active = latency * frequency / top_mhz - scheduling_ms
     k, error_ms = fit_active_time(batch, share, active, where=where)
 
     # Power and L2 utilisation are linear in the processing ability. Throttled rows show the power cap, not the demand.
-    ability = 1000.0 * batch / (latency - scheduling)
-    free = frequency >= top_mhz
-    power_slope, power_base, power_error = _line(ability[free], power[free] - gpu.idle_power_w, where)
-    diagonal = np.arange(len(batches)) * (len(shares_pct) + 1)
+    ability = 1000.0 * batch / (latency - scheduling_ms)
+    unthrottled = frequency >= top_mhz
+    power_slope, power_base, power_error = _fit_line(ability[unthrottled], power[unthrottled] - gpu.idle_power_w, where)
+    # L2 is profiled only on the diagonal of the grid: the first batch on the first share, the second on the second.
+    diagonal_rows = np.arange(len(batches)) * (len(shares_pct) + 1)
     l2 = np.array(model.l2_pct)
-    if len(l2) != len(diagonal) or np.sum(free) < 2:
-        raise InputError(where, f"expected {len(diagonal)} L2 samples, two unthrottled for power")
-    l2_slope, l2_base, l2_error = _line(ability[diagonal], l2, where)
+    if len(l2) != len(diagonal_rows) or np.sum(unthrottled) < 2:
+        raise InputError(where, f"expected {len(diagonal_rows)} L2 samples, two unthrottled for power")
+    l2_slope, l2_base, l2_error = _fit_line(ability[diagonal_rows], l2, where)
 
     pair = model.pair
     slowdown = pair.active_time_ms_colocated * pair.frequency_mhz_colocated / (top_mhz * pair.active_time_ms_alone)
     residual = {
         "active_time_rel_mean": float(np.mean(np.abs(error_ms / active))),
         "active_time_rel_max": float(np.max(np.abs(error_ms / active))),
-        "power_rel_max": float(np.max(np.abs(power_error / (power[free] - gpu.idle_power_w)))),
+        "power_rel_max": float(np.max(np.abs(power_error / (power[unthrottled] - gpu.idle_power_w)))),
         "l2_rel_max": float(np.max(np.abs(l2_error / l2))),
     }
     # Interference never speeds up an inference: a measured slowdown below 1 is noise.
     alpha_cache = max(0.0, slowdown - 1.0) / pair.l2_util_pct_of_corunner
-    _require_finite(where, *k, power_slope, power_base, l2_slope, l2_base, alpha_cache, *residual.values())
+    _require_finite_coefficients(where, *k, power_slope, power_base, l2_slope, l2_base, alpha_cache, *residual.values())
     base_mib, per_item_mib = model.memory_base_mib, model.memory_per_item_mib
     if (base_mib is None) != (per_item_mib is None):
         raise InputError(where, "expected memory_base_mib and memory_per_item_mib, or neither")
@@ -217,7 +220,7 @@ def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> 
         power=(power_slope, power_base),
         l2=(l2_slope, l2_base),
         alpha_cache=alpha_cache,
-        scheduling_alone_ms=scheduling,
+        scheduling_alone_ms=scheduling_ms,
         kernels=int(model.kernels),
         input_bytes=int(model.input_bytes),
         output_bytes=int(model.output_bytes),

@@ -52,10 +52,10 @@ def alone_ms(model: str, batch: int) -> Floats:
 def growth_pct(neighbours: str) -> Floats:
     """Return the slowdown of ResNet50 against running alone in percent, at each of ``PIVOT_BATCHES`` (Fig. 2)."""
     others = [Configuration(model, BATCH, share_pct) for model, share_pct in NEIGHBOURS[neighbours]]
-    own = [Configuration(PIVOT, batch, PIVOT_SHARE_PCT) for batch in PIVOT_BATCHES]
-    groups = [[each, *beside] for beside in ([], others) for each in own]
+    pivots = [Configuration(PIVOT, batch, PIVOT_SHARE_PCT) for batch in PIVOT_BATCHES]
+    groups = [[pivot, *neighbours_of_pivot] for neighbours_of_pivot in ([], others) for pivot in pivots]
     times_ms = np.array([times[0] for times in latencies_ms(gpu_type("a100-inss"), "inss", groups)])
-    alone, together = times_ms.reshape(2, len(own))
+    alone, together = times_ms.reshape(2, len(pivots))
     return np.asarray(100.0 * (together / alone - 1.0))
 
 
@@ -66,17 +66,19 @@ def unexplained(model: str) -> tuple[float, float]:
     """
     solo = gpu_type("a100").model(model).profiled("a100")
     samples = _samples(model)
-    found = []
+    fractions = []
     for measured, fitted in (([s.l2_pct for s in samples], solo.l2), ([s.dram_pct for s in samples], solo.dram)):
         error = np.array(measured) - (fitted[0] * _throughput_rps(samples) + fitted[1])
-        found.append(float(np.mean(error**2) / np.var(measured)) if samples else float("nan"))
-    return found[0], found[1]
+        fractions.append(float(np.mean(error**2) / np.var(measured)) if samples else float("nan"))
+    return fractions[0], fractions[1]
 
 
 def _samples(model: str) -> list[SoloSample]:
     """Return the measurements of a model alone at the batches of its catalogue entry."""
-    most = gpu_type("a100").model(model).max_batch
-    return [s for s in measured_solo("a100") if s.configuration.model == model and s.configuration.batch <= most]
+    largest_batch = gpu_type("a100").model(model).max_batch
+    return [
+        s for s in measured_solo("a100") if s.configuration.model == model and s.configuration.batch <= largest_batch
+    ]
 
 
 def _throughput_rps(samples: Sequence[SoloSample]) -> Floats:
@@ -85,15 +87,17 @@ def _throughput_rps(samples: Sequence[SoloSample]) -> Floats:
 
 def _fig1() -> Sequence[Panel]:
     times = {model: alone_ms(model, BATCH) for model in sorted(gpu_type("a100-inss").models)}
-    looks = dict(zip(times, SERIES, strict=True))
+    styles = dict(zip(times, SERIES, strict=True))
     axes = {"xlabel": "Share (%)", "yscale": "log"}
     return [
         Panel(
-            "", [Curve(m, SHARES_PCT, t, looks[m].marked) for m, t in times.items()], {**axes, "ylabel": "Latency (ms)"}
+            "",
+            [Curve(m, SHARES_PCT, t, styles[m].marked) for m, t in times.items()],
+            {**axes, "ylabel": "Latency (ms)"},
         ),
         Panel(
             "",
-            [Curve(m, SHARES_PCT, 1000.0 * BATCH / t, looks[m].marked) for m, t in times.items()],
+            [Curve(m, SHARES_PCT, 1000.0 * BATCH / t, styles[m].marked) for m, t in times.items()],
             {**axes, "ylabel": "Throughput (req/s)"},
         ),
     ]
@@ -101,8 +105,8 @@ def _fig1() -> Sequence[Panel]:
 
 def _fig2() -> Sequence[Panel]:
     curves = [
-        Curve(name, PIVOT_BATCHES, growth_pct(name), look.marked)
-        for name, look in zip(NEIGHBOURS, SERIES, strict=False)
+        Curve(name, PIVOT_BATCHES, growth_pct(name), style.marked)
+        for name, style in zip(NEIGHBOURS, SERIES, strict=False)
     ]
     axes = {"xlabel": f"Batch of {PIVOT}", "ylabel": "Slower than alone (%)", "xticks": PIVOT_BATCHES}
     return [Panel("", curves, axes)]
@@ -110,33 +114,33 @@ def _fig2() -> Sequence[Panel]:
 
 def _fig6() -> Sequence[Panel]:
     solo = gpu_type("a100-inss").model(PIVOT).profiled("a100-inss")
-    looks = list(zip(BATCHES, shades(len(BATCHES)), strict=True))
+    styles = list(zip(BATCHES, shades(len(BATCHES)), strict=True))
     shares_pct = np.arange(10.0, 101.0)
     curves = [
-        Curve(f"batch {b}", shares_pct, regressed_ms(solo, np.array(float(b)), shares_pct), look.unmarked)
-        for b, look in looks
+        Curve(f"batch {b}", shares_pct, regressed_ms(solo, np.array(float(b)), shares_pct), style.unmarked)
+        for b, style in styles
     ]
     curves += [
-        Curve("profiled", solo.share_pct, solo.times_ms[solo.batch.index(b)], {**look.hollow, "marker": "o"})
-        for b, look in looks
+        Curve("profiled", solo.share_pct, solo.times_ms[solo.batch.index(b)], {**style.hollow, "marker": "o"})
+        for b, style in styles
     ]
     return [Panel("", curves, {"xlabel": "Share (%)", "ylabel": "GPU running time (ms)"})]
 
 
 def _fig7() -> Sequence[Panel]:
-    looks = dict(zip(PROFILED, SERIES, strict=False))
+    styles = dict(zip(PROFILED, SERIES, strict=False))
     l2: list[Curve] = []
     dram: list[Curve] = []
-    for model, look in looks.items():
+    for model, style in styles.items():
         solo = gpu_type("a100").model(model).profiled("a100")
         samples = _samples(model)
-        reach = np.array([0.0, 1000.0 * solo.batch[-1] / solo.gpu_ms[-1][-1]])
-        for curves, (slope, start) in ((l2, solo.l2), (dram, solo.dram)):
-            curves.append(Curve(model, reach, slope * reach + start, look.unmarked))
+        throughput_rps = np.array([0.0, 1000.0 * solo.batch[-1] / solo.gpu_ms[-1][-1]])
+        for curves, (slope, intercept) in ((l2, solo.l2), (dram, solo.dram)):
+            curves.append(Curve(model, throughput_rps, slope * throughput_rps + intercept, style.unmarked))
         if samples:
-            l2.append(Curve(f"{model}, measured", _throughput_rps(samples), [s.l2_pct for s in samples], look.hollow))
+            l2.append(Curve(f"{model}, measured", _throughput_rps(samples), [s.l2_pct for s in samples], style.hollow))
             dram.append(
-                Curve(f"{model}, measured", _throughput_rps(samples), [s.dram_pct for s in samples], look.hollow)
+                Curve(f"{model}, measured", _throughput_rps(samples), [s.dram_pct for s in samples], style.hollow)
             )
     axes = {"xlabel": "Throughput alone (req/s)"}
     return [
@@ -160,16 +164,16 @@ def _beyond_knee(_: Runs) -> Values:
 
 
 def _growths(_: Runs) -> Values:
-    found = [growth_pct(neighbours) for neighbours in NEIGHBOURS]
-    return min(map(float, map(min, found))), max(map(float, map(max, found)))
+    growths_pct = [growth_pct(neighbours) for neighbours in NEIGHBOURS]
+    return min(map(float, map(min, growths_pct))), max(map(float, map(max, growths_pct)))
 
 
 def _unexplained(_: Runs) -> Values:
     """Return the least and the largest unexplained variance of the linear fits of demands, in percent."""
     if not measured_solo("a100"):
         raise NotAtHandError("no measurements")
-    found = [100.0 * part for model in PROFILED for part in unexplained(model)]
-    return min(found), max(found)
+    unexplained_pct = [100.0 * fraction for model in PROFILED for fraction in unexplained(model)]
+    return min(unexplained_pct), max(unexplained_pct)
 
 
 FIG1 = Figure(

@@ -9,12 +9,12 @@ _RELATED = "a comparison of systems in words"
 _NO_CPU = "no measurement of a DNN on a CPU server is published, and no performance model here describes one"
 
 
-def _code(shown: str) -> str:
-    return f"pseudo-code of {shown}"
+def _code(algorithm: str) -> str:
+    return f"pseudo-code of {algorithm}"
 
 
-def _input(shown: str) -> str:
-    return f"an input, not a result: `bench show {shown}`"
+def _input(instance: str) -> str:
+    return f"an input, not a result: `bench show {instance}`"
 
 
 _IGNITER = (

@@ -30,7 +30,7 @@ def ledger_summary(
     instances
         Instances, suites or files; all instances by default.
     schedulers
-        Schedulers, or variants as the table names them, that the table must have; by default it may lack any.
+        Schedulers that the table must have, or variants under their names in the table. By default none is required.
     reference
         Scheduler to compare with all others; by default the one with the least mean gap to the best known value.
 
@@ -43,19 +43,25 @@ def ledger_summary(
     rows = [row for row in ledger.rows(without=UNREAD) if row.source == "plan" and row.truth is None]
     rows = chosen_instances(upheld(rows, ledger_refutations(ledger)), instances, where)
     facets = facets_of(rows, ledger.arrivals())
-    runs = by_instance(sorted(rows, key=lambda row: row.instance))
-    last = {key for each in runs.values() for key in newest(each, facets)}
-    names = entrants([row for row in rows if row.key in last], facets)
-    wanted = _wanted(schedulers, rows, names, where)
-    own = [row for row in rows if names.get(row.key) in wanted] if schedulers else [r for r in rows if r.key in last]
-    table = complete_table(own, names, list(runs), required=wanted if schedulers else (), known=rows)
-    if not own:
+    rows_by_instance = by_instance(sorted(rows, key=lambda row: row.instance))
+    newest_keys = {key for instance_rows in rows_by_instance.values() for key in newest(instance_rows, facets)}
+    entrant_of = entrants([row for row in rows if row.key in newest_keys], facets)
+    required = _wanted(schedulers, rows, entrant_of, where)
+    counted = (
+        [row for row in rows if entrant_of.get(row.key) in required]
+        if schedulers
+        else [r for r in rows if r.key in newest_keys]
+    )
+    table = complete_table(
+        counted, entrant_of, list(rows_by_instance), required=required if schedulers else (), known=rows
+    )
+    if not counted:
         raise InputError(where, "has no runs to compare (replays and `truth` do not count); `bench run` adds some")
     if not table.best:
         raise InputError(where, "has no instance on which all of these schedulers ran; name fewer schedulers")
     if reference is not None and reference not in table.runs:
         raise unknown_name(FieldName("reference"), "scheduler", reference, list(table.runs))
-    gaps = ledger_gaps([row for row in own if row.instance_hash in table.best], ledger, ledger.reaches())
+    gaps = ledger_gaps([row for row in counted if row.instance_hash in table.best], ledger, ledger.reaches())
     return summary(table, gaps, rows, reference)
 
 
@@ -69,18 +75,18 @@ def chosen_instances(rows: Sequence[Row], names: Sequence[str], where: str) -> l
     """
     if not names:
         return list(rows)
-    known = list(dict.fromkeys(row.instance for row in rows))
-    found: set[str] = set()
+    instance_names = list(dict.fromkeys(row.instance for row in rows))
+    chosen_hashes: set[str] = set()
     for name in names:
         hashes = {row.instance_hash for row in rows if row.instance == name}
         if not hashes and (name in known_names() or looks_like_file(name)):
-            hashes = {each.fingerprint for each in find_problems([name], FieldName("instances"))}
+            hashes = {problem.fingerprint for problem in find_problems([name], FieldName("instances"))}
             if not any(row.instance_hash in hashes for row in rows):
                 raise InputError(where, f'has no run on "{name}"')
         if not hashes:
-            raise unknown_name(where, "instance", name, known)
-        found |= hashes
-    return [row for row in rows if row.instance_hash in found]
+            raise unknown_name(where, "instance", name, instance_names)
+        chosen_hashes |= hashes
+    return [row for row in rows if row.instance_hash in chosen_hashes]
 
 
 def chosen_schedulers(rows: Sequence[Row], names: Sequence[str], where: str) -> list[Row]:
@@ -91,26 +97,33 @@ def chosen_schedulers(rows: Sequence[Row], names: Sequence[str], where: str) -> 
     InputError
         If no row is of such a scheduler; ``where`` names the ledger.
     """
-    known = list(dict.fromkeys(row.scheduler for row in rows))
+    scheduler_names = list(dict.fromkeys(row.scheduler for row in rows))
     for name in names:
-        if name not in known:
-            raise unknown_name(where, "scheduler", name, known)
+        if name not in scheduler_names:
+            raise unknown_name(where, "scheduler", name, scheduler_names)
     return [row for row in rows if not names or row.scheduler in names]
 
 
-def _wanted(schedulers: Sequence[str], rows: Sequence[Row], names: dict[str, str], where: str) -> list[str]:
-    """Return the contestants called ``schedulers``, as tables of statistics or of runs name them.
+def _wanted(schedulers: Sequence[str], rows: Sequence[Row], entrant_of: dict[str, str], where: str) -> list[str]:
+    """Return the entrants called ``schedulers``; their names in tables of statistics and in lists of runs count.
 
     A scheduler's name stands for all of its variants.
     """
-    named = labels(rows)
-    called = {names[row.key]: (names[row.key], row.scheduler, named[row.key]) for row in rows if row.key in names}
-    found: list[str] = []
+    label_of = labels(rows)
+    names_of = {
+        entrant_of[row.key]: (entrant_of[row.key], row.scheduler, label_of[row.key])
+        for row in rows
+        if row.key in entrant_of
+    }
+    wanted: list[str] = []
     for name in schedulers:
-        own = [each for each, known in called.items() if name in known]
-        if not own:
+        matches = [entrant for entrant, its_names in names_of.items() if name in its_names]
+        if not matches:
             raise unknown_name(
-                where, "scheduler", name, [*dict.fromkeys(each for known in called.values() for each in known)]
+                where,
+                "scheduler",
+                name,
+                [*dict.fromkeys(known_name for its_names in names_of.values() for known_name in its_names)],
             )
-        found += own
-    return list(dict.fromkeys(found))
+        wanted += matches
+    return list(dict.fromkeys(wanted))

@@ -13,7 +13,7 @@ EXAMPLES = ("bench schema instance > instance.schema.json", "bench schema plan >
 
 def print_schema(kind: Annotated[str, typer.Argument(metavar="instance|plan", help="File format.")]) -> None:
     """Print the JSON Schema (draft 2020-12) of instance or plan files."""
-    known = schemas()
-    if kind not in known:
-        raise unknown_name("KIND", "file", kind, list(known))
-    print_json(known[kind])
+    schema_by_format = schemas()
+    if kind not in schema_by_format:
+        raise unknown_name("KIND", "file", kind, list(schema_by_format))
+    print_json(schema_by_format[kind])

@@ -25,7 +25,7 @@ EXAMPLES = (
     "bench stats results/ledger.sqlite --format latex > table.tex",
 )
 
-_SPARE = ("gap to bound", "rank", "1.5x", "2x", "decision", "95 % interval")
+_DROPPED_IF_NARROW = ("gap to bound", "rank", "1.5x", "2x", "decision", "95 % interval")
 
 
 def stats(
@@ -64,29 +64,29 @@ def stats(
     """
     with Ledger(ledger_file) as ledger:
         names = [name for text in instances or () for name in names_in(text)]
-        found = ledger_summary(ledger, names, names_in(schedulers or ""), reference)
-        worst = [(loss, _difference(loss, ledger)) for loss in found.losses[:losses]]
+        summary = ledger_summary(ledger, names, names_in(schedulers or ""), reference)
+        explained_losses = [(loss, _difference(loss, ledger)) for loss in summary.losses[:losses]]
     if form == "json":
-        print_json(stats_json(found, worst))
+        print_json(stats_json(summary, explained_losses))
         return
-    tables, lines = stats_tables(found), [*sentences(found), *loss_lines(found, worst)]
+    tables, lines = stats_tables(summary), [*sentences(summary), *loss_lines(summary, explained_losses)]
     if form != "table":
         emit(latex(tables, lines) if form == "latex" else markdown(tables, lines), sys.stdout)
         return
-    for each in tables:
-        heads = [f"{'>' * (n > 0)}{head}" for n, head in enumerate(each.heads)]
-        show(each.caption, Fitted(heads, each.lines, None, _SPARE), "")
+    for table in tables:
+        heads = [f"{'>' * (column > 0)}{head}" for column, head in enumerate(table.heads)]
+        show(table.caption, Fitted(heads, table.lines, None, _DROPPED_IF_NARROW), "")
     show(*map(one_line, lines))
 
 
 def _difference(loss: Loss, ledger: Ledger) -> list[str]:
     """Return the differences between the plan of a loss and the best plan, or why they cannot be compared."""
-    own, best = ledger.row(loss.own.key), ledger.row(loss.best.key)
-    if own.plan is None or best.plan is None:
-        return [own.reason or f"no plan: {own.termination}"]
-    lead = [] if own.feasible else [f"the plan breaks {own.violations} constraints"]
+    loss_row, best_row = ledger.row(loss.own.key), ledger.row(loss.best.key)
+    if loss_row.plan is None or best_row.plan is None:
+        return [loss_row.reason or f"no plan: {loss_row.termination}"]
+    broken_constraints = [] if loss_row.feasible else [f"the plan breaks {loss_row.violations} constraints"]
     try:
         instance = ledger.instance(loss.fingerprint)
     except InputError as error:  # the catalogue has changed since the run
-        return [*lead, error.problem]
-    return [*lead, *plan_difference(own.plan, best.plan, instance)]
+        return [*broken_constraints, error.problem]
+    return [*broken_constraints, *plan_difference(loss_row.plan, best_row.plan, instance)]

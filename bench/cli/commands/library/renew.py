@@ -28,6 +28,6 @@ def renew(
     if not names:
         raise InputError("PATTERN", f'"{pattern}" matches no entry; `bench library` lists all')
     for name in names:
-        new = renewed(library, name)
-        kept = "no plan" if new.value is None else f"plan kept, {worth(new.value, str(new.instance.objective))}"
-        say(f"{name} is now {new.instance.name}: {kept}")
+        entry = renewed(library, name)
+        plan = "no plan" if entry.value is None else f"plan kept, {worth(entry.value, str(entry.instance.objective))}"
+        say(f"{name} is now {entry.instance.name}: {plan}")

@@ -55,7 +55,7 @@ def validate(
         raise unknown_name("--hold-out", "part to hold out", hold_out, list(HELD_OUT))
     gpu = read_gpu_type(Path(gpu_name)) if gpu_name.endswith(".toml") else gpu_type(gpu_name, "--gpu")
     samples = read_pairs(pairs_file)
-    check_known(gpu, [at for sample in samples for at in (sample.own, sample.other)], str(pairs_file))
+    check_known(gpu, [side for sample in samples for side in (sample.own, sample.other)], str(pairs_file))
     errors = (
         validation.validate(gpu, model_name, samples)
         if hold_out is None
@@ -71,8 +71,8 @@ def validate(
 
 
 def _tables(errors: Errors, worst: int) -> list[Any]:
-    found: list[Any] = []
+    tables: list[Any] = []
     for name, summaries in {"all": {"": errors.summary}, **parts_of(errors)}.items():
-        found += [summary_table(name, summaries), ""]
-    outlying = len(errors.outliers.samples)
-    return [*found, worst_table(f"largest errors ({outlying} outliers)", errors.worst(worst))]
+        tables += [summary_table(name, summaries), ""]
+    outliers = len(errors.outliers.samples)
+    return [*tables, worst_table(f"largest errors ({outliers} outliers)", errors.worst(worst))]

@@ -19,7 +19,7 @@ NONE = "none"
 def unit_for(largest: float) -> int:
     """Return a unit, a power of ten, for whole numbers that stand for numbers up to ``largest``.
 
-    They have 14 digits at most. If ``largest`` is less than 1, at least nine of its digits count.
+    In this unit, ``largest`` has nine digits if it is less than 1, and at most 14 if it is less than 10^14.
     """
     if largest >= 1.0:
         return 10 ** max(0, min(9, 13 - floor(log10(largest))))

@@ -1,6 +1,6 @@
-"""Checker of certificates: one sentence with the proven claim, the first step that fails, or the limit that ended it.
+"""Checker of certificates: its verdict is the proven claim, the first step that fails, or the limit that ended it.
 
-The checker gives up before it allocates more than ``bench.certificate.failures`` allows, and where a number overflows.
+The checker gives up if it would need more memory than ``bench.certificate.failures`` allows, or if a number overflows.
 """
 
 from dataclasses import dataclass
@@ -93,22 +93,24 @@ def _proven(file: CertificateFile, instance: Instance, progress: Progress) -> Fr
     statement = Statement.of(instance, file.claim)
     leaves = sum(isinstance(node, Leaf) for node in file.proof.nodes) if isinstance(file.proof, TreeProof) else 1
 
-    def each(part: float) -> None:
+    def report(part: float) -> None:
         progress(part / (leaves * len(statement.views)))
 
     if isinstance(file.proof, ExhaustiveProof):
-        return attainable(statement, exhaustive_bound(statement, each))
+        return attainable(statement, exhaustive_bound(statement, report))
     unit = file.proof.unit
     bound = bound_of_proof(
-        statement, file.proof, lambda leaf, branch, where: proven_bound(statement, leaf, unit, branch, where, each)
+        statement,
+        file.proof,
+        lambda leaf, branch, where: proven_bound(statement, leaf, unit, branch, where, report),
     )
     return attainable(statement, bound)
 
 
 def attainable(statement: Statement, bound: Fraction | float) -> Fraction | float:
-    """Return a bound on the best value that a plan can have under a bound.
+    """Return ``bound``, tightened to a cost or a goodput that a plan may have.
 
-    A cost is a price of whole GPUs, and a goodput is a sum of rate steps. Other bounds are returned unchanged.
+    A cost is a sum of prices of whole GPUs, and a goodput is a sum of rate steps. Other bounds are returned unchanged.
     """
     if not 0 < bound < inf:
         return bound
@@ -128,7 +130,7 @@ def _compared(
     """Compare the claim with what was proven and with the plan, and word the result."""
     minimised, claimed = instance.objective is Objective.COST, file.claim.bound
     plans = _plans_in_words(file, instance)
-    if claimed == NONE:  # under scale, the statement has refused this claim
+    if claimed == NONE:  # never under scale: ``Statement.of`` refuses this claim
         if not (proven == inf if minimised else proven < 0):
             raise NotProvenError("the proof does not exclude every plan")
         if plan is not None:
@@ -142,26 +144,26 @@ def _compared(
         raise NotProvenError(f"the proof yields {float(proven):.10g}, the claim says {claimed}")
     optimal = False
     if value is not None:
-        wins = value < bound if minimised else value > bound * (1 + AGREEMENT)
-        if wins or (instance.objective is Objective.SCALE and value >= bound):
+        contradicted = value < bound if minimised else value > bound * (1 + AGREEMENT)
+        if contradicted or (instance.objective is Objective.SCALE and value >= bound):
             raise NotProvenError("the plan contradicts the claim; one of them is wrong")
         optimal = value == bound if minimised else value >= bound * (1 - AGREEMENT)
-    only = instance.gpus[0].type.price_per_hour if minimised and len(instance.gpus) == 1 else 0.0
+    only_price = instance.gpus[0].type.price_per_hour if minimised and len(instance.gpus) == 1 else 0.0
     match instance.objective:
         case Objective.COST:
-            unit, attained, worse = "$ per hour", f"${claimed} per hour", "costs less"
-            better = f"costs less than ${claimed} per hour"
+            unit, claim_in_words, beats = "$ per hour", f"${claimed} per hour", "costs less"
+            beats_claim = f"costs less than ${claimed} per hour"
         case Objective.SCALE:
-            unit, attained, worse = "times the rates", f"{claimed} times the rates", "serves more"
-            better = f"serves {claimed} times the rates"
+            unit, claim_in_words, beats = "times the rates", f"{claimed} times the rates", "serves more"
+            beats_claim = f"serves {claimed} times the rates"
         case _:
-            unit, attained, worse = "req/s", f"{claimed} req/s", "serves more"
-            better = f"serves more than {claimed} req/s"
-    if only > 0.0:
-        attained, worse = _gpus(0 if plan is None else plan.gpus_used), "has fewer"
-        better = f"has fewer than {_gpus(ceil(bound / Fraction(repr(float(only)))))}"
-    found = "" if value is None else f"; the plan in the file: {float(value):.10g} {unit}"
-    sentence = f"{attained}, no {plans} {worse}" if optimal else f"no {plans} {better}{found}"
+            unit, claim_in_words, beats = "req/s", f"{claimed} req/s", "serves more"
+            beats_claim = f"serves more than {claimed} req/s"
+    if only_price > 0.0:
+        claim_in_words, beats = _gpus(0 if plan is None else plan.gpus_used), "has fewer"
+        beats_claim = f"has fewer than {_gpus(ceil(bound / Fraction(repr(float(only_price)))))}"
+    plan_in_file = "" if value is None else f"; the plan in the file: {float(value):.10g} {unit}"
+    sentence = f"{claim_in_words}, no {plans} {beats}" if optimal else f"no {plans} {beats_claim}{plan_in_file}"
     return ProofVerdict(True, f"proven: {sentence}", optimal, value)
 
 

@@ -6,8 +6,8 @@ its budget at the rate e, ``e <= R``, and the e of all slots sum to R. Two facts
 
 - The GPU time is at most the largest budget at any rate up to R. The budgets of ``half-slo`` and ``duty-cycle`` do not
   grow with the rate. That of ``assembly``, ``min(SLO - 1000 (b - 1) / r, 1000 b / r)``, grows up to the rate
-  ``1000 (2 b - 1) / SLO`` and then falls. At this rate, or at R if R is lower, all three budgets are largest: there
-  half of the SLO limits those of ``half-slo`` and ``duty-cycle``.
+  ``1000 (2 b - 1) / SLO`` and then falls. At this rate, or at R if R is lower, all three budgets are largest.
+  At and below it, those of ``half-slo`` and ``duty-cycle`` are limited by half of the SLO, whatever the rate.
 - e is at most the batch divided by its period. The period is the latency buffer times the sum of the GPU time and of
   the part of the transfer that delays the next batch.
 
@@ -31,7 +31,7 @@ from instances.tolerance import MARGIN
 from instances.view import View
 
 ROOM = 2.0 * RATE_MARGIN
-"""Relative addition to the part that a slot serves: rates and budgets have the tolerance, and plans the margin."""
+"""Relative addition to the part that a slot serves, for the tolerance of rates and of budgets, each with its margin."""
 
 
 class DividedClasses(NamedTuple):
@@ -69,25 +69,25 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
     ``worth`` is that of one whole workload, by class. ``member`` and ``copies`` are those of ``Statement``.
     """
     tables, instance = view.tables, view.instance
-    kept = sorted((c for c, value in worth.items() if value > 0), key=lambda c: int(view.model[member[c]]))
+    valued = sorted((c for c, value in worth.items() if value > 0), key=lambda c: int(view.model[member[c]]))
     batch = np.arange(1, tables.transfer_ms.shape[1])
-    limit_ms = np.full((len(kept), len(batch) + 1), -np.inf)
+    limit_ms = np.full((len(valued), len(batch) + 1), -np.inf)
     full_ms, delay_ms = np.zeros_like(limit_ms), np.zeros_like(limit_ms)
     delays = tables.exposed_ms if instance.slo_rule is SloRule.HALF_SLO else tables.transfer_ms
-    for row, c in enumerate(kept):
+    for row, c in enumerate(valued):
         w = int(member[c])
         m, slo_ms, rate_rps = int(view.model[w]), float(view.slo_ms[w]), float(view.rate_rps[w])
         possible = batch <= tables.max_batch[m]
         b = batch[possible]
-        largest_at = np.minimum(rate_rps * (1.0 + RATE_MARGIN), 1000.0 * (2.0 * b - 1.0) / slo_ms)
-        limit_ms[row, 1:][possible] = view.budget_ms(w, b, largest_at) + MARGIN * slo_ms
+        largest_at_rps = np.minimum(rate_rps * (1.0 + RATE_MARGIN), 1000.0 * (2.0 * b - 1.0) / slo_ms)
+        limit_ms[row, 1:][possible] = view.budget_ms(w, b, largest_at_rps) + MARGIN * slo_ms
         full_ms[row, 1:] = 1000.0 * batch / (rate_rps * instance.latency_buffer) * (1.0 + ROOM)
         delay_ms[row] = delays[m]
     return DividedClasses(
-        np.array(kept, dtype=np.int64),
-        view.model[member[kept]],
-        np.array([worth[c] for c in kept], dtype=np.int64),
-        np.array([worth[c] * min(int(copies[c]), tables.most_residents) for c in kept], dtype=np.int64),
+        np.array(valued, dtype=np.int64),
+        view.model[member[valued]],
+        np.array([worth[c] for c in valued], dtype=np.int64),
+        np.array([worth[c] * min(int(copies[c]), tables.most_residents) for c in valued], dtype=np.int64),
         limit_ms,
         full_ms,
         delay_ms,
@@ -128,14 +128,14 @@ def worth_of_slots(tables: Tables, known: DividedClasses, row: Ints, batch: Ints
     count, worth, memory = len(row), 0, 0.0
     if units.sum() > tables.share_units or count > tables.most_residents:
         return -1
-    model, times_ms, each = known.model[row], np.empty(count), np.zeros(len(known.model), dtype=np.int64)
+    model, times_ms, worth_by_class = known.model[row], np.empty(count), np.zeros(len(known.model), dtype=np.int64)
     gpu_times_ms(tables, model, batch, units, count, times_ms)
     for i in range(count):
         memory += tables.memory_mib[model[i], batch[i]]
-        own = slot_worth(known, row[i], batch[i], times_ms[i])
-        if own == 0:
+        added = slot_worth(known, row[i], batch[i], times_ms[i])
+        if added == 0:
             return -1
-        each[row[i]] += own
-    for k in range(len(each)):
-        worth += min(each[k], known.most[k])
+        worth_by_class[row[i]] += added
+    for k in range(len(worth_by_class)):
+        worth += min(worth_by_class[k], known.most[k])
     return worth if memory <= tables.memory_limit_mib * (1.0 + MARGIN) else -1

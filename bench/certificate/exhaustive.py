@@ -16,6 +16,7 @@ from bench.certificate.statement import Statement
 from instances import Objective
 
 MOST_WORKLOADS = 10
+"""Largest number of workloads of an exhaustive proof."""
 
 MOST_STATES = 1_000_000
 """Largest number of sets of waiting workloads and free GPUs whose best value is kept in memory."""
@@ -39,7 +40,7 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
         raise NotProvenError("an exhaustive proof does not cover plans that serve workloads in parts")
     rates = [w.rate_rps for w in statement.instance.workloads]
     goodput = statement.instance.objective is Objective.GOODPUT
-    # One dollar, or one request per second; with the first unit, prices are exact.
+    # The unit is the number for one dollar, in which all prices are whole, or for one request per second.
     unit = lcm(*(price.denominator for price in statement.prices)) if statement.minimised else 10**9
     unit = unit_for(max(rates)) if goodput else unit
     prices = [int(price * unit) for price in statement.prices]
@@ -47,24 +48,28 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
     worst = inf if statement.minimised else -inf
 
     @cache
-    def best(waiting: int, left: tuple[int, ...]) -> float:
+    def best(waiting: int, free_gpus: tuple[int, ...]) -> float:
         if waiting == 0:
             return 0
         if best.cache_info().currsize > MOST_STATES:
             raise GivenUpError(f"an exhaustive proof over more than {MOST_STATES:,} sets of workloads and GPUs")
         first = waiting & -waiting
         rest = waiting ^ first
-        found = worst if statement.serves_all else best(rest, left)
+        best_value = worst if statement.serves_all else best(rest, free_gpus)
         others = rest
         while True:
-            for t, free in enumerate(left):
-                own = worth[t].get(first | others)
-                if free and own is not None:
-                    after = best(rest ^ others, (*left[:t], free - 1, *left[t + 1 :]))
-                    if abs(after) < inf:
-                        found = min(found, prices[t] + after) if statement.minimised else max(found, own + after)
+            for t, free_of_type in enumerate(free_gpus):
+                gpu_worth = worth[t].get(first | others)
+                if free_of_type and gpu_worth is not None:
+                    rest_value = best(rest ^ others, (*free_gpus[:t], free_of_type - 1, *free_gpus[t + 1 :]))
+                    if abs(rest_value) < inf:
+                        best_value = (
+                            min(best_value, prices[t] + rest_value)
+                            if statement.minimised
+                            else max(best_value, gpu_worth + rest_value)
+                        )
             if others == 0:
-                return found
+                return best_value
             others = (others - 1) & rest
 
     limits = tuple(count if limit is None else min(limit, count) for limit in statement.limits)
@@ -79,18 +84,20 @@ def _worths(statement: Statement, t: int, count: int, unit: int, progress: Progr
     offers = offers_of(statement, [0] * len(statement.copies), unit, range(len(statement.copies)))
     candidates = candidates_on(view, offers, progress)
     conditions = Conditions.root(statement).matrices(len(statement.copies))
-    found: dict[int, int] = {}
-    for chosen in range(1, 2**count):
-        parts = [chosen ^ (1 << w) for w in range(count) if chosen >> w & 1]
-        if len(parts) > view.tables.most_residents or (len(parts) > 1 and any(part not in found for part in parts)):
-            continue  # without a resident, a pattern still fits
-        copies = np.bincount([groups[w] for w in range(count) if chosen >> w & 1], minlength=len(statement.copies))
+    worth_of: dict[int, int] = {}
+    for members in range(1, 2**count):
+        subsets = [members ^ (1 << w) for w in range(count) if members >> w & 1]
+        if len(subsets) > view.tables.most_residents or (
+            len(subsets) > 1 and any(subset not in worth_of for subset in subsets)
+        ):
+            continue  # a set fits only if all its subsets fit
+        copies = np.bincount([groups[w] for w in range(count) if members >> w & 1], minlength=len(statement.copies))
         search = GpuSearch(view.tables, candidates.of_classes(copies > 0), copies, *conditions)
         try:
-            numbers = range(len(parts), len(parts) + 1)
-            worth, pattern = search.above(-MOST, numbers, best=True, progress=lambda part: progress(part / 2**count))
+            sizes = range(len(subsets), len(subsets) + 1)
+            worth, pattern = search.above(-MOST, sizes, best=True, progress=lambda part: progress(part / 2**count))
         except GivenUpError as limit:
             raise GivenUpError(f"the search over patterns of {view.gpu.name} ended: {limit}") from None
         if pattern:
-            found[chosen] = worth
-    return found
+            worth_of[members] = worth
+    return worth_of

@@ -26,30 +26,31 @@ def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
     if plan.instance != instance.name:
         raise NotProvenError(f'the plan is for the instance "{plan.instance}"')
     served = _served(plan, instance, claim)
-    asked = {w.id: w.rate_rps for w in instance.workloads}
-    scale = min((served.get(name, 0.0) / rate for name, rate in asked.items()), default=inf)
+    rates_rps = {w.id: w.rate_rps for w in instance.workloads}
+    scale = min((served.get(name, 0.0) / rate for name, rate in rates_rps.items()), default=inf)
     if instance.objective is Objective.SCALE:
         instance = instance.scaled(scale) if 0.0 < scale < inf else instance
     elif instance.objective is not Objective.GOODPUT and any(
-        widened(served.get(name, 0.0)) < rate for name, rate in asked.items()
+        widened(served.get(name, 0.0)) < rate for name, rate in rates_rps.items()
     ):
         raise NotProvenError("the plan serves a workload at less than its rate")
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
-    used = [gpu for gpu in plan.gpus if gpu.gpulets]
+    used_gpus = [gpu for gpu in plan.gpus if gpu.gpulets]
     for pool in instance.gpus:
-        count = sum(gpu.type == pool.type.name for gpu in used)
+        count = sum(gpu.type == pool.type.name for gpu in used_gpus)
         if pool.count is not None and count > pool.count:
             raise NotProvenError(f"the plan uses {count} {pool.type.name}, the pool has {pool.count}")
-    # A slot that is not planned for what arrives must be in time at both rates.
-    admitted = instance.objective in (Objective.GOODPUT, Objective.SCALE)
-    planned = {} if admitted else {name: rate for name, rate in served.items() if rate != asked[name]}
+    # If a plan serves a workload at another rate than arrives, its slots must be in time at their planned rates and at
+    # their parts of the arriving rate. Under goodput and scale, the plan itself sets the rate that arrives.
+    plan_sets_rates = instance.objective in (Objective.GOODPUT, Objective.SCALE)
+    unequal_rps = {} if plan_sets_rates else {name: rate for name, rate in served.items() if rate != rates_rps[name]}
     throughput = [
-        _throughput_rps(gpu, views[gpu.type], planned, f"GPU {g} of the plan") for g, gpu in enumerate(plan.gpus)
+        _throughput_rps(gpu, views[gpu.type], unequal_rps, f"GPU {g} of the plan") for g, gpu in enumerate(plan.gpus)
     ]
     match instance.objective:
         case Objective.COST:
             price = {pool.type.name: Fraction(repr(float(pool.type.price_per_hour))) for pool in instance.gpus}
-            return sum((price[gpu.type] for gpu in used), start=Fraction(0))
+            return sum((price[gpu.type] for gpu in used_gpus), start=Fraction(0))
         case Objective.SCALE:
             return Fraction(scale)
         case Objective.CAPACITY:
@@ -60,41 +61,44 @@ def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
 
 def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, float]:
     """Return the rate that the plan serves of each workload; check names, classes and rates."""
-    known, types = instance.workload_index, {pool.type.name for pool in instance.gpus}
-    rates: dict[str, list[float]] = defaultdict(list)
+    index_of, pool_types = instance.workload_index, {pool.type.name for pool in instance.gpus}
+    parts_by_workload: dict[str, list[float]] = defaultdict(list)
     any_parts = claim.plan_class == "split" and claim.parts is None
     for g, gpu in enumerate(plan.gpus):
-        if gpu.type not in types:
+        if gpu.type not in pool_types:
             raise NotProvenError(f"GPU {g} of the plan: the pool has no {gpu.type}")
         for gpulet in gpu.gpulets:
             if len(gpulet.slots) != 1 or gpulet.duty_cycle_ms is not None:
                 raise NotProvenError(f"GPU {g} of the plan: slots take turns, which the claim does not cover")
             slot = gpulet.slots[0]
-            if slot.workload not in known:
+            if slot.workload not in index_of:
                 raise NotProvenError(f"GPU {g} of the plan: the instance has no workload {slot.workload}")
-            asked = instance.workloads[known[slot.workload]].rate_rps
-            steps = slot.rate_rps / (GOODPUT_STEP * asked)
+            rate_rps = instance.workloads[index_of[slot.workload]].rate_rps
+            steps = slot.rate_rps / (GOODPUT_STEP * rate_rps)
             in_steps = instance.objective is Objective.GOODPUT or claim.parts is not None
             if in_steps and abs(steps - round(steps)) > TOLERANCE * steps:
                 raise NotProvenError(f"GPU {g} of the plan: {slot.workload} is not served in steps of 1/{PART_STEPS}")
-            rates[slot.workload].append(slot.rate_rps)
+            parts_by_workload[slot.workload].append(slot.rate_rps)
         if not any_parts and len({gpulet.slots[0].workload for gpulet in gpu.gpulets}) < len(gpu.gpulets):
             raise NotProvenError(f"GPU {g} of the plan: two slots of one workload, which the claim does not cover")
-    served = {name: fsum(each) for name, each in rates.items()}
-    for name, each in rates.items():
-        if len(each) > 1 and claim.plan_class != "split":
+    served = {name: fsum(parts_rps) for name, parts_rps in parts_by_workload.items()}
+    for name, parts_rps in parts_by_workload.items():
+        if len(parts_rps) > 1 and claim.plan_class != "split":
             raise NotProvenError(f"the plan serves {name} in parts, which the claim does not cover")
-        asked = instance.workloads[known[name]].rate_rps
-        if instance.objective is Objective.GOODPUT and served[name] > widened(asked):
+        rate_rps = instance.workloads[index_of[name]].rate_rps
+        if instance.objective is Objective.GOODPUT and served[name] > widened(rate_rps):
             raise NotProvenError(f"the plan serves more of {name} than arrives")
     return served
 
 
-def _throughput_rps(gpu: PlacedGpu, view: View, planned: Mapping[str, float], where: str) -> float:
-    """Return the throughput of one GPU's slots; check shares, batches, memory and times."""
-    tables, where_is = view.tables, view.instance.workload_index
+def _throughput_rps(gpu: PlacedGpu, view: View, unequal_rps: Mapping[str, float], where: str) -> float:
+    """Return the throughput of one GPU's slots; check shares, batches, memory and times.
+
+    ``unequal_rps`` has the served rates, by workload, that differ from the arriving ones.
+    """
+    tables, index_of = view.tables, view.instance.workload_index
     slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
-    workload = [where_is[slot.workload] for slot in slots]
+    workload = [index_of[slot.workload] for slot in slots]
     model, batch = view.model[workload], np.array([slot.batch for slot in slots], dtype=np.int64)
     units = np.array([gpulet.share_units for gpulet in gpu.gpulets], dtype=np.int64)
     if units.sum() > tables.share_units or not np.isin(units, tables.permitted).all():
@@ -109,8 +113,8 @@ def _throughput_rps(gpu: PlacedGpu, view: View, planned: Mapping[str, float], wh
     gpu_times_ms(tables, model, batch, units, len(slots), times_ms)
     for w, slot, u, time_ms in zip(workload, slots, units.tolist(), times_ms.tolist(), strict=True):
         rates = {slot.rate_rps}
-        if slot.workload in planned:
-            rates.add(float(view.rate_rps[w]) * (slot.rate_rps / planned[slot.workload]))
+        if slot.workload in unequal_rps:
+            rates.add(float(view.rate_rps[w]) * (slot.rate_rps / unequal_rps[slot.workload]))
         if not all(time_ms <= float(view.budgets_at_ms(w, slot.batch, rate, u)) for rate in rates):
             raise NotProvenError(f"{where}: {slot.workload} takes {time_ms:.3f} ms, longer than its budget")
     return fsum((1000.0 * batch / (times_ms + tables.exposed_ms[model, batch])).tolist())

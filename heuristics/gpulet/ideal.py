@@ -23,36 +23,41 @@ LAYOUT_TENTHS = (10, 2, 4, 5)
 
 @compiled
 def _search(tables: Tables, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> bool:
-    """Serve the remaining rates, trying every gpulet for the workload with the largest; ``tries[0]`` counts down."""
-    m, most = -1, 0.0
-    needed = 0.0
+    """Serve the remaining rates; return whether it succeeds within ``tries[0]``, which counts down.
+
+    The workload that needs the most units for its remaining rate is tried on every gpulet.
+    """
+    workload, most_units = -1, 0.0
+    needed_units = 0.0
     for w in range(len(rest_rps)):
-        per_unit = 0.0
+        rps_per_unit = 0.0
         for units in tables.permitted:
-            per_unit = max(per_unit, gpulets.alone_rps[w, units] / units)
-        part = rest_rps[w] / per_unit if per_unit > 0.0 else np.inf
+            rps_per_unit = max(rps_per_unit, gpulets.alone_rps[w, units] / units)
+        units_of_w = rest_rps[w] / rps_per_unit if rps_per_unit > 0.0 else np.inf
         if rest_rps[w] > 0.0:
-            needed += part
-            if part > most:
-                m, most = w, part
-    if m < 0:
+            needed_units += units_of_w
+            if units_of_w > most_units:
+                workload, most_units = w, units_of_w
+    if workload < 0:
         return True
-    free = 0.0
+    free_units = 0.0
     for i in range(len(gpulets.units)):
-        free += gpulets.units[i] * (1.0 - load(gpulets, i))
-    if needed > free * (1.0 + 1e-9) or tries[0] <= 0:
+        free_units += gpulets.units[i] * (1.0 - load(gpulets, i))
+    if needed_units > free_units * (1.0 + 1e-9) or tries[0] <= 0:
         return False
     for i in range(len(gpulets.units)):
-        if gpulets.units[i] == 0 or _like_an_earlier_one(gpulets, i):
+        if gpulets.units[i] == 0 or _interchangeable_with_earlier(gpulets, i):
             continue
         tries[0] -= 1
         before, rest_before = snapshot(gpulets, i), rest_rps.copy()
-        wanted = rest_rps[m]
+        wanted = rest_rps[workload]
         if gpulets.slots[i] == 0:
-            wanted = min(wanted, capacity_rps(tables, gpulets, m, gpulets.units[i], neighbour_of(tables, gpulets, i)))
-        given = wanted > 0.0 and give(tables, gpulets, i, m, wanted, rest_rps)
+            wanted = min(
+                wanted, capacity_rps(tables, gpulets, workload, gpulets.units[i], neighbour_of(tables, gpulets, i))
+            )
+        given = wanted > 0.0 and give(tables, gpulets, i, workload, wanted, rest_rps)
         if not given and gpulets.slots[i] > 0:
-            given = give_most(tables, gpulets, i, m, rest_rps)
+            given = give_most(tables, gpulets, i, workload, rest_rps)
         if given and _search(tables, gpulets, rest_rps, tries):
             return True
         restore(gpulets, i, before)
@@ -61,10 +66,10 @@ def _search(tables: Tables, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> 
 
 
 @compiled
-def _like_an_earlier_one(gpulets: Gpulets, i: int) -> bool:
-    """Return whether a gpulet before ``i`` is like it: equal sizes of both and of their neighbours, on empty GPUs.
+def _interchangeable_with_earlier(gpulets: Gpulets, i: int) -> bool:
+    """Return whether gpulet ``i`` can be exchanged for an earlier one, so that trying both would repeat the search.
 
-    Trying both would repeat the search.
+    This holds if the GPUs of both are empty, both have the same size, and so have their neighbours.
     """
     if gpulets.slots[i] > 0 or gpulets.slots[i ^ 1] > 0:
         return False
@@ -85,8 +90,8 @@ class Ideal(CuttingScheduler):
 
     A GPU is whole or split 2:8, 4:6 or 5:5. The search starts with the plans of elastic partitioning, second pass
     included. Only if those fail, all combinations of layouts are searched, those with the fewest splits first. In each,
-    the workload with the largest unserved rate is tried on every gpulet: alone with as much of it as the gpulet serves,
-    or in turns with its slots.
+    the workload with the largest unserved rate is tried on every gpulet. An empty gpulet gets as much of the rate as it
+    can serve; on others, the workload takes turns with the slots that are there.
 
     Attributes
     ----------
@@ -110,7 +115,7 @@ class Ideal(CuttingScheduler):
     def warm(self) -> None:
         """Load the compiled kernels."""
         warm_cutting(self.cut)
-        warm_cutting(self._searched)
+        warm_cutting(self._search_layouts)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return a plan that serves all workloads."""
@@ -122,9 +127,9 @@ class Ideal(CuttingScheduler):
             gpulets = ElasticPartitioning(variant, self.interference, second_pass=True).cut(view, gpus)
             if gpulets is not None:
                 return gpulets
-        return self._searched(view, gpus)
+        return self._search_layouts(view, gpus)
 
-    def _searched(self, view: View, gpus: int) -> Gpulets | None:
+    def _search_layouts(self, view: View, gpus: int) -> Gpulets | None:
         undivided = Gpulets.undivided(view, gpus, self.interference)
         tries = np.array([min(self.tries, np.iinfo(np.int64).max)], dtype=np.int64)
         for gpulets in layouts(view, undivided):
@@ -137,11 +142,11 @@ class Ideal(CuttingScheduler):
 
 def layouts(view: View, undivided: Gpulets) -> Iterator[Gpulets]:
     """Yield the empty GPUs in every combination of the layouts that the GPU type's shares permit."""
-    most, permitted = view.tables.share_units, set(view.tables.permitted.tolist())
-    firsts = [round(most * tenths / 10) for tenths in LAYOUT_TENTHS]
-    possible = [units for units in firsts if units in permitted]
-    for chosen in combinations_with_replacement(possible, len(undivided.units) // 2):
+    share_units, permitted = view.tables.share_units, set(view.tables.permitted.tolist())
+    first_units = [round(share_units * tenths / 10) for tenths in LAYOUT_TENTHS]
+    permitted_units = [units for units in first_units if units in permitted]
+    for layout in combinations_with_replacement(permitted_units, len(undivided.units) // 2):
         gpulets = undivided.copied()
-        for g, units in enumerate(chosen):
+        for g, units in enumerate(layout):
             split(view.tables, gpulets, 2 * g, units)
         yield gpulets

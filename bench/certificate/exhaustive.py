@@ -40,7 +40,7 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
         raise NotProvenError("an exhaustive proof does not cover plans that serve workloads in parts")
     rates = [w.rate_rps for w in statement.instance.workloads]
     goodput = statement.instance.objective is Objective.GOODPUT
-    # The unit is the number for one dollar, in which all prices are whole, or for one request per second.
+    # ``unit`` stands for one dollar, so that all prices are whole numbers, or for one request per second.
     unit = lcm(*(price.denominator for price in statement.prices)) if statement.minimised else 10**9
     unit = unit_for(max(rates)) if goodput else unit
     prices = [int(price * unit) for price in statement.prices]
@@ -87,14 +87,13 @@ def _worths(statement: Statement, t: int, count: int, unit: int, progress: Progr
     worth_of: dict[int, int] = {}
     for members in range(1, 2**count):
         subsets = [members ^ (1 << w) for w in range(count) if members >> w & 1]
-        if len(subsets) > view.tables.most_residents or (
-            len(subsets) > 1 and any(subset not in worth_of for subset in subsets)
-        ):
+        size = len(subsets)
+        if size > view.tables.most_residents or (size > 1 and any(subset not in worth_of for subset in subsets)):
             continue  # a set fits only if all its subsets fit
         copies = np.bincount([groups[w] for w in range(count) if members >> w & 1], minlength=len(statement.copies))
         search = GpuSearch(view.tables, candidates.of_classes(copies > 0), copies, *conditions)
         try:
-            sizes = range(len(subsets), len(subsets) + 1)
+            sizes = range(size, size + 1)
             worth, pattern = search.above(-MOST, sizes, best=True, progress=lambda part: progress(part / 2**count))
         except GivenUpError as limit:
             raise GivenUpError(f"the search over patterns of {view.gpu.name} ended: {limit}") from None

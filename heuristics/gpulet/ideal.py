@@ -90,8 +90,8 @@ class Ideal(CuttingScheduler):
 
     A GPU is whole or split 2:8, 4:6 or 5:5. The search starts with the plans of elastic partitioning, second pass
     included. Only if those fail, all combinations of layouts are searched, those with the fewest splits first. In each,
-    the workload with the largest unserved rate is tried on every gpulet. An empty gpulet gets as much of the rate as it
-    can serve; on others, the workload takes turns with the slots that are there.
+    the workload whose unserved rate needs the most units is tried on every gpulet. An empty gpulet gets as much of the
+    rate as it can serve; on others, the workload takes turns with the slots that are there.
 
     Attributes
     ----------

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -243,27 +244,24 @@ def test_runs_are_made_again_whose_forkserver_was_killed(make_task: TaskFactory,
 
 def test_forkserver_that_dies_while_it_starts_a_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     start_forkserver()
-    guard = watchdog.Watchdog()
-    connect, killed = multiprocessing.forkserver.connect_to_new_process, []
+    killed: list[int | None] = []
+    connect = multiprocessing.forkserver.connect_to_new_process
 
     def connect_and_kill(pipes: list[int]) -> tuple[int, int]:
         if len(killed) < 3:
             multiprocessing.forkserver.ensure_running()
-            server = forkserver_pid()
-            assert server is not None
-            while server in killed:  # a killed process takes a moment to end
+            while (server := forkserver_pid()) in killed:  # a killed process takes a moment to end
                 time.sleep(0.01)
                 multiprocessing.forkserver.ensure_running()
-                server = forkserver_pid()
-                assert server is not None
-            os.kill(server, signal.SIGSTOP if killed else signal.SIGKILL)
-            if killed:
-                threading.Timer(0.2, os.kill, (server, signal.SIGKILL)).start()
+            assert server is not None
+            # Stopped first: one that is dead before the connection would be replaced by multiprocessing itself.
+            os.kill(server, signal.SIGSTOP)
+            threading.Timer(0.2, os.kill, (server, signal.SIGKILL)).start()
             killed.append(server)
         return connect(pipes)
 
     monkeypatch.setattr(multiprocessing.forkserver, "connect_to_new_process", connect_and_kill)
-    worker = Worker(main, guard)
-    assert len(set(killed)) == 3
-    assert worker.end() == -signal.SIGKILL
-    guard.close()
+    with closing(watchdog.Watchdog()) as guard:
+        worker = Worker(main, guard)
+        # Ended before anything is checked: pytest would wait for it without end.
+        assert (worker.end(), len(set(killed))) == (-signal.SIGKILL, 3)

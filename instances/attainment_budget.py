@@ -1,17 +1,18 @@
-"""Latency budgets of the SLO rule ``attainment``: the largest GPU time of a full batch at which the rule holds.
+"""Latency budgets of the SLO rule ``attainment``: the largest GPU time of a full batch at which a slot meets the rule.
 
-The budget of a slot depends on its share, because its partial batches do (``instances.slot_times``).
+The budget is the largest number of an absolute grid (``instances.attainment_grid``) at which the slot meets the rule.
+It is at least the time of the full batch alone, if the slot meets the rule at that time. The budget depends on the
+share, because the times of partial batches do (``instances.slot_times``).
 
-The budget is the largest number of an absolute grid (``instances.attainment_grid``) at which the rule holds. It is at
-least the time of the full batch alone, if the rule holds there. The missed fraction rises with the GPU time and the
-rate, and falls with the SLO; so budgets rise with the SLO and fall with the rate and the attainment. At equal time of
-the full batch the fraction also rises with the share: a larger share shortens full batches more than partial ones, so
-its partial batches are longer. Budgets therefore fall with the share. The search uses all this, and the tests check it.
+Budgets are monotone; the search uses this, and the tests check it. The missed fraction rises with the GPU time and the
+rate, and falls with the SLO. So budgets rise with the SLO and fall with the rate and the attainment. Budgets also fall
+with the share: a larger share shortens full batches more than partial ones. At equal time of the full batch, partial
+batches therefore take longer at a larger share, and the missed fraction is larger.
 
 The missed fraction under Poisson arrivals is that of a Markov chain: ``instances.attainment`` if servers drop requests,
-otherwise ``instances.backlog``. Gamma arrivals are sampled, one sample for all slots: its missed fraction plus three
-standard errors must meet the target. A sample's fraction is not exactly monotone. Therefore SLOs are rounded down and
-rates up to ``GAMMA_STEPS`` steps per doubling, and budgets down to ``GAMMA_STRIDE`` steps of the grid.
+otherwise ``instances.backlog``. Gamma arrivals are sampled once for all slots: the missed fraction of the sample plus
+three standard errors must meet the target. A sample's fraction is not exactly monotone. Therefore SLOs are rounded down
+and rates up to ``GAMMA_STEPS`` steps per doubling, and budgets down to ``GAMMA_STRIDE`` steps of the grid.
 """
 
 from functools import lru_cache
@@ -20,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from instances.arrays import Floats, Ints
-from instances.attainment import MOST_NODES, missed_fraction, most_waiting, node_distance_ms
+from instances.attainment import MOST_NODES, largest_likely_batch, missed_fraction, node_distance_ms
 from instances.attainment_chain import Chain, chain_for
 from instances.attainment_grid import NEVER, budgets_of, grid_index, grid_indices, grid_ms
 from instances.attainment_terms import AttainmentTerms
@@ -32,10 +33,10 @@ from instances.slot_times import SlotTimes, slot_times
 from instances.tables import Tables
 
 BRACKETS, BRACKET_GROWTH = 3, 1.12
-"""Number of shares at which ``bracketed_budgets_ms`` bounds budgets, from the smallest up, and their least ratio."""
+"""Number of shares at which ``bracketed_budgets_ms`` bounds budgets, and least ratio between two of them."""
 
 BRACKET_STEPS = 6
-"""Largest distance of the two bounds at such a share, in steps of the grid."""
+"""Largest distance between the two bounds of a budget at these shares, in steps of the grid."""
 
 GAMMA_STRIDE = 8
 """Steps of the grid between budgets under gamma arrivals, whose missed fraction is not exactly monotone."""
@@ -49,24 +50,23 @@ GAMMA_REQUESTS = 400_000
 GAMMA_SEED = 20_220_711
 
 NEAR = 20
-"""Distance, in steps, of the first guess from the known upper bound of a budget; also the first step from there."""
+"""Distance of the first guess from a known upper bound of the budget, and first step of the search, in steps."""
 
 FAR = 100
-"""The same from an index at which the rule fails for certain."""
-
+"""The same two numbers where the upper bound is only an index at which the slot breaks the rule for certain."""
 
 LEAST_LOAD = 1e-2
-"""Rate in requests per second times SLO in milliseconds below which gamma arrivals count as more: their times would
-have too few digits."""
+"""Least product of rate (requests per second) and SLO (milliseconds) under gamma arrivals. A lower rate is raised to
+it, because arrival times at that rate would have too few digits."""
 
 
 class _Evaluator(NamedTuple):
-    """Terms and working memory of one budget row; an empty sample stands for Poisson arrivals.
+    """Terms of the rule and working memory for one row of budgets; an empty sample stands for Poisson arrivals.
 
     Indices of budgets count ``stride`` steps of the grid.
     """
 
-    missed: float
+    may_miss: float
     dropping: bool
     sample: Floats
     stride: int
@@ -77,215 +77,231 @@ class _Evaluator(NamedTuple):
 
 
 @kernel
-def _missed_at(slot: SlotTimes, terms: _Evaluator, units: int, time_ms: float) -> float:
+def _missed_at(slot: SlotTimes, evaluator: _Evaluator, units: int, time_ms: float) -> float:
     """Return the missed fraction of a slot whose full batch takes ``time_ms`` on the GPU."""
     delay_ms = time_ms - slot.alone_ms[slot.batch, units]
     for k in range(1, slot.batch + 1):
-        terms.result_ms[k] = slot.alone_ms[k, units] + delay_ms + slot.transfer_ms[k]
-        terms.busy_ms[k] = slot.alone_ms[k, units] + delay_ms + slot.exposed_ms[k]
-    latest_ms = slot.slo_ms - terms.result_ms[slot.batch]
+        evaluator.result_ms[k] = slot.alone_ms[k, units] + delay_ms + slot.transfer_ms[k]
+        evaluator.busy_ms[k] = slot.alone_ms[k, units] + delay_ms + slot.exposed_ms[k]
+    latest_ms = slot.slo_ms - evaluator.result_ms[slot.batch]
     if latest_ms < 0.0:
         return 1.0
-    rate = slot.rate_per_ms
-    capacity = slot.batch / terms.busy_ms[slot.batch]
-    if capacity < rate * (1.0 - terms.missed):  # an overloaded server
-        return 1.0 - capacity / rate if terms.dropping else 1.0
-    if len(terms.sample) > 0:
-        if capacity <= rate and not terms.dropping:
+    rate_per_ms = slot.rate_per_ms
+    capacity = slot.batch / evaluator.busy_ms[slot.batch]
+    if capacity < rate_per_ms * (1.0 - evaluator.may_miss):  # an overloaded server
+        return 1.0 - capacity / rate_per_ms if evaluator.dropping else 1.0
+    if len(evaluator.sample) > 0:
+        if capacity <= rate_per_ms and not evaluator.dropping:
             return 1.0
         for k in range(1, slot.batch + 1):
-            terms.result_ms[k] *= rate  # now in units of the mean gap
-            terms.busy_ms[k] *= rate
-        slo = slot.slo_ms * rate
+            evaluator.result_ms[k] *= rate_per_ms  # in mean gaps between arrivals
+            evaluator.busy_ms[k] *= rate_per_ms
+        slo_gaps = slot.slo_ms * rate_per_ms
         return missed_fraction_of_sample(
-            terms.sample, slo, slot.batch, terms.result_ms, terms.busy_ms, terms.dropping, terms.missed
+            evaluator.sample,
+            slo_gaps,
+            slot.batch,
+            evaluator.result_ms,
+            evaluator.busy_ms,
+            evaluator.dropping,
+            evaluator.may_miss,
         )
-    batch = most_waiting(rate, slot.batch, terms.busy_ms)
-    if not terms.dropping:
-        return late_fraction(terms.backlog, rate, slot.slo_ms, batch, terms.result_ms, terms.busy_ms)
-    step_ms = slot.slo_ms - terms.result_ms[batch]  # full batches of a reduced size do not occur: one node is enough
-    if batch == slot.batch:
-        step_ms = node_distance_ms(rate, latest_ms, batch, terms.busy_ms[batch])
-    fraction = missed_fraction(terms.chain, rate, slot.slo_ms, batch, terms.result_ms, terms.busy_ms, step_ms)
-    return max(1.0 - capacity / rate, fraction)
+    largest_batch = largest_likely_batch(rate_per_ms, slot.batch, evaluator.busy_ms)
+    if not evaluator.dropping:
+        return late_fraction(
+            evaluator.backlog, rate_per_ms, slot.slo_ms, largest_batch, evaluator.result_ms, evaluator.busy_ms
+        )
+    # Full batches of a reduced size do not occur: one interval is enough.
+    step_ms = slot.slo_ms - evaluator.result_ms[largest_batch]
+    if largest_batch == slot.batch:
+        step_ms = node_distance_ms(rate_per_ms, latest_ms, largest_batch, evaluator.busy_ms[largest_batch])
+    fraction = missed_fraction(
+        evaluator.chain, rate_per_ms, slot.slo_ms, largest_batch, evaluator.result_ms, evaluator.busy_ms, step_ms
+    )
+    return max(1.0 - capacity / rate_per_ms, fraction)
 
 
 @kernel
-def _missed_near(slot: SlotTimes, terms: _Evaluator, units: int, index: int) -> float:
-    """Return the missed fraction at a number of the grid, or at the time alone if that is longer."""
-    return _missed_at(slot, terms, units, max(grid_ms(index * terms.stride), slot.alone_ms[slot.batch, units]))
+def _missed_at_index(slot: SlotTimes, evaluator: _Evaluator, units: int, index: int) -> float:
+    """Return the missed fraction at the GPU time of an index: a number of the grid, or the time alone if longer."""
+    return _missed_at(slot, evaluator, units, max(grid_ms(index * evaluator.stride), slot.alone_ms[slot.batch, units]))
 
 
 @kernel
-def _largest(
-    slot: SlotTimes, terms: _Evaluator, units: int, holds: int, fails: int, guess: int, width: int, apart: int = 1
+def _narrowed(
+    slot: SlotTimes, evaluator: _Evaluator, units: int, met: int, broken: int, guess: int, step: int, tolerance: int = 1
 ) -> tuple[int, int]:
-    """Return an index at which the rule holds and one at which it fails, at most ``apart``.
+    """Return an index at which the slot meets the rule and an index at which it breaks it.
 
-    It holds at ``holds`` and fails at ``fails``. From ``guess`` the search goes in growing steps until it has a failure
-    and a success, then by interpolation: the logarithm of the missed fraction is nearly linear.
+    They are at most ``tolerance`` apart. The search starts from two such indices, ``met`` and ``broken``. It goes in
+    growing steps from ``guess`` until it has tried an index of either kind. Then it interpolates, because the logarithm
+    of the missed fraction is nearly linear.
     """
-    target = np.log(terms.missed)
-    good = bad = np.nan
-    at = guess
-    while fails - holds > apart:
-        at = min(max(at, holds + 1), fails - 1)
-        value = np.log(max(_missed_near(slot, terms, units, at), 1e-15))
-        if value <= target:
-            holds, good = at, value
+    log_target = np.log(evaluator.may_miss)
+    log_met = log_broken = np.nan
+    index = guess
+    while broken - met > tolerance:
+        index = min(max(index, met + 1), broken - 1)
+        log_missed = np.log(max(_missed_at_index(slot, evaluator, units, index), 1e-15))
+        if log_missed <= log_target:
+            met, log_met = index, log_missed
         else:
-            fails, bad = at, value
-        if np.isnan(bad):
-            at += width
-        elif np.isnan(good):
-            at -= width
+            broken, log_broken = index, log_missed
+        if np.isnan(log_broken):
+            index += step
+        elif np.isnan(log_met):
+            index -= step
         else:
-            at = holds + int((fails - holds) * (target - good) / (bad - good) + 0.5)
-        width *= 2
-    return holds, fails
+            index = met + int((broken - met) * (log_target - log_met) / (log_broken - log_met) + 0.5)
+        step *= 2
+    return met, broken
 
 
 @kernel
-def _first_index(slot: SlotTimes, terms: _Evaluator, units: int) -> int:
-    """Return the index that stands for the time of the full batch alone."""
-    return grid_index(slot.alone_ms[slot.batch, units]) // terms.stride
+def _alone_index(slot: SlotTimes, evaluator: _Evaluator, units: int) -> int:
+    """Return the largest index at or below the time of the full batch alone."""
+    return grid_index(slot.alone_ms[slot.batch, units]) // evaluator.stride
 
 
 @kernel
-def _failing_index(slot: SlotTimes, terms: _Evaluator, units: int) -> int:
-    """Return an index at which the rule fails: the batch exceeds the SLO, or the server is overloaded."""
-    within_ms = slot.slo_ms - slot.transfer_ms[slot.batch]
-    missed = terms.missed if terms.dropping else 0.0
-    capable_ms = slot.batch / (slot.rate_per_ms * (1.0 - missed)) - slot.exposed_ms[slot.batch]
-    most_ms = min(within_ms, capable_ms)
-    return max(grid_index(most_ms) // terms.stride if most_ms > 0.0 else NEVER, _first_index(slot, terms, units)) + 1
+def _breaking_index(slot: SlotTimes, evaluator: _Evaluator, units: int) -> int:
+    """Return an index at which the slot breaks the rule: its batch exceeds the SLO, or its server is overloaded."""
+    slo_limit_ms = slot.slo_ms - slot.transfer_ms[slot.batch]
+    may_drop = evaluator.may_miss if evaluator.dropping else 0.0
+    load_limit_ms = slot.batch / (slot.rate_per_ms * (1.0 - may_drop)) - slot.exposed_ms[slot.batch]
+    limit_ms = min(slo_limit_ms, load_limit_ms)
+    limit_index = grid_index(limit_ms) // evaluator.stride if limit_ms > 0.0 else NEVER
+    return max(limit_index, _alone_index(slot, evaluator, units)) + 1
 
 
 @kernel
-def _holds_alone(slot: SlotTimes, terms: _Evaluator, units: int) -> bool:
+def _meets_rule_alone(slot: SlotTimes, evaluator: _Evaluator, units: int) -> bool:
+    """Return whether the slot meets the rule if no other workload is on the GPU."""
     alone_ms = slot.alone_ms[slot.batch, units]
-    return alone_ms < np.inf and _missed_at(slot, terms, units, alone_ms) <= terms.missed
+    return alone_ms < np.inf and _missed_at(slot, evaluator, units, alone_ms) <= evaluator.may_miss
 
 
 @kernel
 def _spread_ms(slot: SlotTimes, units: int) -> float:
+    """Return the difference between the times of a full batch and of a single request, alone."""
     return slot.alone_ms[slot.batch, units] - slot.alone_ms[1, units]
 
 
 @kernel
-def _least_place(slot: SlotTimes, terms: _Evaluator, shares: Ints, too_small: int, stride: int) -> int:
-    """Return the place of the smallest share at which the rule holds, after ``too_small``; their number if none is.
+def _first_meeting(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, too_small: int, stride: int) -> int:
+    """Return the position in ``shares`` of the smallest share at which the slot alone meets the rule.
 
-    The first step is ``stride``.
+    Return the number of shares if there is none. The slot breaks the rule up to the position ``too_small``. The search
+    starts with steps of ``stride`` positions, which grow.
     """
     last = len(shares) - 1
-    while too_small + stride < last and not _holds_alone(slot, terms, shares[too_small + stride]):
+    while too_small + stride < last and not _meets_rule_alone(slot, evaluator, shares[too_small + stride]):
         too_small += stride
         stride *= 2
-    least = min(too_small + stride, last)
-    if least == last and not _holds_alone(slot, terms, shares[last]):
+    meeting = min(too_small + stride, last)
+    if meeting == last and not _meets_rule_alone(slot, evaluator, shares[last]):
         return last + 1
-    while least - too_small > 1:
-        middle = (least + too_small) // 2
-        if _holds_alone(slot, terms, shares[middle]):
-            least = middle
+    while meeting - too_small > 1:
+        middle = (meeting + too_small) // 2
+        if _meets_rule_alone(slot, evaluator, shares[middle]):
+            meeting = middle
         else:
             too_small = middle
-    return least
+    return meeting
 
 
 @kernel
-def _fill(slot: SlotTimes, terms: _Evaluator, shares: Ints, index: Ints) -> None:
-    """Write the index of each share's budget, ``NEVER`` where the rule does not hold even alone; shares ascend."""
+def _fill(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, indices: Ints) -> None:
+    """Write the index of the budget at each of the ascending shares; ``NEVER`` where the slot alone breaks the rule."""
     last = len(shares) - 1
-    index[:] = NEVER
-    least = _least_place(slot, terms, shares, -1, last + 1)
-    if least > last:
+    indices[:] = NEVER
+    smallest = _first_meeting(slot, evaluator, shares, -1, last + 1)
+    if smallest > last:
         return
-    first, fails = _first_index(slot, terms, shares[last]), _failing_index(slot, terms, shares[last])
-    index[last] = _largest(slot, terms, shares[last], first, fails, fails - FAR, FAR)[0]
-    if least == last:
+    met, broken = _alone_index(slot, evaluator, shares[last]), _breaking_index(slot, evaluator, shares[last])
+    indices[last] = _narrowed(slot, evaluator, shares[last], met, broken, broken - FAR, FAR)[0]
+    if smallest == last:
         return
-    first, fails = (
-        max(index[last], _first_index(slot, terms, shares[least])),
-        _failing_index(slot, terms, shares[least]),
-    )
-    index[least] = _largest(slot, terms, shares[least], first, fails, first + 1, 1)[0]
+    met = max(indices[last], _alone_index(slot, evaluator, shares[smallest]))
+    broken = _breaking_index(slot, evaluator, shares[smallest])
+    indices[smallest] = _narrowed(slot, evaluator, shares[smallest], met, broken, met + 1, 1)[0]
     # Budgets fall with the share: halve the distance between shares with known budgets.
     stride = 1
-    while stride < last - least:
+    while stride < last - smallest:
         stride *= 2
     while stride > 1:
         stride //= 2
-        for n in range(last - stride, least, -2 * stride):
-            low, high = max(least, n - stride), n + stride
-            # The budget is nearly linear in what a full batch takes longer than a single request.
-            part = (_spread_ms(slot, shares[n]) - _spread_ms(slot, shares[high])) / (
-                _spread_ms(slot, shares[low]) - _spread_ms(slot, shares[high]) + 1e-12
+        for position in range(last - stride, smallest, -2 * stride):
+            below, above = max(smallest, position - stride), position + stride
+            # The budget is nearly linear in the spread.
+            fraction = (_spread_ms(slot, shares[position]) - _spread_ms(slot, shares[above])) / (
+                _spread_ms(slot, shares[below]) - _spread_ms(slot, shares[above]) + 1e-12
             )
-            first = max(index[high], _first_index(slot, terms, shares[n]))
-            guess = index[high] + int(part * (index[low] - index[high]) + 0.5)
-            index[n] = _largest(slot, terms, shares[n], first, max(first, index[low]) + 1, guess, 1)[0]
+            met = max(indices[above], _alone_index(slot, evaluator, shares[position]))
+            broken = max(met, indices[below]) + 1
+            guess = indices[above] + int(fraction * (indices[below] - indices[above]) + 0.5)
+            indices[position] = _narrowed(slot, evaluator, shares[position], met, broken, guess, 1)[0]
 
 
 @kernel
-def _bracket(slot: SlotTimes, terms: _Evaluator, shares: Ints, near: Ints, low: Ints, high: Ints) -> None:
-    """Write bounds on the index of each share's budget, as ``_fill``; ``near`` holds upper bounds.
+def _bracket(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, known_upper: Ints, lower: Ints, upper: Ints) -> None:
+    """Write lower and upper bounds on the index of each budget; see ``_fill``.
 
-    Least shares of patterns are hardly larger than the smallest share at which the rule holds. Budgets are therefore
-    searched at a few shares from there up; those at other shares follow because budgets fall with the share.
+    ``known_upper`` has upper bounds from elsewhere. Patterns need hardly larger shares than the smallest one at which
+    the slot meets the rule. Budgets are therefore searched at this share and a few larger ones. The bounds at other
+    shares follow from these, because budgets fall with the share.
     """
     last = len(shares) - 1
-    low[:] = NEVER
-    high[:] = NEVER
+    lower[:] = NEVER
+    upper[:] = NEVER
     too_small = -1
-    while too_small < last and near[too_small + 1] == NEVER:
+    while too_small < last and known_upper[too_small + 1] == NEVER:
         too_small += 1
     if too_small == last:
         return
-    at = _least_place(slot, terms, shares, too_small, 1)
-    if at > last:
+    position = _first_meeting(slot, evaluator, shares, too_small, 1)
+    if position > last:
         return
-    filled, fails = at, _failing_index(slot, terms, shares[at])
+    next_unfilled, broken = position, _breaking_index(slot, evaluator, shares[position])
     for _ in range(BRACKETS):
-        if at > last:
+        if position > last:
             break
-        first, fails = _first_index(slot, terms, shares[at]), min(fails, near[at] + 1)
-        fails = max(fails, first + 1)  # the rule holds alone
-        holds, fails = _largest(slot, terms, shares[at], first, fails, fails - NEAR, NEAR, BRACKET_STEPS)
-        low[filled : at + 1], high[at] = holds, fails - 1
-        filled = at + 1
-        wanted = shares[at] * BRACKET_GROWTH
-        at += 1
-        while at < last and shares[at] < wanted:
-            at += 1
-    for n in range(1, last + 1):
-        if high[n] == NEVER:
-            high[n] = min(high[n - 1], near[n])
+        alone, broken = _alone_index(slot, evaluator, shares[position]), min(broken, known_upper[position] + 1)
+        broken = max(broken, alone + 1)  # alone, the slot meets the rule
+        met, broken = _narrowed(slot, evaluator, shares[position], alone, broken, broken - NEAR, NEAR, BRACKET_STEPS)
+        lower[next_unfilled : position + 1], upper[position] = met, broken - 1
+        next_unfilled = position + 1
+        next_share = shares[position] * BRACKET_GROWTH
+        position += 1
+        while position < last and shares[position] < next_share:
+            position += 1
+    for i in range(1, last + 1):
+        if upper[i] == NEVER:
+            upper[i] = min(upper[i - 1], known_upper[i])
 
 
 @compiled
-def _evaluator(batch: int, missed: float, dropping: bool, sample: Floats) -> _Evaluator:
+def _evaluator(batch: int, may_miss: float, dropping: bool, sample: Floats) -> _Evaluator:
     chain = chain_for(batch if dropping else 1, MOST_NODES + 1)
     backlog = backlog_for(1 if dropping else batch)
     stride = GAMMA_STRIDE if len(sample) > 0 else 1
-    return _Evaluator(missed, dropping, sample, stride, chain, backlog, np.empty(batch + 1), np.empty(batch + 1))
+    return _Evaluator(may_miss, dropping, sample, stride, chain, backlog, np.empty(batch + 1), np.empty(batch + 1))
 
 
 @compiled
-def _row(slot: SlotTimes, missed: float, dropping: bool, sample: Floats, shares: Ints, index: Ints) -> None:
-    terms = _evaluator(slot.batch, missed, dropping, sample)
-    _fill(slot, terms, shares, index)
-    for n in range(len(index)):
-        if index[n] > NEVER:
-            index[n] *= terms.stride
+def _fill_row(slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, shares: Ints, indices: Ints) -> None:
+    evaluator = _evaluator(slot.batch, may_miss, dropping, sample)
+    _fill(slot, evaluator, shares, indices)
+    for i in range(len(indices)):
+        if indices[i] > NEVER:
+            indices[i] *= evaluator.stride
 
 
 @compiled
 def _bracket_row(
-    slot: SlotTimes, missed: float, dropping: bool, shares: Ints, near: Ints, low: Ints, high: Ints
+    slot: SlotTimes, may_miss: float, dropping: bool, shares: Ints, known_upper: Ints, lower: Ints, upper: Ints
 ) -> None:
-    _bracket(slot, _evaluator(slot.batch, missed, dropping, np.empty(0)), shares, near, low, high)
+    _bracket(slot, _evaluator(slot.batch, may_miss, dropping, np.empty(0)), shares, known_upper, lower, upper)
 
 
 def attainment_budgets_ms(
@@ -302,15 +318,14 @@ def attainment_budgets_ms(
     slo_ms, rate_rps, batch
         Figures of the slot.
     terms
-        Terms of the rule; ``cv`` is that of the requests that the slot gets.
+        Terms of the rule; ``cv`` describes the requests that the slot gets.
     units
         The only share to compute; 0 for all.
 
     Returns
     -------
     numpy.ndarray
-        Milliseconds; -inf at shares that are not permitted or not computed, and where the rule does not hold even
-        alone.
+        Milliseconds; -inf at shares that are not permitted or not computed, and where the slot alone breaks the rule.
     """
     budgets_ms = np.full(tables.share_units + 1, -np.inf)
     if batch > tables.max_batch[model] or (units > 0 and units not in tables.permitted):
@@ -321,9 +336,9 @@ def attainment_budgets_ms(
         sample = _gamma_arrivals(terms.cv)
         slo_ms, rate_rps = _rounded(slo_ms, -1), _rounded(max(rate_rps, LEAST_LOAD / slo_ms), 1)
     slot = slot_times(tables, model, slo_ms, rate_rps, batch)
-    index = np.empty(len(shares), dtype=np.int64)
-    _row(slot, terms.may_miss, terms.dropping, sample, shares, index)
-    budgets_ms[shares] = budgets_of(index, slot.alone_ms[batch, shares])
+    indices = np.empty(len(shares), dtype=np.int64)
+    _fill_row(slot, terms.may_miss, terms.dropping, sample, shares, indices)
+    budgets_ms[shares] = budgets_of(indices, slot.alone_ms[batch, shares])
     return budgets_ms
 
 
@@ -344,18 +359,18 @@ def bracketed_budgets_ms(
 ) -> tuple[Floats, Floats]:
     """Return lower and upper bounds on ``attainment_budgets_ms`` under Poisson arrivals, in a fraction of the time.
 
-    The bounds are tight at the smallest shares at which the rule holds. ``lower_rate_ms`` has upper bounds at a lower
-    rate, if they are known.
+    The bounds are tight at the smallest shares at which the slot meets the rule. ``lower_rate_ms`` has upper bounds at
+    a lower rate, or is ``None``.
     """
     shares = tables.permitted
-    index = np.empty((2, len(shares)), dtype=np.int64)
+    indices = np.empty((2, len(shares)), dtype=np.int64)
     bounds_ms = np.full((2, tables.share_units + 1), -np.inf)
     if batch <= tables.max_batch[model]:
         slot = slot_times(tables, model, slo_ms, rate_rps, batch)
-        near = grid_indices(np.full(len(shares), slo_ms) if lower_rate_ms is None else lower_rate_ms[shares])
-        _bracket_row(slot, terms.may_miss, terms.dropping, shares, near, index[0], index[1])
-        for bound_ms, of in zip(bounds_ms, index, strict=True):
-            bound_ms[shares] = budgets_of(of, slot.alone_ms[batch, shares])
+        known_upper = grid_indices(np.full(len(shares), slo_ms) if lower_rate_ms is None else lower_rate_ms[shares])
+        _bracket_row(slot, terms.may_miss, terms.dropping, shares, known_upper, indices[0], indices[1])
+        for bound_ms, bound_indices in zip(bounds_ms, indices, strict=True):
+            bound_ms[shares] = budgets_of(bound_indices, slot.alone_ms[batch, shares])
     return bounds_ms[0], bounds_ms[1]
 
 

@@ -1,4 +1,4 @@
-"""Memory of the Markov chain of ``attainment``, its tables of probabilities, and the elimination of its states."""
+"""Working memory of the Markov chain in ``instances.attainment``, tables of probabilities, and state elimination."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from instances.arrays import Floats
 from instances.compiled import compiled, kernel
 
 VANISHING = 1e-18
-"""Probability below which a number of arrivals is left out."""
+"""Numbers of arrivals with a smaller probability are left out."""
 
 
 class Chain(NamedTuple):
@@ -16,29 +16,35 @@ class Chain(NamedTuple):
 
     Attributes
     ----------
-    next
+    transitions
         Transitions, shape (b + nodes + 1, b + nodes + 3): from the renewal state in row 0, from state i in row i + 1.
-        Columns 0 and 1 have the mean number of requests dropped and served until the next state, column 2 the
-        probability of the renewal state, column i + 3 that of state i. States 0 to b - 2 follow a batch of 1 to b - 1,
-        the others a full batch.
+        Columns 0 and 1 have the mean number of requests dropped and served until the next state. Column 2 has the
+        probability of the renewal state, and column i + 3 that of state i. States 0 to b - 2 follow a batch of 1 to
+        b - 1; the other states follow a full batch.
     excess_ms, within, density
         ``E[(x - E)+]``, ``P(E <= x)`` and the density of E at the nodes x, shape (nodes + 2,).
-    window, latest, level, after, kept, larger, step, more
-        Probabilities of numbers of requests, shape (b + 2,).
+    window_arrivals, latest_arrivals
+        Probability of n arrivals within a state's window, and within ``latest``, shape (b + 2,).
+    younger, younger_next
+        Probability that n requests are younger than an age, at this age and at the next one, shape (b + 2,).
+    next_batch, largest_batch
+        Probability that the next batch has n requests, and that n is the largest possible batch, shape (b + 2,).
+    arrivals, arrivals_or_more
+        Probability of n arrivals, and of n or more, between two ages, shape (b + 2,).
     """
 
-    next: Floats
+    transitions: Floats
     excess_ms: Floats
     within: Floats
     density: Floats
-    window: Floats
-    latest: Floats
-    level: Floats
-    after: Floats
-    kept: Floats
-    larger: Floats
-    step: Floats
-    more: Floats
+    window_arrivals: Floats
+    latest_arrivals: Floats
+    younger: Floats
+    younger_next: Floats
+    next_batch: Floats
+    largest_batch: Floats
+    arrivals: Floats
+    arrivals_or_more: Floats
 
 
 @compiled
@@ -63,30 +69,30 @@ def chain_for(batch: int, nodes: int) -> Chain:
 
 @kernel
 def poisson(mean: float, terms: int, out: Floats) -> float:
-    """Write the probabilities of 0 to ``terms - 1`` events, and return that of ``terms`` or more."""
-    p = np.exp(-mean)
-    rest = 1.0
+    """Write the probabilities of 0 to ``terms - 1`` events; return the probability of ``terms`` or more."""
+    probability = np.exp(-mean)
+    remaining = 1.0
     for n in range(terms):
-        out[n] = p
-        rest -= p
-        p *= mean / (n + 1)
-    return max(0.0, rest)
+        out[n] = probability
+        remaining -= probability
+        probability *= mean / (n + 1)
+    return max(0.0, remaining)
 
 
 @kernel
 def poisson_tails(chain: Chain, mean: float, terms: int) -> int:
-    """Write the probabilities of n < ``terms`` events into ``chain.step`` and of n or more into ``chain.more``.
+    """Write the probabilities of n < ``terms`` arrivals, and of n or more, into the memory of the chain.
 
-    Return the number of them that matter; both are 0 from there on.
+    Return the number of entries that are not negligible; the entries after them are 0.
     """
-    p, rest, count = np.exp(-mean), 1.0, 0
-    while count < terms and (p >= VANISHING or count < mean):
-        chain.step[count], chain.more[count] = p, max(0.0, rest)
-        rest -= p
+    probability, remaining, count = np.exp(-mean), 1.0, 0
+    while count < terms and (probability >= VANISHING or count < mean):
+        chain.arrivals[count], chain.arrivals_or_more[count] = probability, max(0.0, remaining)
+        remaining -= probability
         count += 1
-        p *= mean / count
+        probability *= mean / count
     for n in range(count, terms):
-        chain.step[n] = chain.more[n] = 0.0
+        chain.arrivals[n] = chain.arrivals_or_more[n] = 0.0
     return count
 
 
@@ -95,11 +101,11 @@ def tabulate(chain: Chain, rate_per_ms: float, batch: int, step_ms: float, nodes
     """Tabulate the Erlang distribution of the time of ``batch`` arrivals."""
     for i in range(nodes + 2):
         x_ms = step_ms * i
-        at_least = poisson(rate_per_ms * x_ms, batch, chain.window)
-        exactly = chain.window[batch - 1] * rate_per_ms * x_ms / batch
-        chain.within[i] = at_least
-        chain.density[i] = rate_per_ms * chain.window[batch - 1]
-        chain.excess_ms[i] = x_ms * at_least - batch / rate_per_ms * max(0.0, at_least - exactly)
+        batch_or_more = poisson(rate_per_ms * x_ms, batch, chain.window_arrivals)
+        exactly_batch = chain.window_arrivals[batch - 1] * rate_per_ms * x_ms / batch
+        chain.within[i] = batch_or_more
+        chain.density[i] = rate_per_ms * chain.window_arrivals[batch - 1]
+        chain.excess_ms[i] = x_ms * batch_or_more - batch / rate_per_ms * max(0.0, batch_or_more - exactly_batch)
 
 
 @kernel
@@ -119,36 +125,37 @@ def excess_ms(chain: Chain, step_ms: float, weights: tuple[float, float, float, 
 def interpolation_weights(s: float) -> tuple[float, float, float, float, float, float]:
     """Return the weights of Hermite's quintic interpolation at s from 0 to 1.
 
-    They belong to value, slope and curvature at 0, then curvature, slope and value at 1.
+    The weights are those of value, slope and curvature at 0, then of curvature, slope and value at 1.
     """
-    s3 = s * s * s
-    near = s3 * (10.0 - 15.0 * s + 6.0 * s * s)
+    s_cubed = s * s * s
+    value_at_1 = s_cubed * (10.0 - 15.0 * s + 6.0 * s * s)
     return (
-        1.0 - near,
-        s - s3 * (6.0 - 8.0 * s + 3.0 * s * s),
+        1.0 - value_at_1,
+        s - s_cubed * (6.0 - 8.0 * s + 3.0 * s * s),
         0.5 * s * s * (1.0 - s) ** 3,
-        0.5 * s3 * (1.0 - s) ** 2,
-        s3 * (-4.0 + 7.0 * s - 3.0 * s * s),
-        near,
+        0.5 * s_cubed * (1.0 - s) ** 2,
+        s_cubed * (-4.0 + 7.0 * s - 3.0 * s * s),
+        value_at_1,
     )
 
 
 @kernel
-def eliminate(next_: Floats, row: int, column: int, width: int, rows: int) -> None:
-    """Skip a state (Grassmann, Taksar, Heyman 1985): the first ``rows`` rows lead to what follows it instead.
+def eliminate(transitions: Floats, row: int, column: int, width: int, rows: int) -> None:
+    """Eliminate a state (Grassmann, Taksar, Heyman 1985) from the first ``rows`` rows.
 
-    Its row has zeros from ``width`` on.
+    Transitions to the state lead to its successors instead. The state has this row and column; the row is 0 from
+    column ``width`` on.
     """
     leaving = 0.0
     for j in range(2, width):
-        leaving += next_[row, j]
+        leaving += transitions[row, j]
     if leaving <= 0.0:
         return
     for j in range(width):
-        next_[row, j] /= leaving
+        transitions[row, j] /= leaving
     for i in range(rows):
-        chance = next_[i, column]
-        if chance > 0.0:
-            next_[i, column] = 0.0
+        probability = transitions[i, column]
+        if probability > 0.0:
+            transitions[i, column] = 0.0
             for j in range(width):
-                next_[i, j] += chance * next_[row, j]
+                transitions[i, j] += probability * transitions[row, j]

@@ -1,7 +1,7 @@
 """Absolute grid of the latency budgets under ``attainment``: numbers with eleven significant bits, in milliseconds.
 
-Steps are between 0.049 and 0.098 % of a budget. The grid is the same for every SLO, rate and share. Times multiplied by
-a power of two stay on it.
+Steps are between 0.049 and 0.098 % of a budget. The grid is the same for every SLO, rate and share. A number of the
+grid times a power of two is on the grid again.
 """
 
 import math
@@ -12,10 +12,10 @@ from instances.arrays import Floats, Ints
 from instances.compiled import compiled, kernel
 
 STEPS = 1024
-"""Steps from a number to its double."""
+"""Steps of the grid from a number to its double."""
 
 NEVER = -(2**40)
-"""Index of a budget where the rule does not hold even alone."""
+"""Index that stands for no budget: the slot breaks the rule even alone."""
 
 
 @kernel
@@ -33,19 +33,22 @@ def grid_index(time_ms: float) -> int:
 
 @compiled
 def grid_indices(times_ms: Floats) -> Ints:
-    """Return ``grid_index`` of several times; ``NEVER`` for those that are not above 0."""
-    found = np.full(len(times_ms), NEVER, dtype=np.int64)
-    for n in range(len(times_ms)):
-        if times_ms[n] > 0.0:
-            found[n] = grid_index(times_ms[n])
-    return found
+    """Return the ``grid_index`` of each time; ``NEVER`` for times that are not above 0."""
+    indices = np.full(len(times_ms), NEVER, dtype=np.int64)
+    for i in range(len(times_ms)):
+        if times_ms[i] > 0.0:
+            indices[i] = grid_index(times_ms[i])
+    return indices
 
 
 @compiled
-def budgets_of(index: Ints, alone_ms: Floats) -> Floats:
-    """Return the budgets with these indices: the time alone where it exceeds the number of the grid; -inf if never."""
-    found = np.full(len(index), -np.inf)
-    for n in range(len(index)):
-        if index[n] > NEVER:
-            found[n] = max(grid_ms(index[n]), alone_ms[n])
-    return found
+def budgets_of(indices: Ints, alone_ms: Floats) -> Floats:
+    """Return the budgets with these indices; -inf at the index ``NEVER``.
+
+    A budget is the number of the grid, or the time alone if that is longer.
+    """
+    budgets_ms = np.full(len(indices), -np.inf)
+    for i in range(len(indices)):
+        if indices[i] > NEVER:
+            budgets_ms[i] = max(grid_ms(indices[i]), alone_ms[i])
+    return budgets_ms

@@ -1,4 +1,4 @@
-"""Table of the latency budgets under ``attainment``: each is computed once and stays in memory."""
+"""Table of the latency budgets under ``attainment``; each budget is computed once and stays in memory."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from instances.gpu import GpuType
 from instances.tables import Tables
 
 MOST_ROWS = 200_000
-"""Number of budgets that stay in memory."""
+"""Largest number of rows of budgets in memory for a GPU type, a performance model and the terms of the rule."""
 
 Key = tuple[int, float, float, int]
 """Model, SLO, rate and batch of a slot."""
@@ -23,7 +23,7 @@ def known_rows(gpu: GpuType, performance_model: str, terms: AttainmentTerms) -> 
 
 
 class BudgetTable(NamedTuple):
-    """Budgets on one GPU type under one performance model; they are kept in memory.
+    """Budgets on one GPU type under one performance model; computed budgets stay in memory.
 
     A slot that serves a part of its workload is assumed to get each request of the workload with the same probability,
     independently of the others. The simulator's weighted round robin spreads the requests more evenly than that.
@@ -40,21 +40,22 @@ class BudgetTable(NamedTuple):
         """Return ``attainment_budgets_ms`` of a slot whose workload has the rate ``arriving_rps``."""
         # Without rounding, parts that should be equal would have different samples of gamma arrivals.
         terms = self.terms.thinned(min(1.0, round(rate_rps / arriving_rps, 9)))
-        known, key = known_rows(self.gpu, self.performance_model, terms), (model, slo_ms, rate_rps, batch)
-        found = known.get(key)
-        if found is None:
-            found = attainment_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, terms, units)
+        rows, key = known_rows(self.gpu, self.performance_model, terms), (model, slo_ms, rate_rps, batch)
+        budgets_ms = rows.get(key)
+        if budgets_ms is None:
+            budgets_ms = attainment_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, terms, units)
             if units == 0:
-                if len(known) >= MOST_ROWS:
-                    known.clear()
-                known[key] = found
-        return found
+                if len(rows) >= MOST_ROWS:
+                    rows.clear()
+                rows[key] = budgets_ms
+        return budgets_ms
 
     def bracket_ms(
         self, model: int, slo_ms: float, batch: int, rate_rps: float, lower_rate_ms: Floats | None
     ) -> tuple[Floats, Floats]:
-        """Return ``bracketed_budgets_ms`` of a slot, or its budgets as both bounds if they are known."""
-        known = known_rows(self.gpu, self.performance_model, self.terms).get((model, slo_ms, rate_rps, batch))
-        if known is not None:
-            return known, known
+        """Return ``bracketed_budgets_ms`` of a slot; budgets that are already computed are both bounds."""
+        rows = known_rows(self.gpu, self.performance_model, self.terms)
+        budgets_ms = rows.get((model, slo_ms, rate_rps, batch))
+        if budgets_ms is not None:
+            return budgets_ms, budgets_ms
         return bracketed_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, self.terms, lower_rate_ms)

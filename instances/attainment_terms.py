@@ -39,9 +39,9 @@ class AttainmentTerms(NamedTuple):
         """Largest fraction of the requests that may miss the SLO."""
         return 1.0 - self.attainment
 
-    def thinned(self, part: float) -> "AttainmentTerms":
-        """Return the terms of a slot that gets each request with probability ``part``."""
-        return self if self.cv == 1.0 else self._replace(cv=(part * self.cv**2 + 1.0 - part) ** 0.5)
+    def thinned(self, fraction: float) -> "AttainmentTerms":
+        """Return the terms of a slot that gets each request of its workload with probability ``fraction``."""
+        return self if self.cv == 1.0 else self._replace(cv=(fraction * self.cv**2 + 1.0 - fraction) ** 0.5)
 
 
 def burstiness(arrivals: str) -> float:
@@ -50,19 +50,19 @@ def burstiness(arrivals: str) -> float:
     Raises
     ------
     InputError
-        If ``arrivals`` is neither, or the coefficient is out of range.
+        If ``arrivals`` is neither of them, or the coefficient is out of range.
     """
     if arrivals == POISSON:
         return 1.0
-    found = re.fullmatch(r"gamma:(\d+(?:\.\d*)?|\.\d+)", arrivals, re.ASCII)
-    if found is None or not LEAST_CV <= float(found[1]) <= MOST_CV:
+    match = re.fullmatch(r"gamma:(\d+(?:\.\d*)?|\.\d+)", arrivals, re.ASCII)
+    if match is None or not LEAST_CV <= float(match[1]) <= MOST_CV:
         expected = f'"{POISSON}" or "gamma:CV" with a CV from {LEAST_CV:g} to {MOST_CV:g}'
         raise InputError("arrivals", f'is "{arrivals}"; expected {expected}')
-    return float(found[1])
+    return float(match[1])
 
 
 class HasTerms(Protocol):
-    """An instance, or the file of one."""
+    """Fields of an instance, or of an instance file, that the terms depend on."""
 
     @property
     def slo_rule(self) -> SloRule: ...  # noqa: D102
@@ -74,26 +74,26 @@ class HasTerms(Protocol):
     def arrivals(self) -> str: ...  # noqa: D102
 
 
-def terms_mismatch(asked: HasTerms, applications: bool) -> tuple[str, str] | None:
-    """Return the field that contradicts the SLO rule and the problem with it; ``None`` if all fields agree."""
-    if asked.slo_rule != SloRule.ATTAINMENT:
+def terms_mismatch(instance: HasTerms, applications: bool) -> tuple[str, str] | None:
+    """Return a field that contradicts the SLO rule, and its problem; ``None`` if all fields agree."""
+    if instance.slo_rule != SloRule.ATTAINMENT:
         for name, value, default in (
-            ("attainment", asked.attainment, DEFAULT_ATTAINMENT),
-            ("arrivals", asked.arrivals, POISSON),
+            ("attainment", instance.attainment, DEFAULT_ATTAINMENT),
+            ("arrivals", instance.arrivals, POISSON),
         ):
             if value != default:
-                problem = f'is given, but slo_rule "{asked.slo_rule}" does not use it'
+                problem = f'is given, but slo_rule "{instance.slo_rule}" does not use it'
                 return name, f'{problem}; remove it or choose "{SloRule.ATTAINMENT}"'
         return None
-    if asked.objective == "colocation":
+    if instance.objective == "colocation":
         return "slo_rule", f'is "{SloRule.ATTAINMENT}"; best-effort jobs have no SLO'
     if applications:
         return "slo_rule", f'is "{SloRule.ATTAINMENT}"; the arrivals at later stages of applications are not known'
-    if not LEAST_ATTAINMENT <= asked.attainment <= MOST_ATTAINMENT:
+    if not LEAST_ATTAINMENT <= instance.attainment <= MOST_ATTAINMENT:
         expected = f"expected a number from {LEAST_ATTAINMENT:g} to {MOST_ATTAINMENT:g}"
-        return "attainment", f"is {asked.attainment:g}; {expected}"
+        return "attainment", f"is {instance.attainment:g}; {expected}"
     try:
-        burstiness(asked.arrivals)
+        burstiness(instance.arrivals)
     except InputError as error:
         return "arrivals", error.problem
     return None

@@ -1,8 +1,9 @@
 """Bulk queue of one slot whose server drops no request: the steady state at the ends of batches.
 
 **States.** The number of waiting requests at the end of a batch is a Markov chain. While b or more wait, all batches
-are full and the chain is a random walk: arrivals of one full batch up, b down. Its *ladder* is the distribution of the
-first step below the present level, a polynomial whose roots are those of ``z^b = exp(mean (z - 1))`` in the unit disc.
+are full and the chain is a random walk: each step goes up by the arrivals during a full batch and down by b. Its
+*ladder* is the distribution of the first step below the present level. As a polynomial, the ladder has the roots of
+``z^b = exp(mean (z - 1))`` in the unit disc.
 Levels above b are censored with the ladder. The chain on the levels below b is then solved by elimination (Grassmann,
 Taksar, Heyman 1985). The probabilities of the other levels follow upwards, and geometrically in the end.
 """
@@ -16,10 +17,10 @@ from instances.arrays import Floats
 from instances.compiled import compiled, kernel
 
 NEGLIGIBLE = 1e-15
-"""Probability of a state below which it is left out."""
+"""States with a smaller probability are left out."""
 
 VANISHING = 1e-30
-"""Probability below which a number of arrivals is left out."""
+"""Numbers of arrivals with a smaller probability are left out."""
 
 
 class Backlog(NamedTuple):
@@ -27,15 +28,18 @@ class Backlog(NamedTuple):
 
     Attributes
     ----------
-    ladder, renewal, ascent
-        Probabilities of a first step down by d; of reaching a level d below on the way down; of a step up by d to a
-        level that is not undercut on the way, shape (size,).
+    ladder
+        Probability that the first step below the present level goes down by d, shape (size,).
+    renewal
+        Probability that the walk down reaches the level d below, shape (size,).
+    ascent
+        Probability of reaching the level d above, with no level below that on the way, shape (size,).
     below
         Transitions between the levels below b, shape (b, b).
     level
-        Probability of each level at the end of a batch, up to ``last_level``, shape (2 size,).
+        Probability of each level at the end of a batch, shape (2 size,).
     arrivals, started, finished
-        Probabilities of numbers of arrivals, or means of what exceeds a number, shape (size,).
+        Probabilities of numbers of arrivals, or mean excesses over a number, shape (size,).
     """
 
     ladder: Floats
@@ -79,10 +83,10 @@ def fill_ladder(memory: Backlog, load: float, batch: int) -> None:
     bits = 1
     while 2**bits <= batch:
         bits += 1
-    for count in range(2**bits):  # roots next to each other in this order are far apart: coefficients stay small
+    for reversed_index in range(2**bits):  # consecutive roots are far apart in this order: coefficients stay small
         j = 0
         for bit in range(bits):
-            j = 2 * j + (count >> bit) % 2
+            j = 2 * j + (reversed_index >> bit) % 2
         if j < 1 or 2 * j > batch:
             continue
         root = _root(load, 2.0 * math.pi * j / batch)
@@ -91,10 +95,10 @@ def fill_ladder(memory: Backlog, load: float, batch: int) -> None:
                 ladder[d + 1] -= root.real * ladder[d]
             degree += 1
             continue
-        twice, square = 2.0 * root.real, root.real**2 + root.imag**2
+        twice_real, squared_modulus = 2.0 * root.real, root.real**2 + root.imag**2
         for d in range(degree + 2, 1, -1):
-            ladder[d] += square * ladder[d - 2] - twice * ladder[d - 1]
-        ladder[1] -= twice * ladder[0]
+            ladder[d] += squared_modulus * ladder[d - 2] - twice_real * ladder[d - 1]
+        ladder[1] -= twice_real * ladder[0]
         degree += 2
     total = 0.0
     for d in range(1, batch + 1):
@@ -109,10 +113,10 @@ def _root(load: float, angle: float) -> complex:
     """Return the root of ``z = w exp(load (z - 1))`` in the unit disc for w at an angle, by Newton's method."""
     w = complex(math.cos(angle), math.sin(angle))
     z = complex(0.0, 0.0)
-    for turn in range(60):
+    for iteration in range(60):
         image = w * np.exp(load * (z - 1.0))
         change = image - z
-        if turn >= 4:  # the iteration z = image is a contraction; it brings Newton's method near the root
+        if iteration >= 4:  # the iteration z = image is a contraction; it brings Newton's method near the root
             change /= 1.0 - load * image
         z += change
         if change.real**2 + change.imag**2 < 1e-32:
@@ -122,7 +126,10 @@ def _root(load: float, angle: float) -> complex:
 
 @kernel
 def decay_of(load: float) -> float:
-    """Return the positive root of ``x = load (exp(x) - 1)``: far levels have probabilities in proportion to exp(-x)."""
+    """Return the positive root x of ``x = load (exp(x) - 1)``.
+
+    Far from the bottom, the probability of level n is proportional to exp(-n x).
+    """
     x = -math.log(load)
     x = min(2.0 * x, x + 2.0 * math.log1p(x) + 1.0)
     for _ in range(100):
@@ -134,23 +141,23 @@ def decay_of(load: float) -> float:
 
 
 @kernel
-def count_arrivals(mean: float, out: Floats, terms: int) -> None:
-    """Write the Poisson probabilities of 0 to ``terms - 1`` arrivals; those that vanish are 0."""
-    p = math.exp(-mean)
+def fill_arrivals(mean: float, out: Floats, terms: int) -> None:
+    """Write the Poisson probabilities of 0 to ``terms - 1`` arrivals; vanishing ones are 0."""
+    probability = math.exp(-mean)
     for n in range(terms):
-        out[n] = p
-        p *= mean / (n + 1)
-        if p < VANISHING and n >= mean:
+        out[n] = probability
+        probability *= mean / (n + 1)
+        if probability < VANISHING and n >= mean:
             out[n + 1 : terms] = 0.0
             break
 
 
 @kernel
 def fill_levels_below(memory: Backlog, rate_per_ms: float, batch: int, busy_ms: Floats) -> None:
-    """Compute the probabilities of the levels below ``batch`` but for a common factor."""
+    """Compute the probabilities of the levels below ``batch``, up to a common factor."""
     below, arrivals, size = memory.below, memory.arrivals, size_for(batch)
     for n in range(batch):
-        count_arrivals(rate_per_ms * busy_ms[max(n, 1)], arrivals, size)
+        fill_arrivals(rate_per_ms * busy_ms[max(n, 1)], arrivals, size)
         for i in range(size - 1, batch - 1, -1):
             if arrivals[i] > NEGLIGIBLE * 1e-3:
                 for d in range(1, batch + 1):
@@ -162,11 +169,11 @@ def fill_levels_below(memory: Backlog, rate_per_ms: float, batch: int, busy_ms: 
         for j in range(n):
             leaving += below[n, j]
         for i in range(n):
-            part = below[i, n] / leaving if leaving > 0.0 else 0.0
-            below[i, n] = part
-            if part > 0.0:
+            probability = below[i, n] / leaving if leaving > 0.0 else 0.0
+            below[i, n] = probability
+            if probability > 0.0:
                 for j in range(n):
-                    below[i, j] += part * below[n, j]
+                    below[i, j] += probability * below[n, j]
     memory.level[0] = 1.0
     for n in range(1, batch):
         memory.level[n] = 0.0
@@ -178,34 +185,34 @@ def fill_levels_below(memory: Backlog, rate_per_ms: float, batch: int, busy_ms: 
 def fill_levels_above(
     memory: Backlog, mean: float, rate_per_ms: float, batch: int, busy_ms: Floats, decay: float
 ) -> tuple[int, float]:
-    """Compute the levels from ``batch`` up; return the last one computed and the sum over all of them."""
+    """Compute the levels from ``batch`` up; return the last computed level and the sum of all."""
     level, renewal, ascent, size = memory.level, memory.renewal, memory.ascent, size_for(batch)
     renewal[0] = 1.0
-    for k in range(1, size):
-        renewal[k] = 0.0
-        for d in range(1, min(k, batch) + 1):
-            renewal[k] += memory.ladder[d] * renewal[k - d]
-    count_arrivals(mean, memory.arrivals, size)
-    for j in range(size - batch):
-        ascent[j] = 0.0
-        for i in range(size - batch - j):
-            ascent[j] += memory.arrivals[batch + j + i] * renewal[i]
-    first = memory.started  # arrivals of batches that are not full
-    first[:size] = 0.0
+    for depth in range(1, size):
+        renewal[depth] = 0.0
+        for d in range(1, min(depth, batch) + 1):
+            renewal[depth] += memory.ladder[d] * renewal[depth - d]
+    fill_arrivals(mean, memory.arrivals, size)
+    for up in range(size - batch):
+        ascent[up] = 0.0
+        for i in range(size - batch - up):
+            ascent[up] += memory.arrivals[batch + up + i] * renewal[i]
+    after_partial = memory.started  # levels after batches that are not full
+    after_partial[:size] = 0.0
     for n in range(batch):
         if level[n] > 0.0:
-            p = level[n] * math.exp(-rate_per_ms * busy_ms[max(n, 1)])
+            probability = level[n] * math.exp(-rate_per_ms * busy_ms[max(n, 1)])
             for i in range(size):
-                first[i] += p
-                p *= rate_per_ms * busy_ms[max(n, 1)] / (i + 1)
-    last = 2 * size - 1
-    above = 0.0
-    for n in range(batch, last + 1):
+                after_partial[i] += probability
+                probability *= rate_per_ms * busy_ms[max(n, 1)] / (i + 1)
+    last_level = 2 * size - 1
+    total = 0.0
+    for n in range(batch, last_level + 1):
         entered = 0.0
         for i in range(size - n):
-            entered += first[n + i] * renewal[i]
+            entered += after_partial[n + i] * renewal[i]
         for m in range(max(batch, n - size + batch + 1), n):
             entered += level[m] * ascent[n - m]
         level[n] = entered / (1.0 - ascent[0])
-        above += level[n]
-    return last, above + level[last] * math.exp(-decay) / -math.expm1(-decay)
+        total += level[n]
+    return last_level, total + level[last_level] * math.exp(-decay) / -math.expm1(-decay)

@@ -1,4 +1,4 @@
-"""Latency budget: the largest GPU time at which an SLO rule holds."""
+"""Latency budget: the largest GPU time at which a slot satisfies an SLO rule."""
 
 from enum import StrEnum
 
@@ -16,8 +16,8 @@ class SloRule(StrEnum):
     arrive evenly and are served first come first served in full batches (InSS, equation 3). ``duty-cycle``: a batch of
     up to b runs every D ms (Nexus, gpulet). ``p99``: the simulated P99 under Poisson arrivals is within the SLO.
     ``attainment``: under random arrivals, a given fraction of the requests is served within the SLO; requests that
-    would be late are dropped, and partial batches take their own times. Its budget depends on the share: see
-    ``View.budgets_ms``.
+    would be late are dropped, and partial batches take their own times. The budget of this rule depends on the share
+    (``View.budgets_ms``).
     """
 
     HALF_SLO = "half-slo"
@@ -33,7 +33,7 @@ class SloRule(StrEnum):
 
     @property
     def takes_turns(self) -> bool:
-        """Whether gpulets may have a duty cycle; their latencies under random arrivals are not known."""
+        """Whether gpulets may have a duty cycle; their latencies under random arrivals are unknown."""
         return self not in (SloRule.P99, SloRule.ATTAINMENT)
 
 
@@ -71,23 +71,23 @@ def latency_budget_ms(
     InputError
         If the budget of the rule depends on the share.
     """
-    slo, rate, b = np.asarray(slo_ms, float), np.asarray(rate_rps, float), np.asarray(batch, float)
-    x, y = np.asarray(transfer_ms, float), np.asarray(exposed_ms, float)
+    slo, rate, size = np.asarray(slo_ms, float), np.asarray(rate_rps, float), np.asarray(batch, float)
+    x, exposed = np.asarray(transfer_ms, float), np.asarray(exposed_ms, float)
     with np.errstate(over="ignore"):  # at a low rate, the time to collect a batch may exceed every float
-        period_ms, assembly_ms = 1000.0 * b / rate, 1000.0 * (b - 1.0) / rate
-    rule = SloRule(rule)  # callers may pass the plain text, which is not identical to the member
+        period_ms, assembly_ms = 1000.0 * size / rate, 1000.0 * (size - 1.0) / rate
+    rule = SloRule(rule)  # a caller may pass the name of the rule as text
     if rule.by_share:
         raise InputError("slo_rule", f'is "{rule}": its budgets depend on the share, which this scheduler does not use')
     if rule is SloRule.HALF_SLO:
         # iGniter, equations 14 and 13: t_inf <= SLO / 2 and b / (t_gpu + feedback) >= R
-        return np.minimum(slo / 2.0 / latency_buffer - x, period_ms / latency_buffer - y)
+        return np.minimum(slo / 2.0 / latency_buffer - x, period_ms / latency_buffer - exposed)
     if rule is SloRule.ASSEMBLY:
-        # The first request of a batch waits for the other b - 1; then the batch is served within its own period.
+        # The first request of a batch waits for b - 1 others; the batch is then served within its own period.
         return np.minimum(slo - assembly_ms, period_ms) / latency_buffer - x
     if rule is SloRule.DUTY_CYCLE:
         # t_inf <= D <= min(1000 b / r, SLO - t_inf) has a solution D
         return np.minimum(slo / 2.0, period_ms) / latency_buffer - x
     from instances.queueing import p99_service_budget_ms  # loads numba; `import instances` does not
 
-    service_ms = np.frompyfunc(p99_service_budget_ms, 3, 1)(slo, rate, b.astype(int))
+    service_ms = np.frompyfunc(p99_service_budget_ms, 3, 1)(slo, rate, size.astype(int))
     return np.asarray(service_ms, float) / latency_buffer - x

@@ -1,14 +1,13 @@
 """Best-effort jobs on one GPU (MediatorDNN): arrivals of their batches and their progress side by side.
 
-Jobs have no shares. Each job is a process that takes its batches in order of arrival. Every launch is first
-transferred, which delays only itself, and then runs on the GPU. The n launches that are on the GPU at a moment take
-turns: each advances at 1/n of its speed alone on the whole GPU. They also interfere: each is slower by the factor that
-the performance model predicts for n shares of equal size, because a launch's demand of caches and memory falls with its
-speed.
+Jobs have no shares. Each job is a process that runs its batches in order of arrival. The transfer of a launch to the
+GPU delays only that launch; the launch then runs on the GPU. The n launches that are on the GPU at a moment take turns:
+each advances at 1/n of its speed alone on the whole GPU. They also interfere: each is slower by the factor that the
+performance model predicts for n equal shares, because a launch's demand of caches and memory falls with its speed.
 
-The GPU is work-conserving: while the jobs together need less than the whole GPU, interference included, every launch
-completes, though later than alone; beyond that the queues grow. MediatorDNN's testbed has real contention; this is a
-model of it.
+The GPU is work-conserving. If the jobs together need less than the whole GPU, interference included, every launch
+completes, though later than alone; otherwise the queues grow. This is a model of the real contention on MediatorDNN's
+testbed.
 """
 
 from bisect import bisect_right
@@ -36,7 +35,7 @@ WINDOWS = 200
 
 
 class Sample(StrEnum):
-    """Samples of a job's batches: schedulers see one, and plans are judged by an independent one."""
+    """Independent samples of a job's batches: schedulers see ``PROFILE``, and plans are judged by ``TRIAL``."""
 
     PROFILE = "profile"
     TRIAL = "trial"
@@ -48,7 +47,7 @@ class Launches(NamedTuple):
     Attributes
     ----------
     model
-        Row of its model in the tables.
+        Row of the job's model in the tables.
     arrival_ms, batch
         Arrival time and batch of every launch, in order of arrival, shape (launches,).
     """
@@ -63,8 +62,8 @@ class JobProgress(NamedTuple):
 
     Attributes
     ----------
-    taken
-        Fraction of the GPU that each job takes in each window, shape (jobs, ``WINDOWS``); at most 1 over all jobs.
+    utilisation
+        Fraction of the GPU that each job uses in each window, shape (jobs, ``WINDOWS``); at most 1 over all jobs.
     served
         Requests of completed launches, shape (jobs,).
     launches
@@ -73,7 +72,7 @@ class JobProgress(NamedTuple):
         Time with a launch on the GPU, running or waiting for its turn, shape (jobs,).
     """
 
-    taken: Floats
+    utilisation: Floats
     served: Ints
     launches: Ints
     on_gpu_ms: Floats
@@ -92,37 +91,36 @@ def draw_launches(tables: Tables, model: int, job: Job, largest: int, seed: int 
     model
         Row of the job's model in ``tables``.
     largest
-        Largest batch of one launch, at most the largest with figures. Larger batches become several consecutive
-        launches.
+        Largest batch of one launch, which the tables must cover. Larger batches become several consecutive launches.
     seed
         Seed of the instance.
     """
     random = Random(f"{seed}/{job.id}/{sample}")
     gap_ms = _sampler(random, job.interarrival_ms, job.interarrival_weights)
     size = _sampler(random, job.batches, job.batch_weights)
-    # Launches beyond those that the job completes alone on the GPU change nothing.
+    # More launches than the job can complete alone on the GPU change nothing.
     alone_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : largest + 1, tables.share_units]
     horizon_ms = WINDOWS * WINDOW_MS
-    most = 1 + int(horizon_ms / alone_ms.min())
-    arrivals_ms, pieces, rest = [], [], []
+    most_launches = 1 + int(horizon_ms / alone_ms.min())
+    arrivals_ms, launch_counts, last_batches = [], [], []
     clock_ms, count = gap_ms(), 0
-    while clock_ms < horizon_ms and count < most:
-        whole, remainder = divmod(size() - 1, largest)
+    while clock_ms < horizon_ms and count < most_launches:
+        full_launches, remainder = divmod(size() - 1, largest)
         arrivals_ms.append(clock_ms)
-        pieces.append(min(whole + 1, most))
-        rest.append(remainder + 1)
-        count += pieces[-1]
+        launch_counts.append(min(full_launches + 1, most_launches))
+        last_batches.append(remainder + 1)
+        count += launch_counts[-1]
         clock_ms += gap_ms()
     batch = np.full(count, largest, dtype=np.int64)
-    batch[np.cumsum(pieces, dtype=np.int64) - 1] = rest
-    return Launches(model, np.repeat(np.array(arrivals_ms), np.array(pieces, dtype=np.int64)), batch)
+    batch[np.cumsum(launch_counts, dtype=np.int64) - 1] = last_batches
+    return Launches(model, np.repeat(np.array(arrivals_ms), np.array(launch_counts, dtype=np.int64)), batch)
 
 
 def _sampler(random: Random, values: Sequence[Value], weights: Sequence[float]) -> Callable[[], Value]:
-    """Return a function that draws a value; it calls ``Random.random`` alone, whose sequence Python guarantees."""
-    reached = list(accumulate(weights))
+    """Return a function that draws a value by ``Random.random``, whose sequence Python guarantees."""
+    cumulative_weights = list(accumulate(weights))
     last = len(values) - 1
-    return lambda: values[min(last, bisect_right(reached, random.random() * reached[-1]))]
+    return lambda: values[min(last, bisect_right(cumulative_weights, random.random() * cumulative_weights[-1]))]
 
 
 def run_together(tables: Tables, jobs: Sequence[Launches]) -> JobProgress:
@@ -140,8 +138,8 @@ def run_together(tables: Tables, jobs: Sequence[Launches]) -> JobProgress:
 
 
 def run_alone(tables: Tables, jobs: Sequence[Launches]) -> Floats:
-    """Return the fraction of a GPU that each job takes alone in each window, shape (jobs, ``WINDOWS``)."""
-    return np.concatenate([np.empty((0, WINDOWS)), *(run_together(tables, [job]).taken for job in jobs)])
+    """Return the fraction of a GPU that each job uses alone in each window, shape (jobs, ``WINDOWS``)."""
+    return np.concatenate([np.empty((0, WINDOWS)), *(run_together(tables, [job]).utilisation for job in jobs)])
 
 
 @compiled
@@ -153,76 +151,80 @@ def _take_turns(
     The launches of job i are those from ``starts[i]`` up to ``starts[i + 1]``.
     """
     jobs = len(model)
-    taken = np.zeros((jobs, WINDOWS))
+    utilisation = np.zeros((jobs, WINDOWS))
     served, launches = np.zeros(jobs, dtype=np.int64), np.zeros(jobs, dtype=np.int64)
     on_gpu_ms = np.zeros(jobs)
     current = starts[:-1].copy()
     running = np.zeros(jobs, dtype=np.bool_)
-    # Per job: time of the next event, remaining time of its launch alone on the GPU, and its slowdown
-    due_ms, left_ms, slower = np.empty(jobs), np.zeros(jobs), np.ones(jobs)
+    # Per job: time of the next event, and remaining time alone and slowdown of the current launch
+    event_ms, remaining_ms, slowdown = np.empty(jobs), np.zeros(jobs), np.ones(jobs)
     for i in range(jobs):
-        due_ms[i] = _ready_ms(tables, model[i], current[i], starts[i + 1], arrival_ms, batch, 0.0)
+        event_ms[i] = _ready_ms(tables, model[i], current[i], starts[i + 1], arrival_ms, batch, 0.0)
     now_ms, window = 0.0, 0
     while window < WINDOWS:
         until_ms = (window + 1) * WINDOW_MS
         for i in range(jobs):
-            until_ms = min(until_ms, due_ms[i])
+            until_ms = min(until_ms, event_ms[i])
         count = running.sum()
         changed = False
         for i in range(jobs):
             if running[i]:
                 on_gpu_ms[i] += until_ms - now_ms
-                taken[i, window] += (until_ms - now_ms) / WINDOW_MS / count
-                left_ms[i] -= (until_ms - now_ms) / slower[i]
-            if due_ms[i] > until_ms:
+                utilisation[i, window] += (until_ms - now_ms) / WINDOW_MS / count
+                remaining_ms[i] -= (until_ms - now_ms) / slowdown[i]
+            if event_ms[i] > until_ms:
                 continue
             changed = True
-            at = current[i]
+            launch = current[i]
             if running[i]:
-                served[i] += batch[at]
+                served[i] += batch[launch]
                 launches[i] += 1
                 current[i] += 1
                 running[i] = False
-                due_ms[i] = _ready_ms(tables, model[i], at + 1, starts[i + 1], arrival_ms, batch, until_ms)
+                event_ms[i] = _ready_ms(tables, model[i], launch + 1, starts[i + 1], arrival_ms, batch, until_ms)
             else:
                 running[i] = True
-                left_ms[i] = _alone_ms(tables, model[i], batch[at], tables.share_units)
+                remaining_ms[i] = _alone_ms(tables, model[i], batch[launch], tables.share_units)
         now_ms = until_ms
         if now_ms >= (window + 1) * WINDOW_MS:
             window += 1
         if changed:
-            slower[:] = 1.0
+            slowdown[:] = 1.0
             if running.sum() > 1:
-                _slow_down(tables, model, batch, current, running, slower)
+                _write_slowdowns(tables, model, batch, current, running, slowdown)
             for i in range(jobs):
                 if running[i]:
-                    due_ms[i] = now_ms + left_ms[i] * slower[i] if left_ms[i] > 0.0 else now_ms
-    return taken, served, launches, on_gpu_ms
+                    event_ms[i] = now_ms + remaining_ms[i] * slowdown[i] if remaining_ms[i] > 0.0 else now_ms
+    return utilisation, served, launches, on_gpu_ms
 
 
 @compiled
-def _ready_ms(tables: Tables, model: int, at: int, end: int, arrival_ms: Floats, batch: Ints, now_ms: float) -> float:
-    """Return the time at which launch ``at`` has arrived and is transferred; infinite after the job's last launch."""
-    if at >= end:
+def _ready_ms(
+    tables: Tables, model: int, launch: int, end: int, arrival_ms: Floats, batch: Ints, now_ms: float
+) -> float:
+    """Return the time at which a launch has arrived and is transferred; infinite after the job's last launch."""
+    if launch >= end:
         return np.inf
-    return max(now_ms, arrival_ms[at]) + tables.transfer_ms[model, batch[at]]
+    return max(now_ms, arrival_ms[launch]) + tables.transfer_ms[model, batch[launch]]
 
 
 @compiled
-def _slow_down(tables: Tables, model: Ints, batch: Ints, current: Ints, running: Flags, slower: Floats) -> None:
-    """Write the factor by which each running launch takes longer than alone on the whole GPU."""
-    beside = np.flatnonzero(running)
-    count = len(beside)
+def _write_slowdowns(tables: Tables, model: Ints, batch: Ints, current: Ints, running: Flags, slowdown: Floats) -> None:
+    """Write the factor by which each running launch takes longer than it would alone on the whole GPU."""
+    jobs_on_gpu = np.flatnonzero(running)
+    count = len(jobs_on_gpu)
     units = max(1, tables.share_units // count)
     demands = np.empty((count, 3))
-    for n in range(count):
-        m, b = model[beside[n]], batch[current[beside[n]]]
-        demands[n] = tables.l2_pct[m, b, units], tables.dram_pct[m, b, units], tables.power_w[m, b, units]
-    for n in range(count):
-        m, b = model[beside[n]], batch[current[beside[n]]]
-        disturbed_ms = gpu_time_beside_ms(tables, m, b, units, demands, n)
+    for i in range(count):
+        m, b = model[jobs_on_gpu[i]], batch[current[jobs_on_gpu[i]]]
+        demands[i] = tables.l2_pct[m, b, units], tables.dram_pct[m, b, units], tables.power_w[m, b, units]
+    for i in range(count):
+        m, b = model[jobs_on_gpu[i]], batch[current[jobs_on_gpu[i]]]
+        disturbed_ms = gpu_time_beside_ms(tables, m, b, units, demands, i)
         # At a frequency of 0 no launch advances.
-        slower[beside[n]] = count * disturbed_ms / _alone_ms(tables, m, b, units) if disturbed_ms < np.inf else np.inf
+        slowdown[jobs_on_gpu[i]] = (
+            count * disturbed_ms / _alone_ms(tables, m, b, units) if disturbed_ms < np.inf else np.inf
+        )
 
 
 @compiled

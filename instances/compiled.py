@@ -1,10 +1,10 @@
 """Compilation of kernels, and the files that keep their compiled code.
 
-Numba keeps compiled code until the file of its function changes; a change in another file, such as that of a called
-kernel, goes unnoticed. The kernels of this project are therefore kept under their fingerprints: after an edit, those
-that it concerns are compiled again, and what was compiled before the edit is found again when the edit is undone.
-The files lie where Numba would put them: in ``__pycache__``, in ``NUMBA_CACHE_DIR``, or in the user's cache folder if
-the package cannot be written.
+Numba keeps compiled code until the file of the function changes; it does not notice a change in another file, such as
+the file of a called kernel. This module therefore keeps compiled code under the fingerprint of its kernel. After an
+edit, the kernels that the edit concerns are compiled again; if the edit is undone, the earlier code is used again. The
+files are where Numba would put them: in ``__pycache__``, in ``NUMBA_CACHE_DIR``, or in the user's cache folder if the
+package's folder is read-only.
 """
 
 import os
@@ -31,26 +31,26 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 UNUSED_S = 30 * 86400.0
 """Time after which the files of a fingerprint that no process has used are removed."""
 
-_NOTED_S = 86400.0
-"""Time within which a second use is not noted, because notes are writes."""
+_USE_RECORD_S = 86400.0
+"""Least time between two records of the use of a file; a record is a write."""
 
-_DIGITS = 16
-_OURS = re.compile(rf"(.+-[0-9a-f]{{{_DIGITS}}}\.kernel)\.(nbi|[0-9a-f]+\.nbc)(\.tmp\.[0-9a-f]+)?")
-"""Names of files written here, also of unfinished ones; the group is the same for all files of a fingerprint."""
+_FINGERPRINT_DIGITS = 16
+_FILE_NAME = re.compile(rf"(.+-[0-9a-f]{{{_FINGERPRINT_DIGITS}}}\.kernel)\.(nbi|[0-9a-f]+\.nbc)(\.tmp\.[0-9a-f]+)?")
+"""Pattern of the files that this module writes, unfinished ones included; group 1 identifies the fingerprint."""
 
 
 class _KernelFiles(IndexDataCacheFile):
     """Files of one fingerprint: an index of signatures, and a file of compiled code for each."""
 
     def load(self, key: Any) -> Any:
-        """Load the compiled code of a signature, if there is any, and note the use."""
+        """Load the compiled code of a signature, if there is any, and record the use."""
         with suppress(OSError):  # there is no file, or it belongs to another user
-            if time.time() - Path(self._index_path).stat().st_mtime > _NOTED_S:
+            if time.time() - Path(self._index_path).stat().st_mtime > _USE_RECORD_S:
                 os.utime(self._index_path)
         return super().load(key)
 
     def save(self, key: Any, data: Any) -> None:
-        """Save the compiled code of a signature, and remove what nobody has used for long."""
+        """Save the compiled code of a signature, and remove code that no process has used for long."""
         with suppress(FileNotFoundError):  # another process has removed the folder; a later one saves the code
             super().save(key, data)
         remove_unused(self._cache_path)
@@ -62,79 +62,81 @@ class _KernelFiles(IndexDataCacheFile):
             return {}
 
     def _data_name(self, number: int) -> str:
-        # Processes that compile two signatures at the same time must not choose the same file, as they do with numbers.
+        # Two processes that compile different signatures at the same time would choose the same number.
         return self._data_name_pattern.format(number=0).replace(".0.nbc", f".{uuid4().hex}.nbc")
 
 
 class KernelCache(FunctionCache):
-    """Compiled code of one kernel. Files are looked for when the kernel is first called."""
+    """Compiled code of one kernel; its files are searched when the kernel is first called."""
 
     def __init__(self, kernel: Dispatcher) -> None:
         self._kernel = kernel
         self.enable()
 
     @cached_property
-    def _found(self) -> bool:
-        """Whether the kernel can be kept; the other attributes are set after this one."""
+    def _can_be_kept(self) -> bool:
+        """Whether compiled code of the kernel can be kept; sets the other attributes."""
         try:
-            made_from = fingerprint(self._kernel)
+            kernel_fingerprint = fingerprint(self._kernel)
             super().__init__(self._kernel.py_func)  # a RuntimeError if no folder can be written
         except (UnseenChangeError, RuntimeError) as error:
             warnings.warn(f"compiled code is not kept: {error}", NumbaWarning, stacklevel=2)
             return False
-        name = self._impl.filename_base.rpartition("-")[0]  # what follows is the line
-        self._cache_file = _KernelFiles(self._cache_path, f"{name}-{made_from[:_DIGITS]}.kernel", made_from)
+        name = self._impl.filename_base.rpartition("-")[0]  # without the line number
+        self._cache_file = _KernelFiles(
+            self._cache_path, f"{name}-{kernel_fingerprint[:_FINGERPRINT_DIGITS]}.kernel", kernel_fingerprint
+        )
         return True
 
     @property
     def cache_path(self) -> str | None:
         """Folder of the files."""
-        return self._cache_path if self._found else None
+        return self._cache_path if self._can_be_kept else None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the compiled code of a signature, or return ``None``."""
-        return super().load_overload(sig, target_context) if self._found else None
+        return super().load_overload(sig, target_context) if self._can_be_kept else None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the compiled code of a signature."""
-        if self._found:
+        if self._can_be_kept:
             super().save_overload(sig, data)
 
     def flush(self) -> None:
         """Forget the compiled code of all signatures."""
-        if self._found:
+        if self._can_be_kept:
             super().flush()
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        # The type of a named tuple is the same to Numba after its fields are exchanged.
+        # To Numba, the type of a named tuple is the same after two of its fields are exchanged.
         return (*super()._index_key(sig, codegen), _fields(sig))
 
 
-def _fields(part: Any) -> tuple[tuple[str, ...], ...]:
+def _fields(signature: Any) -> tuple[tuple[str, ...], ...]:
     """Return the names of the fields of all named tuples in types of arguments, nested ones included."""
-    if isinstance(part, types.Type):
-        return _fields_of_type(part)
-    return sum(map(_fields, part), ()) if isinstance(part, tuple) else ()
+    if isinstance(signature, types.Type):
+        return _fields_of_type(signature)
+    return sum(map(_fields, signature), ()) if isinstance(signature, tuple) else ()
 
 
 @cache
-def _fields_of_type(one: Any) -> tuple[tuple[str, ...], ...]:
-    own = (tuple(one.fields),) if isinstance(one, types.NamedTuple | types.NamedUniTuple) else ()
-    return own + _fields(tuple(vars(one).values()))
+def _fields_of_type(numba_type: Any) -> tuple[tuple[str, ...], ...]:
+    field_names = (tuple(numba_type.fields),) if isinstance(numba_type, types.NamedTuple | types.NamedUniTuple) else ()
+    return field_names + _fields(tuple(vars(numba_type).values()))
 
 
 @cache
 def remove_unused(folder: str) -> None:
-    """Remove the compiled code in ``folder`` that no process has used for ``UNUSED_S``; once per process.
+    """Remove the compiled code in ``folder`` that no process has used for ``UNUSED_S``, once per process.
 
-    Other processes may do the same, or use a file that is about to go: they compile again what they do not find.
+    Other processes may remove files at the same time. A process that does not find a file compiles the kernel again.
     """
     files: dict[str, list[Path]] = defaultdict(list)
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            ours = _OURS.fullmatch(entry.name)
-            if ours is not None and entry.is_file(follow_symlinks=False):
-                files[ours[1]].append(Path(entry.path))
+            match = _FILE_NAME.fullmatch(entry.name)
+            if match is not None and entry.is_file(follow_symlinks=False):
+                files[match[1]].append(Path(entry.path))
     for paths in files.values():
         with suppress(OSError):  # another process has removed one of them
             if time.time() - max(path.stat().st_mtime for path in paths) > UNUSED_S:
@@ -146,10 +148,10 @@ def compiled_with(**options: Any) -> Callable[[Function], "Dispatcher[Function]"
     """Return a decorator that compiles kernels with options of ``numba.njit`` and keeps their compiled code."""
 
     def decorate(function: Function) -> "Dispatcher[Function]":
-        made: Any = njit(**options)(function)
-        if made is not function:  # the same under NUMBA_DISABLE_JIT
-            made._cache = KernelCache(made)
-        return made
+        dispatcher: Any = njit(**options)(function)
+        if dispatcher is not function:  # under NUMBA_DISABLE_JIT, njit returns the function
+            dispatcher._cache = KernelCache(dispatcher)
+        return dispatcher
 
     return decorate
 

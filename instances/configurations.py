@@ -13,7 +13,7 @@ from instances.tables import Tables
 from instances.view import View
 
 BATCHES_TRIED = 3
-"""Batches that first fit and the heuristics try at each rate of a workload: those of the fewest units."""
+"""Number of batches that first fit and the heuristics try at each rate of a workload: those of the fewest units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Rates:
     Attributes
     ----------
     step
-        Rank: a configuration may replace another of the same or a lower step. If a workload may be served in part,
-        step s is s times 5 % of its own rate. Otherwise all rates have the same step.
+        Rank of the rate: a configuration may replace another of the same or a lower step. If a workload may be served
+        in part, step s is s times 5 % of the workload's rate. Otherwise all rates have the same step.
     """
 
     rate_rps: Floats
@@ -33,28 +33,28 @@ class Rates:
 
 def rates_of(instance: Instance, workload: int) -> Rates:
     """Return the rates that workload number ``workload`` may be planned for under the instance's objective."""
-    own = instance.workloads[workload].rate_rps
+    full_rps = instance.workloads[workload].rate_rps
     if instance.objective is Objective.GOODPUT:
         step = np.arange(1, round(1.0 / GOODPUT_STEP) + 1, dtype=np.int64)
-        return Rates(np.array([own * (GOODPUT_STEP * s) for s in step.tolist()]), step)
-    return Rates(np.array([own]), np.ones(1, dtype=np.int64))
+        return Rates(np.array([full_rps * (GOODPUT_STEP * index) for index in step.tolist()]), step)
+    return Rates(np.array([full_rps]), np.ones(1, dtype=np.int64))
 
 
 def rates_at(instance: Instance, scale: float) -> list[Rates]:
-    """Return the rates of every workload at ``scale``: its scaled rate, and higher ones with a larger latency budget.
+    """Return the rates of every workload at ``scale``: the scaled rate, and higher rates with a larger latency budget.
 
-    The latency budget shrinks as the rate grows, except under the rule ``assembly``. There a batch also fills faster,
-    and the budget is largest where the two times are equal, ``SLO - 1000 (b - 1) / r = 1000 b / r``.
+    The latency budget shrinks as the rate grows, except under the rule ``assembly``. Under this rule a batch also fills
+    faster, and the budget is largest where two times are equal, ``SLO - 1000 (b - 1) / r = 1000 b / r``.
     """
-    top = max(model.max_batch for pool in instance.gpus for model in pool.type.models.values())
-    offered = []
-    for asked in instance.workloads:
-        rate = np.array([asked.rate_rps * scale])
+    largest_batch = max(model.max_batch for pool in instance.gpus for model in pool.type.models.values())
+    rates = []
+    for workload in instance.workloads:
+        rate_rps = np.array([workload.rate_rps * scale])
         if instance.slo_rule is SloRule.ASSEMBLY:
-            best = 1000.0 * (2.0 * np.arange(1, top + 1) - 1.0) / asked.slo_ms
-            rate = np.concatenate((rate, best[best > rate[0]]))
-        offered.append(Rates(rate, np.ones(len(rate), dtype=np.int64)))
-    return offered
+            best_rps = 1000.0 * (2.0 * np.arange(1, largest_batch + 1) - 1.0) / workload.slo_ms
+            rate_rps = np.concatenate((rate_rps, best_rps[best_rps > rate_rps[0]]))
+        rates.append(Rates(rate_rps, np.ones(len(rate_rps), dtype=np.int64)))
+    return rates
 
 
 class Configurations(NamedTuple):
@@ -71,8 +71,8 @@ class Configurations(NamedTuple):
     batch, units, rate_rps, step
         Batch, share, rate, and the rate's step (``Rates.step``). Shares of the same item, batch and rate ascend.
     budget_ms
-        Latency budget: the longest GPU time within the SLO rule. Shape (configurations, 1): at the configuration's
-        share. Shape (configurations, share units + 1): at every share, where the share may still grow.
+        Latency budget: the longest GPU time within the SLO rule. Shape (configurations, 1): budget at the
+        configuration's share. Shape (configurations, share units + 1): budget at every share; the share may grow.
     """
 
     first: Ints
@@ -95,21 +95,21 @@ class Configurations(NamedTuple):
         """Number of items, including those without configurations."""
         return len(self.first) - 1
 
-    def only(self, keep: Ints | Flags) -> "Configurations":
-        """Return the configurations that ``keep`` selects, in its order, in which items must ascend."""
-        item = self.item[keep]
+    def only(self, selected: Ints | Flags) -> "Configurations":
+        """Return the configurations at the positions or flags ``selected``, in this order; items must ascend."""
+        item = self.item[selected]
         first = np.searchsorted(item, np.arange(len(self.first)))
-        return Configurations._make((first, item, *(column[keep] for column in self[2:])))
+        return Configurations._make((first, item, *(column[selected] for column in self[2:])))
 
     @classmethod
     def joined(cls, items: Sequence["Configurations"]) -> "Configurations":
-        """Return the configurations of several items, each given with its configurations alone."""
-        first = np.cumsum([0, *(each.size for each in items)], dtype=np.int64)
-        columns = (np.concatenate(parts) for parts in zip(*(each[2:] for each in items), strict=True))
+        """Return the configurations of several items from the configurations of each item."""
+        first = np.cumsum([0, *(item.size for item in items)], dtype=np.int64)
+        columns = (np.concatenate(parts) for parts in zip(*(item[2:] for item in items), strict=True))
         return cls._make((first, np.repeat(np.arange(len(items)), np.diff(first)), *columns))
 
     def chain_starts(self) -> Flags:
-        """Mark the first configuration of each item, batch and rate: that of the least share."""
+        """Mark the first configuration of each item, batch and rate, which has the least share."""
         starts = np.ones(self.size, dtype=bool)
         starts[1:] = (np.diff(self.item) != 0) | (np.diff(self.batch) != 0) | (np.diff(self.rate_rps) != 0)
         return starts
@@ -120,58 +120,69 @@ class Configurations(NamedTuple):
 
     def demand(self, tables: Tables) -> Floats:
         """Return the demands L2 (percent), DRAM (percent) and power (W), shape (configurations, 3)."""
-        at = (self.model, self.batch, self.units)
-        return np.stack([tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]], axis=1)
+        entries = (self.model, self.batch, self.units)
+        return np.stack([tables.l2_pct[entries], tables.dram_pct[entries], tables.power_w[entries]], axis=1)
 
     def conditions(self, tables: Tables) -> Floats:
         """Return linear conditions for co-location, shape (configurations, 2, 5).
 
-        Beside others, a configuration stays within its budget iff both rows hold. A row holds if its first four numbers
-        times (N, C, D, P) sum to at most the fifth. N is the number of residents (itself included); C, D and P are the
-        demands of the *others*. Row 0 is at full clock, row 1 is throttled.
+        Beside others, a configuration stays within its budget iff both rows are satisfied. A row is satisfied if its
+        first four numbers times (N, C, D, P) sum to at most the fifth. N is the number of residents, this one included.
+        C, D and P are the demands of the *others*. Row 0 is the condition at full clock; row 1 is the throttled one.
 
         ``t_gpu <= tau`` is ``sch + n d + act (1 + a_l2 C + a_dram D) <= tau g`` for both values of d in {0, Delta(N)}
         and of g in {1, 1 + throttle (P_total - cap)}. For N >= 2, Delta(N) is not negative, so two conditions remain.
-        Beside others, the factor ``tables.company`` replaces the 1. Where growth is clipped (``tables.pairwise``) there
+        Beside others, the factor ``tables.company`` replaces the 1. If growth is clipped (``tables.pairwise``), there
         is neither delay nor throttling. The clip adds the condition that the time alone is within ``tau``, which every
         configuration meets.
         """
-        model, at = self.model, (self.model, self.batch, self.units)
-        active_ms, power_w, budget_ms = tables.active_ms[at], tables.power_w[at], self.budget_ms[:, 0]
+        model, entries = self.model, (self.model, self.batch, self.units)
+        active_ms, power_w, budget_ms = tables.active_ms[entries], tables.power_w[entries], self.budget_ms[:, 0]
         kernels = tables.kernels[model]
-        row = np.zeros((self.size, 2, 5))
-        row[:, :, 0] = (kernels * tables.alpha_sch)[:, None]
-        row[:, :, 1] = (active_ms * tables.alpha_l2[model])[:, None]
-        row[:, :, 2] = (active_ms * tables.alpha_dram[model])[:, None]
-        beside_ms = active_ms * tables.company[at]
-        row[:, :, 4] = (budget_ms - tables.scheduling_ms[model] - beside_ms - kernels * tables.beta_sch)[:, None]
+        rows = np.zeros((self.size, 2, 5))
+        rows[:, :, 0] = (kernels * tables.alpha_sch)[:, None]
+        rows[:, :, 1] = (active_ms * tables.alpha_l2[model])[:, None]
+        rows[:, :, 2] = (active_ms * tables.alpha_dram[model])[:, None]
+        beside_ms = active_ms * tables.company[entries]
+        rows[:, :, 4] = (budget_ms - tables.scheduling_ms[model] - beside_ms - kernels * tables.beta_sch)[:, None]
         per_watt = -tables.throttle_per_w * budget_ms
-        row[:, 1, 3] = per_watt
-        row[:, 1, 4] += per_watt * (tables.max_power_w - tables.idle_power_w - power_w)
-        return row
+        rows[:, 1, 3] = per_watt
+        rows[:, 1, 4] += per_watt * (tables.max_power_w - tables.idle_power_w - power_w)
+        return rows
 
 
 def servable_configurations(view: View, workload: int, rates: Rates) -> Configurations:
-    """Return all configurations that are feasible alone on a GPU, by batch, step and share.
+    """Return all configurations of a workload that are feasible alone on a GPU, by batch, step and share.
 
     At every batch and share, a rate is left out if another rate has no lower step and no smaller latency budget.
     """
     tables, model = view.tables, int(view.model[workload])
     batch = np.arange(1, int(tables.max_batch[model]) + 1)
     units = tables.permitted
-    budget = view.budgets_ms(workload, batch[:, None], rates.rate_rps[None, :])
-    budget = budget[:, :, units] if budget.shape[2] > 1 else np.repeat(budget, len(units), axis=2)
+    budgets_ms = view.budgets_ms(workload, batch[:, None], rates.rate_rps[None, :])
+    budgets_ms = budgets_ms[:, :, units] if budgets_ms.shape[2] > 1 else np.repeat(budgets_ms, len(units), axis=2)
     enough_memory = tables.memory_mib[model, batch] <= tables.memory_limit_mib
-    b, r, j = np.nonzero(_best_budgets(budget, rates.step) & enough_memory[:, None, None])
-    u, budget_ms = units[j], budget[b, r, j]
-    at = (model, batch[b], u)
-    alone_ms = tables.scheduling_ms[model] + tables.active_ms[at]
-    power_w = tables.idle_power_w + tables.power_w[at] - tables.max_power_w
+    batch_index, rate_index, share_index = np.nonzero(
+        _best_budgets(budgets_ms, rates.step) & enough_memory[:, None, None]
+    )
+    share, budget_ms = units[share_index], budgets_ms[batch_index, rate_index, share_index]
+    entries = (model, batch[batch_index], share)
+    alone_ms = tables.scheduling_ms[model] + tables.active_ms[entries]
+    power_w = tables.idle_power_w + tables.power_w[entries] - tables.max_power_w
     clock = 1.0 + tables.throttle_per_w * np.maximum(0.0, power_w)
     fits = clock > 0.0
     fits[fits] = alone_ms[fits] / clock[fits] <= budget_ms[fits]
-    item, count = np.zeros(len(b), dtype=np.int64), np.array([0, len(b)])
-    columns = (item, item + workload, item + model, batch[b], u, rates.rate_rps[r], rates.step[r], budget_ms[:, None])
+    item, count = np.zeros(len(batch_index), dtype=np.int64), np.array([0, len(batch_index)])
+    columns = (
+        item,
+        item + workload,
+        item + model,
+        batch[batch_index],
+        share,
+        rates.rate_rps[rate_index],
+        rates.step[rate_index],
+        budget_ms[:, None],
+    )
     return Configurations(count, *columns).only(fits)
 
 
@@ -180,17 +191,17 @@ def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
     best = np.zeros(budget_ms.shape, dtype=bool)
     largest = np.full(budget_ms.shape[::2], -np.inf)
     order = np.lexsort((np.arange(len(step)), -step))
-    for r in order:
-        rivals = budget_ms[:, step == step[r]]
-        best[:, r] = (budget_ms[:, r] > largest) & (budget_ms[:, r] >= rivals.max(axis=1))
-        largest = np.where(best[:, r], budget_ms[:, r], largest)
+    for rate_index in order:
+        rivals = budget_ms[:, step == step[rate_index]]
+        best[:, rate_index] = (budget_ms[:, rate_index] > largest) & (budget_ms[:, rate_index] >= rivals.max(axis=1))
+        largest = np.where(best[:, rate_index], budget_ms[:, rate_index], largest)
     return best
 
 
 def lean_configurations(
     view: View, workload: Ints, rate_rps: Floats, start_batch: Ints | None = None, batches: int = BATCHES_TRIED
 ) -> Configurations:
-    """Return the configurations of items at their least shares alone on a GPU: by rate, highest first, then by share.
+    """Return the configurations of items at their least shares alone on a GPU, by rate from the highest, then by share.
 
     Under ``goodput`` an item has every step of its rate, otherwise one.
 
@@ -199,28 +210,30 @@ def lean_configurations(
     workload, rate_rps
         Position in the instance and full rate of each item, shape (items,).
     start_batch
-        Batch of each item in a start plan, which it keeps if it is servable; 0 without one.
+        Batch of each item in a start plan, which stays among its batches if it is servable; 0 without a start plan.
     batches
-        Number of batches per item and rate: those of the fewest units. Under ``capacity`` an item has every batch.
+        Number of batches per item and rate: the batches of the fewest units. Under ``capacity`` an item has every
+        batch.
     """
     steps = np.ones(1, dtype=np.int64)
     if view.instance.objective is Objective.GOODPUT:
         steps = np.arange(round(1.0 / GOODPUT_STEP), 0, -1)
     start = np.zeros_like(workload) if start_batch is None else start_batch
     every_batch = view.instance.objective is Objective.CAPACITY
-    asked, asked_rps = np.repeat(workload, len(steps)), (rate_rps[:, None] * (steps / steps[0])[None, :]).ravel()
-    top = view.tables.max_batch[view.model[asked]]
+    # A pair is an item with one step of its rate.
+    pair_workload, pair_rps = np.repeat(workload, len(steps)), (rate_rps[:, None] * (steps / steps[0])[None, :]).ravel()
+    largest_batch = view.tables.max_batch[view.model[pair_workload]]
     if not every_batch:
-        # A batch that takes longer than the SLO to fill is never full; it only makes every batch slower.
+        # A batch that takes longer than the SLO to fill is never full.
         with np.errstate(over="ignore"):
-            waiting = view.slo_ms[asked] * asked_rps / 1000.0
-        useful = np.ceil(np.minimum(waiting, top)).astype(np.int64)
-        useful = np.where(view.steps[asked] > 0, view.places_needed(asked, asked_rps), useful)
-        top = np.clip(np.maximum(useful, np.repeat(start, len(steps))), 1, top)
-    pair = np.repeat(np.arange(len(asked)), top)
-    batch = np.arange(len(pair)) - np.repeat(np.cumsum(top) - top, top) + 1
-    budget_ms = view.budgets_ms(asked[pair], batch, asked_rps[pair])
-    units = shares_alone(view.tables, view.model[asked[pair]], batch, budget_ms)
+            arrivals_in_slo = view.slo_ms[pair_workload] * pair_rps / 1000.0
+        useful = np.ceil(np.minimum(arrivals_in_slo, largest_batch)).astype(np.int64)
+        useful = np.where(view.steps[pair_workload] > 0, view.places_needed(pair_workload, pair_rps), useful)
+        largest_batch = np.clip(np.maximum(useful, np.repeat(start, len(steps))), 1, largest_batch)
+    pair = np.repeat(np.arange(len(pair_workload)), largest_batch)
+    batch = np.arange(len(pair)) - np.repeat(np.cumsum(largest_batch) - largest_batch, largest_batch) + 1
+    budget_ms = view.budgets_ms(pair_workload[pair], batch, pair_rps[pair])
+    units = shares_alone(view.tables, view.model[pair_workload[pair]], batch, budget_ms)
     row = np.flatnonzero(units <= view.tables.share_units)
     if every_batch:
         row = row[np.lexsort((units[row], pair[row]))]
@@ -231,33 +244,33 @@ def lean_configurations(
     return Configurations(
         np.searchsorted(item, np.arange(len(workload) + 1)),
         item,
-        asked[pair],
-        view.model[asked[pair]],
+        pair_workload[pair],
+        view.model[pair_workload[pair]],
         batch[row],
         units[row],
-        asked_rps[pair],
+        pair_rps[pair],
         steps[pair % len(steps)],
         budget_ms[row],
     )
 
 
 def leanest(configurations: Configurations, most: int) -> Configurations:
-    """Return, for each item and step of its rate, up to ``most`` pairs of batch and rate: those of the fewest units.
+    """Return, for each item and step, up to ``most`` pairs of batch and rate: the pairs of the fewest units.
 
     Each pair is at its least share. The order is by item, by step from the highest, and by share.
     """
     row = np.flatnonzero(configurations.chain_starts())
     step = configurations.step[row]
-    rate = configurations.item[row] * (step.max(initial=0) + 1) - step
-    return configurations.only(row[_leanest_rows(rate, configurations.units[row], most)])
+    group = configurations.item[row] * (step.max(initial=0) + 1) - step
+    return configurations.only(row[_leanest_rows(group, configurations.units[row], most)])
 
 
-def _leanest_rows(rate: Ints, units: Ints, most: int, kept_anyway: Flags | bool = False) -> Ints:
-    """Return the positions of the fewest units for each number in ``rate``, up to ``most``; sorted by rate and units.
+def _leanest_rows(group: Ints, units: Ints, most: int, always: Flags | bool = False) -> Ints:
+    """Return up to ``most`` positions of the fewest units for each value of ``group``, sorted by group and units.
 
-    Positions that ``kept_anyway`` marks are returned in any case.
+    Positions that ``always`` marks are returned in any case.
     """
-    order = np.lexsort((units, rate))
-    ordered = rate[order]
-    few = np.arange(len(order)) - np.searchsorted(ordered, ordered) < most
-    return order[few | (kept_anyway if isinstance(kept_anyway, bool) else kept_anyway[order])]
+    order = np.lexsort((units, group))
+    ordered = group[order]
+    fewest = np.arange(len(order)) - np.searchsorted(ordered, ordered) < most
+    return order[fewest | (always if isinstance(always, bool) else always[order])]

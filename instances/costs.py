@@ -1,4 +1,4 @@
-"""Costs that sets of whole GPUs can have: a fractional bound can be raised to the next of them."""
+"""Costs of sets of whole GPUs. A fractional bound on the cost can be raised to the next such cost."""
 
 import math
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from instances.arrays import Flags
 from instances.instance import Instance
 
 ROUNDING = 1e-6
-"""Relative tolerance: a bound this little above a reachable cost counts as that cost, since both are float sums."""
+"""Relative tolerance: a bound that exceeds a reachable cost by less counts as that cost; both are sums of floats."""
 
 _MOST_STEPS = 2**22
-"""Largest number of cost steps in a cost and one GPU more; beyond it, one step is negligible."""
+"""Largest number of cost steps in a bound plus one GPU; beyond it, one step is negligible."""
 
 
 def cost_step(instance: Instance) -> float:
-    """Return a common divisor of all costs of whole GPUs: two different costs differ by at least this."""
+    """Return a common divisor of the costs of all sets of whole GPUs: two different costs differ by at least this."""
     return float(_step(_prices(instance)))
 
 
@@ -26,8 +26,8 @@ def _prices(instance: Instance) -> list[Fraction]:
 
 
 def _step(prices: Sequence[Fraction]) -> Fraction:
-    common = math.lcm(*(price.denominator for price in prices))
-    return Fraction(math.gcd(*(int(price * common) for price in prices)), common)
+    denominator = math.lcm(*(price.denominator for price in prices))
+    return Fraction(math.gcd(*(int(price * denominator) for price in prices)), denominator)
 
 
 def next_cost(bound: float, instance: Instance) -> float:
@@ -45,28 +45,28 @@ def next_cost(bound: float, instance: Instance) -> float:
     step = _step(prices)
     if step == 0:
         return bound
-    # Without any one of its GPUs, a cheapest set misses the target: it costs less than the target and one GPU more.
-    enough, most = math.ceil(Fraction(target) / step), math.ceil((Fraction(target) + max(prices)) / step)
-    if most > _MOST_STEPS:
+    # Each GPU of a cheapest set is needed to reach the target, so the set costs less than the target plus one GPU.
+    least_steps, most_steps = math.ceil(Fraction(target) / step), math.ceil((Fraction(target) + max(prices)) / step)
+    if most_steps > _MOST_STEPS:
         return bound
-    reached = np.zeros(most + 1, dtype=bool)
-    reached[0] = True
+    reachable = np.zeros(most_steps + 1, dtype=bool)
+    reachable[0] = True
     for price, pool in zip(prices, instance.gpus, strict=True):
         if price > 0:
-            reached = _with_gpus(reached, int(price / step), pool.count)
-    found = np.flatnonzero(reached[enough:])
-    return float((enough + int(found[0])) * step) if len(found) else bound
+            reachable = _with_gpus(reachable, int(price / step), pool.count)
+    enough = np.flatnonzero(reachable[least_steps:])
+    return float((least_steps + int(enough[0])) * step) if len(enough) else bound
 
 
-def _with_gpus(reached: Flags, price: int, count: int | None) -> Flags:
-    """Return the reachable costs, in steps, with at most ``count`` further GPUs at ``price``; ``None``: any number."""
-    rows = -(-len(reached) // price)
-    chains = np.zeros(rows * price, dtype=bool)
-    chains[: len(reached)] = reached
-    added = np.arange(rows)[:, None]  # costs in a column of the matrix differ by one GPU from row to row
-    latest = np.maximum.accumulate(np.where(chains.reshape(rows, price), added, -rows - 1), axis=0)
-    found: Flags = added - latest <= (rows if count is None else min(count, rows))
-    return found.ravel()[: len(reached)]
+def _with_gpus(reachable: Flags, price: int, count: int | None) -> Flags:
+    """Return the reachable costs, in steps, with up to ``count`` more GPUs at ``price``; ``None`` means any number."""
+    rows = -(-len(reachable) // price)
+    padded = np.zeros(rows * price, dtype=bool)
+    padded[: len(reachable)] = reachable
+    row = np.arange(rows)[:, None]  # from row to row, the costs in a column differ by one GPU
+    last_reachable_row = np.maximum.accumulate(np.where(padded.reshape(rows, price), row, -rows - 1), axis=0)
+    with_gpus: Flags = row - last_reachable_row <= (rows if count is None else min(count, rows))
+    return with_gpus.ravel()[: len(reachable)]
 
 
 def whole_gpus(bound: float, price: float) -> int:

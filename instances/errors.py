@@ -10,29 +10,29 @@ class FieldName(str):
     Parameters
     ----------
     field
-        Name in the dataclass or function that holds the value, such as ``time_limit_s``.
-    rest
-        Rest of the place, such as the value at fault.
+        Name in the dataclass or function, such as ``time_limit_s``.
+    suffix
+        Text after the name, such as the wrong value.
     """
 
-    __slots__ = ("field", "rest")
+    __slots__ = ("field", "suffix")
 
     field: str
-    rest: str
+    suffix: str
 
-    def __new__(cls, field: str, rest: str = "") -> Self:
+    def __new__(cls, field: str, suffix: str = "") -> Self:
         """Return the text of the place."""
-        place = super().__new__(cls, field + rest)
-        place.field, place.rest = field, rest
+        place = super().__new__(cls, field + suffix)
+        place.field, place.suffix = field, suffix
         return place
 
-    def __add__(self, rest: str) -> Self:
-        """Return the place with more of its rest."""
-        return type(self)(self.field, self.rest + rest)
+    def __add__(self, suffix: str) -> Self:
+        """Return the place with more text after the name."""
+        return type(self)(self.field, self.suffix + suffix)
 
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
         """Return the arguments of ``__new__``, so that the name can be pickled."""
-        return self.field, self.rest
+        return self.field, self.suffix
 
 
 class InputError(ValueError):
@@ -41,7 +41,7 @@ class InputError(ValueError):
     Parameters
     ----------
     where
-        ``FieldName``, or file with the path of a field, such as ``mix.json: workloads[2].slo_ms``.
+        A ``FieldName``, or a file and the path of a field, such as ``mix.json: workloads[2].slo_ms``.
     problem
         The problem and the expected value, in one line. Names of fields and parameters stand in backticks.
     """
@@ -59,14 +59,14 @@ class InputError(ValueError):
 def unknown_name(
     where: str, kind: str, name: str, known: list[str], listed: list[str] | str | None = None
 ) -> InputError:
-    """Build the error for an unknown name, with the nearest known one as a hint or else ``listed`` (default: all).
+    """Build the error for an unknown name, with a hint: the nearest of the ``known`` names, or else ``listed``.
 
-    A text in place of names says where the names are listed.
+    ``listed`` is a list of names (default: all known ones), or a text that says where the names are listed.
     """
-    near = get_close_matches(name, known, n=1)
+    nearest = get_close_matches(name, known, n=1)
     listed = known if listed is None else listed
     hint = listed if isinstance(listed, str) else f"known: {', '.join(sorted(listed)) or 'none'}"
-    hint = f'did you mean "{near[0]}"?' if near else hint
+    hint = f'did you mean "{nearest[0]}"?' if nearest else hint
     return InputError(where, f'unknown {kind} "{name}"; {hint}')
 
 

@@ -1,4 +1,4 @@
-"""Generator of random instances from a family, a size and a seed, and the suites of such instances."""
+"""Generator of random instances from a family, a size and a seed; suites of such instances."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from instances.instance import GpuPool, Instance, Objective
 from instances.workload import Workload
 
 MOST_WORKLOADS = 100_000
-"""Largest number of workloads: larger files take minutes to read, and no scheduler finishes on them."""
+"""Largest number of workloads: larger files take minutes to read, and no scheduler finishes on such instances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Family:
     Attributes
     ----------
     name, description
-        Texts of ``bench list`` and ``--help``.
+        Name, and description in ``bench list`` and ``--help``.
     gpu
         Name of the GPU type.
     demands
@@ -116,7 +116,7 @@ def generate(
     gpus
         Size of the pool; ``None`` for an unlimited pool.
     name
-        Name of the instance; by default built from family, size and seed.
+        Name of the instance; by default it consists of family, size and seed.
 
     Raises
     ------
@@ -126,20 +126,20 @@ def generate(
     if family not in FAMILIES:
         raise unknown_name("family", "instance family", family, list(FAMILIES))
     check_size(size)
-    chosen = FAMILIES[family]
+    distribution = FAMILIES[family]
     random = Random(f"{family}/{size}/{seed}")
-    models = list(chosen.demands)
+    models = list(distribution.demands)
     workloads = []
     for position in range(size):
         model = models[int(random.random() * len(models))]
-        slo_ms, rate_rps = (each.draw(random) for each in chosen.demands[model])
+        slo_ms, rate_rps = (range_.draw(random) for range_ in distribution.demands[model])
         workloads.append(Workload(f"w{position + 1}", model, float(slo_ms), float(rate_rps)))
     return Instance(
         name=name or f"{family}-{size}-s{seed}",
         objective=objective,
         slo_rule=SloRule.HALF_SLO,
         performance_model="igniter",
-        gpus=(GpuPool(gpu_type(chosen.gpu), gpus),),
+        gpus=(GpuPool(gpu_type(distribution.gpu), gpus),),
         workloads=tuple(workloads),
         seed=seed,
         provenance=f"generated: family {family}, {size} workloads, seed {seed}",

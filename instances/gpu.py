@@ -18,8 +18,8 @@ Figures = TypeVar("Figures")
 class Partition(StrEnum):
     """Ways to divide a GPU among workloads.
 
-    ``shares``: any whole number of share units under MPS, with interference. ``mig``: isolated MIG instances of a few
-    sizes at fixed positions.
+    ``shares``: gpulets of any whole number of share units under MPS, with interference. ``mig``: isolated MIG
+    instances of a few sizes at fixed positions.
     """
 
     SHARES = "shares"
@@ -33,13 +33,13 @@ class Provenance:
     Attributes
     ----------
     kind
-        ``fitted`` (to measurements), ``calibrated`` (shaped like other measurements and pinned to published points,
-        which it therefore does not predict), ``measured`` (published measurements, unchanged), ``measured-here``
+        ``fitted`` (to measurements), ``calibrated`` (other measurements adjusted to published points, which the
+        figures therefore do not predict), ``measured`` (published measurements, unchanged), ``measured-here``
         (fitted to measurements of ``bench profile run``), or ``stated`` (data sheets; no model is measured).
     source
         The measurements or the publication.
     residual
-        Largest and mean in-sample relative error of the fit, by quantity; empty without a fit.
+        Largest and mean relative error of the fit on its own samples, by quantity; empty without a fit.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Hardware-specific coefficients of the performance models (iGniter, Sec. 3.1); by default none slows a batch.
+    """Hardware-specific coefficients of the performance models (iGniter, Sec. 3.1); the defaults slow no batch.
 
     Attributes
     ----------
@@ -90,12 +90,12 @@ class SoloProfile:
     batch, share_pct
         The grid, ascending; batches from 1 to the largest supported, shares up to 100 percent.
     gpu_ms
-        GPU time of a batch, transfers excluded, ``[batch][share]``; never falls with the batch, never rises with the
-        share.
+        GPU time of a batch without transfers, ``[batch][share]``; it never falls with the batch and never rises with
+        the share.
     l2_pct, dram_pct
-        Utilisation on the full GPU by batch.
+        Utilisation on the full GPU, by batch, in percent.
     l2, dram
-        Utilisation at any share as lines against ``1000 b / gpu_ms``, in percent (InSS, Sec. 4.1).
+        Lines of the utilisation at any share, in percent, against ``1000 b / gpu_ms`` (InSS, Sec. 4.1).
     span
         Fraction of the grid's points that the locally weighted regression around a point uses.
     """
@@ -114,20 +114,20 @@ class SoloProfile:
         """``gpu_ms`` as an array, shape (batches, shares)."""
         return np.array(self.gpu_ms)
 
-    def beyond_ms(self, batch: Floats, share_pct: Floats) -> Floats:
-        """Return a lower bound of the time at shares below the profiled ones; 0 at the others.
+    def below_grid_bound_ms(self, batch: Floats, share_pct: Floats) -> Floats:
+        """Return a lower bound on the time at shares below the grid; 0 at other shares.
 
-        While kernel launches limit a batch, it takes no longer at half the share; then the GPU's work limits it. The
-        time of that work is the largest batch's time, in proportion to the batch and inverse to the share.
+        At small shares, the work on the GPU limits a batch, and kernel launches do not. The time of this work follows
+        from the largest batch: it is proportional to the batch and inverse to the share.
         """
-        least = self.share_pct[0]
-        bound = self.gpu_ms[-1][0] * (batch / self.batch[-1]) * (least / share_pct)
-        return np.where(share_pct < least, bound, 0.0)
+        least_share_pct = self.share_pct[0]
+        bound_ms = self.gpu_ms[-1][0] * (batch / self.batch[-1]) * (least_share_pct / share_pct)
+        return np.where(share_pct < least_share_pct, bound_ms, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """Slowdown of a model beside any other, on the grid of its ``SoloProfile``, and its growth by the others' demands.
+    """Slowdown of a model beside any other, on the grid of its ``SoloProfile``, and growth by the others' demands.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class DnnModel:
     Attributes
     ----------
     max_batch
-        Largest batch with figures.
+        Largest batch that the figures cover.
     k
         ``k1..k5`` of the active time (iGniter equation 11), share in percent, result in ms.
     power, l2
@@ -219,7 +219,7 @@ def required(figures: Figures | None, where: str, kind: str) -> Figures:
     Raises
     ------
     InputError
-        If they are ``None``; the error names ``where`` as the place and ``kind`` as the figures.
+        If ``figures`` is ``None``; the error names the place ``where`` and the ``kind`` of figures.
     """
     if figures is None:
         raise InputError(where, f"has no {kind}, which this performance model needs")
@@ -237,7 +237,7 @@ class LanguageModel:
     layers, width
         Number of layers and width of a hidden state; they determine the KV cache.
     share_pct
-        Shares of the grids, ascending; below the first one nothing is known.
+        Shares of the grids, ascending; no times are known below the first share.
     prompt_tokens
         Tokens of all prompts of a prefill batch together, ascending.
     prefill_ms
@@ -292,11 +292,11 @@ class GpuType:
     allowed_shares
         The only permitted shares, in units, ascending; ``None`` permits every whole unit.
     mig
-        Its MIG instances and the models on them; ``None`` for a GPU divided into shares.
+        The MIG instances and the models on them; ``None`` for a GPU divided into shares.
     pair
         gpulet's pair factor on this GPU type, or ``None`` if it is not known.
     language_models
-        Language models by name; the services of an instance add models of their lengths to ``models``
+        Language models by name. The services of an instance add DNN models for their token lengths to ``models``
         (``instances.services``).
     """
 
@@ -331,7 +331,7 @@ class GpuType:
         Raises
         ------
         InputError
-            If it has none; ``where`` is the place that the error names.
+            If the model has no figures; ``where`` is the place that the error names.
         """
         if not self.models and self.language_models:
             raise InputError(where, f"{self.name} has language models only, for the services of an instance")

@@ -29,9 +29,9 @@ class Objective(StrEnum):
 
     ``cost``: least sum of GPU prices with everything served (iGniter, equations 12-16). ``capacity``: everything served
     on the given GPUs, most throughput (InSS, equation 1). ``goodput``: workloads may be served in part, most requests
-    served. ``scale``: largest multiple of all rates that fits. ``colocation``: best-effort jobs in groups, each on a
-    whole GPU (MediatorDNN); most requests per second that all jobs complete under contention. One GPU per job serves
-    most, so compare this value together with the number of GPUs and the time over capacity
+    served. ``scale``: largest multiple of all rates that the GPUs can serve. ``colocation``: best-effort jobs in
+    groups, each on a whole GPU (MediatorDNN); most requests per second that all jobs complete under contention. One GPU
+    per job serves most. Therefore compare this value together with the number of GPUs and the time over capacity
     (``bench.judging.colocation``).
     """
 
@@ -48,18 +48,18 @@ class Objective(StrEnum):
 
 
 PART_STEPS = 20
-"""Number of steps in a workload's rate; parts of it are whole steps."""
+"""Number of equal steps in a workload's rate; a workload that is served in part is served at whole steps."""
 
 GOODPUT_STEP = 1.0 / PART_STEPS
 """Step of the served rates under ``goodput``, as a fraction of each workload's own rate."""
 
 SCALE_STEP = 0.005
-"""Grid of the scales: schedulers under ``scale`` try multiples of this."""
+"""Distance of the scales that schedulers try under ``scale``."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuPool:
-    """GPUs of one type on offer: ``count`` of them, or any number if it is ``None``."""
+    """GPUs of one type that an instance offers: ``count`` of them, or any number if ``count`` is ``None``."""
 
     type: GpuType
     count: int | None = None
@@ -87,7 +87,7 @@ class Instance:
     workloads
         The workloads, with unique ids.
     applications, jobs
-        Request graphs over the workloads; best-effort jobs (``colocation`` only).
+        Order of the workloads in each request; best-effort jobs (``colocation`` only).
     latency_buffer
         Factor on every predicted latency before it is tested (gpulet: 1.1).
     attainment, arrivals
@@ -118,16 +118,19 @@ class Instance:
 
     def __post_init__(self) -> None:
         for kind, names in (
-            ("workloads", [w.id for w in self.workloads]),
+            ("workloads", [workload.id for workload in self.workloads]),
             ("jobs", [job.id for job in self.jobs]),
             ("gpus", [pool.type.name for pool in self.gpus]),
         ):
-            seen: set[str] = set()
+            earlier_names: set[str] = set()
             for position, name in enumerate(names):
-                if name in seen:
+                if name in earlier_names:
                     raise InputError(f"{self.name}: {kind}[{position}]", f'"{name}" occurs twice; names are unique')
-                seen.add(name)
-        for kind, models in (("workloads", [w.model for w in self.workloads]), ("jobs", [j.model for j in self.jobs])):
+                earlier_names.add(name)
+        for kind, models in (
+            ("workloads", [workload.model for workload in self.workloads]),
+            ("jobs", [job.model for job in self.jobs]),
+        ):
             for model in dict.fromkeys(models):
                 for pool in self.gpus:
                     pool.type.check_model(model, f"{self.name}: {kind}[{models.index(model)}].model")
@@ -159,23 +162,23 @@ class Instance:
     @cached_property
     def services(self) -> tuple[Service, ...]:
         """The language-model services, in the order of their first workloads."""
-        return tuple(dict.fromkeys(w.service for w in self.workloads if w.service is not None))
+        return tuple(dict.fromkeys(workload.service for workload in self.workloads if workload.service is not None))
 
     @property
     def takes_turns(self) -> bool:
-        """Whether plans may have gpulets with a duty cycle; decoding cannot pause for the turns of others."""
+        """Whether plans may have gpulets with a duty cycle; decoding of services cannot pause for other slots."""
         return self.slo_rule.takes_turns and not self.services
 
     @cached_property
     def workload_index(self) -> Mapping[str, int]:
-        """Position of each workload by id."""
+        """Position of each workload, by id."""
         return {workload.id: position for position, workload in enumerate(self.workloads)}
 
     @cached_property
     def model_of(self) -> Mapping[str, str]:
         """DNN model by id: of the jobs under ``colocation``, otherwise of the workloads."""
-        served = self.jobs if self.objective is Objective.COLOCATION else self.workloads
-        return {each.id: each.model for each in served}
+        jobs_or_workloads = self.jobs if self.objective is Objective.COLOCATION else self.workloads
+        return {entry.id: entry.model for entry in jobs_or_workloads}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -196,39 +199,39 @@ class Instance:
             return math.inf
 
     def pool(self, gpu_type: str) -> GpuPool | None:
-        """Return the pool of GPUs called ``gpu_type``, or ``None``."""
+        """Return the pool of the GPU type called ``gpu_type``, or ``None``."""
         return next((pool for pool in self.gpus if pool.type.name == gpu_type), None)
 
     def scaled(self, factor: float) -> "Instance":
         """Return this instance with every rate multiplied by ``factor``."""
-        workloads = tuple(replace(w, rate_rps=w.rate_rps * factor) for w in self.workloads)
+        workloads = tuple(replace(workload, rate_rps=workload.rate_rps * factor) for workload in self.workloads)
         return replace(self, name=f"{self.name}*{factor:g}", workloads=workloads)
 
 
 def _plain(value: object) -> dict[str, Any] | str:
     """Convert a value for the fingerprint's JSON; ``asdict`` of the whole instance takes three times as long.
 
-    The terms of the rule ``attainment`` are left out under other rules. ``dropping`` is left out if it is true, and
-    fields of language models if they are empty, so that instances from before these fields keep their fingerprints.
+    Fields of the rule ``attainment`` are left out under other rules. ``dropping`` is left out if it is true, and
+    fields of language models if they are empty. So instances older than these fields keep their fingerprints.
     """
     if is_dataclass(value):
-        found = {each.name: getattr(value, each.name) for each in fields(value)}
+        values = {attribute.name: getattr(value, attribute.name) for attribute in fields(value)}
         if isinstance(value, Instance) and value.slo_rule is not SloRule.ATTAINMENT:
             for name in ("attainment", "arrivals"):
-                del found[name]
+                del values[name]
         if isinstance(value, Instance) and value.dropping:
-            del found["dropping"]
+            del values["dropping"]
         for name in ("rule", "service", "language_models"):
-            if name in found and not found[name]:
-                del found[name]
-        return found
+            if name in values and not values[name]:
+                del values[name]
+        return values
     return str(value)
 
 
 def partition_mismatch(
     types: Sequence[GpuType], performance_model: str, slo_rule: SloRule, objective: str
 ) -> tuple[str, str] | None:
-    """Return the field that contradicts the GPUs' partition and the problem with it; ``None`` if all fields agree.
+    """Return a field that contradicts the GPUs' partition, and its problem; ``None`` if all fields agree.
 
     Under MIG, latencies come from a table of whole inferences, so the latency budget must not depend on transfers or on
     the rate.
@@ -249,7 +252,7 @@ def partition_mismatch(
 
 
 def services_mismatch(performance_model: str, objective: str) -> tuple[str, str] | None:
-    """Return the field that contradicts language-model services and the problem with it; ``None`` if all agree."""
+    """Return a field that contradicts language-model services, and its problem; ``None`` if all fields agree."""
     if performance_model != TABLE:
         return "performance_model", f'is "{performance_model}"; language-model services need "{TABLE}"'
     if objective not in (Objective.COST, Objective.SCALE):
@@ -261,18 +264,18 @@ def services_mismatch(performance_model: str, objective: str) -> tuple[str, str]
 def instance_of_services(
     name: str, services: Sequence[tuple[Service, float]], pools: Sequence[GpuPool], **fields_: Any
 ) -> Instance:
-    """Return an instance of services and their rates on pools of catalogue types; ``fields_`` are ``Instance``'s.
+    """Return an instance of services with rates on pools of catalogue types; ``fields_`` are further fields of it.
 
     Raises
     ------
     InputError
         If a GPU type has no figures for a service.
     """
-    kinds = [service for service, _ in services]
-    gpus = tuple(replace(pool, type=gpu_for_services(pool.type, kinds)) for pool in pools)
-    workloads = tuple(w for service, rate in services for w in service_workloads(service, rate))
-    given: dict[str, Any] = {"objective": Objective.COST, "slo_rule": SloRule.HALF_SLO, "performance_model": TABLE}
-    return Instance(name=name, gpus=gpus, workloads=workloads, **(given | fields_))
+    without_rates = [service for service, _ in services]
+    gpus = tuple(replace(pool, type=gpu_for_services(pool.type, without_rates)) for pool in pools)
+    workloads = tuple(workload for service, rate in services for workload in service_workloads(service, rate))
+    defaults: dict[str, Any] = {"objective": Objective.COST, "slo_rule": SloRule.HALF_SLO, "performance_model": TABLE}
+    return Instance(name=name, gpus=gpus, workloads=workloads, **(defaults | fields_))
 
 
 @dataclass(frozen=True)

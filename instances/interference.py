@@ -1,4 +1,4 @@
-"""Interference of co-located workloads: GPU times from the number of residents and the sums of their demands."""
+"""Interference of co-located workloads: GPU times from the number of residents and their demands."""
 
 import numpy as np
 
@@ -20,8 +20,8 @@ def gpu_time_ms(
 ) -> float:
     """Return the GPU time ``t_gpu`` of one batch beside the others on its GPU (iGniter equations 4-9; InSS Sec. 4.1).
 
-    Under gpulet's model (``tables.pairwise``) it is exact for one or two residents; ``gpu_time_beside_ms`` is exact for
-    any number.
+    Under gpulet's model (``tables.pairwise``) the time is exact for one or two residents; ``gpu_time_beside_ms`` is
+    exact for any number.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def gpu_time_ms(
     l2_others_pct, dram_others_pct
         Sums of the demands of all other residents.
     power_total_w
-        Power demand of all residents above idle, this one included.
+        Power demand of all residents above idle, this workload included.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def gpu_time_ms(
 
 
 @kernel
-def gpu_time_beside_ms(tables: Tables, model: int, batch: int, units: int, demands: Floats, own: int) -> float:
+def gpu_time_beside_ms(tables: Tables, model: int, batch: int, units: int, demands: Floats, row: int) -> float:
     """Return the GPU time of one batch from the demands of each resident of its GPU.
 
     Parameters
@@ -54,19 +54,21 @@ def gpu_time_beside_ms(tables: Tables, model: int, batch: int, units: int, deman
         See ``gpu_time_ms``.
     demands
         L2 (percent), DRAM (percent) and power (W) of each resident, shape (residents, 3).
-    own
-        Row of this batch's workload in ``demands``; its power there is replaced with that of the batch itself.
+    row
+        Row of this batch's workload in ``demands``. Its power there is replaced by the power of this batch.
     """
     residents = len(demands)
-    l2, dram, power = demands[:, 0].sum(), demands[:, 1].sum(), demands[:, 2].sum()
-    power = power - demands[own, 2] + tables.power_w[model, batch, units]
+    l2_pct, dram_pct, power_w = demands[:, 0].sum(), demands[:, 1].sum(), demands[:, 2].sum()
+    power_w = power_w - demands[row, 2] + tables.power_w[model, batch, units]
     if not tables.pairwise or residents <= 2:
-        return gpu_time_ms(tables, model, batch, units, residents, l2 - demands[own, 0], dram - demands[own, 1], power)
+        return gpu_time_ms(
+            tables, model, batch, units, residents, l2_pct - demands[row, 0], dram_pct - demands[row, 1], power_w
+        )
     growth, company = 1.0, tables.company[model, batch, units]
     for j in range(residents):
-        if j != own:
+        if j != row:
             growth += _growth(tables, model, company, demands[j, 0], demands[j, 1]) - 1.0
-    return _grown_ms(tables, model, batch, units, residents, growth, power)
+    return _grown_ms(tables, model, batch, units, residents, growth, power_w)
 
 
 @kernel
@@ -80,16 +82,17 @@ def _growth(tables: Tables, model: int, company: float, l2_others_pct: float, dr
 def _grown_ms(
     tables: Tables, model: int, batch: int, units: int, residents: int, growth: float, power_total_w: float
 ) -> float:
+    """Return the GPU time of one batch whose active time grows by the factor ``growth``."""
     # Equations 9 and 10
     excess_w = tables.idle_power_w + power_total_w - tables.max_power_w
     frequency = 1.0 if excess_w <= 0.0 else 1.0 + tables.throttle_per_w * excess_w
     if frequency <= 0.0:
         return np.inf
     # Equations 5 and 6
-    added = 0.0 if residents <= 1 else tables.alpha_sch * residents + tables.beta_sch
-    scheduling = tables.scheduling_ms[model] + tables.kernels[model] * added
+    added_ms = 0.0 if residents <= 1 else tables.alpha_sch * residents + tables.beta_sch
+    scheduling_ms = tables.scheduling_ms[model] + tables.kernels[model] * added_ms
     # Equation 4
-    return (scheduling + tables.active_ms[model, batch, units] * growth) / frequency
+    return (scheduling_ms + tables.active_ms[model, batch, units] * growth) / frequency
 
 
 @kernel
@@ -98,29 +101,32 @@ def gpu_times_ms(tables: Tables, model: Ints, batch: Ints, units: Ints, count: i
     if tables.pairwise and count > 2:
         _pairwise_times_ms(tables, model, batch, units, count, times_ms)
         return
-    l2 = 0.0
-    dram = 0.0
-    power = 0.0
+    l2_pct = 0.0
+    dram_pct = 0.0
+    power_w = 0.0
     for i in range(count):
-        l2 += tables.l2_pct[model[i], batch[i], units[i]]
-        dram += tables.dram_pct[model[i], batch[i], units[i]]
-        power += tables.power_w[model[i], batch[i], units[i]]
+        l2_pct += tables.l2_pct[model[i], batch[i], units[i]]
+        dram_pct += tables.dram_pct[model[i], batch[i], units[i]]
+        power_w += tables.power_w[model[i], batch[i], units[i]]
     for i in range(count):
         m, b, u = model[i], batch[i], units[i]
         times_ms[i] = gpu_time_ms(
-            tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
+            tables, m, b, u, count, l2_pct - tables.l2_pct[m, b, u], dram_pct - tables.dram_pct[m, b, u], power_w
         )
 
 
 @kernel
 def _pairwise_times_ms(tables: Tables, model: Ints, batch: Ints, units: Ints, count: int, times_ms: Floats) -> None:
-    power = 0.0
+    power_w = 0.0
     for i in range(count):
-        power += tables.power_w[model[i], batch[i], units[i]]
+        power_w += tables.power_w[model[i], batch[i], units[i]]
     for i in range(count):
         growth, company = 1.0, tables.company[model[i], batch[i], units[i]]
         for j in range(count):
             if j != i:
-                l2, dram = tables.l2_pct[model[j], batch[j], units[j]], tables.dram_pct[model[j], batch[j], units[j]]
-                growth += _growth(tables, model[i], company, l2, dram) - 1.0
-        times_ms[i] = _grown_ms(tables, model[i], batch[i], units[i], count, growth, power)
+                l2_pct, dram_pct = (
+                    tables.l2_pct[model[j], batch[j], units[j]],
+                    tables.dram_pct[model[j], batch[j], units[j]],
+                )
+                growth += _growth(tables, model[i], company, l2_pct, dram_pct) - 1.0
+        times_ms[i] = _grown_ms(tables, model[i], batch[i], units[i], count, growth, power_w)

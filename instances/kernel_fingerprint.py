@@ -1,9 +1,9 @@
-"""Fingerprint of a kernel: a hash of everything that its compiled code is made from.
+"""Fingerprint of a kernel: a hash of everything that its compiled code depends on.
 
-Numba compiles into a kernel the kernels that it calls and the values of the global names that it uses, wherever they
-are defined. The fingerprint covers the kernel, the kernels that it reaches, and these values. An edit changes the
-fingerprints of the kernels whose compiled code it can change and of no others; an edit that is undone gives the old
-fingerprints again.
+The compiled code of a kernel contains the kernels that it calls and the values of the global names that it uses. The
+fingerprint covers the kernel, all kernels that it calls directly or indirectly, and these values. An edit changes the
+fingerprints of exactly those kernels whose compiled code it can change. If the edit is undone, the old fingerprints
+return.
 """
 
 import sys
@@ -21,45 +21,45 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag, sys.hexversion)
-"""Versions of what compiles the kernels and of what their code refers to."""
+"""Versions of the compiler, of Python and of NumPy, whose functions kernels call."""
 
 _VERSIONED = ("builtins", "cmath", "math", "numpy")
 """Modules whose functions and classes only change with ``VERSIONS``."""
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, EllipsisType)
-"""Types whose ``repr`` tells the whole value."""
+"""Types whose ``repr`` describes the value completely."""
 
 _LOAD_GLOBAL, _EXTENDED_ARG = opmap["LOAD_GLOBAL"], opmap["EXTENDED_ARG"]
 
 
 class UnseenChangeError(Exception):
-    """Error of a kernel that uses a value of a kind whose changes no fingerprint covers."""
+    """Error of a kernel that uses a value of a type that the fingerprint cannot cover."""
 
 
 def fingerprint(kernel: Dispatcher) -> str:
-    """Return the SHA-256 of what ``kernel`` is compiled from.
+    """Return the SHA-256 of everything that the compiled code of ``kernel`` depends on.
 
     Raises
     ------
     UnseenChangeError
-        If the kernel or one that it reaches uses a value that cannot be described.
+        If the kernel, or a kernel that it calls, uses a value that cannot be described.
     """
     reached, numbers = [kernel], {kernel: 0}
     digest = sha256(repr(VERSIONS).encode())
-    for one in reached:  # the list grows during the iteration
-        description, called = _described_kernel(one)
-        for other in called:
-            if other not in numbers:
-                numbers[other] = len(reached)
-                reached.append(other)
-        digest.update(f"{description} calls {[numbers[other] for other in called]}".encode())
+    for current in reached:  # the list grows during the iteration
+        description, called = _described_kernel(current)
+        for callee in called:
+            if callee not in numbers:
+                numbers[callee] = len(reached)
+                reached.append(callee)
+        digest.update(f"{description} calls {[numbers[callee] for callee in called]}".encode())
     return digest.hexdigest()
 
 
 def used_globals(code: CodeType) -> Iterator[str]:
     """Yield the global names that a function and the functions inside it read.
 
-    ``co_names`` has the names of attributes as well, and ``dis`` takes thirty times as long.
+    ``co_names`` also has the names of attributes, and the module ``dis`` takes thirty times as long.
     """
     extended, instructions = 0, code.co_code
     for operation, argument in zip(instructions[::2], instructions[1::2], strict=True):
@@ -74,20 +74,20 @@ def used_globals(code: CodeType) -> Iterator[str]:
 
 @cache
 def _described_kernel(kernel: Dispatcher) -> tuple[str, tuple[Dispatcher, ...]]:
-    """Return a hash of all about a kernel but the kernels that it uses, and these kernels in a fixed order."""
+    """Return a hash of one kernel without the kernels that it calls, and these kernels in a fixed order."""
     function = kernel.py_func
     called: list[Dispatcher] = []
     names = dict.fromkeys(used_globals(function.__code__))
     values = {name: function.__globals__[name] for name in names if name in function.__globals__}
     cells = (cell.cell_contents for cell in function.__closure__ or ())
-    bound = dict(zip(function.__code__.co_freevars, cells, strict=True))
+    closure = dict(zip(function.__code__.co_freevars, cells, strict=True))
     parts = {
         "name": f"{function.__module__}.{function.__qualname__}",
         "code": _described_code(function.__code__, called, function.__doc__),
         "options": _described(tuple(sorted(kernel.targetoptions.items())), called),
         "defaults": _described((function.__defaults__, *sorted((function.__kwdefaults__ or {}).items())), called),
     }
-    for name, value in (*values.items(), *bound.items()):
+    for name, value in (*values.items(), *closure.items()):
         try:
             parts[f"value of {name}"] = _described(value, called)
         except UnseenChangeError as error:
@@ -97,16 +97,16 @@ def _described_kernel(kernel: Dispatcher) -> tuple[str, tuple[Dispatcher, ...]]:
 
 
 def _described_code(code: CodeType, called: list[Dispatcher], docstring: str | None = None) -> str:
-    """Describe the code of a function without its docstring and line numbers, which change nothing that it computes."""
+    """Describe the code of a function without docstring and line numbers, which do not change its results."""
     constants = code.co_consts[1:] if docstring is not None and code.co_consts[:1] == (docstring,) else code.co_consts
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    content = [_described(one, called) for one in constants]
-    return repr((code.co_code.hex(), code.co_exceptiontable.hex(), counts, names, content))
+    described_constants = [_described(constant, called) for constant in constants]
+    return repr((code.co_code.hex(), code.co_exceptiontable.hex(), counts, names, described_constants))
 
 
 def _described(value: Any, called: list[Dispatcher]) -> str:
-    """Describe a value, the same in every process; add kernels to ``called`` instead of describing them."""
+    """Describe a value in the same way in every process; append a kernel to ``called`` instead of describing it."""
     if isinstance(value, Dispatcher):
         called.append(value)
         return "kernel"
@@ -121,11 +121,13 @@ def _described(value: Any, called: list[Dispatcher]) -> str:
     if isinstance(value, Enum):
         return f"{_described(type(value), called)}.{value.name}"
     if isinstance(value, tuple):
-        return f"{_described(type(value), called)} {[_described(one, called) for one in value]}"
+        return f"{_described(type(value), called)} {[_described(element, called) for element in value]}"
     if isinstance(value, set | frozenset):
-        return f"set {sorted(_described(one, called) for one in value)}"
+        return f"set {sorted(_described(element, called) for element in value)}"
     if isinstance(value, type) and issubclass(value, Enum):
-        return f"{_name(value)} {[(name, _described(one.value, called)) for name, one in value.__members__.items()]}"
+        return (
+            f"{_name(value)} {[(name, _described(member.value, called)) for name, member in value.__members__.items()]}"
+        )
     if is_named_tuple(value):
         return f"{_name(value)} {value._fields} {_described(tuple(value._field_defaults.items()), called)}"
     if isinstance(value, ModuleType):

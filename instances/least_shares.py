@@ -1,10 +1,10 @@
 """Least shares on one GPU, at fixed batches, that keep every resident within its latency budget.
 
-Budgets are given by share (``View.budgets_ms``): row i has those of resident i, in an array of shape (residents, 1) or
-(residents, share units + 1). The budget at a share is entry 0 or entry ``units``, written ``units if last else 0``:
-with ``min(units, last)``, or a separate loop for rows of one entry, the kernels take 10 to 50 % longer. A budget may
-fall as the share grows. The shares found are the least ones nevertheless: a resident that misses its budget at a share
-beside some residents also misses it there beside more.
+The budgets of resident i are row i of an array of shape (residents, 1) or (residents, share units + 1); see
+``View.budgets_ms``. The budget at a share is entry 0 of the row, or entry ``units``. Kernels write the index as
+``units if last else 0``: with ``min(units, last)``, or with a separate loop for rows of one entry, they take 10 to 50 %
+longer. A budget may fall as the share grows. The resulting shares are nevertheless the least ones, because a resident
+that misses its budget at a share beside some residents also misses this budget beside more residents.
 """
 
 import numpy as np
@@ -19,8 +19,8 @@ from instances.tables import Tables
 def least_share_within(tables: Tables, model: int, batch: int, budget_ms: Floats, row: int) -> int:
     """Return the least permitted share whose time without neighbours or throttling is within its budget.
 
-    This is iGniter's ``r_lower`` (equation 18) for any performance model. It is in units, and ``share_units + 1`` if
-    the full GPU is too small. ``row`` of ``budget_ms`` has the budgets by share.
+    The result is iGniter's ``r_lower`` (equation 18) for any performance model, in units. It is ``share_units + 1`` if
+    the full GPU is too small. The budgets by share are in ``row`` of ``budget_ms``.
     """
     last = budget_ms.shape[1] - 1
     units = tables.next_share[0]
@@ -36,9 +36,9 @@ def least_share_within(tables: Tables, model: int, batch: int, budget_ms: Floats
 def raise_to_feasible(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, units: Ints, count: int) -> bool:
     """Raise shares until every resident is within its budget (iGniter Alg. 2, ``alloc_gpus``).
 
-    Every sweep raises the share of each resident over its budget by one step, judged on the shares before the sweep. If
-    ``premises_hold`` and ``units`` starts at or below the least feasible shares, the result is exactly those shares,
-    for any order of the steps.
+    Every sweep raises the share of each resident whose time exceeds its budget by one step; demands are those of the
+    shares before the sweep. The result is exactly the least feasible shares, in any order of the steps, if
+    ``premises_satisfied`` and if ``units`` starts at or below these shares.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def raise_to_feasible(tables: Tables, model: Ints, batch: Ints, budget_ms: Float
     Returns
     -------
     bool
-        Whether the residents fit; otherwise ``units`` holds the shares whose sum first exceeded 100 %. More residents
-        than ``tables.most_residents`` never fit.
+        Whether the residents fit. If not, ``units`` has the shares whose sum first exceeded 100 %. More residents than
+        ``tables.most_residents`` never fit.
     """
     if count > tables.most_residents:
         return False
@@ -59,18 +59,18 @@ def raise_to_feasible(tables: Tables, model: Ints, batch: Ints, budget_ms: Float
     for i in range(count):
         total += units[i]
     while total <= tables.share_units:
-        l2 = 0.0
-        dram = 0.0
-        power = 0.0
+        l2_pct = 0.0
+        dram_pct = 0.0
+        power_w = 0.0
         for i in range(count):
-            l2 += tables.l2_pct[model[i], batch[i], units[i]]
-            dram += tables.dram_pct[model[i], batch[i], units[i]]
-            power += tables.power_w[model[i], batch[i], units[i]]
+            l2_pct += tables.l2_pct[model[i], batch[i], units[i]]
+            dram_pct += tables.dram_pct[model[i], batch[i], units[i]]
+            power_w += tables.power_w[model[i], batch[i], units[i]]
         settled = True
         for i in range(count):
             m, b, u = model[i], batch[i], units[i]
             time_ms = gpu_time_ms(
-                tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
+                tables, m, b, u, count, l2_pct - tables.l2_pct[m, b, u], dram_pct - tables.dram_pct[m, b, u], power_w
             )
             # Alg. 2, lines 6-8
             if time_ms > budget_ms[i, u if last else 0]:
@@ -112,9 +112,9 @@ def least_shares(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, un
 
 @compiled
 def shares_alone(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, time_only: bool = False) -> Ints:
-    """Return the least share of each alone on a GPU; ``share_units + 1`` if none is enough.
+    """Return the least share of each workload alone on a GPU; ``share_units + 1`` if no share is enough.
 
-    With ``time_only``, its memory and its own power are ignored.
+    With ``time_only``, memory and the workload's own power are ignored.
     """
     units = np.empty(len(model), dtype=np.int64)
     for i in range(len(model)):
@@ -144,15 +144,14 @@ def within_budgets(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, 
     return True
 
 
-def premises_hold(tables: Tables) -> bool:
+def premises_satisfied(tables: Tables) -> bool:
     """Return whether ``least_shares`` is exact for every model of these tables.
 
-    The premises: growth by interference is never negative, throttling never speeds up, and the scheduling delay does
-    not fall with the number of residents. Demands are nonnegative and do not fall with the share, and the active time
-    does not rise with it. The co-located time may rise with the share: a budget that a share misses beside some
-    residents is also missed beside more.
+    The premises are these. Interference never shortens the active time, throttling never raises the frequency, and the
+    scheduling delay does not fall with the number of residents. Demands are nonnegative and do not fall with the share,
+    and the active time does not rise with the share. The co-located time may rise with the share.
     """
-    rows = [(row, int(top)) for row, top in enumerate(tables.max_batch)]
+    rows = [(row, int(largest_batch)) for row, largest_batch in enumerate(tables.max_batch)]
     return bool(
         np.all(tables.alpha_l2 >= 0)
         and np.all(tables.alpha_dram >= 0)
@@ -161,19 +160,26 @@ def premises_hold(tables: Tables) -> bool:
         and tables.alpha_sch >= 0
         and 2 * tables.alpha_sch + tables.beta_sch >= 0
         and all(
-            np.all(demand[row, 1 : top + 1, 1:] >= 0) and np.all(np.diff(demand[row, 1 : top + 1, 1:], axis=1) >= 0)
+            np.all(demand[row, 1 : largest_batch + 1, 1:] >= 0)
+            and np.all(np.diff(demand[row, 1 : largest_batch + 1, 1:], axis=1) >= 0)
             for demand in (tables.l2_pct, tables.dram_pct, tables.power_w)
-            for row, top in rows
+            for row, largest_batch in rows
         )
-        and all(np.all(np.diff(tables.active_ms[row, 1 : top + 1, 1:], axis=1) <= 0) for row, top in rows)
-        and (tables.pairwise or all(np.all(tables.company[row, 1 : top + 1, 1:] >= 1.0) for row, top in rows))
+        and all(
+            np.all(np.diff(tables.active_ms[row, 1 : largest_batch + 1, 1:], axis=1) <= 0)
+            for row, largest_batch in rows
+        )
+        and (
+            tables.pairwise
+            or all(np.all(tables.company[row, 1 : largest_batch + 1, 1:] >= 1.0) for row, largest_batch in rows)
+        )
     )
 
 
 def delay_is_one_line(tables: Tables) -> bool:
-    """Return whether the added scheduling delay (iGniter, equation 6) is the larger of 0 and its line in N.
+    """Return whether the added scheduling delay (iGniter, equation 6) is the maximum of 0 and its line at every N.
 
-    If ``premises_hold``, it is from two residents on. It is not at one resident if the delay jumps with the first
-    neighbour.
+    If ``premises_satisfied``, this is true from two residents on. At one resident it is false if the line is above 0
+    there, because a workload alone has no added delay.
     """
     return tables.alpha_sch + tables.beta_sch <= 0

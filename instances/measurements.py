@@ -31,7 +31,7 @@ class Configuration:
 class SoloSample:
     """One row of ``solo.csv``: a model alone; utilisations and memory are ``nan`` if they were not measured.
 
-    ``latency_ms`` is that of a whole inference, transfers included.
+    ``latency_ms`` is the time of a whole inference, transfers included.
     """
 
     configuration: Configuration
@@ -73,7 +73,7 @@ class PassSample:
 
 
 def read_passes(file: Path) -> list[PassSample]:
-    """Read passes of language models; those on several GPUs (tensor parallel) are left out.
+    """Read passes of language models; passes on several GPUs (tensor parallel) are left out.
 
     Raises
     ------
@@ -82,13 +82,17 @@ def read_passes(file: Path) -> list[PassSample]:
     """
     samples = []
     for where, row in _rows(file, PASS_COLUMNS):
-        at = _configuration(row, "model", "batch", "sm_pct", where)
+        configuration = _configuration(row, "model", "batch", "sm_pct", where)
         length = int(_positive(row, "sequence_length", where))
         if row["phase"] not in ("prefill", "decoding"):
             raise InputError(where, f'phase is "{row["phase"]}"; expected prefill or decoding')
         if _positive(row, "tensor_parallel", where) == 1.0:
             latency_ms = _positive(row, "latency_ms", where)
-            samples.append(PassSample(at.model, row["phase"], at.batch, length, at.share_pct, latency_ms))
+            samples.append(
+                PassSample(
+                    configuration.model, row["phase"], configuration.batch, length, configuration.share_pct, latency_ms
+                )
+            )
     return samples
 
 
@@ -113,7 +117,7 @@ def read_solo(file: Path) -> list[SoloSample]:
 
 
 def by_model(samples: Iterable[SoloSample]) -> dict[str, list[SoloSample]]:
-    """Return the samples of each model, in their order."""
+    """Return the samples of each model, in the order of ``samples``."""
     return grouped((sample.configuration.model, sample) for sample in samples)
 
 
@@ -137,7 +141,7 @@ def read_pairs(file: Path) -> list[PairSample]:
 
 
 def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the location and the fields of each row; raise if the file has none."""
+    """Yield the location and the fields of each row; raise an error if the file has no rows."""
     reader = csv.DictReader(read_text(file).splitlines())
     try:
         missing = [column for column in columns if column not in (reader.fieldnames or ())]
@@ -154,10 +158,10 @@ def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, Mapping[s
 
 
 def _configuration(row: Mapping[str, str], model: str, batch: str, share: str, where: str) -> Configuration:
-    items, share_pct = _positive(row, batch, where), _positive(row, share, where)
-    if not row[model] or items != int(items) or share_pct > 100.0:
+    batch_size, share_pct = _positive(row, batch, where), _positive(row, share, where)
+    if not row[model] or batch_size != int(batch_size) or share_pct > 100.0:
         raise InputError(where, "expected a model, a whole batch and a share of at most 100 percent")
-    return Configuration(row[model], int(items), share_pct)
+    return Configuration(row[model], int(batch_size), share_pct)
 
 
 def _positive(row: Mapping[str, str], column: str, where: str) -> float:

@@ -5,13 +5,13 @@ from instances.errors import unknown_name
 CONTEXT_MIB = 500.0
 """Memory of the CUDA context of a process."""
 
-# Parameters in millions and activations in MiB per item. The parameters of iGniter's four models are those of its
-# Table 3; the others' are those of torchvision and of the original publications. The activations follow from the totals
+# Parameters in millions, and activations in MiB per item. The parameters of iGniter's four models are from its Table 3;
+# those of the other models are from torchvision and the original publications. Most activations follow from the totals
 # at batch 32 in gpulet's configuration (MiB: GoogLeNet 1720, ResNet-50 1820, SSD-MobileNet 640, VGG-16 2920,
-# DenseNet-161 1220, MnasNet 1550). Those of AlexNet and SSD follow from the sizes of their layers' outputs at four
-# bytes each. Relatives of a model with a total share its activations; deeper ResNets have more in proportion to their
-# operations. The totals of MobileNetV2 (464), BERT (500) and LeNet (50) are too small for a CUDA context with weights:
-# these models get context and weights, and no activations.
+# DenseNet-161 1220, MnasNet 1550). The activations of AlexNet and SSD follow from the sizes of their layers' outputs at
+# four bytes each. A model without a total has the activations of a related model; deeper ResNets have more activations,
+# in proportion to their operations. The totals of MobileNetV2 (464), BERT (500) and LeNet (50) are too small for a CUDA
+# context with weights: these models get context and weights, and no activations.
 _PARAMETERS_AND_ACTIVATIONS = {
     "alexnet": (61.10, 4.0),
     "bert": (109.48, 0.0),
@@ -36,12 +36,12 @@ _PARAMETERS_AND_ACTIVATIONS = {
 }
 
 IMAGE_BYTES = 3 * 224 * 224 * 4
-"""Bytes of the image that most models take, in single precision."""
+"""Bytes of the input image of most models, in single precision."""
 
 CLASSES_BYTES = 4 * 1000
 
-# Bytes in and out of one request, for models with another input than 224 x 224 pixels or another output than a
-# thousand classes.
+# Bytes of input and output of one request, for models whose input is not an image of 224 x 224 pixels or whose output
+# is not a thousand classes.
 _BYTES = {
     "bert": (3 * 128 * 8, 4 * 2),
     "inception": (3 * 299 * 299 * 4, CLASSES_BYTES),
@@ -77,5 +77,5 @@ def is_listed(model: str) -> bool:
 
 
 def request_bytes(model: str) -> tuple[int, int]:
-    """Return the bytes that a request to ``model`` uploads and downloads; those of an image classifier by default."""
+    """Return the bytes that a request to ``model`` uploads and downloads; by default those of an image classifier."""
     return _BYTES.get(model, (IMAGE_BYTES, CLASSES_BYTES))

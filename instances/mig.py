@@ -2,7 +2,7 @@
 
 MIG instances of one GPU do not interfere: a model's latency depends on its own MIG instance alone. A table of measured
 configurations therefore takes the place of shares and interference. Several processes of the same model may run side by
-side in one MIG instance under MPS (ParvaGPU calls that a GPU segment).
+side in one MIG instance under MPS (a *GPU segment* of ParvaGPU).
 """
 
 from collections import Counter
@@ -26,10 +26,10 @@ class MigSlice:
     units
         Number of compute slices (NVIDIA's GPCs), the share of the GPU.
     span
-        Number of consecutive positions that it occupies. On an A100 three compute slices come with four memory slices:
-        a MIG instance of 3 at position 0 also blocks position 3.
+        Number of consecutive positions that the MIG instance occupies. On an A100 three compute slices come with four
+        memory slices: a MIG instance of 3 at position 0 also blocks position 3.
     starts
-        Positions at which it may begin, ascending.
+        Positions at which the MIG instance may begin, ascending.
     """
 
     units: int
@@ -69,8 +69,8 @@ class MigProfile:
     slices
         The sizes of its MIG instances.
     models
-        Configurations of each model, by name, without the dominated ones: another of the same size is at least as good
-        in both throughput and latency.
+        Undominated configurations of each model, by name. Another configuration of the same size dominates one if it is
+        at least as good in both throughput and latency.
     """
 
     slices: tuple[MigSlice, ...]
@@ -78,17 +78,17 @@ class MigProfile:
 
     def slice_of(self, units: int) -> MigSlice | None:
         """Return the slice of ``units``, or ``None`` if that size does not exist."""
-        return next((one for one in self.slices if one.units == units), None)
+        return next((mig_slice for mig_slice in self.slices if mig_slice.units == units), None)
 
     def configuration(self, model: str, units: int, batch: int, processes: int) -> MigConfiguration | None:
         """Return the measured configuration of ``model`` with these figures, or ``None``."""
-        asked = (units, batch, processes)
-        return next((one for one in self.models[model] if (one.units, one.batch, one.processes) == asked), None)
+        figures = (units, batch, processes)
+        return next((row for row in self.models[model] if (row.units, row.batch, row.processes) == figures), None)
 
     def fastest(self, model: str, units: int, latency_ms: float) -> MigConfiguration | None:
         """Return the configuration with the most throughput whose latency is within ``latency_ms``, or ``None``."""
-        allowed = (one for one in self.models[model] if one.units == units and one.latency_ms <= latency_ms)
-        return max(allowed, key=lambda one: (one.throughput_rps, -one.latency_ms, -one.processes), default=None)
+        allowed = (row for row in self.models[model] if row.units == units and row.latency_ms <= latency_ms)
+        return max(allowed, key=lambda row: (row.throughput_rps, -row.latency_ms, -row.processes), default=None)
 
     def layouts(self) -> tuple[Layout, ...]:
         """Return the layouts of the GPU; see the function ``layouts``."""
@@ -100,22 +100,22 @@ def layouts(slices: tuple[MigSlice, ...]) -> tuple[Layout, ...]:
     """Return the maximal layouts of a GPU, one per multiset of sizes.
 
     The position of a MIG instance does not affect its performance, so one layout represents all with the same multiset
-    of sizes. A multiset that another one contains is left out.
+    of sizes. A multiset that is contained in another is left out.
     """
-    by_sizes = {tuple(sorted(units for units, _ in placed)): placed for placed in _packings(slices, 0)}
+    by_sizes = {tuple(sorted(units for units, _ in layout)): layout for layout in _packings(slices, 0)}
     counts = {sizes: Counter(sizes) for sizes in by_sizes}
     return tuple(
         by_sizes[sizes]
         for sizes in sorted(by_sizes)
-        if not any(counts[sizes] < other for other in counts.values())  # proper inclusion of multisets
+        if not any(counts[sizes] < larger for larger in counts.values())  # proper inclusion of multisets
     )
 
 
 def _packings(slices: Sequence[MigSlice], begin: int) -> Iterator[Layout]:
     """Yield every set of MIG instances that begin at ``begin`` or later and do not overlap."""
     yield ()
-    for one in slices:
-        for start in one.starts:
+    for mig_slice in slices:
+        for start in mig_slice.starts:
             if start >= begin:
-                for rest in _packings(slices, start + one.span):
-                    yield ((one.units, start), *rest)
+                for later in _packings(slices, start + mig_slice.span):
+                    yield ((mig_slice.units, start), *later)

@@ -1,4 +1,4 @@
-"""Misspecified performance models: the true instance behind a planner's wrong figures."""
+"""Misspecified performance models: the true instance, whose figures differ from those of the planner."""
 
 from dataclasses import replace
 
@@ -10,27 +10,27 @@ from instances.instance import Instance
 from instances.performance import performance_model as model_named
 
 MOST_ERROR = 0.9
-"""Largest parameter error; larger ones would bring factors close to 0."""
+"""Largest parameter error; larger errors would bring factors close to 0."""
 
 
 def misspecified(instance: Instance, truth: str | None = None, error: float = 0.0, seed: int = 0) -> Instance:
-    """Return the true instance behind the planner's instance.
+    """Return the true instance for the planner's instance.
 
     Parameters
     ----------
     truth
-        The GPUs' true performance model; the planner's unless given.
+        The true performance model of the GPUs; by default the planner's.
     error
         Relative parameter error. Each figure of a DNN model gets its own factor, uniform in ``[1 - error, 1 + error]``:
         its times, its power, its L2 and DRAM demands, and its sensitivity to others' demands.
     seed
-        Seed of these factors. Each figure's direction depends on the seed alone; its change is proportional to
+        Seed of these factors. Whether a figure grows or falls depends on the seed alone; its change is proportional to
         ``error``.
 
     Raises
     ------
     InputError
-        If the catalogue has no figures for that performance model, the error is out of range, or the GPUs are cut into
+        If the catalogue has no figures for ``truth``, the error is out of range, or the GPUs are cut into
         MIG instances, which have measured tables only.
     """
     if truth is not None:
@@ -54,7 +54,10 @@ def misspecified(instance: Instance, truth: str | None = None, error: float = 0.
 def slowed(instance: Instance, factor: float) -> Instance:
     """Return the true instance whose GPU times are all ``factor`` times the planner's; transfers do not change."""
     pools = (
-        replace(pool, type=replace(pool.type, models={n: _scaled(m, factor) for n, m in pool.type.models.items()}))
+        replace(
+            pool,
+            type=replace(pool.type, models={name: _scaled(model, factor) for name, model in pool.type.models.items()}),
+        )
         for pool in instance.gpus
     )
     return instance if factor == 1.0 else replace(instance, gpus=tuple(pools))
@@ -74,7 +77,7 @@ def _scaled(
 ) -> DnnModel:
     """Scale a model's times, demands and sensitivity.
 
-    Demands are lines in ``1000 b / time``. Their slope is also multiplied by the time's factor, so that a demand
+    Demands are lines in ``1000 b / time``. Their slope is also multiplied by the factor ``time``, so that a demand
     changes by its own factor alone.
     """
     k1, k2, k3, k4, k5 = model.k

@@ -15,11 +15,11 @@ from instances.tables import gpu_tables
 from instances.view import View
 
 SPARE_NODE_LIMIT = 200_000
-"""Node limit of ``spend_spare_shares``, after which it returns its incumbent; only many small residents reach it."""
+"""Node limit of ``spend_spare_shares``, which then returns its incumbent; only many small residents reach the limit."""
 
 
 class Resident(NamedTuple):
-    """A workload on a GPU: its position in the instance, its batch and the rate served there."""
+    """A workload on a GPU: its position in the instance, its batch and the rate served on the GPU."""
 
     workload: int
     batch: int
@@ -29,28 +29,28 @@ class Resident(NamedTuple):
 def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False) -> PlacedGpu | None:
     """Place ``residents`` on one GPU at their least shares, or return ``None`` if they do not fit.
 
-    With ``spend_spare``, the spare shares are distributed, too, for the most throughput.
+    With ``spend_spare``, the spare units are also distributed, for the most throughput.
     """
-    workload = np.array([r.workload for r in residents], dtype=np.int64)
-    batch = np.array([r.batch for r in residents], dtype=np.int64)
-    rate = np.array([r.rate_rps for r in residents], dtype=np.float64)
-    model, budget = view.model[workload], view.budgets_ms(workload, batch, rate)
+    workload = np.array([resident.workload for resident in residents], dtype=np.int64)
+    batch = np.array([resident.batch for resident in residents], dtype=np.int64)
+    rate_rps = np.array([resident.rate_rps for resident in residents], dtype=np.float64)
+    model, budgets_ms = view.model[workload], view.budgets_ms(workload, batch, rate_rps)
     units = np.zeros(len(residents), dtype=np.int64)
-    if not least_shares(view.tables, model, batch, budget, units):
+    if not least_shares(view.tables, model, batch, budgets_ms, units):
         return None
     if spend_spare:
-        spend_spare_shares(view.tables, model, batch, budget, units, SPARE_NODE_LIMIT)
-    return view.placed(workload, units, batch, rate)
+        spend_spare_shares(view.tables, model, batch, budgets_ms, units, SPARE_NODE_LIMIT)
+    return view.placed(workload, units, batch, rate_rps)
 
 
 def placed_throughput_rps(view: View, gpu: PlacedGpu) -> float:
     """Return the largest throughput of the slots of one GPU together, in requests per second."""
-    placed = [(gpulet.share_units, slot) for gpulet in gpu.gpulets for slot in gpulet.slots]
+    units_and_slots = [(gpulet.share_units, slot) for gpulet in gpu.gpulets for slot in gpulet.slots]
     total: float = throughput_rps(
         view.tables,
-        view.model[[view.instance.workload_index[slot.workload] for _, slot in placed]],
-        np.array([slot.batch for _, slot in placed], dtype=np.int64),
-        np.array([units for units, _ in placed], dtype=np.int64),
+        view.model[[view.instance.workload_index[slot.workload] for _, slot in units_and_slots]],
+        np.array([slot.batch for _, slot in units_and_slots], dtype=np.int64),
+        np.array([units for units, _ in units_and_slots], dtype=np.int64),
     )
     return total
 
@@ -59,11 +59,11 @@ def warm_kernels() -> None:
     """Call every shared kernel once, so that the first timed call does not load compiled code."""
     tables = gpu_tables(gpu_type("v100"), "igniter")
     model, batch = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    budget, units = np.full((1, 1), 2.0), np.ones(1, dtype=np.int64)
-    least_shares(tables, model, batch, budget, units)
-    raise_to_feasible(tables, model, batch, budget, units, 1)
-    within_budgets(tables, model, batch, budget, units)
-    spend_spare_shares(tables, model, batch, budget, units, 1)
+    budgets_ms, units = np.full((1, 1), 2.0), np.ones(1, dtype=np.int64)
+    least_shares(tables, model, batch, budgets_ms, units)
+    raise_to_feasible(tables, model, batch, budgets_ms, units, 1)
+    within_budgets(tables, model, batch, budgets_ms, units)
+    spend_spare_shares(tables, model, batch, budgets_ms, units, 1)
     gpu_times_ms(tables, model, batch, units, 1, np.zeros(1))
     gpu_time_beside_ms(tables, 0, 1, 1, np.zeros((1, 3)), 0)
     p99_latency_ms(1, 1.0, 1.0, 1.0)

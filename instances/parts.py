@@ -1,4 +1,4 @@
-"""Equal parts of workloads that no GPU serves whole."""
+"""Equal parts of workloads that are too large for one GPU."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ MOST_PARTS = 100_000
 
 
 def trickle_rps(rate_rps: Floats, slo_ms: Floats) -> Floats:
-    """Return a rate at which a request is alone, at most the part of the rate that ``MOST_PARTS`` leave."""
+    """Return a rate so low that requests are alone in their batches, at most ``rate_rps / MOST_PARTS``."""
     return np.minimum(rate_rps / MOST_PARTS, 1.0 / slo_ms)
 
 
 def fewest_parts(enough: Callable[[int], bool]) -> int:
-    """Return the smallest number of parts from 2 on that is ``enough``, where every larger number is enough too."""
+    """Return the smallest number of parts from 2 on that is ``enough``; every larger number must be enough too."""
     low, high = 1, 2
     while not enough(high):
         low, high = high, 2 * high

@@ -9,42 +9,42 @@ from instances.compiled import compiled, kernel
 
 P99_REQUESTS = 20_000
 P99_SEED = 20_220_711
-"""Number of arrivals in the sample of the rule ``p99``, and its seed."""
+"""Number of arrivals in the sample of the rule ``p99``, and the sample's seed."""
 
 P99_LEAST_LOAD = 1e-3
-"""Least mean number of arrivals within an SLO with which this rule computes: at lower rates, 99.9 % of the requests are
-alone in their batches anyway, but latencies would be differences of ever larger times."""
+"""Least mean number of arrivals within an SLO; the rule ``p99`` raises lower rates to it. At lower rates 99.9 % of the
+requests are alone in their batches, and latencies would be small differences of large times."""
 
 P99_TOLERANCE = 1e-6
-"""Precision of the budgets of this rule, as a fraction of the SLO."""
+"""Precision of the budgets of the rule ``p99``, as a fraction of the SLO."""
 
 
 @compiled
 def next_batch(
-    arrivals_ms: Floats, first: int, known: int, free_ms: float, batch: int, timeout_ms: float
+    arrivals_ms: Floats, first: int, end: int, free_ms: float, batch: int, timeout_ms: float
 ) -> tuple[float, int]:
     """Return the start of the next batch and the position of the first request after it.
 
     A batch starts as soon as the server is free and either ``batch`` requests wait or the oldest has waited
-    ``timeout_ms``; it takes the requests that wait then, up to ``batch``.
+    ``timeout_ms``; it takes the requests that wait at that moment, up to ``batch``.
 
     Parameters
     ----------
     arrivals_ms
-        Arrival times, nondecreasing from ``first`` to ``known``.
-    first, known
-        Positions of the oldest waiting request and of the end of the known arrivals.
+        Arrival times, nondecreasing from ``first`` to ``end``.
+    first, end
+        Position of the oldest waiting request, and the position after the last arrival that is known.
     free_ms
         End of the previous batch.
     """
     ready_ms = arrivals_ms[first] + timeout_ms
-    if first + batch <= known:
+    if first + batch <= end:
         ready_ms = min(ready_ms, arrivals_ms[first + batch - 1])
     start_ms = max(free_ms, ready_ms)
-    last = first
-    while last < known and last < first + batch and arrivals_ms[last] <= start_ms:
-        last += 1
-    return start_ms, last
+    next_first = first
+    while next_first < end and next_first < first + batch and arrivals_ms[next_first] <= start_ms:
+        next_first += 1
+    return start_ms, next_first
 
 
 @compiled
@@ -58,15 +58,15 @@ def batch_latencies_ms(
     """
     free_ms, first = 0.0, 0
     while first < len(arrivals_ms):
-        start_ms, last = next_batch(arrivals_ms, first, len(arrivals_ms), free_ms, batch, timeout_ms)
+        start_ms, next_first = next_batch(arrivals_ms, first, len(arrivals_ms), free_ms, batch, timeout_ms)
         free_ms = start_ms + service_ms
-        for request in range(first, last):
+        for request in range(first, next_first):
             latencies_ms[request] = free_ms - arrivals_ms[request]
-        first = last
+        first = next_first
 
 
 BLOCKS = 40
-"""Number of parts of a sample from which the standard error of a fraction is estimated; one more part comes before."""
+"""Number of blocks of a sample that estimate the standard error of a fraction; one more block comes before them."""
 
 
 @kernel
@@ -75,25 +75,26 @@ def missed_fraction_of_sample(
 ) -> float:
     """Serve a sample of arrivals; return the fraction that is not served in time plus three standard errors.
 
-    The discipline is that of ``instances.attainment``, or that of ``instances.backlog`` without dropping. The standard
-    error is that of the means of ``BLOCKS`` parts of the sample, because late requests come in clusters. The server is
-    idle at first, so the part before these does not count. All times are in units of the mean gap between arrivals.
+    The discipline is that of ``instances.attainment``; without dropping, that of ``instances.backlog``. The standard
+    error comes from the fractions of ``BLOCKS`` blocks of the sample, because late requests come in clusters. One more
+    block comes before and does not count, because the server is idle at first. All times are in units of the mean gap
+    between arrivals.
 
     Parameters
     ----------
     arrivals
         Arrival times, nondecreasing.
     result, busy
-        Time of a batch of k until its results are there, and until the server is free again, at index k.
+        Time of a batch of k until its results are available, and until the server is free again, at index k.
     limit
         Fraction above which the exact value does not matter: the simulation stops there.
     """
-    each = (len(arrivals) - batch) // (BLOCKS + 1)
+    block_requests = (len(arrivals) - batch) // (BLOCKS + 1)
     first, free = 0, 0.0
     total, squares = 0.0, 0.0
     for block in range(BLOCKS + 1):
         missed = 0
-        while first < (block + 1) * each:
+        while first < (block + 1) * block_requests:
             now = max(free, arrivals[first])
             end = first + 1
             if arrivals[first + batch - 1] <= now:
@@ -117,8 +118,8 @@ def missed_fraction_of_sample(
             free = now + busy[end - first]
             first = end
         if block > 0:
-            total += missed / each
-            squares += (missed / each) ** 2
+            total += missed / block_requests
+            squares += (missed / block_requests) ** 2
             if total > limit * BLOCKS:
                 return total / block
     mean = total / BLOCKS
@@ -145,11 +146,12 @@ def p99_latency_ms(batch: int, service_ms: float, timeout_ms: float, rate_rps: f
 
 @lru_cache(maxsize=65_536)
 def p99_service_budget_ms(slo_ms: float, rate_rps: float, batch: int) -> float:
-    """Return the largest full-batch service time whose simulated P99 is within the SLO, by bisection; 0 if none is.
+    """Return the largest service time of a batch, by bisection, whose simulated P99 is within the SLO; 0 if none is.
 
     The dispatch timeout is half the SLO. The bisection on a fixed sample is part of the rule's definition, so every
-    scheduler gets the same number. P99 is not exactly monotone in the service time, since a batch that waits longer is
-    fuller. Within 1 % of the result a longer service may therefore meet the SLO too, and a shorter one miss it.
+    scheduler gets the same number. P99 is not exactly monotone in the service time, because a batch that waits longer
+    has more requests. Within 1 % of the result, a longer service time may therefore meet the SLO, and a shorter one
+    miss it.
     """
     rate_rps = max(rate_rps, 1000.0 * P99_LEAST_LOAD / slo_ms)
     timeout_ms = slo_ms / 2.0

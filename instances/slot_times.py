@@ -1,8 +1,8 @@
 """Times of the batches of one slot, as the SLO rule ``attainment`` counts them.
 
-By definition a batch of k beside neighbours takes ``t(k) = t_alone(k) + t_gpu(b) - t_alone(b)``: the delay of the full
-batch is that of every batch. If a batch of k alone takes less than k / j of the time of a larger batch of j, it counts
-with that time: the missed fraction is then monotone (``instances.attainment``).
+By definition, neighbours delay every batch as much as they delay the full batch: a batch of k takes ``t(k) =
+t_alone(k) + t_gpu(b) - t_alone(b)``. A batch of k alone counts with at least k / j of the time of a larger batch of j.
+With these times the missed fraction is monotone (``instances.attainment``).
 """
 
 from typing import NamedTuple
@@ -14,11 +14,11 @@ from instances.performance.table import NEVER_MS
 from instances.tables import Tables
 
 LEAST_RATE_PER_MS = 1e-300
-"""Rate of slots with a lower one, for which numbers of arrivals could not be represented."""
+"""Least rate of a slot; lower rates are raised to it, because floats cannot represent their numbers of arrivals."""
 
 
 class SlotTimes(NamedTuple):
-    """A slot and its times, for the search of its budgets.
+    """A slot and the times of its batches: the input of the search for its budgets.
 
     Attributes
     ----------
@@ -39,17 +39,17 @@ class SlotTimes(NamedTuple):
 
 
 def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int) -> SlotTimes:
-    """Return the times of a slot by the performance model; those of smaller batches may be longer than there.
+    """Return the times of a slot's batches: those of the performance model, or longer times for smaller batches.
 
-    At equal time of the full batch, no smaller batch takes less at a larger share than at a smaller one. At each share,
-    times rise with the batch, and times per request fall with it.
+    Times are raised until three rules are met. At each share, times rise with the batch, and times per request fall
+    with the batch. At equal time of the full batch, a smaller batch takes at least as long at a larger share.
     """
     shares = tables.permitted
-    true_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : batch + 1, shares].T
-    shares, true_ms = shares[true_ms[-1] < NEVER_MS], true_ms[:, true_ms[-1] < NEVER_MS]
-    shorter_ms = np.minimum.accumulate(np.maximum(true_ms[-1] - true_ms, 0.0), axis=1)
+    model_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : batch + 1, shares].T
+    shares, model_ms = shares[model_ms[-1] < NEVER_MS], model_ms[:, model_ms[-1] < NEVER_MS]
+    saved_ms = np.minimum.accumulate(np.maximum(model_ms[-1] - model_ms, 0.0), axis=1)
     alone_ms = np.full((batch + 1, tables.share_units + 1), np.inf)
-    alone_ms[1:, shares] = _regular(np.minimum.accumulate(true_ms[-1]) - shorter_ms)
+    alone_ms[1:, shares] = _regular(np.minimum.accumulate(model_ms[-1]) - saved_ms)
     transfer_ms, exposed_ms = np.zeros(batch + 1), np.zeros(batch + 1)
     transfer_ms[1:] = _regular(tables.transfer_ms[model, 1 : batch + 1])
     exposed_ms[1:] = _regular(tables.exposed_ms[model, 1 : batch + 1])
@@ -60,10 +60,10 @@ def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch
 def _regular(times_ms: Floats) -> Floats:
     """Raise the times of smaller batches so that times rise with the batch, and times per request fall with it.
 
-    The first axis has the batches from 1 up.
+    The batches are along the first axis, from 1 up.
     """
     rising_ms = np.maximum.accumulate(times_ms, axis=0)
     sizes = np.arange(1.0, len(times_ms) + 1.0).reshape(-1, *[1] * (times_ms.ndim - 1))
-    each_ms = np.maximum.accumulate((rising_ms / sizes)[::-1], axis=0)[::-1]
-    rising_ms[:-1] = np.maximum(rising_ms[:-1], (each_ms * sizes)[:-1])
+    per_request_ms = np.maximum.accumulate((rising_ms / sizes)[::-1], axis=0)[::-1]
+    rising_ms[:-1] = np.maximum(rising_ms[:-1], (per_request_ms * sizes)[:-1])
     return rising_ms

@@ -1,4 +1,4 @@
-"""Distribution of the spare shares of one GPU, at fixed batches, for the most throughput."""
+"""Distribution of the spare units of one GPU among its residents, at fixed batches, for the most throughput."""
 
 import numpy as np
 
@@ -33,9 +33,10 @@ def spend_spare_shares(
     """Raise the shares of one GPU's residents to the most total throughput within their budgets.
 
     The method is depth-first branch and bound over the residents' shares. A node fixes the shares of the first
-    residents. Its bound adds their throughputs beside the least possible demands of the others, and the throughputs of
-    the others beside the least possible demands of all. Dynamic programming finds the best distribution of the
-    remaining units by the latter. The bound never falls below the best completion of the node.
+    residents. The bound of a node is a sum of two parts. The first part is the throughput of the fixed residents beside
+    the least possible demands of the others. The second part is the throughput of the others beside the least possible
+    demands of all, with the remaining units distributed by dynamic programming. The best completion of the node never
+    exceeds this bound.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def spend_spare_shares(
     throughput_rps : float
         Throughput at the shares found.
     proven : bool
-        Whether the result is proven optimal among shares at or above the least ones.
+        Whether the shares are proven optimal among all shares at or above the least feasible ones.
     """
     count, last = len(model), budget_ms.shape[1] - 1
     spare = tables.share_units - units.sum()
@@ -63,9 +64,10 @@ def spend_spare_shares(
         power_least[i] = tables.power_w[model[i], batch[i], least[i] :].min()
     l2_floor, dram_floor, power_floor = l2_least.sum(), dram_least.sum(), power_least.sum()
 
-    # hope[i, e]: largest throughput of resident i with e more units; rest[i, s]: that of i and later with s together.
-    hope = np.full((count, spare + 1), -np.inf)
-    rest = np.zeros((count + 1, spare + 1))
+    # largest_rps[i, e]: largest throughput of resident i with e extra units.
+    # suffix_rps[i, s]: largest throughput of resident i and all later ones with s extra units together.
+    largest_rps = np.full((count, spare + 1), -np.inf)
+    suffix_rps = np.zeros((count + 1, spare + 1))
     for i in range(count - 1, -1, -1):
         m, b = model[i], batch[i]
         for extra in range(spare + 1):
@@ -83,64 +85,64 @@ def spend_spare_shares(
                 power_floor - power_least[i] + tables.power_w[m, b, u],
             )
             if time_ms <= budget_ms[i, u if last else 0]:
-                hope[i, extra] = 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
-        for s in range(spare + 1):
-            best = -np.inf
-            for extra in range(s + 1):
-                best = max(best, hope[i, extra] + rest[i + 1, s - extra])
-            rest[i, s] = best
+                largest_rps[i, extra] = 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
+        for spent in range(spare + 1):
+            best_rps = -np.inf
+            for extra in range(spent + 1):
+                best_rps = max(best_rps, largest_rps[i, extra] + suffix_rps[i + 1, spent - extra])
+            suffix_rps[i, spent] = best_rps
 
-    best_value = throughput_rps(tables, model, batch, units)
+    best_total_rps = throughput_rps(tables, model, batch, units)
     best_units = units.copy()
-    trial = least.copy()
-    extra_at = np.full(count, spare + 1)  # next extra to try at each depth, counting down
-    left = np.empty(count + 1, dtype=np.int64)
-    left[0] = spare
+    trial_units = least.copy()
+    next_extra = np.full(count, spare + 1)  # at each depth, one more than the next extra units to try
+    unspent = np.empty(count + 1, dtype=np.int64)
+    unspent[0] = spare
     nodes = 0
     depth = 0
     proven = True
     while depth >= 0:
-        extra_at[depth] -= 1
-        if extra_at[depth] < 0:
+        next_extra[depth] -= 1
+        if next_extra[depth] < 0:
             depth -= 1
             continue
-        extra = extra_at[depth]
-        if hope[depth, extra] == -np.inf:
+        extra = next_extra[depth]
+        if largest_rps[depth, extra] == -np.inf:
             continue
         nodes += 1
         if nodes > node_limit:
             proven = False
             break
-        trial[depth] = least[depth] + extra
-        left[depth + 1] = left[depth] - extra
+        trial_units[depth] = least[depth] + extra
+        unspent[depth + 1] = unspent[depth] - extra
 
-        # Demands: those of the residents up to here at their shares, and the least ones of the others.
-        l2, dram, power = l2_floor, dram_floor, power_floor
+        # Demands of the residents with fixed shares, and least demands of the others.
+        l2_pct, dram_pct, power_w = l2_floor, dram_floor, power_floor
         for i in range(depth + 1):
-            m, b, u = model[i], batch[i], trial[i]
-            l2 += tables.l2_pct[m, b, u] - l2_least[i]
-            dram += tables.dram_pct[m, b, u] - dram_least[i]
-            power += tables.power_w[m, b, u] - power_least[i]
-        bound = rest[depth + 1, left[depth + 1]]
+            m, b, u = model[i], batch[i], trial_units[i]
+            l2_pct += tables.l2_pct[m, b, u] - l2_least[i]
+            dram_pct += tables.dram_pct[m, b, u] - dram_least[i]
+            power_w += tables.power_w[m, b, u] - power_least[i]
+        bound_rps = suffix_rps[depth + 1, unspent[depth + 1]]
         for i in range(depth + 1):
-            m, b, u = model[i], batch[i], trial[i]
+            m, b, u = model[i], batch[i], trial_units[i]
             time_ms = gpu_time_ms(
-                tables, m, b, u, count, l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u], power
+                tables, m, b, u, count, l2_pct - tables.l2_pct[m, b, u], dram_pct - tables.dram_pct[m, b, u], power_w
             )
             # The margin absorbs rounding: a sum in another order must not cut off a feasible node.
             if time_ms > budget_ms[i, u if last else 0] * (1.0 + 1e-12):
-                bound = -np.inf
+                bound_rps = -np.inf
                 break
-            bound += 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
-        if bound * (1.0 + 1e-12) <= best_value:
+            bound_rps += 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
+        if bound_rps * (1.0 + 1e-12) <= best_total_rps:
             continue
         if depth == count - 1:
-            value = throughput_rps(tables, model, batch, trial)
-            if value > best_value and within_budgets(tables, model, batch, budget_ms, trial):
-                best_value = value
-                best_units[:] = trial
+            total_rps = throughput_rps(tables, model, batch, trial_units)
+            if total_rps > best_total_rps and within_budgets(tables, model, batch, budget_ms, trial_units):
+                best_total_rps = total_rps
+                best_units[:] = trial_units
             continue
         depth += 1
-        extra_at[depth] = left[depth] + 1
+        next_extra[depth] = unspent[depth] + 1
     units[:] = best_units
-    return best_value, proven
+    return best_total_rps, proven

@@ -20,7 +20,7 @@ from bench.certificate.plans import value_of
 from bench.certificate.statement import Statement
 from instances import PART_STEPS, InputError, Instance, Objective, Plan
 from instances.files import instance_from_json, plan_from_json
-from instances.files.problems import as_found, validated
+from instances.files.problems import in_pydantic_words, validated
 from instances.performance import performance_model
 from instances.tolerance import MARGIN, TOLERANCE
 
@@ -83,7 +83,7 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
 
 def _read(data: object, where: str) -> CertificateFile:
     try:
-        return validated(CertificateFile, data, where, as_found)
+        return validated(CertificateFile, data, where, in_pydantic_words)
     except InputError as error:
         raise InputError(error.where, f"is no certificate: {error.problem}") from None
 

@@ -44,5 +44,5 @@ def _place(where: str, names: Mapping[str, str]) -> str:
     from instances.errors import FieldName
 
     if isinstance(where, FieldName) and where.field in names:
-        return names[where.field] + where.rest
+        return names[where.field] + where.suffix
     return where

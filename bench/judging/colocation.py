@@ -122,7 +122,7 @@ def _judge_slots(position: int, slots: Sequence[Slot], view: View) -> list[SlotV
         count = int(done.launches[n])
         gpu_ms = float(done.on_gpu_ms[n]) / count if count else math.inf
         transfer_ms = float(view.tables.transfer_ms[job.model, job.batch[:count]].mean()) if count else 0.0
-        throughput_rps, busy = float(done.throughput_rps[n]), float(done.taken[n].mean())
+        throughput_rps, busy = float(done.throughput_rps[n]), float(done.utilisation[n].mean())
         judged.append(
             SlotVerdict(position, slot.workload, gpu_ms, gpu_ms + transfer_ms, math.inf, throughput_rps, busy)
         )

@@ -18,7 +18,7 @@ from bench.api import Proof, Scope
 from instances import Plan
 from instances.files import plan_from_json, plan_to_json
 from instances.files.instance import plain
-from instances.files.problems import as_found, validated
+from instances.files.problems import in_pydantic_words, validated
 
 
 def _json(value: object, *, levels: int = 50) -> object:
@@ -209,6 +209,6 @@ def from_json(schema: Any, value: Any) -> Any:
     if schema is Plan:
         return plan_from_json(value, "")
     if class_of(schema) is not None:
-        return validated(schema, value, "", as_found)
-    validated(schema, value, "", as_found, strict=True)
+        return validated(schema, value, "", in_pydantic_words)
+    validated(schema, value, "", in_pydantic_words, strict=True)
     return value

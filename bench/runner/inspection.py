@@ -212,7 +212,7 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
 
 def _misuse(refusal: InputError) -> Message:
     where = refusal.where
-    place = [where.field, where.rest] if isinstance(where, FieldName) else where
+    place = [where.field, where.suffix] if isinstance(where, FieldName) else where
     return {"type": "misuse", "where": place, "problem": refusal.problem}
 
 

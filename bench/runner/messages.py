@@ -18,7 +18,7 @@ from bench.ledger.row import Termination
 from bench.ledger.row_schema import StoredProof
 from bench.runner.lines import Lines, json_text
 from instances import InputError
-from instances.files.problems import Findings, Problem, as_found, validated
+from instances.files.problems import Findings, Problem, in_pydantic_words, validated
 
 Message = dict[str, Any]
 
@@ -118,7 +118,7 @@ def checked(message: Message) -> Message:
 
 def _in_words(findings: Findings) -> Sequence[Problem]:
     """Return findings without the type of the message in their places."""
-    return [(place[1:] or ("type",), problem) for place, problem in as_found(findings)]
+    return [(place[1:] or ("type",), problem) for place, problem in in_pydantic_words(findings)]
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

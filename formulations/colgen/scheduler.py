@@ -15,7 +15,7 @@ from formulations.colgen.split.problem import split_obstacle
 from formulations.colgen.split.solution import split_solution
 from formulations.colgen.temporal.solution import solve_in_turns, turns_obstacle
 from instances import Instance, Objective, Plan, PlanClass
-from instances.least_shares import premises_hold
+from instances.least_shares import premises_satisfied
 from instances.suites import suite
 from instances.tables import gpu_tables
 
@@ -74,7 +74,7 @@ class ColGen:
 
     def _solved(self, instance: Instance, run: Run) -> Outcome:
         for pool in instance.gpus:
-            if not premises_hold(gpu_tables(pool.type, instance.performance_model)):
+            if not premises_satisfied(gpu_tables(pool.type, instance.performance_model)):
                 return Outcome(Status.UNKNOWN, reason=f"{pool.type.name}: {PREMISE}")
         match self.plan_class:
             case SearchedClass.SPATIAL:

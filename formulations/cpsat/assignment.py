@@ -19,7 +19,7 @@ from formulations.problem import Offer, Problem
 from instances import PART_STEPS, Objective
 from instances.arrays import Floats, Ints
 from instances.configurations import Configurations
-from instances.dominance import most_company, undominated
+from instances.dominance import largest_others, undominated
 from instances.one_gpu import Resident
 
 SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
@@ -42,7 +42,7 @@ class Modelled:
     conflicts
         Sets of workloads that cannot share such a GPU.
     company
-        ``most_company`` of the configurations.
+        ``largest_others`` of the configurations.
     """
 
     offer: Offer
@@ -56,7 +56,7 @@ class Modelled:
     def of(cls, offer: Offer, count: int, conflict_sets: int, deadline: float) -> "Modelled":
         """Round the configurations of ``offer`` and find conflicts, within a third of the remaining time."""
         tables = offer.view.tables
-        company = most_company(offer.configurations, tables)
+        company = largest_others(offer.configurations, tables)
         most = company[:, -1, -1].copy()
         most[0] = min(most[0], tables.most_residents)
         conflicts: list[tuple[int, ...]] = []

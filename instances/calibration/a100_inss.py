@@ -1,15 +1,15 @@
-"""A100 with InSS's eight models (its Sec. 6): RaPP's curves of a V100, fitted to points of InSS's Tables 3 and 4.
+"""A100 with InSS's eight models (InSS, Sec. 6): RaPP's curves of a V100, fitted to points of InSS's Tables 3 and 4.
 
-Each point is the GPU time of the first model of a row beside the row's other models; a star means batch 8 at 20
-percent. Of the 28 points, 18 are pinned (``PublishedTime.pinned``): the fit meets them closely. Ten are held out:
-ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and 50 %, ResNet-18 and VGG-19 at 50 %, EfficientNet beside 30,
-50 and 60 % of MobileNet. Row E*&M1 has times of EfficientNet beside MobileNet at four shares; they hardly depend on
-this share. The tables have no time of MobileNet itself. Its curve is that of RaPP's MobileNetV2, scaled by the factor
-between the launch times of MnasNet's fitted curve and of RaPP's MnasNet.
+Each point is the GPU time of the first model of a table row beside the other models of the row. A star means batch 8 at
+20 percent. Of the 28 points, 18 are pinned (``PublishedTime.pinned``): the fit meets them closely. Ten points test the
+fit: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and 50 %, ResNet-18 and VGG-19 at 50 %, and EfficientNet
+beside MobileNet at 30, 50 and 60 %. Row E*&M1 has times of EfficientNet beside MobileNet at four shares of MobileNet,
+on which these times hardly depend. The tables have no time of MobileNet itself. Its curve is the curve of RaPP's
+MobileNetV2, scaled by the ratio of two launch times: that of MnasNet's fitted curve and that of RaPP's MnasNet.
 
-Demands are those of ``a100``, measured on an A100, for the models that it has. The other models have the demands of a
-similar model of ``a100``, scaled by the work per request. The growths per percent are the average of those fitted to
-the pairs of ``a100``.
+The demands of models that are in ``a100`` were measured on an A100. The other models have the demands of a similar
+model of ``a100``, scaled by the work per request. The growths per percent are the average of the growths fitted to the
+pairs of ``a100``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +29,11 @@ from instances.performance.validation import latencies_ms
 
 @dataclass(frozen=True, slots=True)
 class PublishedTime:
-    """A published GPU time of ``own`` beside ``others``."""
+    """A published GPU time of ``configuration`` beside ``neighbours``."""
 
     row: str
-    own: Configuration
-    others: tuple[Configuration, ...]
+    configuration: Configuration
+    neighbours: tuple[Configuration, ...]
     observed_ms: float
     published_ms: float
     pinned: bool
@@ -45,14 +45,14 @@ def _star(model: str) -> Configuration:
 
 def _row(
     row: str,
-    own: Sequence[Configuration],
-    others: Sequence[tuple[Configuration, ...]],
+    configurations: Sequence[Configuration],
+    neighbours: Sequence[tuple[Configuration, ...]],
     observed_ms: Sequence[float],
     published_ms: Sequence[float],
     pinned: str,
 ) -> list[PublishedTime]:
-    columns = zip(own, others, observed_ms, published_ms, (mark == "p" for mark in pinned), strict=True)
-    return [PublishedTime(row, *each) for each in columns]
+    columns = zip(configurations, neighbours, observed_ms, published_ms, (mark == "p" for mark in pinned), strict=True)
+    return [PublishedTime(row, *values) for values in columns]
 
 
 def _at_batches(model: str) -> list[Configuration]:
@@ -134,14 +134,14 @@ DEMANDS_OF = {
 BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES_PCT = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 100.0)
 
-PIN = 0.005
-"""Relative tolerance of a pinned point."""
+PIN_TOLERANCE = 0.005
+"""Relative tolerance of the fit at a pinned point."""
 
-SHAPE = np.array([1.0, 2.0, 1.5, 1.0, 0.1, 0.1])
-"""Standard deviations of the prior of the logarithms of a shape's parameters; its mean is RaPP's shape, scaled."""
+PRIOR_DEVIATIONS = np.array([1.0, 2.0, 1.5, 1.0, 0.1, 0.1])
+"""Standard deviations in the prior of the logarithms of a shape's parameters; the means are RaPP's shape, scaled."""
 
-ROUNDS = 6
-"""Rounds of the fit; each corrects for the effects of neighbours and of InSS's regression on the shape's times."""
+FIT_ROUNDS = 6
+"""Rounds of the fit. Each round corrects the targets for the effects of neighbours and of InSS's regression."""
 
 SOURCE = (
     "times shaped like RaPP's on a V100 and pinned to 18 of the 28 points of InSS's Tables 3 and 4"
@@ -164,7 +164,8 @@ def a100_inss(measurements: Path) -> GpuType:
     """
     samples, a100 = read_shapes(measurements), gpu_type("a100")
     companies = [model.company for model in a100.models.values() if model.company is not None]
-    alphas = float(np.mean([c.alpha_l2 for c in companies])), float(np.mean([c.alpha_dram for c in companies]))
+    alpha_l2 = float(np.mean([company.alpha_l2 for company in companies]))
+    alphas = alpha_l2, float(np.mean([company.alpha_dram for company in companies]))
     gpu = replace(a100, name="a100-inss", models={}, provenance=Provenance("calibrated", SOURCE))
     shapes = {
         name: fit_shape(SHAPED_LIKE.get(name, name), samples.get(SHAPED_LIKE.get(name, name), []))[0]
@@ -184,8 +185,8 @@ def _with(gpu: GpuType, model: DnnModel) -> GpuType:
 
 
 def _model(name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) -> DnnModel:
-    relative, work = DEMANDS_OF[name]
-    solo = a100.model(relative).profiled("a100")
+    similar_model, work = DEMANDS_OF[name]
+    solo = a100.model(similar_model).profiled("a100")
 
     def line(measured: Line) -> Line:
         # With more work per request, fewer requests per second cause the same utilisation
@@ -198,36 +199,37 @@ def _model(name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) 
 def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) -> Shape:
     """Fit a shape to the pinned points of its model while it stays close to RaPP's shape.
 
-    The scale is free, since RaPP used another GPU and framework.
+    The scale is free, because RaPP used another GPU and framework.
     """
-    points = [point for point in POINTS if point.own.model == name and point.pinned]
+    points = [point for point in POINTS if point.configuration.model == name and point.pinned]
     observed = np.array([point.observed_ms for point in points])
-    batch = np.array([float(point.own.batch) for point in points])
-    share = np.array([point.own.share_pct for point in points])
+    batch = np.array([float(point.configuration.batch) for point in points])
+    share = np.array([point.configuration.share_pct for point in points])
     prior = shape.scaled(float(np.exp(np.mean(np.log(observed / shape.times_ms(batch, share))))))
 
     def residual(logs: Floats, target_ms: Floats) -> Floats:
-        missed = np.log(Shape.from_logs(logs).times_ms(batch, share) / target_ms)
-        return np.concatenate([missed / PIN, (logs - prior.logs()) / SHAPE])
+        log_errors = np.log(Shape.from_logs(logs).times_ms(batch, share) / target_ms)
+        return np.concatenate([log_errors / PIN_TOLERANCE, (logs - prior.logs()) / PRIOR_DEVIATIONS])
 
-    found = prior
-    for _ in range(ROUNDS):
-        # Neighbours and the regression change the shape's times by a factor; divide the targets by it.
-        made_ms = gpu_times_ms(_with(gpu, _model(name, found, alphas, a100)), points)
-        target_ms = found.times_ms(batch, share) * observed / made_ms
-        found = Shape.from_logs(least_squares(residual, prior.logs(), kwargs={"target_ms": target_ms}).x)
-    return found
+    fitted = prior
+    for _ in range(FIT_ROUNDS):
+        # Neighbours and the regression change the times of the shape by a factor; the targets are divided by it.
+        model_ms = gpu_times_ms(_with(gpu, _model(name, fitted, alphas, a100)), points)
+        target_ms = fitted.times_ms(batch, share) * observed / model_ms
+        fitted = Shape.from_logs(least_squares(residual, prior.logs(), kwargs={"target_ms": target_ms}).x)
+    return fitted
 
 
 def gpu_times_ms(gpu: GpuType, points: Sequence[PublishedTime]) -> Floats:
-    """Return InSS's GPU times at the published points, transfers excluded as in the tables."""
-    groups = [(point.own, *point.others) for point in points]
-    found = [times[0] for times in latencies_ms(gpu, "inss", groups)]
+    """Return the GPU times of InSS's model at the published points, without transfers, as in the tables."""
+    groups = [(point.configuration, *point.neighbours) for point in points]
+    first_ms = [times[0] for times in latencies_ms(gpu, "inss", groups)]
     per_item_ms = {
         name: (model.input_bytes + model.output_bytes) / gpu.hardware.pcie_bytes_per_ms
         for name, model in gpu.models.items()
     }
-    return np.array([t - p.own.batch * per_item_ms[p.own.model] for t, p in zip(found, points, strict=True)])
+    transfers_ms = [point.configuration.batch * per_item_ms[point.configuration.model] for point in points]
+    return np.array(first_ms) - np.array(transfers_ms)
 
 
 def relative_errors(gpu: GpuType, points: Sequence[PublishedTime]) -> Mapping[PublishedTime, float]:

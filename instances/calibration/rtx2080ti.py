@@ -1,10 +1,9 @@
 """GeForce RTX 2080 Ti with gpulet's nine models (ATC'22, Tables 2 and 3).
 
-Shapes are RaPP's on a V100, scaled so that the latency of a batch of 32 on the full GPU is half the SLO of Table 3:
-the paper sets its SLOs to twice this latency. Each model has this one pinned point; all other times follow from the
-shape. LeNet, SSD-MobileNet and BERT are not among RaPP's models and take the shapes of AlexNet, MobileNetV2 and
-ResNet-18. The utilisations and the five constants of the pair factor are those that gpulet's authors published
-(casys-kaist/glet).
+The shape of a model is RaPP's on a V100, scaled so that a batch of 32 on the full GPU takes half the SLO of Table 3:
+the paper sets its SLOs to twice this latency. Each model has only this pinned point; all other times follow from the
+shape. RaPP has no LeNet, SSD-MobileNet and BERT; their shapes are those of AlexNet, MobileNetV2 and ResNet-18.
+Utilisations and the five constants of the pair factor were published by gpulet's authors (casys-kaist/glet).
 """
 
 import csv
@@ -64,21 +63,21 @@ def rtx2080ti(measurements: Path) -> GpuType:
     pair = _pair(published / "interference_constants.csv")
     models = {}
     for name, slo_ms in ATC_SLO_MS.items():
-        like = SHAPED_LIKE.get(name, name)
-        shape, error = fit_shape(like, samples.get(like, []))
+        shape_model = SHAPED_LIKE.get(name, name)
+        shape, error = fit_shape(shape_model, samples.get(shape_model, []))
         transfer_ms = PINNED_BATCH * sum(request_bytes(name)) / PCIE_BYTES_PER_MS
         solo = shaped_profile(pinned(shape, slo_ms / 2.0 - transfer_ms), BATCHES, SHARES_PCT, (0.0, 0.0), (0.0, 0.0))
         l2_pct, dram_pct = _utilisations(published / "util.csv", PUBLISHED_AS.get(name, name))
-        ability = 1000.0 * np.array(BATCHES) / solo.times_ms[:, -1]
+        solo_rps = 1000.0 * np.array(BATCHES) / solo.times_ms[:, -1]
         solo = replace(
             solo,
             l2_pct=rounded(l2_pct[None, :])[0],
             dram_pct=rounded(dram_pct[None, :])[0],
-            l2=demand_line(ability, l2_pct),
-            dram=demand_line(ability, dram_pct),
+            l2=demand_line(solo_rps, l2_pct),
+            dram=demand_line(solo_rps, dram_pct),
         )
         alphas = (pair.l2_other / 100.0, pair.dram_other / 100.0)
-        model = calibrated_model(name, solo, alphas, f"{SOURCE}; shape of {like}")
+        model = calibrated_model(name, solo, alphas, f"{SOURCE}; shape of {shape_model}")
         residual = {**model.provenance.residual, "shape_rel_mean": error}
         models[name] = replace(model, provenance=replace(model.provenance, residual=residual))
     return GpuType(
@@ -107,7 +106,7 @@ def pinned(shape: Shape, full_ms: float) -> Shape:
 
 def _pair(file: Path) -> PairFactor:
     (row,) = _rows(file)
-    return PairFactor(*(float(row[c]) for c in ("l2_own", "l2_other", "dram_own", "dram_other", "constant")))
+    return PairFactor(*(float(row[column]) for column in ("l2_own", "l2_other", "dram_own", "dram_other", "constant")))
 
 
 def _utilisations(file: Path, name: str) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ SHAPES_FILE = Path("v100-rapp") / "solo.csv"
 """Solo measurements of 69 torchvision models, at batches up to 8 and at 20 shares (KontonGu/RaPP)."""
 
 SHARPNESS = 8.0
-"""Exponent of the norm of launch time and work: the larger it is, the sharper is the transition between both."""
+"""Exponent of the norm of launch time and work; a larger exponent makes the transition between them sharper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Shape:
     serial_ms
         GPU time that does not depend on the share.
     fixed_ms, per_item_ms
-        Work on the full GPU: of any batch, and of each item.
+        Work on the full GPU: that of every batch, and that of each item.
     batch_exponent, share_exponent
         Exponents of the batch and of the inverse share, both near 1.
     """
@@ -57,8 +57,8 @@ class Shape:
 
     def times_ms(self, batch: Floats, share_pct: Floats) -> Floats:
         """Return the times at broadcastable batches and shares."""
-        items = self.fixed_ms + self.per_item_ms * batch**self.batch_exponent
-        work_ms = self.serial_ms + items * (100.0 / share_pct) ** self.share_exponent
+        full_gpu_ms = self.fixed_ms + self.per_item_ms * batch**self.batch_exponent
+        work_ms = self.serial_ms + full_gpu_ms * (100.0 / share_pct) ** self.share_exponent
         return np.asarray((self.launch_ms**SHARPNESS + work_ms**SHARPNESS) ** (1.0 / SHARPNESS))
 
     def scaled(self, factor: float) -> "Shape":
@@ -81,20 +81,20 @@ def fit_shape(name: str, samples: Sequence[SoloSample]) -> tuple[Shape, float]:
     """
     if not samples:
         raise InputError(str(SHAPES_FILE), f'has no rows of "{name}"')
-    batch = np.array([s.configuration.batch for s in samples], dtype=float)
-    share = np.array([s.configuration.share_pct for s in samples])
-    log_ms = np.log([s.latency_ms for s in samples])
-    per_item = float(np.exp(np.max(log_ms)) / batch.max() * share.min() / 100.0)
+    batch = np.array([sample.configuration.batch for sample in samples], dtype=float)
+    share_pct = np.array([sample.configuration.share_pct for sample in samples])
+    log_ms = np.log([sample.latency_ms for sample in samples])
+    per_item = float(np.exp(np.max(log_ms)) / batch.max() * share_pct.min() / 100.0)
     start = Shape(float(np.exp(np.median(log_ms))), 0.1 * per_item, per_item, per_item, 0.95, 0.95)
-    reach = np.array([3.0, 3.0, 5.0, 3.0, 0.3, 0.3])
+    log_range = np.array([3.0, 3.0, 5.0, 3.0, 0.3, 0.3])
 
     def residual(logs: Floats) -> Floats:
-        return np.log(Shape.from_logs(logs).times_ms(batch, share)) - log_ms
+        return np.log(Shape.from_logs(logs).times_ms(batch, share_pct)) - log_ms
 
-    bounds = (start.logs() - reach, start.logs() + np.where(reach < 1.0, 0.1, reach))
+    bounds = (start.logs() - log_range, start.logs() + np.where(log_range < 1.0, 0.1, log_range))
     fitted = least_squares(residual, start.logs(), bounds=bounds, loss="soft_l1", f_scale=0.05)
     shape = Shape.from_logs(fitted.x)
-    return shape, float(np.mean(np.abs(shape.times_ms(batch, share) / np.exp(log_ms) - 1.0)))
+    return shape, float(np.mean(np.abs(shape.times_ms(batch, share_pct) / np.exp(log_ms) - 1.0)))
 
 
 def shaped_profile(
@@ -106,7 +106,7 @@ def shaped_profile(
 
 
 def calibrated_model(name: str, solo: SoloProfile, alphas: tuple[float, float], source: str) -> DnnModel:
-    """Return a model with the profile ``solo`` and the same growths in several performance models.
+    """Return a model with the profile ``solo`` and equal growths in several performance models.
 
     ``alphas`` are the growths per percent of the neighbours' L2 and DRAM utilisation; ``igniter`` (L2 only), ``inss``
     and ``hybrid`` use them. These models predict no other interference: power and kernels are unknown and thus 0, and

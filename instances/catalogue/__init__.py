@@ -1,4 +1,4 @@
-"""The GPU catalogue: one TOML file per GPU type, in this package and in the files that ``GPUSHARE_CATALOGUE`` names."""
+"""The GPU catalogue: one TOML file per GPU type, in this package and on the paths in ``GPUSHARE_CATALOGUE``."""
 
 import os
 import tomllib
@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 CATALOGUE_VARIABLE = "GPUSHARE_CATALOGUE"
-"""Environment variable with further catalogue files and folders of them, separated as in ``PATH``."""
+"""Environment variable with the paths of further catalogue files and of folders of them, separated as in ``PATH``."""
 
 _MOST_UNITS = 10_000
-"""Largest number of share units and of batches: tables of times have an entry for each."""
+"""Largest number of share units, and largest batch: tables of times have an entry for each."""
 
 
 def gpu_type_names() -> list[str]:
@@ -60,10 +60,10 @@ def gpu_type(name: str, where: str = "gpu") -> GpuType:
     Raises
     ------
     InputError
-        If the catalogue has none; ``where`` is the place that the error names.
+        If the catalogue has no such GPU type; ``where`` is the place that the error names.
     """
-    if (own := _added().get(name)) is not None:
-        return own
+    if (added := _added().get(name)) is not None:
+        return added
     if name not in _names():
         raise unknown_name(where, "GPU type", name, gpu_type_names())
     return _load(name)
@@ -91,14 +91,14 @@ def _added() -> Mapping[str, GpuType]:
 
 @cache
 def _read_added(paths: str) -> Mapping[str, GpuType]:
-    found: dict[str, GpuType] = {}
+    gpu_types: dict[str, GpuType] = {}
     for path in filter(None, paths.split(os.pathsep)):
         for name, gpu in catalogue_of(Path(path)).items():
-            if name in _names() or name in found:
-                whose = "the package" if name in _names() else "another file"
-                raise InputError(path, f'"{printable(name)}" is a GPU type of {whose} already; give it another name')
-            found[name] = gpu
-    return found
+            if name in _names() or name in gpu_types:
+                owner = "the package" if name in _names() else "another file"
+                raise InputError(path, f'"{printable(name)}" is a GPU type of {owner} already; give it another name')
+            gpu_types[name] = gpu
+    return gpu_types
 
 
 def catalogue_of(path: Path) -> dict[str, GpuType]:
@@ -107,13 +107,13 @@ def catalogue_of(path: Path) -> dict[str, GpuType]:
     Raises
     ------
     InputError
-        If a file cannot be read or is no catalogue file, or a folder has none.
+        If a file cannot be read or is no catalogue file, or a folder has no such file.
     """
-    listed = sorted(path.glob("*.toml")) if path.is_dir() else [path]
-    if not listed:
+    paths = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+    if not paths:
         raise InputError(printable(str(path)), "contains no *.toml files; expected one catalogue file per GPU type")
-    found: dict[str, GpuType] = {}
-    for file in listed:
+    gpu_types: dict[str, GpuType] = {}
+    for file in paths:
         try:
             entry = tomllib.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
@@ -121,10 +121,10 @@ def catalogue_of(path: Path) -> dict[str, GpuType]:
         except ValueError as error:  # neither UTF-8 nor TOML
             raise InputError(printable(str(file)), printable(f"is not valid TOML: {error}")) from None
         gpu = gpu_type_from_toml(entry, str(file))
-        if gpu.name in found:
+        if gpu.name in gpu_types:
             raise InputError(printable(str(file)), f'"{printable(gpu.name)}" occurs twice in {printable(str(path))}')
-        found[gpu.name] = gpu
-    return found
+        gpu_types[gpu.name] = gpu
+    return gpu_types
 
 
 def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
@@ -143,8 +143,8 @@ def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
 
 def _gpu_type(file: FileTable) -> GpuType:
     if "like" in file:
-        like = gpu_type(file.text("like"), f"{file.file}: like")
-        return replace(like, name=file.text("name"), allowed_shares=file.wholes("allowed_shares"))
+        base = gpu_type(file.text("like"), f"{file.file}: like")
+        return replace(base, name=file.text("name"), allowed_shares=file.wholes("allowed_shares"))
     mig = _mig(file.table("mig")) if "mig" in file else None
     models = file.table("models") if mig is None else None
     language = file.table("language_models") if "language_models" in file else FileTable({}, file.file)
@@ -207,7 +207,9 @@ def _mig(table: FileTable) -> MigProfile:
     models = table.table("models")
     row = (int, int, int, float, float)
     return MigProfile(
-        tuple(MigSlice(one.whole("units"), one.whole("span"), one.wholes("starts")) for one in table.tables("slices")),
+        tuple(
+            MigSlice(size.whole("units"), size.whole("span"), size.wholes("starts")) for size in table.tables("slices")
+        ),
         {model: tuple(MigConfiguration(*values) for values in models.rows(model, *row)) for model in models.content},
     )
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from instances.errors import InputError, unknown_name
 
-_MOST = 2**31 - 1
+_LARGEST_WHOLE = 2**31 - 1
 """Largest whole number in a catalogue file, far above every real figure."""
 
 Built = TypeVar("Built")
@@ -25,7 +25,7 @@ class FileTable:
         return key in self.content
 
     def _field(self, key: str, read: Callable[[Any], Built], expected: str) -> Built:
-        """Return ``read`` of a field; ``read`` raises ``TypeError`` or ``ValueError`` for an unexpected value."""
+        """Return a field converted by ``read``, which raises ``TypeError`` or ``ValueError`` for a wrong value."""
         if key not in self.content:
             raise InputError(self._at(key), f"is missing; expected {expected}")
         try:
@@ -45,9 +45,9 @@ class FileTable:
         """Return a field that is a finite number."""
         return self._field(key, _number, "a finite number")
 
-    def whole(self, key: str, most: int = _MOST) -> int:
-        """Return a field that is a whole number from 0 to ``most``."""
-        return self._field(key, lambda value: _whole(value, most), f"a whole number from 0 to {most}")
+    def whole(self, key: str, largest: int = _LARGEST_WHOLE) -> int:
+        """Return a field that is a whole number from 0 to ``largest``."""
+        return self._field(key, lambda value: _whole(value, largest), f"a whole number from 0 to {largest}")
 
     def numbers(self, key: str, count: int | None = None) -> tuple[float, ...]:
         """Return a field that is a list of finite numbers, ``count`` of them."""
@@ -73,13 +73,13 @@ class FileTable:
         return self._field(key, lambda value: _listed(value, row, rows), expected)
 
     def rows(self, key: str, *kinds: type) -> tuple[tuple[Any, ...], ...]:
-        """Return a field that is a list of rows of ``int`` and ``float``."""
+        """Return a field that is a list of rows whose cells have the types ``kinds``, ``int`` or ``float``."""
 
         def row(value: object) -> tuple[Any, ...]:
             read = {int: _whole, float: _number}
             if not isinstance(value, list):
                 raise TypeError
-            return tuple(read[kind](one) for kind, one in zip(kinds, value, strict=True))
+            return tuple(read[kind](cell) for kind, cell in zip(kinds, value, strict=True))
 
         return self._field(key, lambda value: _listed(value, row), f"a list of rows of {len(kinds)} numbers")
 
@@ -97,8 +97,8 @@ class FileTable:
             yield FileTable(entry, self.file, f"{self.path}.{key}[{position}]")
 
     def as_numbers(self, kind: type[Built]) -> Built:
-        """Return the table as a dataclass of numbers; the table must have exactly its fields."""
-        names = [field.name for field in fields(kind)]  # type: ignore[arg-type] # every caller's is a dataclass
+        """Return the table as a dataclass of numbers; the table must have exactly the fields of the dataclass."""
+        names = [field.name for field in fields(kind)]  # type: ignore[arg-type] # callers pass dataclasses
         for name in self.content:
             if name not in names:
                 raise unknown_name(self._at(name), "field", name, names)
@@ -117,8 +117,8 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def _whole(value: object, most: int = _MOST) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+def _whole(value: object, largest: int = _LARGEST_WHOLE) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
         raise TypeError
     return value
 

@@ -33,8 +33,8 @@ def gpu_type_to_toml(gpu: GpuType) -> str:
 
 
 def _key(name: str) -> str:
-    plain = name.replace("_", "").replace("-", "")
-    return name if plain.isascii() and plain.isalnum() else _value(name)
+    letters_and_digits = name.replace("_", "").replace("-", "")
+    return name if letters_and_digits.isascii() and letters_and_digits.isalnum() else _value(name)
 
 
 def _value(value: Any) -> str:
@@ -52,9 +52,9 @@ def _fields(entry: Mapping[str, Any]) -> list[str]:
 
 def _section(name: str, entry: Mapping[str, Any]) -> list[str]:
     """Write a table, followed by the tables inside it."""
-    inner = {key: value for key, value in entry.items() if isinstance(value, Mapping)}
-    lines = ["", f"[{name}]", *_fields({key: value for key, value in entry.items() if key not in inner})]
-    for key, value in inner.items():
+    subtables = {key: value for key, value in entry.items() if isinstance(value, Mapping)}
+    lines = ["", f"[{name}]", *_fields({key: value for key, value in entry.items() if key not in subtables})]
+    for key, value in subtables.items():
         if value:
             lines += _section(f"{name}.{key}", value)
     return lines
@@ -71,13 +71,13 @@ def _model(name: str, model: DnnModel) -> list[str]:
         del entry[key]
     lines = [*_section(name, entry), *_section(f"{name}.provenance", provenance)]
     if model.solo is not None:
-        lines += _gridded(f"{name}.solo", model.solo)
+        lines += _with_grid(f"{name}.solo", model.solo)
     if model.company is not None:
-        lines += _gridded(f"{name}.company", model.company)
+        lines += _with_grid(f"{name}.company", model.company)
     return lines
 
 
-def _gridded(name: str, figures: SoloProfile | Company) -> list[str]:
+def _with_grid(name: str, figures: SoloProfile | Company) -> list[str]:
     entry = asdict(figures)
     del entry["gpu_ms"]
     return [*_section(name, entry), *_grid("gpu_ms", figures.gpu_ms)]
@@ -95,7 +95,9 @@ def _language_model(name: str, model: LanguageModel) -> list[str]:
 
 def _mig(mig: MigProfile) -> list[str]:
     lines = ["", "[mig]", "slices = ["]
-    lines += [f"    {{ units = {one.units}, span = {one.span}, starts = {list(one.starts)} }}," for one in mig.slices]
+    lines += [
+        f"    {{ units = {size.units}, span = {size.span}, starts = {list(size.starts)} }}," for size in mig.slices
+    ]
     lines += ["]", "", "[mig.models] # rows: units, batch, processes, requests per second, milliseconds"]
     for model, rows in mig.models.items():
         lines.append(f"{model} = [")

@@ -1,6 +1,6 @@
 """Reading and writing of instance, plan and catalogue files.
 
-The readers check the content, so other code need not check it again. This package loads pydantic; import it only where
+The readers check the data, so other code does not check it again. This package loads pydantic; import it only where
 files are read or written.
 """
 

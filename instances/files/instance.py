@@ -1,6 +1,6 @@
 """Reading and writing of instances as JSON.
 
-Beyond the schema, the reader checks that names are known, ids are unique and lists match.
+In addition to the schema, the reader checks that names are known, ids are unique and lists match.
 """
 
 import math
@@ -15,7 +15,15 @@ from types import NoneType
 from instances.attainment_terms import terms_mismatch
 from instances.catalogue import catalogue_of, gpu_type, gpu_type_from_toml, gpu_type_names, gpu_type_to_toml, packaged
 from instances.errors import InputError, unknown_name
-from instances.files.models import VERSION, ApplicationEntry, GpuEntry, InstanceFile, JobEntry, ServiceEntry
+from instances.files.models import (
+    VERSION,
+    ApplicationEntry,
+    GpuEntry,
+    InstanceFile,
+    JobEntry,
+    ServiceEntry,
+    WorkloadEntry,
+)
 from instances.files.problems import Location, Problem, input_error, validated
 from instances.files.text import read_json
 from instances.gpu import GpuType
@@ -27,6 +35,8 @@ from instances.services import Service, gpu_for_services, service_problem
 from instances.workload import Application, Job, Workload, service_workloads
 
 _LONGEST_SEARCH = 100
+"""Largest number of names among which the nearest to an unknown name is searched."""
+
 _PLAIN = (str, int, float, bool, NoneType)
 
 
@@ -63,7 +73,7 @@ def instance_to_json(instance: Instance, *, frozen: bool = False) -> dict[str, o
     Raises
     ------
     InputError
-        If a file cannot represent it: a value is out of range or of the wrong type.
+        If a file cannot represent the instance: a value is out of range or of the wrong type.
     """
     data = _data(instance, frozen)
     if instance_from_json(data) != instance:
@@ -74,16 +84,16 @@ def instance_to_json(instance: Instance, *, frozen: bool = False) -> dict[str, o
 def build_instance(file: InstanceFile, where: str, base: Location = (), folder: Path = Path()) -> Instance:
     """Build the instance of a file that matches the schema.
 
-    Errors name the location ``base`` of the instance in ``where``. The path of its own catalogue is relative to
-    ``folder``.
+    Errors name the location ``base`` of the instance in ``where``. The path of the instance's own catalogue is relative
+    to ``folder``.
 
     Raises
     ------
     InputError
         If names are unknown, ids repeat or lists do not match.
     """
-    own = _own_types(file, where, base, folder)
-    problems = [((*base, *location), text) for location, text in _problems(file, own)]
+    own_types = _own_types(file, where, base, folder)
+    problems = [((*base, *location), text) for location, text in _problems(file, own_types)]
     if problems:
         raise input_error(where, problems)
     services = [_service(entry) for entry in file.services]
@@ -92,17 +102,19 @@ def build_instance(file: InstanceFile, where: str, base: Location = (), folder: 
         objective=Objective(file.throughput_of or file.objective),
         slo_rule=file.slo_rule,
         performance_model=file.performance_model,
-        gpus=tuple(GpuPool(_offered(entry, own, services), entry.count) for entry in file.gpus),
+        gpus=tuple(GpuPool(_pool_type(entry, own_types, services), entry.count) for entry in file.gpus),
         workloads=(
-            *(Workload(w.id, w.model, w.slo_ms, w.rate_rps, w.arrivals) for w in file.workloads),
+            *(_workload(entry) for entry in file.workloads),
             *(
-                w
-                for s, asked in zip(services, file.services, strict=True)
-                for w in service_workloads(s, asked.rate_rps)
+                workload
+                for service, service_entry in zip(services, file.services, strict=True)
+                for workload in service_workloads(service, service_entry.rate_rps)
             ),
         ),
         applications=tuple(
-            Application(entry.id, tuple(entry.stages), tuple((b, a) for b, a in entry.edges), entry.slo_ms)
+            Application(
+                entry.id, tuple(entry.stages), tuple((before, after) for before, after in entry.edges), entry.slo_ms
+            )
             for entry in file.applications
         ),
         jobs=tuple(
@@ -127,88 +139,93 @@ def build_instance(file: InstanceFile, where: str, base: Location = (), folder: 
 
 def _own_types(file: InstanceFile, where: str, base: Location, folder: Path) -> Mapping[str, GpuType]:
     """Return the GPU types of the instance's own catalogue, by name."""
-    asked = file.catalogue
-    if asked is None:
+    catalogue = file.catalogue
+    if catalogue is None:
         return {}
-    if isinstance(asked, str):
-        return catalogue_of(folder / asked)
-    if not isinstance(asked, dict):
+    if isinstance(catalogue, str):
+        return catalogue_of(folder / catalogue)
+    if not isinstance(catalogue, dict):
         raise input_error(where, [((*base, "catalogue"), "expected a file, a folder, or GPU types by name")])
-    found = {}
-    for name, entry in asked.items():
-        at = ".".join(map(str, (*base, "catalogue", name)))
+    types = {}
+    for name, entry in catalogue.items():
+        location = ".".join(map(str, (*base, "catalogue", name)))
         if not isinstance(entry, dict):
             raise input_error(where, [((*base, "catalogue", name), "expected the entry of a GPU type, an object")])
-        found[name] = replace(gpu_type_from_toml(entry, f"{where}: {at}"), name=name)
-    return found
+        types[name] = replace(gpu_type_from_toml(entry, f"{where}: {location}"), name=name)
+    return types
 
 
-def _known(own: Mapping[str, GpuType], name: str) -> GpuType:
+def _named_type(own_types: Mapping[str, GpuType], name: str) -> GpuType:
     """Return a GPU type of an instance's own catalogue or else of the shared one."""
-    if name in own:
-        return own[name]
-    if own and name not in gpu_type_names():
-        raise unknown_name("gpu", "GPU type", name, [*own, *gpu_type_names()])
+    if name in own_types:
+        return own_types[name]
+    if own_types and name not in gpu_type_names():
+        raise unknown_name("gpu", "GPU type", name, [*own_types, *gpu_type_names()])
     return gpu_type(name)
 
 
-def _offered(entry: GpuEntry, own: Mapping[str, GpuType], services: Sequence[Service]) -> GpuType:
+def _pool_type(entry: GpuEntry, own_types: Mapping[str, GpuType], services: Sequence[Service]) -> GpuType:
     """Return the GPU type of a pool, with the pool's price and the models that services add."""
-    gpu = _known(own, entry.type)
+    gpu = _named_type(own_types, entry.type)
     if entry.price_per_hour is not None:
         gpu = replace(gpu, price_per_hour=entry.price_per_hour)
     return gpu_for_services(gpu, services) if services else gpu
+
+
+def _workload(entry: WorkloadEntry) -> Workload:
+    return Workload(entry.id, entry.model, entry.slo_ms, entry.rate_rps, entry.arrivals)
 
 
 def _service(entry: ServiceEntry) -> Service:
     return Service(entry.service, entry.model, entry.prompt_tokens, entry.output_tokens, entry.ttft_ms, entry.tpot_ms)
 
 
-def _problems(file: InstanceFile, own: Mapping[str, GpuType]) -> Iterator[Problem]:
+def _problems(file: InstanceFile, own_types: Mapping[str, GpuType]) -> Iterator[Problem]:
     """Yield the contradictions between the fields of a file that matches the schema."""
     yield from _objective_problems(file)
     unknown = None if file.performance_model == MIG_TABLE else _refusal(performance_model, file.performance_model)
     if unknown is not None:
         yield ("performance_model",), unknown
-    known: list[GpuType] = []
+    known_types: list[GpuType] = []
     for position, gpu in enumerate(file.gpus):
         try:
-            known.append(_known(own, gpu.type))
+            known_types.append(_named_type(own_types, gpu.type))
         except InputError as error:
             yield ("gpus", position, "type"), error.problem
-    if unknown is None and len(known) == len(file.gpus):
-        yield from _mismatch(partition_mismatch(known, file.performance_model, file.slo_rule, file.objective))
+    if unknown is None and len(known_types) == len(file.gpus):
+        yield from _problem_of(partition_mismatch(known_types, file.performance_model, file.slo_rule, file.objective))
     if file.services and unknown is None:
-        yield from _mismatch(services_mismatch(file.performance_model, file.objective))
+        yield from _problem_of(services_mismatch(file.performance_model, file.objective))
     yield from _repetitions("services", "service", [service.service for service in file.services])
     for position, service in enumerate(file.services):
-        for gpu_kind in known:
-            if (found := service_problem(_service(service), gpu_kind)) is not None:
-                yield ("services", position, found[0]), found[1]
-    yield from _mismatch(terms_mismatch(file, bool(file.applications)))
+        for known_type in known_types:
+            if (contradiction := service_problem(_service(service), known_type)) is not None:
+                yield ("services", position, contradiction[0]), contradiction[1]
+    yield from _problem_of(terms_mismatch(file, bool(file.applications)))
     yield from _repetitions("gpus", "type", [gpu.type for gpu in file.gpus])
     yield from _repetitions("workloads", "id", [workload.id for workload in file.workloads])
-    yield from _model_problems("workloads", [workload.model for workload in file.workloads], known)
+    yield from _model_problems("workloads", [workload.model for workload in file.workloads], known_types)
     yield from _repetitions("applications", "id", [application.id for application in file.applications])
     ids = {workload.id for workload in file.workloads}
-    taken: dict[str, str] = {}
+    application_of: dict[str, str] = {}
     for position, application in enumerate(file.applications):
         yield from _application_problems(application, ids, ("applications", position))
         if application.id in ids:
             yield ("applications", position, "id"), f'"{application.id}" is also a workload; expected a name of its own'
-        for place, stage in enumerate(application.stages):
-            if taken.setdefault(stage, application.id) != application.id:
-                problem = f'"{stage}" is a stage of "{taken[stage]}" already; expected a workload for each application'
-                yield ("applications", position, "stages", place), problem
+        for stage_position, stage in enumerate(application.stages):
+            if application_of.setdefault(stage, application.id) != application.id:
+                other = application_of[stage]
+                problem = f'"{stage}" is a stage of "{other}" already; expected a workload for each application'
+                yield ("applications", position, "stages", stage_position), problem
     yield from _repetitions("jobs", "id", [job.id for job in file.jobs])
-    yield from _model_problems("jobs", [job.model for job in file.jobs], known)
+    yield from _model_problems("jobs", [job.model for job in file.jobs], known_types)
     for position, job in enumerate(file.jobs):
         yield from _weight_problems(job, ("jobs", position))
 
 
-def _mismatch(found: tuple[str, str] | None) -> Iterator[Problem]:
-    if found is not None:
-        yield (found[0],), found[1]
+def _problem_of(mismatch: tuple[str, str] | None) -> Iterator[Problem]:
+    if mismatch is not None:
+        yield (mismatch[0],), mismatch[1]
 
 
 def _objective_problems(file: InstanceFile) -> Iterator[Problem]:
@@ -243,8 +260,8 @@ def _repetitions(entries: str, key: str, names: Sequence[str]) -> Iterator[Probl
             yield (entries, position, key), f'"{name}" is also {entries}[{first[name]}].{key}; expected each {key} once'
 
 
-def _model_problems(entries: str, models: Sequence[str], known: Sequence[GpuType]) -> Iterator[Problem]:
-    refusals = {model: [_refusal(gpu.check_model, model) for gpu in known] for model in set(models)}
+def _model_problems(entries: str, models: Sequence[str], known_types: Sequence[GpuType]) -> Iterator[Problem]:
+    refusals = {model: [_refusal(gpu.check_model, model) for gpu in known_types] for model in set(models)}
     for position, model in enumerate(models):
         for problem in refusals[model]:
             if problem is not None:
@@ -252,16 +269,16 @@ def _model_problems(entries: str, models: Sequence[str], known: Sequence[GpuType
 
 
 def _application_problems(application: ApplicationEntry, workloads: set[str], at: Location) -> Iterator[Problem]:
-    seen: set[str] = set()
+    earlier_stages: set[str] = set()
     for position, stage in enumerate(application.stages):
         if stage not in workloads:
             yield (*at, "stages", position), _unknown("workload", stage, sorted(workloads))
-        elif stage in seen:
+        elif stage in earlier_stages:
             yield (*at, "stages", position), f'"{stage}" is a stage already; expected each workload once'
-        seen.add(stage)
+        earlier_stages.add(stage)
     for position, edge in enumerate(application.edges):
         for end, stage in enumerate(edge):
-            if stage not in seen:
+            if stage not in earlier_stages:
                 yield (*at, "edges", position, end), _unknown("stage", stage, application.stages)
     try:
         TopologicalSorter(grouped((before, after) for before, after in application.edges)).prepare()
@@ -270,7 +287,7 @@ def _application_problems(application: ApplicationEntry, workloads: set[str], at
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:
-    """Return the error for an unknown name; suggest the nearest known one unless there are too many to search."""
+    """Return the error for an unknown name; suggest the nearest known name if there are few names."""
     if len(known) > _LONGEST_SEARCH:
         return f'unknown {kind} "{name}"; it is none of the {len(known)} known ones'
     return unknown_name("", kind, name, known).problem
@@ -291,9 +308,9 @@ def _weight_problems(job: JobEntry, at: Location) -> Iterator[Problem]:
 
 
 def _data(instance: Instance, frozen: bool) -> dict[str, object]:
-    """Return the instance as JSON data, unchecked: ``instance_to_json`` reads it to check it."""
+    """Return the instance as JSON data, which ``instance_to_json`` checks by reading it."""
     by_throughput = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
-    own: dict[str, object] = {}
+    embedded_types: dict[str, object] = {}
     gpus: list[dict[str, object]] = []
     for pool in instance.gpus:
         gpu = replace(pool.type, models={}) if instance.services else pool.type
@@ -302,7 +319,7 @@ def _data(instance: Instance, frozen: bool) -> dict[str, object]:
             if not frozen and _repriced(gpu):
                 entry["price_per_hour"] = gpu.price_per_hour
             else:
-                own[gpu.name] = tomllib.loads(gpu_type_to_toml(gpu))
+                embedded_types[gpu.name] = tomllib.loads(gpu_type_to_toml(gpu))
         gpus.append(entry)
     data: dict[str, object] = {
         "version": VERSION,
@@ -315,7 +332,7 @@ def _data(instance: Instance, frozen: bool) -> dict[str, object]:
         "attainment": instance.attainment,
         "arrivals": instance.arrivals,
         "dropping": instance.dropping,
-        "catalogue": own or None,
+        "catalogue": embedded_types or None,
         "gpus": gpus,
         "workloads": [_workload_data(workload) for workload in instance.workloads if workload.service is None],
         "services": [_service_data(workload) for workload in instance.workloads if workload.steps],
@@ -362,7 +379,7 @@ def _service_data(decode: Workload) -> dict[str, object]:
 
 def plain(value: object) -> object:
     """Return ``value`` with NumPy numbers as Python numbers, and tuples as lists, at any depth."""
-    if type(value) in _PLAIN:  # most values; the checks below take ten times as long
+    if type(value) in _PLAIN:  # true for most values, and ten times as fast as the checks below
         return value
     if isinstance(value, dict):
         return {key: plain(inner) for key, inner in value.items()}

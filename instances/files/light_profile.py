@@ -1,6 +1,6 @@
-"""Light profile of a GPU as a JSON file: eleven configurations per model, and a crowd of one model (iGniter, Sec. 3.1).
+"""Light profile of a GPU as a JSON file: eleven configurations per model, and copies of one model (iGniter, Sec. 3.1).
 
-The ends of some field names state the measuring conditions, such as ``identical_vgg19_colocated_1_to_5``.
+Some field names end with the measuring conditions, such as ``identical_vgg19_colocated_1_to_5``.
 """
 
 from collections.abc import Mapping
@@ -21,19 +21,19 @@ _Clock = Annotated[list[_Positive], Field(description="GPU frequency, in MHz.")]
 
 
 class _Measurements(BaseModel):
-    """Base of the objects: other fields are ignored, and ``opened`` fields may have any end of their name."""
+    """Base of the objects: other fields are ignored, and names in ``prefixes`` may have any ending."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
-    opened: ClassVar[tuple[str, ...]] = ()
+    prefixes: ClassVar[tuple[str, ...]] = ()
 
     @model_validator(mode="before")
     @classmethod
-    def _without_ends(cls, data: Any) -> Any:
+    def _without_endings(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        found = {start: [key for key in data if str(key).startswith(start)] for start in cls.opened}
-        return {**data, **{start: data[keys[0]] for start, keys in found.items() if keys}}
+        keys_of = {prefix: [key for key in data if str(key).startswith(prefix)] for prefix in cls.prefixes}
+        return {**data, **{prefix: data[keys[0]] for prefix, keys in keys_of.items() if keys}}
 
 
 class Crowd(_Measurements):
@@ -47,7 +47,7 @@ class Crowd(_Measurements):
 class ProfiledGpu(_Measurements):
     """Figures of the GPU."""
 
-    opened = ("identical_",)
+    prefixes = ("identical_",)
 
     name: str = Field(min_length=1, max_length=200, description="Name of the GPU type.")
     max_frequency_mhz: _Positive = Field(description="Highest frequency, in MHz.")
@@ -70,7 +70,7 @@ class ProfiledPair(_Measurements):
 class ProfiledModel(_Measurements):
     """Measurements of one model, by batch and share."""
 
-    opened = ("l2_util_pct_at", "two_identical")
+    prefixes = ("l2_util_pct_at", "two_identical")
 
     input_bytes: _Size = Field(description="Bytes that a request uploads.")
     output_bytes: _Size = Field(description="Bytes of a result.")

@@ -235,7 +235,7 @@ PLAN_EXAMPLE: dict[str, JsonValue] = {
 
 
 NAMED, EMBEDDED = "named", "embedded"
-"""The forms of ``PlanFile.instance``; pydantic puts them into an error's path behind that key."""
+"""The two forms of ``PlanFile.instance``; pydantic adds the form to an error's path after that key."""
 
 
 def _kind(value: object) -> str:
@@ -245,7 +245,7 @@ def _kind(value: object) -> str:
 class PlanFile(_Strict):
     """A plan: GPUs, the gpulets on them, and the slots of each."""
 
-    # Not strict: strict validation makes no dataclasses of JSON objects. The fields with values are strict themselves.
+    # Strict validation does not convert JSON objects to dataclasses. The fields of the dataclasses are strict.
     model_config = ConfigDict(title="Plan", strict=False, json_schema_extra={"examples": [PLAN_EXAMPLE]})
 
     version: Version = Field(description="Version of this format.")
@@ -257,7 +257,7 @@ class PlanFile(_Strict):
     gpus: tuple[PlacedGpu, ...] = Field(description="The GPUs used.")
 
 
-class _InOrder(GenerateJsonSchema):
+class _UnsortedSchema(GenerateJsonSchema):
     """Schema generator that keeps the format's order of keys; pydantic sorts them by name."""
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
@@ -267,20 +267,20 @@ class _InOrder(GenerateJsonSchema):
 
 @cache
 def adapter_of(model: Any) -> TypeAdapter[Any]:
-    """Return the validator of ``model``: a type that pydantic supports, such as a frozen dataclass. Built once."""
+    """Return the validator of ``model``, a type that pydantic supports such as a dataclass; it is built once."""
     return TypeAdapter(model)
 
 
 @cache
 def schema_of(model: Any) -> dict[str, object]:
-    """Return the JSON Schema of ``model``, built once."""
-    schema = adapter_of(model).json_schema(schema_generator=_InOrder)
+    """Return the JSON Schema of ``model``; it is built once."""
+    schema = adapter_of(model).json_schema(schema_generator=_UnsortedSchema)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 
 def schemas() -> dict[str, dict[str, object]]:
     """Build the JSON Schemas (draft 2020-12) of both files, by name: ``instance`` and ``plan``.
 
-    They describe single fields. The reader also checks that names are known and ids unique.
+    A schema describes single fields. The reader also checks that names are known and ids are unique.
     """
     return {"instance": deepcopy(schema_of(InstanceFile)), "plan": deepcopy(schema_of(PlanFile))}

@@ -48,7 +48,7 @@ def plan_from_text(text: bytes | str, where: str = "plan") -> Plan:
 
 
 def plan_to_text(plan: Plan) -> str:
-    """Return ``plan`` as JSON text: the form in which a worker sends it and a ledger stores it.
+    """Return ``plan`` as JSON text, which a worker sends and a ledger stores.
 
     Raises
     ------
@@ -59,14 +59,14 @@ def plan_to_text(plan: Plan) -> str:
 
 
 def plan_to_json(plan: Plan, instance: Instance | None = None) -> dict[str, object]:
-    """Return ``plan`` as JSON data, in the order of the published format; it embeds ``instance`` if given.
+    """Return ``plan`` as JSON data, in the order of the published format; the data embeds ``instance`` if there is one.
 
     A plan that breaks the rules of the format is written unchanged, as evidence, although the reader refuses it.
 
     Raises
     ------
     InputError
-        If ``instance`` is not the one that the plan names, or a file cannot represent it.
+        If the plan names another instance, or a file cannot represent ``instance``.
     """
     if instance is not None and instance.name != plan.instance:
         problem = f'the plan is for "{plan.instance}", not "{instance.name}"'
@@ -103,8 +103,8 @@ def _built(file: PlanFile, where: str, folder: Path = Path()) -> tuple[Plan, Ins
 
 def _problems(file: PlanFile) -> Iterator[Problem]:
     """Yield the gpulets with several slots and no duty cycle."""
-    for position, gpu in enumerate(file.gpus):
-        for inner, gpulet in enumerate(gpu.gpulets):
+    for gpu_position, gpu in enumerate(file.gpus):
+        for gpulet_position, gpulet in enumerate(gpu.gpulets):
             if len(gpulet.slots) > 1 and gpulet.duty_cycle_ms is None:
                 problem = f"is missing; {len(gpulet.slots)} slots that take turns need a period in milliseconds"
-                yield ("gpus", position, "gpulets", inner, "duty_cycle_ms"), problem
+                yield ("gpus", gpu_position, "gpulets", gpulet_position, "duty_cycle_ms"), problem

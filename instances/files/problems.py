@@ -15,11 +15,11 @@ Location = tuple[int | str, ...]
 Problem = tuple[Location, str]
 Schema = Mapping[str, Any]
 Findings = Sequence[Mapping[str, Any]]
-Words = Callable[[Findings], Sequence[Problem]]
+Wording = Callable[[Findings], Sequence[Problem]]
 AnyModel = TypeVar("AnyModel")
 
-_MOST_WORDED = 100
-"""Number of problems that are put into words: one is shown, and words for a million would take minutes."""
+_MOST_EXPLAINED = 100
+"""Largest number of problems that get a message: one is shown, and messages for a million would take minutes."""
 
 REMOVED: Mapping[str, str] = {
     "immediate_dispatch": "is no longer a field: partial batches start at once; remove it from the file",
@@ -28,18 +28,18 @@ REMOVED: Mapping[str, str] = {
 
 
 def validated(
-    model: type[AnyModel], data: object, where: str, words: Words | None = None, *, strict: bool | None = None
+    model: type[AnyModel], data: object, where: str, wording: Wording | None = None, *, strict: bool | None = None
 ) -> AnyModel:
     """Return ``data`` as ``model``, a type that pydantic supports.
 
     Parameters
     ----------
     where
-        Place of the data, which errors name before the field; may be empty.
-    words
-        Function that puts pydantic's findings into words; by default those for files that people write.
+        Place of the data, which errors name before the field. It may be empty.
+    wording
+        Function that makes messages of pydantic's findings; by default the messages are for files that people write.
     strict
-        Whether values of similar types are refused; by default as ``model`` says.
+        Whether values of similar types are refused; by default ``model`` decides.
 
     Raises
     ------
@@ -48,20 +48,20 @@ def validated(
     """
     kind = cast(Hashable, model)
     try:
-        found: AnyModel = adapter_of(kind).validate_python(data, strict=strict)
-        return found
+        value: AnyModel = adapter_of(kind).validate_python(data, strict=strict)
+        return value
     except ValidationError as error:
         findings = error.errors(include_url=False, include_context=False)
-    if words is not None:
-        raise input_error(where, words(findings[:1]))
-    raise input_error(where, _problems(schema_of(kind), findings[:_MOST_WORDED]), len(findings[_MOST_WORDED:]))
+    if wording is not None:
+        raise input_error(where, wording(findings[:1]))
+    raise input_error(where, _problems(schema_of(kind), findings[:_MOST_EXPLAINED]), len(findings[_MOST_EXPLAINED:]))
 
 
 def validated_text(model: type[AnyModel], text: bytes | str, where: str) -> AnyModel:
-    """Return the JSON ``text`` as ``model``; faster than ``validated`` after a parser. Errors are the same."""
+    """Return the JSON ``text`` as ``model``; faster than a parser and ``validated``, with the same errors."""
     try:
-        found: AnyModel = adapter_of(cast(Hashable, model)).validate_json(text)
-        return found
+        value: AnyModel = adapter_of(cast(Hashable, model)).validate_json(text)
+        return value
     except ValidationError:
         pass
     try:
@@ -71,28 +71,28 @@ def validated_text(model: type[AnyModel], text: bytes | str, where: str) -> AnyM
     return validated(model, data, where)
 
 
-def as_found(findings: Findings) -> list[Problem]:
+def in_pydantic_words(findings: Findings) -> list[Problem]:
     """Return findings in pydantic's words, for data that programs write."""
     return [(finding["loc"], finding["msg"].removeprefix("Value error, ")) for finding in findings]
 
 
-def input_error(where: str, problems: Sequence[Problem], others: int = 0) -> InputError:
-    """Build the error for the first of ``problems``, with the number of the others and of ``others`` in addition."""
+def input_error(where: str, problems: Sequence[Problem], uncounted: int = 0) -> InputError:
+    """Build the error for the first of ``problems``; it also states how many there are, with ``uncounted`` more."""
     location, text = problems[0]
-    others += len(problems) - 1
-    more = f" (and {others} more)" if others else ""
+    uncounted += len(problems) - 1
+    suffix = f" (and {uncounted} more)" if uncounted else ""
     place = ": ".join(filter(None, (printable(where), _path(location))))
-    return InputError(place, printable(text + more))
+    return InputError(place, printable(text + suffix))
 
 
-def _problems(schema: Schema, found: Findings) -> list[Problem]:
-    """Put pydantic's findings into words, by importance: a newer version, unknown keys, wrong values, missing keys."""
+def _problems(schema: Schema, findings: Findings) -> list[Problem]:
+    """Make messages of findings, by importance: a newer version, unknown keys, wrong values, missing keys."""
     newer: list[Problem] = []
     unknown: list[Problem] = []
     wrong: list[Problem] = []
     missing: list[Problem] = []
     intended: set[Location] = set()
-    for finding in found:
+    for finding in findings:
         location: Location = finding["loc"]
         if location[:1] == ("instance",) and location[1:2] in ((NAMED,), (EMBEDDED,)):
             location = location[:1] + location[2:]
@@ -103,9 +103,11 @@ def _problems(schema: Schema, found: Findings) -> list[Problem]:
                 if key in REMOVED:
                     unknown.append((location, REMOVED[str(key)]))
                     continue
-                known = [name for kind in _node(schema, parents).alternatives for name in kind.get("properties", ())]
-                text = unknown_name("", "key", shortened(str(key)), known).problem
-                intended.update((*parents, name) for name in known if text.endswith(f'did you mean "{name}"?'))
+                known_keys = [
+                    name for kind in _node(schema, parents).alternatives for name in kind.get("properties", ())
+                ]
+                text = unknown_name("", "key", shortened(str(key)), known_keys).problem
+                intended.update((*parents, name) for name in known_keys if text.endswith(f'did you mean "{name}"?'))
                 unknown.append((location, text))
             case "missing":
                 missing.append((location, _missing(_node(schema, location), location)))
@@ -113,7 +115,7 @@ def _problems(schema: Schema, found: Findings) -> list[Problem]:
                 wrong.append((location[:-1], f"has the key {_quoted(location[-1])}; expected keys that are text"))
             case "string_unicode":  # of a value, or of a key of the object at this location
                 wrong.append((location, f"has {_quoted(value)}, which holds half a character; expected Unicode text"))
-            case "too_short" if any(_inside(other["loc"], finding["loc"]) for other in found):
+            case "too_short" if any(_inside(other["loc"], finding["loc"]) for other in findings):
                 continue  # pydantic counts the correct entries only
             case _ if location[-1:] == ("version",) and type(value) is int and value > VERSION:
                 text = f"version {_quoted(value)} is newer than this bench reads ({VERSION}); update gpushare-bench"
@@ -139,27 +141,38 @@ def _node(schema: Schema, location: Sequence[int | str]) -> _Node:
     """Return the part of ``schema`` for the value at ``location``."""
     node = schema
     for part in location:
-        kinds = _alternatives(schema, node)
+        alternatives = _alternatives(schema, node)
         if isinstance(part, int):
-            node = next(one["items"] for one in kinds if "items" in one)
+            node = next(alternative["items"] for alternative in alternatives if "items" in alternative)
         else:
-            listed = [one["properties"][part] for one in kinds if part in one.get("properties", ())]
-            node = listed[0] if listed else next(one["additionalProperties"] for one in kinds)
-    kinds = _alternatives(schema, node)
-    return _Node(node.get("description") or kinds[0].get("description", ""), kinds)
+            properties = [
+                alternative["properties"][part]
+                for alternative in alternatives
+                if part in alternative.get("properties", ())
+            ]
+            node = (
+                properties[0]
+                if properties
+                else next(alternative["additionalProperties"] for alternative in alternatives)
+            )
+    alternatives = _alternatives(schema, node)
+    return _Node(node.get("description") or alternatives[0].get("description", ""), alternatives)
 
 
 def _alternatives(schema: Schema, node: Schema) -> list[Schema]:
-    """Return the kinds of value that ``node`` permits, references followed."""
+    """Return the schemas of the values that ``node`` permits; references are resolved."""
     alternatives = node.get("anyOf") or node.get("oneOf") or [node]
-    return [schema["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in alternatives]
+    return [
+        schema["$defs"][alternative["$ref"].rpartition("/")[2]] if "$ref" in alternative else alternative
+        for alternative in alternatives
+    ]
 
 
 def _missing(node: _Node, location: Location) -> str:
     if location[-1] == "performance_model":
         return f"is missing; known: {', '.join(sorted([*performance_model_names(), MIG_TABLE]))}"
-    listed = any("enum" in alternative or "const" in alternative for alternative in node.alternatives)
-    about = "" if listed else f": {node.about[0].lower()}{node.about[1:].rstrip('.')}"
+    enumerated = any("enum" in alternative or "const" in alternative for alternative in node.alternatives)
+    about = "" if enumerated else f": {node.about[0].lower()}{node.about[1:].rstrip('.')}"
     return f"is missing; expected {_expected(node)}{about}"
 
 
@@ -184,8 +197,8 @@ def _worded(schema: Schema) -> str:
         return "one of " + ", ".join(_quoted(option) for option in schema["enum"])
     match schema["type"]:
         case "number" if "exclusiveMinimum" in schema:
-            most = f", at most {schema['maximum']:.10g}" if "maximum" in schema else ""
-            return f"a finite number greater than {schema['exclusiveMinimum']}{most}"
+            maximum = f", at most {schema['maximum']:.10g}" if "maximum" in schema else ""
+            return f"a finite number greater than {schema['exclusiveMinimum']}{maximum}"
         case "number" if "maximum" in schema:
             return f"a number from {schema['minimum']:.10g} to {schema['maximum']:.10g}"
         case "number":
@@ -205,7 +218,7 @@ def _worded(schema: Schema) -> str:
 
 
 def _described(value: object) -> str:
-    """Describe ``value`` briefly; long values are not repeated."""
+    """Describe ``value`` briefly."""
     if isinstance(value, str):
         return f"the text {_quoted(value)}"
     if isinstance(value, list):

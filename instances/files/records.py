@@ -23,21 +23,23 @@ class TableColumn:
     name, meaning
         Name, and description with the unit.
     number
-        Whether its values are numbers; otherwise they are text.
+        Whether the values are numbers; otherwise they are text.
     required
         Whether every row must have a value.
-    least, most
-        Range of a number; ``least`` itself is excluded unless ``closed`` or ``whole``.
+    minimum, maximum
+        Range of a number; ``minimum`` itself is excluded unless ``closed`` or ``whole``.
     whole
         Whether a number must be whole.
+    closed
+        Whether ``minimum`` itself is permitted.
     """
 
     name: str
     meaning: str
     number: bool = True
     required: bool = True
-    least: float = 0.0
-    most: float = inf
+    minimum: float = 0.0
+    maximum: float = inf
     whole: bool = False
     closed: bool = False
 
@@ -47,9 +49,9 @@ class TableColumn:
         if not self.number:
             return f"text ({self.meaning})"
         kind = "a whole number" if self.whole else "a number"
-        least = f"of at least {self.least:g}" if self.whole or self.closed else f"greater than {self.least:g}"
-        most = "" if self.most == inf else f" and at most {self.most:g}"
-        return f"{kind} {least}{most} ({self.meaning})"
+        lower = f"of at least {self.minimum:g}" if self.whole or self.closed else f"greater than {self.minimum:g}"
+        upper = "" if self.maximum == inf else f" and at most {self.maximum:g}"
+        return f"{kind} {lower}{upper} ({self.meaning})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +75,20 @@ class Record:
 
 
 def read_records(
-    path: Path, name: str, columns: Sequence[TableColumn], unique: Sequence[str], others: bool = False
+    path: Path, name: str, columns: Sequence[TableColumn], unique: Sequence[str], ignore_others: bool = False
 ) -> list[Record]:
     """Return the rows of the table at ``path``: a CSV file, or a TOML or JSON file with a list called ``name``.
 
     Parameters
     ----------
     path
-        A name that ends in ``.toml`` or ``.json`` means such a file; any other name means CSV.
+        Path of the file; a name that ends in neither ``.toml`` nor ``.json`` means CSV.
     name
         Key of the list in a TOML or JSON object, such as ``services``.
     unique
-        Columns whose values together may occur in one row only; without such columns, rows may repeat.
-    others
-        Whether other columns are ignored instead of refused.
+        Columns whose values together identify a row; if there are none, rows may repeat.
+    ignore_others
+        Whether columns that are not in ``columns`` are ignored; otherwise they are refused.
 
     Raises
     ------
@@ -95,30 +97,30 @@ def read_records(
     """
     file = printable(str(path))
     by_name = {column.name: column for column in columns}
-    listed = path.suffix.lower() in (".toml", ".json")
-    rows = list(_listed_rows(path, file, name) if listed else _csv_rows(path, file, by_name, others))
+    is_list = path.suffix.lower() in (".toml", ".json")
+    rows = list(_listed_rows(path, file, name) if is_list else _csv_rows(path, file, by_name, ignore_others))
     if not rows:
         raise InputError(f"{file}: line 2", f"has no rows; expected one for each of the {name}")
     records: list[Record] = []
-    seen: dict[tuple[object, ...], str] = {}
+    first_rows: dict[tuple[object, ...], str] = {}
     for row in rows:
-        if listed and not others:
+        if is_list and not ignore_others:
             _check_names(list(row.values), by_name, f"{row.place}, column {{}}".format)
         missing = [column.name for column in columns if column.required and row.values.get(column.name) in (None, "")]
         if missing:
-            also = f"; so are {', '.join(missing[1:])}" if missing[1:] else ""
-            raise row.error(missing[0], f"is empty; expected {by_name[missing[0]].expected}{also}")
+            others = f"; so are {', '.join(missing[1:])}" if missing[1:] else ""
+            raise row.error(missing[0], f"is empty; expected {by_name[missing[0]].expected}{others}")
         values = {
             key: _checked(raw, by_name[key], f"{row.place}, column {key}")
             for key, raw in row.values.items()
             if raw not in (None, "") and key in by_name
         }
         identity = tuple(values.get(key) for key in unique)
-        if unique and identity in seen:
-            again = ", ".join(str(value) for value in identity if value is not None)
+        if unique and identity in first_rows:
+            repeated = ", ".join(str(value) for value in identity if value is not None)
             expected = f"expected one row for each {' and '.join(unique)}"
-            raise row.error(unique[0], f'"{_short(again)}" is a repetition of {seen[identity]}; {expected}')
-        seen[identity] = row.place.removeprefix(f"{file}: ")
+            raise row.error(unique[0], f'"{_short(repeated)}" is a repetition of {first_rows[identity]}; {expected}')
+        first_rows[identity] = row.place.removeprefix(f"{file}: ")
         records.append(Record(values, row.place))
     return records
 
@@ -130,19 +132,19 @@ def describe(columns: Sequence[TableColumn]) -> list[tuple[str, str]]:
     ]
 
 
-def _csv_rows(path: Path, file: str, columns: Mapping[str, TableColumn], others: bool) -> Iterator[Record]:
+def _csv_rows(path: Path, file: str, columns: Mapping[str, TableColumn], ignore_others: bool) -> Iterator[Record]:
     lines = csv_text(path).splitlines(keepends=True)
     reader = csv.reader(lines, strict=True)
     header: list[str] = []
-    begins = 1
+    next_line = 1
     try:
         for cells in reader:
-            line, begins = begins, reader.line_num + 1
+            line, next_line = next_line, reader.line_num + 1
             if not any(cell.strip() for cell in cells):
                 continue
             if not header:
                 header = [cell.strip() for cell in cells]
-                _check_header(header, cells, columns, others, f"{file}: line {line}")
+                _check_header(header, cells, columns, ignore_others, f"{file}: line {line}")
                 continue
             place = f"{file}: line {line}"
             if len(cells) > len(header):
@@ -153,7 +155,7 @@ def _csv_rows(path: Path, file: str, columns: Mapping[str, TableColumn], others:
                 raise InputError(f"{place}, column {header[len(cells)]}", problem)
             yield Record({key: cell.strip() for key, cell in zip(header, cells, strict=True)}, place)
     except csv.Error as error:
-        raise InputError(f"{file}: line {begins}, column 1", f"is not valid CSV: {error}") from None
+        raise InputError(f"{file}: line {next_line}, column 1", f"is not valid CSV: {error}") from None
     if not header:
         raise InputError(f"{file}: line 1, column 1", f"is empty; expected the columns {', '.join(columns)}")
 
@@ -164,7 +166,7 @@ def csv_text(path: Path) -> str:
     Raises
     ------
     InputError
-        If it cannot be read, or is not UTF-8; the error names line and column.
+        If the file cannot be read or is not UTF-8; the error names line and column.
     """
     file = printable(str(path))
     content = read_bytes(path, file)
@@ -181,7 +183,7 @@ def csv_text(path: Path) -> str:
 
 
 def _check_header(
-    header: Sequence[str], cells: Sequence[str], columns: Mapping[str, TableColumn], others: bool, place: str
+    header: Sequence[str], cells: Sequence[str], columns: Mapping[str, TableColumn], ignore_others: bool, place: str
 ) -> None:
     if len(cells) == 1 and len(columns) > 1:
         for separator, word in ((";", "semicolons"), ("\t", "tabs")):
@@ -190,15 +192,15 @@ def _check_header(
     for number, key in enumerate(header):
         if header.index(key) != number:
             raise InputError(f"{place}, column {key}", f"occurs twice, the second time as column {number + 1}")
-    if not others:
+    if not ignore_others:
         _check_names(header, columns, lambda key: f"{place}, column {header.index(key) + 1}")
     missing = [name for name, column in columns.items() if column.required and name not in header]
     if missing:
         raise InputError(f"{place}, column {missing[0]}", f"is missing; the table needs {', '.join(missing)}")
 
 
-def _check_names(given: Sequence[str], columns: Mapping[str, TableColumn], where: Callable[[str], str]) -> None:
-    for key in given:
+def _check_names(names: Sequence[str], columns: Mapping[str, TableColumn], where: Callable[[str], str]) -> None:
+    for key in names:
         if key not in columns:
             raise unknown_name(where(key), "column", _short(key), list(columns))
 
@@ -222,15 +224,15 @@ def _checked(raw: object, column: TableColumn, where: str) -> str | float:
             raise InputError(where, f"is {_quoted(raw)}; expected printable text of at most 200 characters")
         return raw
     value = _number(raw, column, where)
-    outside = value < column.least if column.whole or column.closed else value <= column.least
-    if outside or value > column.most or not isfinite(value) or (column.whole and value != int(value)):
+    outside = value < column.minimum if column.whole or column.closed else value <= column.minimum
+    if outside or value > column.maximum or not isfinite(value) or (column.whole and value != int(value)):
         raise InputError(where, f"is {_quoted(raw)}; expected {column.expected}")
     return int(value) if column.whole else value
 
 
 def _number(raw: object, column: TableColumn, where: str) -> float:
     if isinstance(raw, int | float) and not isinstance(raw, bool):
-        return float(raw) if abs(raw) < 1e300 else inf  # larger whole numbers have no float
+        return float(raw) if abs(raw) < 1e300 else inf  # float() refuses larger whole numbers
     text = raw if isinstance(raw, str) else ""
     if re.fullmatch(_NUMBER, text, re.ASCII):
         return float(text)

@@ -1,6 +1,6 @@
 """Reading and atomic writing of text, JSON and TOML files.
 
-A read checks size and syntax. A write is complete or does not happen. The JSON is laid out for people.
+A read checks size and syntax. A write replaces the whole file or fails. JSON is written with line breaks for people.
 """
 
 import gzip
@@ -37,7 +37,7 @@ def read_text(path: Path) -> str:
     Raises
     ------
     InputError
-        If it cannot be read, is too large or is not UTF-8.
+        If the file cannot be read, is too large or is not UTF-8.
     """
     where = printable(str(path))
     content = read_bytes(path, where)
@@ -55,7 +55,8 @@ def read_toml(path: Path) -> dict[str, object]:
     Raises
     ------
     InputError
-        If it cannot be read, is too large, is not UTF-8, is not TOML (with line and column) or is nested too deeply.
+        If the file cannot be read, is too large, is not UTF-8, is not TOML (with line and column), or is nested too
+        deeply.
     """
     where = printable(str(path))
     text = read_text(path)
@@ -75,8 +76,8 @@ def read_json(path: Path) -> object:
     Raises
     ------
     InputError
-        If it cannot be read, is too large, is not UTF-8, is not JSON (with line and column), is nested too deeply, or
-        has an object with the same key twice.
+        If the file cannot be read, is too large, is not UTF-8, is not JSON (with line and column), is nested too
+        deeply, or has an object with the same key twice.
     """
     where = printable(str(path))
     text = read_text(path)
@@ -86,14 +87,14 @@ def read_json(path: Path) -> object:
         built = dict(pairs)
         if len(built) == len(pairs):
             return built
-        marked, seen = _Repeated(built), set[str]()
+        repeated_object, earlier_keys = _Repeated(built), set[str]()
         for key, _ in pairs:
-            if key in seen:
-                marked.key = key
+            if key in earlier_keys:
+                repeated_object.key = key
                 break
-            seen.add(key)
-        repeated.append(marked)
-        return marked
+            earlier_keys.add(key)
+        repeated.append(repeated_object)
+        return repeated_object
 
     try:
         data: object = json.loads(text, object_pairs_hook=build)
@@ -111,13 +112,13 @@ def read_json(path: Path) -> object:
 
 
 def _decompressed(content: bytes, where: str) -> bytes:
-    """Return the content of a gzip file, which must not be larger than other files."""
-    inflate = zlib.decompressobj(wbits=31)
+    """Return the decompressed content of a gzip file, at most ``MAX_BYTES``."""
+    decompressor = zlib.decompressobj(wbits=31)
     try:
-        text = inflate.decompress(content, MAX_BYTES)
+        text = decompressor.decompress(content, MAX_BYTES)
     except zlib.error as error:
         raise InputError(where, f"is not a gzip file: {error}") from None
-    if inflate.unconsumed_tail or not inflate.eof:
+    if decompressor.unconsumed_tail or not decompressor.eof:
         raise InputError(where, f"is cut off, or holds more than {MAX_BYTES // 2**20} MiB")
     return text
 
@@ -128,7 +129,7 @@ def read_bytes(path: Path, where: str) -> bytes:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)  # the stated size of /proc files is 0
+            content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)  # files in /proc state a size of 0
             too_large = size > MAX_BYTES or len(content) > MAX_BYTES
     except OSError as error:
         raise InputError(where, f"cannot be read: {error.strerror}") from None
@@ -141,9 +142,9 @@ def read_bytes(path: Path, where: str) -> bytes:
 
 def _repetitions(data: object) -> Iterator[Location]:
     """Yield the locations of repeated keys, in the order of the text."""
-    waiting: list[tuple[Location, object]] = [((), data)]
-    while waiting:
-        location, value = waiting.pop()
+    unvisited: list[tuple[Location, object]] = [((), data)]
+    while unvisited:
+        location, value = unvisited.pop()
         if isinstance(value, _Repeated):
             yield (*location, value.key)
         children: list[tuple[int | str, object]] = []
@@ -151,19 +152,19 @@ def _repetitions(data: object) -> Iterator[Location]:
             children = list(value.items())
         elif isinstance(value, list):
             children = list(enumerate(value))
-        waiting.extend(((*location, part), child) for part, child in reversed(children))
+        unvisited.extend(((*location, part), child) for part, child in reversed(children))
 
 
 def write_json(path: Path, data: object) -> None:
     """Write ``data`` as JSON to ``path`` atomically; create the folder if needed.
 
-    A name that ends in ``.gz`` makes a gzip file. Keys keep their order. A value that fits into a line stays on one,
-    except the outermost object or list.
+    A name that ends in ``.gz`` makes a gzip file. Keys keep their order. A value that fits into a line is written on
+    one line, except the outermost object or list.
 
     Raises
     ------
     InputError
-        If ``data`` holds a number that is not finite or text that is not Unicode, or ``path`` cannot be written.
+        If ``data`` contains a number that is not finite or text that is not Unicode, or ``path`` cannot be written.
     """
     try:
         content = (_laid_out(data, 0, _WIDTH) + "\n").encode()
@@ -178,7 +179,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises
     ------
     InputError
-        If the file cannot be written, or is a pipe, a device or a database such as a ledger, which are never replaced.
+        If the file cannot be written. Pipes, devices and databases, such as a ledger, are never replaced.
     """
     where = printable(str(path))
     refuse_special(path)
@@ -206,23 +207,23 @@ def _is_database(path: Path) -> bool:
         return False
 
 
-def _laid_out(value: object, indent: int, taken: int) -> str:
-    """Lay out ``value`` in a block indented by ``indent``; the first line has ``taken`` characters already."""
+def _laid_out(value: object, indent: int, used: int) -> str:
+    """Lay out ``value`` in a block indented by ``indent``; ``used`` characters of the first line are already used."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    if not value or not isinstance(value, dict | list | tuple) or taken + len(line) <= _WIDTH:
+    if not value or not isinstance(value, dict | list | tuple) or used + len(line) <= _WIDTH:
         return line
     inner = indent + 2
     if isinstance(value, dict):
         opening, closing = "{", "}"
-        heads = [f"{json.dumps(str(key), ensure_ascii=False)}: " for key in value]
+        prefixes = [f"{json.dumps(str(key), ensure_ascii=False)}: " for key in value]
         children = list(value.values())
     else:
         opening, closing = "[", "]"
-        heads = [""] * len(value)
+        prefixes = [""] * len(value)
         children = list(value)
     entries = [
         head + _laid_out(child, inner, inner + len(head) + len(","))
-        for head, child in zip(heads, children, strict=True)
+        for head, child in zip(prefixes, children, strict=True)
     ]
     gap = "\n" + " " * inner
     return opening + gap + f",{gap}".join(entries) + "\n" + " " * indent + closing

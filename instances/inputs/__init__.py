@@ -1,5 +1,5 @@
-"""Instances of a user's own cluster from tables of services, GPUs and measured latencies."""
+"""Instances for a user's own cluster, built from tables of services, GPUs and measured latencies."""
 
-from instances.inputs.instance import Asked, ask
+from instances.inputs.instance import TabulatedInstance, instance_from_tables
 
-__all__ = ["Asked", "ask"]
+__all__ = ["TabulatedInstance", "instance_from_tables"]

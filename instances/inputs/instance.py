@@ -1,4 +1,4 @@
-"""Instance of tables of services, GPUs and measured latencies, with notes on all assumptions."""
+"""Instance built from tables of services, GPUs and measured latencies, with notes on all assumptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,14 +27,14 @@ _PCIE_BYTES_PER_MS = 25e6
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TabulatedInstance:
     """An instance from tables, under the rule ``attainment``, and one note for each assumption."""
 
     instance: Instance
     notes: tuple[str, ...]
 
 
-def ask(
+def instance_from_tables(
     services: Path,
     profile: Path | None,
     gpus: Path,
@@ -45,7 +45,7 @@ def ask(
     dropping: bool = True,
     slowdown: float | None = None,
     model: str = "hybrid",
-) -> Asked:
+) -> TabulatedInstance:
     """Build the instance of services on GPUs, with the objective ``cost``.
 
     Parameters
@@ -53,35 +53,37 @@ def ask(
     services, profile, gpus, pairs
         Tables with the columns of ``instances.inputs.tables``.
     attainment, arrivals
-        Replacements for the columns of the same names.
+        Values that replace the columns of the same names.
     dropping
         Whether the servers drop requests that can no longer be in time.
     slowdown
-        Slowdown by one neighbour, in place of all measured interference; by default ``P95_SLOWDOWN`` where there is no
-        measured interference.
+        Slowdown by one neighbour, which replaces all measured interference. By default, ``P95_SLOWDOWN`` replaces
+        interference that was not measured.
     model
         Name of the performance model.
 
     Raises
     ------
     InputError
-        If a table is wrong, or figures are missing; the error names all that are missing.
+        If a table is wrong, or figures are missing; the error names all missing figures.
     """
     if performance_model(model, FieldName("model")).name not in interference_model_names():
         expected = ", ".join(interference_model_names())
         raise InputError(FieldName("model"), f'is "{model}", which predicts no interference; expected {expected}')
-    rows = read_records(services, "services", SERVICES, ("service",))
-    offered = read_records(gpus, "gpus", GPUS, ("gpu",))
-    for row in rows:
+    service_rows = read_records(services, "services", SERVICES, ("service",))
+    gpu_rows = read_records(gpus, "gpus", GPUS, ("gpu",))
+    for row in service_rows:
         if not LEAST_RATE_RPS <= (rate_rps := row.values["rate_rps"]) <= MOST_RATE_RPS:
             raise row.error("rate_rps", f"{rate_rps:g}; expected {LEAST_RATE_RPS:g} to {MOST_RATE_RPS:g}")
-    names = [row.values["gpu"] for row in offered]
+    names = [row.values["gpu"] for row in gpu_rows]
     measured = read_profile(profile, pairs, names)
-    _refuse_missing(rows, offered, measured, profile)
+    _refuse_missing(service_rows, gpu_rows, measured, profile)
     notes: list[str] = []
-    pools = [GpuPool(_type_of(row, rows, measured, profile, notes), row.values.get("count")) for row in offered]
+    pools = [
+        GpuPool(_type_of(row, service_rows, measured, profile, notes), row.values.get("count")) for row in gpu_rows
+    ]
     pools = [GpuPool(_interfering(pool.type, measured, slowdown, model, notes), pool.count) for pool in pools]
-    found = Instance(
+    instance = Instance(
         name=printable(services.stem),
         objective=Objective.COST,
         slo_rule=SloRule.ATTAINMENT,
@@ -89,129 +91,148 @@ def ask(
         gpus=tuple(pools),
         workloads=tuple(
             Workload(row.values["service"], row.values["model"], row.values["slo_ms"], row.values["rate_rps"])
-            for row in rows
+            for row in service_rows
         ),
-        attainment=_attainment(rows, attainment, notes),
-        arrivals=_arrivals(rows, arrivals, notes),
+        attainment=_attainment(service_rows, attainment, notes),
+        arrivals=_arrivals(service_rows, arrivals, notes),
         dropping=dropping,
         provenance=f"services of {printable(services.name)}",
     )
-    return Asked(found, tuple(notes))
+    return TabulatedInstance(instance, tuple(notes))
 
 
 def _refuse_missing(
-    rows: Sequence[Record], offered: Sequence[Record], measured: OwnProfile, profile: Path | None
+    service_rows: Sequence[Record], gpu_rows: Sequence[Record], measured: OwnProfile, profile: Path | None
 ) -> None:
     """Raise one error for all missing facts of GPU types, or one for all missing profiles of models."""
-    facts, figures = [], []
-    for row in offered:
+    facts, profiles = [], []
+    for row in gpu_rows:
         name = row.values["gpu"]
-        known = known_gpu_type(name)
-        if known is not None and known.mig is not None:
+        catalogued = known_gpu_type(name)
+        if catalogued is not None and catalogued.mig is not None:
             raise row.error("gpu", f"{name} is cut into MIG instances; expected a GPU type divided into shares")
-        if known is None:
+        if catalogued is None:
             facts += [f"{column} of {name}" for column in ("price_per_hour", "memory_mib") if column not in row.values]
         profiled = {sample.configuration.model for sample in measured.solo.get(name, ())}
-        known_models = () if known is None else known.model_names
-        figures += [
+        catalogued_models = () if catalogued is None else catalogued.model_names
+        profiles += [
             f"{model} on {name}"
-            for model in dict.fromkeys(each.values["model"] for each in rows)
-            if model not in profiled and model not in known_models
+            for model in dict.fromkeys(service.values["model"] for service in service_rows)
+            if model not in profiled and model not in catalogued_models
         ]
     if facts:
-        raise offered[0].error(facts[0].split(" of ")[0], f"lacks {', '.join(facts)}: the catalogue does not know them")
-    if figures:
-        shown = f"{', '.join(figures[:10])}{f' and {len(figures) - 10} more' if len(figures) > 10 else ''}"
+        raise gpu_rows[0].error(
+            facts[0].split(" of ")[0], f"lacks {', '.join(facts)}: the catalogue does not know them"
+        )
+    if profiles:
+        listed = f"{', '.join(profiles[:10])}{f' and {len(profiles) - 10} more' if len(profiles) > 10 else ''}"
         place = ": line 1, column model"
         where = FieldName("profile", place) if profile is None else f"{printable(str(profile))}{place}"
-        raise InputError(where, f"lacks rows for {shown}: the catalogue does not know them")
+        raise InputError(where, f"lacks rows for {listed}: the catalogue does not know them")
 
 
 def _type_of(
     row: Record, services: Sequence[Record], measured: OwnProfile, profile: Path | None, notes: list[str]
 ) -> GpuType:
-    """Return a GPU type with the figures of the services' models only; measured ones replace the catalogue's."""
+    """Return a GPU type with the figures of the services' models only; measured figures replace the catalogue's."""
     name = row.values["gpu"]
-    needed = dict.fromkeys(each.values["model"] for each in services)
-    gpu = known = known_gpu_type(name)
-    samples = [s for s in measured.solo.get(name, ()) if s.configuration.model in needed]
+    needed_models = dict.fromkeys(service.values["model"] for service in services)
+    gpu = catalogued = known_gpu_type(name)
+    samples = [sample for sample in measured.solo.get(name, ()) if sample.configuration.model in needed_models]
     if samples:
         sms = row.values.get("sms")
-        pairs = [p for p in measured.pairs.get(name, ()) if p.own.model in needed and p.other.model in needed]
-        units = known.share_units if known else _UNITS if sms is None else sms // 2 if sms % 2 == 0 else sms
+        pairs = [
+            pair
+            for pair in measured.pairs.get(name, ())
+            if pair.own.model in needed_models and pair.other.model in needed_models
+        ]
+        units = _share_units(sms) if catalogued is None else catalogued.share_units
         facts = GpuFacts(
             name,
             units,
-            row.values.get("memory_mib", known.memory_mib if known else nan),
-            row.values.get("price_per_hour", known.price_per_hour if known else nan),
-            known.hardware.pcie_bytes_per_ms if known else _PCIE_BYTES_PER_MS,
+            row.values.get("memory_mib", catalogued.memory_mib if catalogued else nan),
+            row.values.get("price_per_hour", catalogued.price_per_hour if catalogued else nan),
+            catalogued.hardware.pcie_bytes_per_ms if catalogued else _PCIE_BYTES_PER_MS,
         )
         source = printable(profile.name) if profile is not None else ""
         try:
             fitted = fit_measurements(facts, source, samples, pairs).gpu
         except InputError as error:
             raise InputError(f"{source}: {name}: {error.where}", error.problem) from None
-        assumed = [each for each, model in fitted.models.items() if model.provenance.source.endswith(MEMORY_ASSUMED)]
+        assumed = [
+            model_name
+            for model_name, model in fitted.models.items()
+            if model.provenance.source.endswith(MEMORY_ASSUMED)
+        ]
         if assumed:
-            most = max(fitted.models[each].memory_mib(fitted.models[each].max_batch) for each in assumed)
+            largest_mib = max(model.memory_mib(model.max_batch) for model in map(fitted.models.__getitem__, assumed))
             notes.append(
                 f"memory of {', '.join(assumed)} on {name}: not measured, assumed to be that of the largest listed"
-                f" model (at most {most:,.0f} MiB); the column memory_mib replaces it"
+                f" model (at most {largest_mib:,.0f} MiB); the column memory_mib replaces it"
             )
-        others = {each: known.models[each] for each in needed if known and each not in fitted.models}
-        gpu = replace(fitted, models={**fitted.models, **others})
+        catalogued_models = {
+            model: catalogued.models[model] for model in needed_models if catalogued and model not in fitted.models
+        }
+        gpu = replace(fitted, models={**fitted.models, **catalogued_models})
         if name in measured.whole:
             gpu = replace(gpu, allowed_shares=(gpu.share_units,))
             notes.append(f"{name} was measured at 100 % only: only whole GPUs are planned")
-    assert gpu is not None  # a GPU type without figures was refused
+    assert gpu is not None  # _refuse_missing refused a GPU type without figures
     return replace(
         gpu,
-        models={each: gpu.models[each] for each in needed},
+        models={model: gpu.models[model] for model in needed_models},
         price_per_hour=row.values.get("price_per_hour", gpu.price_per_hour),
         memory_mib=row.values.get("memory_mib", gpu.memory_mib),
     )
 
 
+def _share_units(sms: int | None) -> int:
+    """Return the share units of a GPU with this number of SMs: units of two SMs, or of one if the number is odd."""
+    if sms is None:
+        return _UNITS
+    return sms // 2 if sms % 2 == 0 else sms
+
+
 def _interfering(gpu: GpuType, measured: OwnProfile, slowdown: float | None, model: str, notes: list[str]) -> GpuType:
-    """Return the GPU type, with the buffer if a slowdown is given or a model has no measured interference."""
-    own_without_pairs = gpu.name in measured.solo and not measured.pairs.get(gpu.name)
-    lacking = [name for name, each in gpu.models.items() if performance_model(model).missing(gpu, each)]
-    if slowdown is None and not own_without_pairs and not lacking:
+    """Return the GPU type, with the buffer if there is a slowdown or a model without measured interference."""
+    measured_without_pairs = gpu.name in measured.solo and not measured.pairs.get(gpu.name)
+    lacking = [name for name, dnn in gpu.models.items() if performance_model(model).missing(gpu, dnn)]
+    if slowdown is None and not measured_without_pairs and not lacking:
         return gpu
-    found = with_buffer(gpu, P95_SLOWDOWN if slowdown is None else slowdown)
-    for name, each in found.models.items():
-        if missing := performance_model(model).missing(found, each):
+    buffered = with_buffer(gpu, P95_SLOWDOWN if slowdown is None else slowdown)
+    for name, dnn in buffered.models.items():
+        if missing := performance_model(model).missing(buffered, dnn):
             raise InputError(FieldName("model"), f'is "{model}"; {gpu.name} has no {missing} for {name}')
-    whose = "as asked" if slowdown is not None else "P95 of the catalogue's measured pairs; `pairs` replaces it"
+    origin = "as asked" if slowdown is not None else "P95 of the catalogue's measured pairs; `pairs` replaces it"
     growth_pct = 100.0 * ((slowdown or P95_SLOWDOWN) - 1.0)
-    notes.append(f"interference on {gpu.name}: a buffer, every neighbour adds {growth_pct:.0f} % ({whose})")
-    return found
+    notes.append(f"interference on {gpu.name}: a buffer, every neighbour adds {growth_pct:.0f} % ({origin})")
+    return buffered
 
 
-def _attainment(rows: Sequence[Record], given: float | None, notes: list[str]) -> float:
-    if given is not None:
-        return given
-    stated = {row.values["service"]: row.values["attainment"] for row in rows if "attainment" in row.values}
-    if len(stated) < len(rows):
-        stated[""] = DEFAULT_ATTAINMENT
-    strictest = max(stated, key=lambda name: stated[name])
-    if len(set(stated.values())) > 1:
-        notes.append(f"attainment: all services are planned for the strictest, {100.0 * stated[strictest]:g} %")
-    return float(stated[strictest])
+def _attainment(rows: Sequence[Record], replacement: float | None, notes: list[str]) -> float:
+    if replacement is not None:
+        return replacement
+    by_service = {row.values["service"]: row.values["attainment"] for row in rows if "attainment" in row.values}
+    if len(by_service) < len(rows):
+        by_service[""] = DEFAULT_ATTAINMENT
+    strictest = max(by_service, key=lambda name: by_service[name])
+    if len(set(by_service.values())) > 1:
+        notes.append(f"attainment: all services are planned for the strictest, {100.0 * by_service[strictest]:g} %")
+    return float(by_service[strictest])
 
 
-def _arrivals(rows: Sequence[Record], given: str | None, notes: list[str]) -> str:
-    if given is not None:
-        burstiness(given)
-        return given
-    stated: dict[str, float] = {}
+def _arrivals(rows: Sequence[Record], replacement: str | None, notes: list[str]) -> str:
+    if replacement is not None:
+        burstiness(replacement)
+        return replacement
+    cv_of: dict[str, float] = {}
     for row in rows:
         text = row.values.get("arrivals", POISSON)
         try:
-            stated[text] = burstiness(text)
+            cv_of[text] = burstiness(text)
         except InputError as error:
             raise row.error("arrivals", error.problem) from None
-    burstiest = max(stated, key=lambda text: stated[text])
-    if len(stated) > 1:
+    burstiest = max(cv_of, key=lambda text: cv_of[text])
+    if len(cv_of) > 1:
         notes.append(f"arrivals: all services are planned for the burstiest, {burstiest}")
     return burstiest

@@ -11,7 +11,7 @@ from instances.inputs.tables import ANALYZER, PAIRS, PROFILE
 from instances.measurements import Configuration, PairSample, SoloSample
 
 LEAST_ROWS = 6
-"""Least number of rows of a model on a GPU type that allows a fit."""
+"""Fewest rows of a model on a GPU type that allow a fit."""
 
 _MIB_PER_MB = 1e6 / 2**20
 
@@ -41,7 +41,7 @@ def read_profile(file: Path | None, pairs_file: Path | None, gpus: Sequence[str]
     file, pairs_file
         Tables with the columns ``PROFILE`` (or ``ANALYZER``) and ``PAIRS``.
     gpus
-        GPU types on offer; rows of others are left out.
+        GPU types of the pool; rows of other types are left out.
 
     Raises
     ------
@@ -49,22 +49,24 @@ def read_profile(file: Path | None, pairs_file: Path | None, gpus: Sequence[str]
         If a row is wrong, or a model has too few rows; the error names file, line and column.
     """
     solo: dict[str, list[SoloSample]] = defaultdict(list)
-    places: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    rows_of: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for row in _profile_rows(file):
         gpu = _gpu_of(row, gpus)
         if gpu in gpus:
-            places[gpu, row.values["model"]].append(row)
+            rows_of[gpu, row.values["model"]].append(row)
             solo[gpu].append(_sample(row))
-    whole = frozenset(gpu for gpu, samples in solo.items() if all(s.configuration.share_pct == 100.0 for s in samples))
-    for (gpu, model), rows in places.items():
+    whole = frozenset(
+        gpu for gpu, samples in solo.items() if all(sample.configuration.share_pct == 100.0 for sample in samples)
+    )
+    for (gpu, model), rows in rows_of.items():
         _check_enough(gpu, model, rows, whole=gpu in whole)
-    for gpu in whole:  # the fit needs a second share, which no plan then uses
+    for gpu in whole:  # the fit needs a second share; no plan uses that share
         solo[gpu] += [_at_half(sample) for sample in solo[gpu]]
     pairs: dict[str, list[PairSample]] = defaultdict(list)
     if pairs_file is not None:
         for row in read_records(pairs_file, "pairs", PAIRS, ()):
             gpu = _gpu_of(row, gpus)
-            _check_profiled(row, gpu, {model for of, model in places if of == gpu})
+            _check_profiled(row, gpu, {model for profiled_gpu, model in rows_of if profiled_gpu == gpu})
             pairs[gpu] += _pair(row)
     return OwnProfile(solo, pairs, whole)
 
@@ -78,12 +80,12 @@ def _profile_rows(file: Path | None) -> Iterable[Record]:
 
 
 def _analyzer_rows(file: Path) -> list[Record]:
-    """Return the rows of Model Analyzer at the least concurrency of each model and batch, as whole GPUs."""
-    kept: dict[tuple[object, object], Record] = {}
-    for row in read_records(file, "profile", ANALYZER, (), others=True):
+    """Return the rows of Model Analyzer at the least concurrency of each model and batch; their share is 100 %."""
+    least_concurrent: dict[tuple[object, object], Record] = {}
+    for row in read_records(file, "profile", ANALYZER, (), ignore_others=True):
         key = row.values["Model"], row.values["Batch"]
-        if key not in kept or row.values["Concurrency"] < kept[key].values["Concurrency"]:
-            kept[key] = row
+        if key not in least_concurrent or row.values["Concurrency"] < least_concurrent[key].values["Concurrency"]:
+            least_concurrent[key] = row
     return [
         Record(
             {
@@ -95,26 +97,26 @@ def _analyzer_rows(file: Path) -> list[Record]:
             },
             row.place,
         )
-        for row in kept.values()
+        for row in least_concurrent.values()
     ]
 
 
 def _gpu_of(row: Record, gpus: Sequence[str]) -> str:
-    named = row.values.get("gpu")
-    if named is None and len(gpus) > 1:
+    gpu = row.values.get("gpu")
+    if gpu is None and len(gpus) > 1:
         raise row.error("gpu", f"is empty; expected one of the GPU types on offer: {', '.join(gpus)}")
-    return str(named) if named is not None else gpus[0]
+    return str(gpu) if gpu is not None else gpus[0]
 
 
 def _sample(row: Record) -> SoloSample:
-    at = Configuration(row.values["model"], row.values["batch"], row.values["share_pct"])
+    configuration = Configuration(row.values["model"], row.values["batch"], row.values["share_pct"])
     optional = (row.values.get(name, nan) for name in ("l2_util_pct", "dram_util_pct", "memory_mib"))
-    return SoloSample(at, row.values["latency_ms"], *optional)
+    return SoloSample(configuration, row.values["latency_ms"], *optional)
 
 
 def _at_half(sample: SoloSample) -> SoloSample:
-    at = sample.configuration
-    half = Configuration(at.model, at.batch, at.share_pct / 2.0)
+    whole = sample.configuration
+    half = Configuration(whole.model, whole.batch, whole.share_pct / 2.0)
     return SoloSample(half, 2.0 * sample.latency_ms, sample.l2_pct, sample.dram_pct, sample.memory_mib)
 
 
@@ -130,15 +132,15 @@ def _check_enough(gpu: str, model: str, rows: Sequence[Record], whole: bool) -> 
     """Check that a model has batch 1, two batches, two shares and enough rows on a GPU type."""
     batches = sorted({row.values["batch"] for row in rows})
     shares = sorted({row.values["share_pct"] for row in rows})
-    named = f"{model} on {gpu}"
+    place = f"{model} on {gpu}"
     if batches[0] != 1 or len(batches) < 2:
-        found = ", ".join(f"{batch:g}" for batch in batches[:5])
-        raise rows[0].error("batch", f"{named} has batch {found}; expected rows at batch 1 and at one more batch")
+        listed = ", ".join(f"{batch:g}" for batch in batches[:5])
+        raise rows[0].error("batch", f"{place} has batch {listed}; expected rows at batch 1 and at one more batch")
     if len(shares) < 2 and not whole:
-        raise rows[0].error("share_pct", f"{named} has a share of {shares[0]:g} % only; expected at least two shares")
+        raise rows[0].error("share_pct", f"{place} has a share of {shares[0]:g} % only; expected at least two shares")
     if len(rows) * (2 if whole else 1) < LEAST_ROWS:
-        least = LEAST_ROWS // (2 if whole else 1)
-        raise rows[0].error("latency_ms", f"{named} has {len(rows)} rows; expected at least {least} to fit its times")
+        fewest = LEAST_ROWS // (2 if whole else 1)
+        raise rows[0].error("latency_ms", f"{place} has {len(rows)} rows; expected at least {fewest} to fit its times")
 
 
 def _check_profiled(row: Record, gpu: str, models: set[str]) -> None:

@@ -15,8 +15,8 @@ SERVICES = (
         "attainment",
         f"fraction of the requests to serve in time, {LEAST_ATTAINMENT:g} to {MOST_ATTAINMENT:g}; the strictest counts",
         required=False,
-        least=LEAST_ATTAINMENT,
-        most=MOST_ATTAINMENT,
+        minimum=LEAST_ATTAINMENT,
+        maximum=MOST_ATTAINMENT,
         closed=True,
     ),
     TableColumn("arrivals", "poisson or gamma:CV; the burstiest counts", number=False, required=False),
@@ -25,22 +25,24 @@ SERVICES = (
 GPUS = (
     TableColumn("gpu", "name of the GPU type", number=False),
     TableColumn(
-        "count", "GPUs on offer; empty: as many as needed", required=False, least=1, most=1_000_000, whole=True
+        "count", "GPUs on offer; empty: as many as needed", required=False, minimum=1, maximum=1_000_000, whole=True
     ),
     TableColumn("price_per_hour", "price of one GPU, dollars per hour", required=False),
     TableColumn("memory_mib", "device memory, MiB", required=False),
-    TableColumn("sms", "streaming multiprocessors of the GPU", required=False, least=1, most=10_000, whole=True),
+    TableColumn("sms", "streaming multiprocessors of the GPU", required=False, minimum=1, maximum=10_000, whole=True),
 )
 
 PROFILE = (
     TableColumn("gpu", "GPU type; needed with several", number=False, required=False),
     _MODEL,
-    TableColumn("batch", "requests per batch", least=1, most=_MOST_BATCH, whole=True),
-    TableColumn("share_pct", "share of the GPU, percent", most=100.0),
+    TableColumn("batch", "requests per batch", minimum=1, maximum=_MOST_BATCH, whole=True),
+    TableColumn("share_pct", "share of the GPU, percent", maximum=100.0),
     TableColumn("latency_ms", "mean time of a whole inference of the batch alone, milliseconds"),
     TableColumn("memory_mib", "device memory of the process at this batch, MiB", required=False),
-    TableColumn("l2_util_pct", "utilisation of the L2 cache, percent", required=False, most=100.0, closed=True),
-    TableColumn("dram_util_pct", "utilisation of the DRAM bandwidth, percent", required=False, most=100.0, closed=True),
+    TableColumn("l2_util_pct", "utilisation of the L2 cache, percent", required=False, maximum=100.0, closed=True),
+    TableColumn(
+        "dram_util_pct", "utilisation of the DRAM bandwidth, percent", required=False, maximum=100.0, closed=True
+    ),
     TableColumn("power_w", "power above idle, watts; checked and not used", required=False, closed=True),
 )
 
@@ -48,11 +50,13 @@ PAIRS = (
     TableColumn("gpu", "GPU type; needed with several", number=False, required=False),
     *(
         column
-        for x, whose in (("a", "first"), ("b", "second"))
+        for x, position in (("a", "first"), ("b", "second"))
         for column in (
-            TableColumn(f"model_{x}", f"{whose} model", number=False),
-            TableColumn(f"batch_{x}", f"its requests per batch ({whose} model)", least=1, most=_MOST_BATCH, whole=True),
-            TableColumn(f"share_{x}_pct", f"its share of the GPU, percent ({whose} model)", most=100.0),
+            TableColumn(f"model_{x}", f"{position} model", number=False),
+            TableColumn(
+                f"batch_{x}", f"its requests per batch ({position} model)", minimum=1, maximum=_MOST_BATCH, whole=True
+            ),
+            TableColumn(f"share_{x}_pct", f"its share of the GPU, percent ({position} model)", maximum=100.0),
         )
     ),
     TableColumn("latency_a_ms", "latency of the first beside the second, milliseconds"),
@@ -61,9 +65,9 @@ PAIRS = (
 
 ANALYZER = (
     TableColumn("Model", "name of the model", number=False),
-    TableColumn("Batch", "requests per batch", least=1, most=_MOST_BATCH, whole=True),
-    TableColumn("Concurrency", "requests in flight", least=1, most=1_000_000, whole=True),
+    TableColumn("Batch", "requests per batch", minimum=1, maximum=_MOST_BATCH, whole=True),
+    TableColumn("Concurrency", "requests in flight", minimum=1, maximum=1_000_000, whole=True),
     TableColumn("p99 Latency (ms)", "P99 latency of a batch, milliseconds"),
     TableColumn("Max GPU Memory Usage (MB)", "device memory, megabytes", required=False),
 )
-"""Columns of Triton Model Analyzer's table that are read; the others are ignored."""
+"""Columns that are read of the table of Triton Model Analyzer; its other columns are ignored."""

@@ -24,27 +24,27 @@ VERSION = 1
 class Library:
     """The library in a folder.
 
-    ``index.json`` has a line for each entry and ``types.json.gz`` the coefficients of each GPU type by their digest.
-    ``NAME.json.gz`` is an entry. It refers to its GPU types by digest, so changes of the catalogue do not change it.
-    ``renewed.json`` has the names of removed entries, each with that of the entry which took its place.
+    ``index.json`` has a line for each entry. ``types.json.gz`` has the coefficients of each GPU type, by their digest.
+    ``NAME.json.gz`` is an entry. The entry refers to its GPU types by digest, so that changes of the catalogue do not
+    change the entry. ``renewed.json`` has the name of each removed entry and of the entry that replaced it.
     """
 
     folder: Path
 
     def summaries(self) -> list[LibraryLine]:
-        """Return the lines of the index, in its order."""
+        """Return the lines of the index, in their order."""
         file = self.folder / "index.json"
         if not file.is_file():
             return []
         return [LibraryLine(**line) for line in json.loads(file.read_text(encoding="utf-8"))]
 
     def renewed(self) -> dict[str, str]:
-        """Return the names of removed entries, each with that of the entry which took its place."""
+        """Return, by the name of each removed entry, the name of the entry that replaced it."""
         file = self.folder / "renewed.json"
         return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
 
     def current(self, name: str) -> str:
-        """Return the name that an entry has today."""
+        """Return the name of the entry that replaced an entry, or ``name`` itself."""
         renewed = self.renewed()
         while name in renewed:
             name = renewed[name]
@@ -69,7 +69,7 @@ class Library:
         InputError
             If there is no such entry, or its file is damaged.
         """
-        from instances.files import instance_from_json  # loads pydantic, which a list of the entries does not need
+        from instances.files import instance_from_json  # imported here, because it loads pydantic
 
         return instance_from_json(self._frozen(self._read(name)), self._where(name))
 
@@ -103,7 +103,7 @@ class Library:
         }
 
     def write(self, entry: LibraryEntry) -> None:
-        """Write an entry, its GPU types and its line of the index, each file atomically.
+        """Write an entry, its GPU types and its line of the index; each file is written atomically.
 
         Raises
         ------
@@ -115,9 +115,9 @@ class Library:
         frozen = instance_to_json(entry.instance, frozen=True)
         catalogue: Any = frozen.pop("catalogue")
         digests = {name: _digest(coefficients) for name, coefficients in catalogue.items()}
-        new = {digests[name]: coefficients for name, coefficients in catalogue.items()}
-        if not new.keys() <= self._types.keys():
-            write_json(self.folder / "types.json.gz", dict(self._types) | new)
+        coefficients_of = {digests[name]: coefficients for name, coefficients in catalogue.items()}
+        if not coefficients_of.keys() <= self._types.keys():
+            write_json(self.folder / "types.json.gz", dict(self._types) | coefficients_of)
             del self.__dict__["_types"]
         best = bound = None
         if entry.plan is not None and entry.plan_credit is not None:
@@ -129,7 +129,7 @@ class Library:
         self._write_index({line.name: line for line in self.summaries()} | {entry.instance.name: entry.summary()})
 
     def replace(self, name: str, successor: LibraryEntry) -> None:
-        """Remove an entry for good, and write the one that takes its place under another name.
+        """Remove an entry, and write its successor under another name.
 
         Raises
         ------
@@ -138,11 +138,11 @@ class Library:
         """
         from instances.files import write_json
 
-        new = successor.instance.name
-        if new in self.renewed() or self.has(new):
-            raise InputError(self._where(new), "the name was used before; an entry gets a new one")
+        new_name = successor.instance.name
+        if new_name in self.renewed() or self.has(new_name):
+            raise InputError(self._where(new_name), "the name was used before; an entry gets a new one")
         self.write(successor)
-        write_json(self.folder / "renewed.json", dict(sorted((self.renewed() | {name: new}).items())))
+        write_json(self.folder / "renewed.json", dict(sorted((self.renewed() | {name: new_name}).items())))
         self._write_index({line.name: line for line in self.summaries() if line.name != name})
         self._file(name).unlink()
 
@@ -157,11 +157,11 @@ class Library:
         from instances.files import read_json
 
         file = self.folder / "types.json.gz"
-        found: Any = read_json(file) if file.is_file() else {}
-        return found
+        types: Any = read_json(file) if file.is_file() else {}
+        return types
 
     def _frozen(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the instance of an entry's file with the coefficients of its types."""
+        """Return the instance in an entry's data, with the coefficients of its GPU types."""
         return {**data["instance"], "catalogue": {name: self._types[digest] for name, digest in data["types"].items()}}
 
     def _read(self, name: str) -> Any:

@@ -1,8 +1,8 @@
 """Drawing of the library's instances: 36 families of ``pool-mix``, and mixes of two suites.
 
 A family is an objective on one of nine settings: GPU types, performance model, SLO rule, and distributions of SLOs and
-rates. It has instances of six sizes; the size is also the seed. ``python -m instances.library.drawing`` adds the
-instances that the library lacks and changes no others.
+rates. A family has instances of six sizes; the size is also the seed. ``python -m instances.library.drawing``
+adds the instances that the library lacks and changes no other entry.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ SETTINGS: Mapping[str, FamilySetting] = MappingProxyType(
 )
 
 GPUS_PER_WORKLOAD = MappingProxyType({Objective.CAPACITY: 0.6, Objective.GOODPUT: 0.2, Objective.SCALE: 0.4})
-"""GPUs of a pool per workload, divided evenly among its types and rounded up; under ``cost`` pools are unlimited."""
+"""GPUs per workload, divided evenly among the pool's types and rounded up; under ``cost`` pools are unlimited."""
 
 SIZES = (4, 7, 10, 14, 24)
 MEDIUM_SIZES = (60, 80, 100, 120, 160, 200, 240, 280, 300)
@@ -59,9 +59,9 @@ SUITES = ("llm-mix", "llm-4gpu", "llm-16gpu", "parvagpu")
 
 
 def drawn() -> Iterator[Instance]:
-    """Yield all instances of the library, under the names of today."""
-    for one in _drawn():
-        yield replace(one, name=LIBRARY.current(one.name))
+    """Yield all instances of the library, under their present names."""
+    for instance in _drawn():
+        yield replace(instance, name=LIBRARY.current(instance.name))
 
 
 def _drawn() -> Iterator[Instance]:
@@ -72,31 +72,31 @@ def _drawn() -> Iterator[Instance]:
     for setting, size in (*LARGE, *LARGEST):
         yield draw(setting, Objective.COST, size)
     for name in SUITES:
-        yield from (replace(one, name=f"library-{one.name}") for one in suite(name).build())
+        yield from (replace(instance, name=f"library-{instance.name}") for instance in suite(name).build())
 
 
 def draw(setting: str, objective: Objective, size: int) -> Instance:
     """Return the instance of a family with ``size`` workloads, under its first name; its seed is ``size``."""
-    chosen = SETTINGS[setting]
-    factor = GPUS_PER_WORKLOAD.get(objective)
-    count = "" if factor is None else f":{ceil(factor * size / len(chosen.gpus))}"
+    family = SETTINGS[setting]
+    gpus_per_workload = GPUS_PER_WORKLOAD.get(objective)
+    count = "" if gpus_per_workload is None else f":{ceil(gpus_per_workload * size / len(family.gpus))}"
     return pool_mix(
         size,
         size,
-        ",".join(f"{gpu}{count}" for gpu in chosen.gpus),
-        slo=chosen.slo,
-        rates=chosen.rates,
-        performance_model=chosen.performance_model,
+        ",".join(f"{gpu}{count}" for gpu in family.gpus),
+        slo=family.slo,
+        rates=family.rates,
+        performance_model=family.performance_model,
         objective=objective,
-        slo_rule=chosen.slo_rule,
+        slo_rule=family.slo_rule,
         name=f"{objective}-{setting}-{size}",
     )
 
 
 def add_missing(library: Library) -> list[str]:
     """Write the instances that the library lacks as open entries; return their names."""
-    known = set(library.names())
-    missing = [instance for instance in drawn() if instance.name not in known]
+    present = set(library.names())
+    missing = [instance for instance in drawn() if instance.name not in present]
     for instance in missing:
         library.write(LibraryEntry(instance))
     return [instance.name for instance in missing]

@@ -11,7 +11,7 @@ TIE = 1e-7
 """Relative difference below which two values, or a value and a bound, count as equal."""
 
 SCALE_TIE = 0.005
-"""Step of the scales: values closer than this count as equal, and a plan this close to the bound is optimal."""
+"""Step of the scales: values that differ by less count as equal, and a plan that is closer to the bound is optimal."""
 
 NONE = "none"
 """Bound of an instance for which no spatial plan exists."""
@@ -35,7 +35,7 @@ class LibraryEntry:
     plan, value, plan_credit
         Best-known spatial plan, its value and its finder; ``None`` if no plan is known.
     claim, proof, proof_credit
-        Claim and proof of the certificate with the best bound, and its finder; ``None`` if none is known.
+        Claim and proof of the certificate with the best bound, and its finder; ``None`` if no bound is known.
     """
 
     instance: Instance
@@ -48,14 +48,14 @@ class LibraryEntry:
 
     @property
     def bound(self) -> str | None:
-        """The proven bound as the certificate writes it, ``none`` if no plan exists; ``None`` if there is no proof."""
+        """The proven bound as text; ``none`` if no plan exists, and ``None`` if there is no proof."""
         return None if self.claim is None else str(self.claim["bound"])
 
     @property
     def closed(self) -> bool:
-        """Whether the certificate proves that no spatial plan beats the best-known one, or that none exists.
+        """Whether the certificate proves that no spatial plan beats the best-known plan, or that no plan exists.
 
-        Under ``scale``, an entry without a plan has the value 0, and is closed if its bound is one step of the grid.
+        Under ``scale``, an entry without a plan has the value 0; it is closed if its bound is one step of the scales.
         """
         objective = self.instance.objective
         value = 0.0 if self.value is None and objective is Objective.SCALE else self.value
@@ -65,7 +65,7 @@ class LibraryEntry:
 
     @property
     def gap(self) -> float | None:
-        """Relative gap of the value to the bound; 0 if the entry is closed, ``None`` if either is missing."""
+        """Relative gap of the value to the bound; 0 if the entry is closed, ``None`` without a value or a bound."""
         if self.closed:
             return 0.0
         if self.value is None or self.bound is None:
@@ -114,5 +114,5 @@ class LibraryLine:
 
 def better(value: float, other: float, objective: Objective) -> bool:
     """Return whether a value is better than another by more than a tie."""
-    room = SCALE_TIE * (1.0 + 1e-6) if objective is Objective.SCALE else TIE * max(abs(value), abs(other))
-    return value < other - room if objective.minimised else value > other + room
+    tolerance = SCALE_TIE * (1.0 + 1e-6) if objective is Objective.SCALE else TIE * max(abs(value), abs(other))
+    return value < other - tolerance if objective.minimised else value > other + tolerance

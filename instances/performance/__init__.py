@@ -1,9 +1,9 @@
 """Performance models: latency of a batch on a share of a GPU, alone and beside others.
 
-Every model has the same interface for a DNN model on a GPU type, vectorised over batch and share. In every model the
-interference of co-located workloads depends on the residents of a GPU only through their number N and the sums of
-their L2 demand C, DRAM demand D and power P (``instances.interference``). gpulet's model clips the factor of each
-pair, so its sums are exact for two residents only.
+All models have the same interface for a DNN model on a GPU type, vectorised over batch and share. In all models, the
+interference on a GPU depends only on the number N of residents and on the sums of their L2 demands C, DRAM demands D
+and power P (``instances.interference``). gpulet's model clips the factor of each pair, so that these sums are exact for
+two residents only.
 """
 
 from instances.errors import InputError, unknown_name
@@ -31,7 +31,7 @@ def interference_model_names() -> list[str]:
 
 
 def performance_in_words(name: str) -> str:
-    """Return the name of a performance model; ``table`` with the remark that its interference was not measured."""
+    """Return the name of a performance model; to ``table`` add that its interference was not measured."""
     return f"{name} (no interference measured)" if name == TABLE else name
 
 
@@ -41,8 +41,8 @@ def performance_model(name: str, where: str = "performance_model") -> Performanc
     Raises
     ------
     InputError
-        If there is none, or it is the table of MIG instances, which has no shares; ``where`` is the place that the
-        error names.
+        If there is no such model, or it is the table of MIG instances, which has no shares; ``where`` is the place that
+        the error names.
     """
     if name == MIG_TABLE:
         raise InputError(where, f'"{name}" is a table of MIG instances; it has no latencies of shares')

@@ -6,14 +6,14 @@ from instances.errors import FieldName, InputError
 from instances.gpu import Company, DnnModel, GpuType, PairFactor
 
 P95_SLOWDOWN = 1.814
-"""P95 of the ratio of a latency beside another model to that alone, over all measured pairs of the catalogue."""
+"""P95 of the ratio of a latency beside another model to the latency alone, over all measured pairs of the catalogue."""
 
 
 def with_buffer(gpu: GpuType, slowdown: float) -> GpuType:
     """Return a GPU type on which every neighbour adds ``slowdown - 1`` times a model's time alone.
 
     Every model gets a demand of 100 %, and a growth of ``slowdown - 1`` per 100 % of its neighbours' demand. All
-    performance models then predict the same growth; nothing measured about interference remains.
+    performance models then predict the same growth, and no measured interference remains.
 
     Raises
     ------

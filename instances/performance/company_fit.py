@@ -16,28 +16,28 @@ from instances.performance.inss import regressed_ms
 from instances.performance.model import alone_ms, pcie_transfers_ms
 from instances.performance.solo_fit import rounded
 
-ENOUGH = 30
-"""Least number of samples from which a model has its own growths; with fewer, it has those fitted to all models."""
+FEWEST_SAMPLES = 30
+"""Fewest samples with which a model has its own growths; with fewer, the model has the growths fitted to all models."""
 
 SHRINKAGE = 1.0
-"""Ridge weight, in samples, of the effects that several cells share: an effect with one sample is about halved."""
+"""Ridge weight, in samples, of the effects that several cells share; with weight 1, one sample gives half an effect."""
 
 LEAST_SHRINKAGE, MOST_SHRINKAGE = 0.3, 10.0
-"""Range of the cells' ridge weight, which follows from the scatter within cells and between them."""
+"""Range of the ridge weight of the cells' effects, which follows from the variances within cells and between cells."""
 
 Curve = Callable[[SoloProfile, Floats, Floats], Floats]
 """Function of a solo profile, batch and share that returns the time alone."""
 
 Effect = tuple[str | int | float, ...]
-"""A term of the growth beside a neighbour, named by the batch, model and share that it holds for."""
+"""A term of the growth beside a neighbour, identified by the batch, model and share that it applies to."""
 
 OVERALL: Effect = ()
 """The effect on all configurations."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
-    """Samples with the GPU times of the own model and the demands of the other; arrays of shape (samples,).
+class PairFigures:
+    """Pair samples with the GPU times of the model ``own`` and the demands of the model ``other``, shape (samples,).
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Sides:
     demand: Floats
 
     @classmethod
-    def of(cls, gpu: GpuType, samples: Sequence[PairSample]) -> "Sides":
+    def of(cls, gpu: GpuType, samples: Sequence[PairSample]) -> "PairFigures":
         """Compute the GPU times and the neighbours' demands of the samples.
 
         Raises
@@ -61,36 +61,45 @@ class Sides:
             If a latency is not longer than the transfers.
         """
         transfer_ms = [
-            float(sum(pcie_transfers_ms(gpu, gpu.model(s.own.model), np.array(float(s.own.batch))))) for s in samples
+            float(sum(pcie_transfers_ms(gpu, gpu.model(sample.own.model), np.array(float(sample.own.batch)))))
+            for sample in samples
         ]
-        gpu_ms = np.array([s.latency_ms for s in samples]) - transfer_ms
+        gpu_ms = np.array([sample.latency_ms for sample in samples]) - transfer_ms
         if gpu_ms.min() <= 0.0:
-            own = samples[int(np.argmin(gpu_ms))].own
-            raise InputError("pairs", f"{own}: the latency is below the transfers alone; expected a whole inference")
-        return cls(samples, gpu_ms, np.array([demand(gpu, s.other) for s in samples]) / 100.0)
+            shortest = samples[int(np.argmin(gpu_ms))].own
+            raise InputError(
+                "pairs", f"{shortest}: the latency is below the transfers alone; expected a whole inference"
+            )
+        return cls(samples, gpu_ms, np.array([demand(gpu, sample.other) for sample in samples]) / 100.0)
 
 
-def demand(gpu: GpuType, at: Configuration) -> tuple[float, float]:
+def demand(gpu: GpuType, configuration: Configuration) -> tuple[float, float]:
     """Return the L2 and DRAM demand of a model in percent, by the lines of its solo profile."""
-    solo = gpu.model(at.model).profiled(gpu.name)
-    ability = 1000.0 * at.batch / float(alone_ms(solo, np.array(float(at.batch)), np.array(at.share_pct)))
-    return solo.l2[0] * ability + solo.l2[1], solo.dram[0] * ability + solo.dram[1]
+    solo = gpu.model(configuration.model).profiled(gpu.name)
+    solo_rps = (
+        1000.0
+        * configuration.batch
+        / float(alone_ms(solo, np.array(float(configuration.batch)), np.array(configuration.share_pct)))
+    )
+    return solo.l2[0] * solo_rps + solo.l2[1], solo.dram[0] * solo_rps + solo.dram[1]
 
 
 def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[float, float]]:
     """Fit each model's growths per percent of L2 and DRAM, at least 0, by least squares of relative errors."""
-    sides = Sides.of(gpu, samples)
-    alone = np.array([_at(regressed_ms, gpu, s.own) for s in samples])
-    own = np.array([s.own.model for s in samples])
-    ratio = sides.gpu_ms / alone
+    figures = PairFigures.of(gpu, samples)
+    alone_times_ms = np.array([_time_ms(regressed_ms, gpu, sample.own) for sample in samples])
+    models = np.array([sample.own.model for sample in samples])
+    ratio = figures.gpu_ms / alone_times_ms
 
     def growths(rows: Flags) -> tuple[float, float]:
         weight = 1.0 / ratio[rows]
-        (l2, dram), _ = nnls(sides.demand[rows] * weight[:, None], (ratio[rows] - 1.0) * weight)
+        (l2, dram), _ = nnls(figures.demand[rows] * weight[:, None], (ratio[rows] - 1.0) * weight)
         return l2 / 100.0, dram / 100.0
 
-    pooled = growths(np.ones(len(own), dtype=bool))
-    return {name: growths(own == name) if np.sum(own == name) >= ENOUGH else pooled for name in gpu.models}
+    pooled = growths(np.ones(len(models), dtype=bool))
+    return {
+        name: growths(models == name) if np.sum(models == name) >= FEWEST_SAMPLES else pooled for name in gpu.models
+    }
 
 
 def fit_pair_factor(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[PairFactor, float]:
@@ -98,28 +107,36 @@ def fit_pair_factor(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[PairFa
 
     The two constants of the other gpulet are at least 0.
     """
-    sides = Sides.of(gpu, samples)
-    factor = sides.gpu_ms / np.array([_at(tabulated_ms, gpu, s.own) for s in samples])
-    own, other = (
-        np.array([_in_proportion(gpu, at) for at in side]) / 100.0
-        for side in ([s.own for s in samples], [s.other for s in samples])
+    figures = PairFigures.of(gpu, samples)
+    factor = figures.gpu_ms / np.array([_time_ms(tabulated_ms, gpu, sample.own) for sample in samples])
+    own_usage, other_usage = (
+        np.array([_usage_pct(gpu, configuration) for configuration in configurations]) / 100.0
+        for configurations in ([sample.own for sample in samples], [sample.other for sample in samples])
     )
-    design = np.column_stack([own[:, 0], other[:, 0], own[:, 1], other[:, 1], np.ones(len(factor))])
+    design = np.column_stack(
+        [own_usage[:, 0], other_usage[:, 0], own_usage[:, 1], other_usage[:, 1], np.ones(len(factor))]
+    )
     lower = [-np.inf, 0.0, -np.inf, 0.0, -np.inf]
     fitted = lsq_linear(design, factor, bounds=(lower, np.inf), method="bvls").x
-    left = factor - design @ fitted
-    return PairFactor(*(float(c) for c in fitted)), float(1.0 - left.var() / factor.var())
+    residual = factor - design @ fitted
+    return PairFactor(*(float(constant) for constant in fitted)), float(1.0 - residual.var() / factor.var())
 
 
-def _in_proportion(gpu: GpuType, at: Configuration) -> tuple[float, float]:
-    """Return the utilisations on the full GPU times the share, in percent."""
-    solo = gpu.model(at.model).profiled(gpu.name)
-    l2, dram = (float(np.interp(at.batch, solo.batch, full)) for full in (solo.l2_pct, solo.dram_pct))
-    return l2 * at.share_pct / 100.0, dram * at.share_pct / 100.0
+def _usage_pct(gpu: GpuType, configuration: Configuration) -> tuple[float, float]:
+    """Return the L2 and DRAM utilisations in percent: those on the full GPU times the share."""
+    solo = gpu.model(configuration.model).profiled(gpu.name)
+    l2, dram = (float(np.interp(configuration.batch, solo.batch, full)) for full in (solo.l2_pct, solo.dram_pct))
+    return l2 * configuration.share_pct / 100.0, dram * configuration.share_pct / 100.0
 
 
-def _at(curve: Curve, gpu: GpuType, at: Configuration) -> float:
-    return float(curve(gpu.model(at.model).profiled(gpu.name), np.array(float(at.batch)), np.array(at.share_pct)))
+def _time_ms(curve: Curve, gpu: GpuType, configuration: Configuration) -> float:
+    return float(
+        curve(
+            gpu.model(configuration.model).profiled(gpu.name),
+            np.array(float(configuration.batch)),
+            np.array(configuration.share_pct),
+        )
+    )
 
 
 def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Company]:
@@ -128,60 +145,75 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
     The growth beside a neighbour is a sum of two parts. The first has an overall effect and effects of the batch, the
     model, the model's batch, the model's share and the cell of all three. The second is linear in the neighbour's L2
     and DRAM demand. One ridge regression of relative errors fits all effects and slopes, each at least 0. The effect of
-    a cell with few samples is shrunk towards 0, so the more general effects decide there. A model without samples has
-    the overall effect, the effects of its batches and the average slopes. The delay per kernel and the throttling are
-    not fitted: they are those of the GPU type.
+    a cell with few samples is shrunk towards 0, so that the more general effects determine its growth. A model without samples has
+    the overall effect, the effects of its batches and the average slopes. Delay per kernel and
+    throttling are not fitted: they are those of the GPU type.
     """
-    sides = Sides.of(gpu, samples)
-    alone = np.array([_at(alone_ms, gpu, s.own) for s in samples])
-    clock = np.array([_clock(gpu, s) for s in samples])
-    delay_ms = np.array([gpu.model(s.own.model).kernels * _delay_ms(gpu.hardware) for s in samples])
-    growth = (sides.gpu_ms * clock - delay_ms) / alone - 1.0
+    figures = PairFigures.of(gpu, samples)
+    alone_times_ms = np.array([_time_ms(alone_ms, gpu, sample.own) for sample in samples])
+    frequency = np.array([_frequency(gpu, sample) for sample in samples])
+    delay_ms = np.array([gpu.model(sample.own.model).kernels * _delay_ms(gpu.hardware) for sample in samples])
+    growth = (figures.gpu_ms * frequency - delay_ms) / alone_times_ms - 1.0
     weight = 1.0 / (growth + 1.0)
-    own = [s.own for s in samples]
-    columns = {effect: i for i, effect in enumerate(dict.fromkeys(e for at in own for e in effects_on(at)))}
-    sensitive = {name: i for i, name in enumerate(dict.fromkeys(at.model for at in own))}
-    design = np.zeros((len(own), len(columns) + 2 * len(sensitive)))
-    for row, at in enumerate(own):
-        design[row, [columns[effect] for effect in effects_on(at)]] = 1.0
-        first = len(columns) + 2 * sensitive[at.model]
-        design[row, first : first + 2] = sides.demand[row]
+    configurations = [sample.own for sample in samples]
+    columns = {
+        effect: i
+        for i, effect in enumerate(
+            dict.fromkeys(effect for configuration in configurations for effect in effects_on(configuration))
+        )
+    }
+    slope_position = {
+        name: i for i, name in enumerate(dict.fromkeys(configuration.model for configuration in configurations))
+    }
+    design = np.zeros((len(configurations), len(columns) + 2 * len(slope_position)))
+    for row, configuration in enumerate(configurations):
+        design[row, [columns[effect] for effect in effects_on(configuration)]] = 1.0
+        first_slope = len(columns) + 2 * slope_position[configuration.model]
+        design[row, first_slope : first_slope + 2] = figures.demand[row]
     ridge = np.full(design.shape[1], SHRINKAGE)
     ridge[columns[OVERALL]] = 0.0
-    ridge[[columns[cell_of(at)] for at in own]] = _cell_shrinkage(own, growth)
+    ridge[[columns[cell_of(configuration)] for configuration in configurations]] = _cell_shrinkage(
+        configurations, growth
+    )
     ridge[len(columns) :] = 0.0
     fitted, _ = nnls(
         np.concatenate([design * weight[:, None], np.diag(np.sqrt(ridge))]),
         np.concatenate([growth * weight, np.zeros(len(ridge))]),
         maxiter=20 * design.shape[1],
     )
-    of_effect = {effect: float(fitted[i]) for effect, i in columns.items()}
+    growth_of = {effect: float(fitted[i]) for effect, i in columns.items()}
     slopes = fitted[len(columns) :].reshape(-1, 2) / 100.0
-    of_all = np.average(slopes, axis=0, weights=[sum(at.model == name for at in own) for name in sensitive])
+    mean_slopes = np.average(
+        slopes,
+        axis=0,
+        weights=[sum(configuration.model == name for configuration in configurations) for name in slope_position],
+    )
     return {
-        name: _company(model, own, of_effect, slopes[sensitive[name]] if name in sensitive else of_all)
+        name: _company(
+            model, configurations, growth_of, slopes[slope_position[name]] if name in slope_position else mean_slopes
+        )
         for name, model in gpu.models.items()
         if model.solo is not None
     }
 
 
-def effects_on(at: Configuration) -> list[Effect]:
-    """Return the effects on the growth of a co-located configuration."""
-    model, batch, share = at.model, at.batch, at.share_pct
-    return [OVERALL, (batch,), (model,), (model, batch), (model, f"{share:g} %"), cell_of(at)]
+def effects_on(configuration: Configuration) -> list[Effect]:
+    """Return the effects that add up to the growth of a co-located configuration."""
+    model, batch, share = configuration.model, configuration.batch, configuration.share_pct
+    return [OVERALL, (batch,), (model,), (model, batch), (model, f"{share:g} %"), cell_of(configuration)]
 
 
-def cell_of(at: Configuration) -> Effect:
-    """Return the effect of a configuration itself."""
-    return at.model, at.batch, at.share_pct
+def cell_of(configuration: Configuration) -> Effect:
+    """Return the effect that applies to this configuration alone."""
+    return configuration.model, configuration.batch, configuration.share_pct
 
 
-def _cell_shrinkage(own: Sequence[Configuration], growth: Floats) -> float:
+def _cell_shrinkage(configurations: Sequence[Configuration], growth: Floats) -> float:
     """Return the cells' ridge weight: the variance within cells divided by that between the cells of a model's batch.
 
     If the growth hardly differs between shares, the weight is large and the effects of cells are small.
     """
-    cells = grouped(zip(map(cell_of, own), growth.tolist(), strict=True))
+    cells = grouped(zip(map(cell_of, configurations), growth.tolist(), strict=True))
     within = [np.var(values, ddof=1) for values in cells.values() if len(values) > 1]
     batches = grouped((cell[:2], float(np.mean(values))) for cell, values in cells.items())
     between = [np.var(means, ddof=1) for means in batches.values() if len(means) > 1]
@@ -193,11 +225,14 @@ def _cell_shrinkage(own: Sequence[Configuration], growth: Floats) -> float:
 
 
 def _company(
-    model: DnnModel, measured: Sequence[Configuration], of_effect: Mapping[Effect, float], slopes: Floats
+    model: DnnModel, measured_configurations: Sequence[Configuration], growth_of: Mapping[Effect, float], slopes: Floats
 ) -> Company:
     """Return the slowdown on the model's grid; each point has the effects on the nearest measured batch and share."""
     solo = model.profiled("")
-    batches, shares_pct = np.unique([float(at.batch) for at in measured]), np.unique([at.share_pct for at in measured])
+    batches, shares_pct = (
+        np.unique([float(configuration.batch) for configuration in measured_configurations]),
+        np.unique([configuration.share_pct for configuration in measured_configurations]),
+    )
     nearest = [
         [
             Configuration(model.name, int(_nearest(batches, batch)), _nearest(shares_pct, share_pct))
@@ -205,28 +240,31 @@ def _company(
         ]
         for batch in solo.batch
     ]
-    growth = [[sum(of_effect.get(effect, 0.0) for effect in effects_on(at)) for at in row] for row in nearest]
-    crowded_ms = np.maximum(rounded(solo.times_ms * (1.0 + np.array(growth))), solo.times_ms)
-    grid = tuple(tuple(map(float, row)) for row in crowded_ms)
+    growth = [
+        [sum(growth_of.get(effect, 0.0) for effect in effects_on(configuration)) for configuration in row]
+        for row in nearest
+    ]
+    beside_ms = np.maximum(rounded(solo.times_ms * (1.0 + np.array(growth))), solo.times_ms)
+    grid = tuple(tuple(map(float, row)) for row in beside_ms)
     return Company(grid, float(slopes[0]), float(slopes[1]))
 
 
-def _nearest(measured: Floats, at: float) -> float:
-    """Return the measured value with the ratio to ``at`` that is nearest to 1."""
-    return float(measured[np.argmin(np.abs(np.log(measured / at)))])
+def _nearest(measured: Floats, value: float) -> float:
+    """Return the measured value with the ratio to ``value`` that is nearest to 1."""
+    return float(measured[np.argmin(np.abs(np.log(measured / value)))])
 
 
-def _clock(gpu: GpuType, sample: PairSample) -> float:
+def _frequency(gpu: GpuType, sample: PairSample) -> float:
     """Return the co-located GPU's frequency relative to the maximum (iGniter equations 9 and 10)."""
     hardware = gpu.hardware
-    demand_w = sum(_power_w(gpu, at) for at in (sample.own, sample.other))
+    demand_w = sum(_power_w(gpu, configuration) for configuration in (sample.own, sample.other))
     excess_w = max(0.0, hardware.idle_power_w + demand_w - hardware.max_power_w)
     return 1.0 + hardware.alpha_f / hardware.max_frequency_mhz * excess_w
 
 
-def _power_w(gpu: GpuType, at: Configuration) -> float:
-    slope, intercept = gpu.model(at.model).power
-    return slope * 1000.0 * at.batch / _at(alone_ms, gpu, at) + intercept
+def _power_w(gpu: GpuType, configuration: Configuration) -> float:
+    slope, intercept = gpu.model(configuration.model).power
+    return slope * 1000.0 * configuration.batch / _time_ms(alone_ms, gpu, configuration) + intercept
 
 
 def _delay_ms(hardware: Hardware) -> float:

@@ -1,12 +1,12 @@
-"""Hybrid performance model: measured solo times, a learned co-location factor per batch and share, linear sums.
+"""Hybrid performance model: measured solo times, a fitted co-location factor per batch and share, and linear sums.
 
-The model has three effects. No paper's model has the first:
+The model has three effects. The first is in no paper's model:
 
 - On the A100 small batches are bound by kernel launches. Beside any neighbour they take 1.3 to 2.5 times as long, and
   this hardly depends on the neighbour. The co-location factor (``Company.gpu_ms``) therefore depends only on the
   workload's own model, batch and share.
 - L2 and DRAM contention slow a batch further, linearly in the others' utilisations. DNN models with measured pairs
-  have slopes of their own; all others have the average slopes.
+  have their own slopes; other DNN models have the average slopes.
 - The power cap and the scheduler's delay per kernel act as in iGniter's model.
 
 Every prediction is a function of the number of residents N and of the sums C, D and P of their L2, DRAM and power
@@ -31,12 +31,12 @@ class HybridModel(PerformanceModel):
         """Return the solo time, the demands linear in ``1000 b / active_ms``, and the co-location factor."""
         solo, company = model.profiled(gpu.name), _company_of(gpu, model)
         active_ms = alone_ms(solo, batch, share_pct)
-        ability = 1000.0 * batch / active_ms
+        solo_rps = 1000.0 * batch / active_ms
         return Demand(
             active_ms,
-            solo.l2[0] * ability + solo.l2[1],
-            solo.dram[0] * ability + solo.dram[1],
-            model.power[0] * ability + model.power[1],
+            solo.l2[0] * solo_rps + solo.l2[1],
+            solo.dram[0] * solo_rps + solo.dram[1],
+            model.power[0] * solo_rps + model.power[1],
             _company_factor(solo, company, batch, share_pct),
         )
 
@@ -55,8 +55,10 @@ def _company_of(gpu: GpuType, model: DnnModel) -> Company:
 
 
 def _company_factor(solo: SoloProfile, company: Company, batch: Floats, share_pct: Floats) -> Floats:
-    """Return the interpolated co-location factor, at least 1. The co-located time then never rises with the share."""
-    crowded, alone = np.log(np.array(company.gpu_ms)), np.log(solo.times_ms)
-    ratio = np.exp(interpolate(solo, crowded, batch, share_pct) - interpolate(solo, alone, batch, share_pct))
+    """Return the interpolated co-location factor, at least 1, with which the co-located time never rises with the share."""
+    log_beside_ms, log_alone_ms = np.log(np.array(company.gpu_ms)), np.log(solo.times_ms)
+    ratio = np.exp(
+        interpolate(solo, log_beside_ms, batch, share_pct) - interpolate(solo, log_alone_ms, batch, share_pct)
+    )
     # Below the profiled shares both curves are extrapolated by their own slopes and could cross.
     return np.maximum(1.0, ratio)

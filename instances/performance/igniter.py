@@ -8,7 +8,7 @@ from instances.performance.model import Demand, PerformanceModel, Sensitivity
 
 
 class IGniterModel(PerformanceModel):
-    """Active time inverse in the share and quadratic in the batch; L2 and power linear in the processing ability."""
+    """Active time inverse in the share and quadratic in the batch; L2 and power linear in the requests per second alone."""
 
     name = "igniter"
     loading_overlaps = True
@@ -19,12 +19,12 @@ class IGniterModel(PerformanceModel):
         k1, k2, k3, k4, k5 = model.k
         # Equation 11
         active_ms = (k1 * batch**2 + k2 * batch + k3) / (share_pct + k4) + k5
-        ability = 1000.0 * batch / active_ms
+        solo_rps = 1000.0 * batch / active_ms
         return Demand(
             active_ms,
-            model.l2[0] * ability + model.l2[1],
+            model.l2[0] * solo_rps + model.l2[1],
             np.zeros_like(active_ms),
-            model.power[0] * ability + model.power[1],
+            model.power[0] * solo_rps + model.power[1],
             np.ones_like(active_ms),
         )
 

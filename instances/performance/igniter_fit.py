@@ -21,7 +21,7 @@ def _fit_line(x: Floats, y: Floats, where: str) -> tuple[float, float, Floats]:
 
 
 def _require_finite_samples(numbers: Floats, where: str) -> Floats:
-    """Return ``numbers`` after checking that all are finite; LAPACK prints warnings for others."""
+    """Return ``numbers`` if all are finite; LAPACK prints warnings for numbers that are not finite."""
     if not np.isfinite(numbers).all():
         raise InputError(where, "no finite curve fits these samples")
     return numbers
@@ -32,17 +32,17 @@ def fit_active_time(
 ) -> tuple[tuple[float, float, float, float, float], Floats]:
     """Fit ``k1..k5`` of equation 11 by least squares.
 
-    For a fixed ``k4`` the model is linear in the other four coefficients. The search is therefore over ``k4`` alone,
-    and the least-squares solution of the rest is exact (variable projection).
+    For a fixed ``k4`` the model is linear in the other four coefficients, whose least-squares solution is exact. The
+    search is therefore over ``k4`` alone (variable projection).
 
     Parameters
     ----------
     batch, share_pct, active_ms
         The profiled configurations, shape (samples,).
     falling
-        Keep all coefficients at 0 or above: the curve then never rises with the share, not even where it extrapolates.
+        Whether all coefficients are at least 0: the curve then never rises with the share, even outside the samples.
     where
-        Place that errors name.
+        Place that the errors name.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def fit_active_time(
         return coefficients, design @ coefficients - active_ms
 
     _require_finite_samples(active_ms, where)
-    # The curve must stay finite for every share above zero, hence k4 > -min(share); a grid finds the basin.
+    # The curve must be finite at every share above zero, so k4 > -min(share). A grid finds the interval of the minimum.
     grid = np.linspace(0.0 if falling else -0.9 * share_pct.min(), share_pct.max(), 400)
     squared_errors = [float(np.sum(project(k4)[1] ** 2)) for k4 in grid]
     best_row = int(np.argmin(squared_errors))
@@ -92,15 +92,16 @@ def model_of_times(
     Parameters
     ----------
     name
-        Name of the model, with known memory unless ``memory`` is given; an unlisted model transfers nothing.
+        Name of the model, which ``instances.memory`` lists unless there is ``memory``. An unlisted model transfers
+        nothing.
     batch, share_pct, active_ms
         See ``fit_active_time``; the fitted time never rises with the share.
     origin
         Provenance of the times; the mean relative error of the fit is added to it.
     where
-        Place that errors name.
+        Place that the errors name.
     memory
-        Base and memory per item in MiB; default: the listed ones.
+        Base and memory per item in MiB; by default those in ``instances.memory``.
 
     Raises
     ------
@@ -141,14 +142,14 @@ def _fitted_hardware(gpu: ProfiledGpu, where: str) -> tuple[Hardware, dict[str, 
     crowd, top_mhz, cap_w = gpu.crowd, gpu.max_frequency_mhz, gpu.max_power_w
     power, frequency, delay = map(np.array, (crowd.power_w, crowd.frequency_mhz, crowd.scheduling_delay_ms_per_kernel))
 
-    # A throttled GPU draws the capped power. Its demand is taken to grow per model as it does below the cap.
+    # A throttled GPU draws the capped power. Each model is assumed to add the same demand as below the cap.
     unthrottled = int(np.sum(frequency >= top_mhz))
     if not len(power) == len(frequency) == len(delay) or unthrottled < 2:
         raise InputError(where, "expected measurements of one to n co-located models, at least two unthrottled")
     step_w = float(np.mean(np.diff(power[:unthrottled])))
     excess_w = power[unthrottled - 1] + step_w * np.arange(1, len(power) - unthrottled + 1) - cap_w
     drop_mhz = frequency[unthrottled:] - top_mhz
-    # Without a throttled measurement the loss of frequency is unknown: 0.
+    # Without a throttled measurement, the loss of frequency is unknown and assumed to be 0.
     alpha_f = float(excess_w @ drop_mhz / (excess_w @ excess_w)) if len(drop_mhz) else 0.0
 
     added_ms = delay[1:] * frequency[1:] / top_mhz - delay[0]
@@ -185,16 +186,18 @@ def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> 
     active = latency * frequency / top_mhz - scheduling_ms
     k, error_ms = fit_active_time(batch, share, active, where=where)
 
-    # Power and L2 utilisation are linear in the processing ability. Throttled rows show the power cap, not the demand.
-    ability = 1000.0 * batch / (latency - scheduling_ms)
+    # Power and L2 utilisation are linear in the requests per second. Throttled rows show the power cap, not the demand.
+    solo_rps = 1000.0 * batch / (latency - scheduling_ms)
     unthrottled = frequency >= top_mhz
-    power_slope, power_base, power_error = _fit_line(ability[unthrottled], power[unthrottled] - gpu.idle_power_w, where)
+    power_slope, power_base, power_error = _fit_line(
+        solo_rps[unthrottled], power[unthrottled] - gpu.idle_power_w, where
+    )
     # L2 is profiled only on the diagonal of the grid: the first batch on the first share, the second on the second.
     diagonal_rows = np.arange(len(batches)) * (len(shares_pct) + 1)
     l2 = np.array(model.l2_pct)
     if len(l2) != len(diagonal_rows) or np.sum(unthrottled) < 2:
         raise InputError(where, f"expected {len(diagonal_rows)} L2 samples, two unthrottled for power")
-    l2_slope, l2_base, l2_error = _fit_line(ability[diagonal_rows], l2, where)
+    l2_slope, l2_base, l2_error = _fit_line(solo_rps[diagonal_rows], l2, where)
 
     pair = model.pair
     slowdown = pair.active_time_ms_colocated * pair.frequency_mhz_colocated / (top_mhz * pair.active_time_ms_alone)
@@ -233,7 +236,7 @@ def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> 
 def fit_profile(
     profile: LightProfile, source: str, memory_limit_mib: float, price_per_hour: float, where: str = "profile"
 ) -> GpuType:
-    """Fit a whole light profile.
+    """Return the GPU type with all models of a light profile, fitted.
 
     Parameters
     ----------
@@ -242,14 +245,14 @@ def fit_profile(
     memory_limit_mib, price_per_hour
         Device memory and price, which a profile does not contain.
     where
-        Place that errors name.
+        Place that the errors name.
 
     Raises
     ------
     InputError
         If samples are missing, or no finite coefficients fit them.
     """
-    with np.errstate(all="ignore"):  # coefficients that are not finite are refused
+    with np.errstate(all="ignore"):  # a check refuses coefficients that are not finite
         hardware, residual = _fitted_hardware(profile.gpu, f"{where}: gpu")
         models = {name: _fitted_model(name, profile, source, f"{where}: models.{name}") for name in profile.models}
     return GpuType(

@@ -21,11 +21,11 @@ class InssModel(PerformanceModel):
         """Return the solo time, and the L2 and DRAM demands, which are linear in ``1000 b / active_ms``."""
         solo = model.profiled(gpu.name)
         active_ms = regressed_ms(solo, batch, share_pct)
-        ability = 1000.0 * batch / active_ms
+        solo_rps = 1000.0 * batch / active_ms
         return Demand(
             active_ms,
-            solo.l2[0] * ability + solo.l2[1],
-            solo.dram[0] * ability + solo.dram[1],
+            solo.l2[0] * solo_rps + solo.l2[1],
+            solo.dram[0] * solo_rps + solo.dram[1],
             np.zeros_like(active_ms),
             np.ones_like(active_ms),
         )
@@ -40,7 +40,7 @@ class InssModel(PerformanceModel):
 
 
 def regressed_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
-    """Return the solo time ``o(b, r)``, regressed at whole percents, nonincreasing in the share, linear in between.
+    """Return the solo time ``o(b, r)``: regressed at whole percents, nonincreasing in the share, and linear in between.
 
     Parameters
     ----------
@@ -49,12 +49,14 @@ def regressed_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
     batch, share_pct
         Broadcastable; whole batches within the grid, shares of at least one percent.
     """
-    b, s = np.broadcast_arrays(np.asarray(batch, float), np.asarray(share_pct, float))
+    batches, shares_pct = np.broadcast_arrays(np.asarray(batch, float), np.asarray(share_pct, float))
     curves = _curves_ms(solo)
-    left = np.clip(np.floor(s).astype(np.int64), 1, 99)
-    row = b.astype(np.int64) - 1
-    time_ms = curves[row, left - 1] + (s - left) * (curves[row, left] - curves[row, left - 1])
-    return np.maximum(time_ms, solo.beyond_ms(b, s))
+    lower_pct = np.clip(np.floor(shares_pct).astype(np.int64), 1, 99)
+    row = batches.astype(np.int64) - 1
+    time_ms = curves[row, lower_pct - 1] + (shares_pct - lower_pct) * (
+        curves[row, lower_pct] - curves[row, lower_pct - 1]
+    )
+    return np.maximum(time_ms, solo.below_grid_bound_ms(batches, shares_pct))
 
 
 @lru_cache(maxsize=256)
@@ -68,9 +70,9 @@ def _curves_ms(solo: SoloProfile) -> Floats:
 
 
 def locally_weighted(points: Floats, values: Floats, queries: Floats, span: float) -> Floats:
-    """Regress locally: a plane through the nearest points, weighted by the tricube of their distance.
+    """Return values of a local regression: a plane through the nearest points, weighted by the tricube of their distance.
 
-    Cleveland and Devlin (1988). Axes are divided by their standard deviations first.
+    The method is that of Cleveland and Devlin (1988). Axes are first divided by their standard deviations.
 
     Parameters
     ----------
@@ -79,19 +81,19 @@ def locally_weighted(points: Floats, values: Floats, queries: Floats, span: floa
     queries
         Shape (queries, 2).
     span
-        Fraction of the points that count as near, in (0, 1].
+        Fraction of the points that the plane of a query uses, in (0, 1].
     """
     spread = points.std(axis=0)
-    scaled, at = points / spread, queries / spread
-    (px, py), (qx, qy) = scaled.T, at.T
+    scaled, scaled_queries = points / spread, queries / spread
+    (px, py), (qx, qy) = scaled.T, scaled_queries.T
     distance = np.hypot(px[None, :] - qx[:, None], py[None, :] - qy[:, None])
-    near = min(len(points), max(LEAST_NEIGHBOURS, int(np.ceil(span * len(points)))))
-    reach = np.partition(distance, near - 1, axis=1)[:, near - 1 : near] * (1.0 + 1e-9)
-    weight = np.maximum(0.0, 1.0 - (distance / reach) ** 3) ** 3
-    # Weighted moments, moved to the query: the plane's height there is its constant term.
-    one = np.ones_like(px)
+    near_points = min(len(points), max(LEAST_NEIGHBOURS, int(np.ceil(span * len(points)))))
+    largest_distance = np.partition(distance, near_points - 1, axis=1)[:, near_points - 1 : near_points] * (1.0 + 1e-9)
+    weight = np.maximum(0.0, 1.0 - (distance / largest_distance) ** 3) ** 3
+    # Weighted moments with the query as origin: the plane's height at the query is its constant term.
+    ones = np.ones_like(px)
     w, x, y, xx, xy, yy, z, xz, yz = (
-        weight @ np.stack([one, px, py, px * px, px * py, py * py, values, px * values, py * values], axis=1)
+        weight @ np.stack([ones, px, py, px * px, px * py, py * py, values, px * values, py * values], axis=1)
     ).T
     moved_x, moved_y = x - qx * w, y - qy * w
     normal = np.empty((len(queries), 3, 3))
@@ -101,9 +103,9 @@ def locally_weighted(points: Floats, values: Floats, queries: Floats, span: floa
     normal[:, 1, 1] = xx - 2.0 * qx * x + qx * qx * w
     normal[:, 2, 2] = yy - 2.0 * qy * y + qy * qy * w
     normal[:, 1, 2] = normal[:, 2, 1] = xy - qx * y - qy * x + qx * qy * w
-    # If the near points lie on one line, the slope across it is 0.
-    slack = 1e-9 * np.trace(normal, axis1=1, axis2=2)
-    normal[:, 1, 1] += slack
-    normal[:, 2, 2] += slack
-    right = np.stack([z, xz - qx * z, yz - qy * z], axis=1)
-    return np.asarray(np.linalg.solve(normal, right[:, :, None])[:, 0, 0])
+    # If the near points are on one line, the slope across this line is 0.
+    regularisation = 1e-9 * np.trace(normal, axis1=1, axis2=2)
+    normal[:, 1, 1] += regularisation
+    normal[:, 2, 2] += regularisation
+    right_side = np.stack([z, xz - qx * z, yz - qy * z], axis=1)
+    return np.asarray(np.linalg.solve(normal, right_side[:, :, None])[:, 0, 0])

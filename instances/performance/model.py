@@ -35,7 +35,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Scheduling delay of a DNN model's batch alone, its kernels, and its growth per percent of others' L2 and DRAM."""
+    """Scheduling delay of a DNN model's batch alone, kernels of a batch, and growth per percent of others' L2 and DRAM."""
 
     scheduling_alone_ms: float
     kernels: float
@@ -65,7 +65,7 @@ class PerformanceModel(ABC):
     name
         Name in files and options.
     loading_overlaps
-        Whether the upload of the next batch hides behind the execution of this one (iGniter: yes).
+        Whether the upload of the next batch overlaps with the execution of the current batch, as in iGniter.
     contended
         Whether the scheduler's delays and the power cap of the GPU slow its residents (iGniter).
     pairwise
@@ -101,11 +101,11 @@ class PerformanceModel(ABC):
 
     @abstractmethod
     def missing(self, gpu: GpuType, model: DnnModel) -> str:
-        """Name the figures of ``model`` on ``gpu`` that the catalogue lacks; empty if it has all."""
+        """Name the figures of ``model`` on ``gpu`` that the catalogue lacks; empty if it has all figures."""
 
 
 def pcie_transfers_ms(gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
-    """Return upload and feedback time of a batch over PCIe (iGniter equation 3; InSS Sec. 4.1)."""
+    """Return the upload and feedback times of a batch over PCIe (iGniter equation 3; InSS Sec. 4.1)."""
     per_ms = gpu.hardware.pcie_bytes_per_ms
     return model.input_bytes * batch / per_ms, model.output_bytes * batch / per_ms
 
@@ -129,33 +129,36 @@ def interpolate(
     batch, share_pct
         Broadcastable; batches within the grid.
     scale, share_scale
-        Ascending scales of the axes; the shares have the scale of the batches unless theirs is given.
+        Ascending scales of the axes; by default, ``share_scale`` is ``scale``.
     """
     by_share = share_scale or scale
     rows, columns = scale(np.array(solo.batch, dtype=float)), by_share(np.array(solo.share_pct))
-    b, s = np.broadcast_arrays(scale(np.asarray(batch, dtype=float)), by_share(np.asarray(share_pct, dtype=float)))
-    i, along = segment(rows, b)
-    j, across = segment(columns, s)
-    # This form returns exactly the common value of equal corners, whatever the rounding.
-    lower = values[i, j] + across * (values[i, j + 1] - values[i, j])
-    upper = values[i + 1, j] + across * (values[i + 1, j + 1] - values[i + 1, j])
-    return np.asarray(lower + along * (upper - lower))
+    scaled_batch, scaled_share = np.broadcast_arrays(
+        scale(np.asarray(batch, dtype=float)), by_share(np.asarray(share_pct, dtype=float))
+    )
+    i, batch_fraction = segment(rows, scaled_batch)
+    j, share_fraction = segment(columns, scaled_share)
+    # If all corners have one value, this form returns exactly that value.
+    lower = values[i, j] + share_fraction * (values[i, j + 1] - values[i, j])
+    upper = values[i + 1, j] + share_fraction * (values[i + 1, j + 1] - values[i + 1, j])
+    return np.asarray(lower + batch_fraction * (upper - lower))
 
 
-def segment(knots: Floats, at: Floats) -> tuple[Ints, Floats]:
-    """Return the segment between knots that contains each point, and the position within it, from 0 to 1 inside."""
-    left = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
-    return left, (at - knots[left]) / (knots[left + 1] - knots[left])
+def segment(knots: Floats, points: Floats) -> tuple[Ints, Floats]:
+    """Return the segment between knots that contains each point, and the fraction of the segment before the point."""
+    left = np.clip(np.searchsorted(knots, points, side="right") - 1, 0, len(knots) - 2)
+    return left, (points - knots[left]) / (knots[left + 1] - knots[left])
 
 
 def alone_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
     """Return the solo GPU time by interpolation, linear in the logarithms of batch, share and time.
 
-    Below the least share, the lines of two batches may cross: a batch takes at least as long as every smaller one.
+    Below the least share, the lines of two batches may cross. A batch therefore takes at least as long as every smaller
+    batch.
     """
-    logs = np.log(solo.times_ms)
-    time_ms = np.exp(interpolate(solo, logs, batch, share_pct))
-    for smaller in solo.batch[:-1]:
-        least_ms = np.exp(interpolate(solo, logs, np.array(float(smaller)), share_pct))
-        time_ms = np.where(np.asarray(batch, float) > smaller, np.maximum(time_ms, least_ms), time_ms)
-    return np.maximum(time_ms, solo.beyond_ms(np.asarray(batch, float), np.asarray(share_pct, float)))
+    log_ms = np.log(solo.times_ms)
+    time_ms = np.exp(interpolate(solo, log_ms, batch, share_pct))
+    for smaller_batch in solo.batch[:-1]:
+        smaller_batch_ms = np.exp(interpolate(solo, log_ms, np.array(float(smaller_batch)), share_pct))
+        time_ms = np.where(np.asarray(batch, float) > smaller_batch, np.maximum(time_ms, smaller_batch_ms), time_ms)
+    return np.maximum(time_ms, solo.below_grid_bound_ms(np.asarray(batch, float), np.asarray(share_pct, float)))

@@ -13,13 +13,13 @@ from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.measurements import Configuration, PairSample, SoloSample, by_model
 from instances.memory import is_listed, most_memory_mib, request_bytes
 from instances.performance import interference_model_names, performance_model
-from instances.performance.company_fit import ENOUGH, Sides, fit_company, fit_inss, fit_pair_factor
+from instances.performance.company_fit import FEWEST_SAMPLES, PairFigures, fit_company, fit_inss, fit_pair_factor
 from instances.performance.igniter_fit import fit_profile, model_of_times
 from instances.performance.solo_fit import SoloFit, fit_solo
 from instances.performance.validation import Errors, check_known, validate
 
 MEMORY_ASSUMED = "assumed to be the largest of all listed models (instances/memory.py)"
-"""Words for the origin of the memory of an unlisted model without measurements."""
+"""Origin of the memory of an unlisted model without measured memory, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ProfileFit:
     Attributes
     ----------
     solo, samples
-        By model: the relative errors of its solo profile, one per sample, and the samples.
+        Relative errors of the solo profile of each model, one per sample, and the samples.
     pairs
         In-sample errors on the pairs, by performance model.
     """
@@ -61,8 +61,8 @@ def fit_measurements(
     """Fit every performance model to measurements of one GPU type.
 
     iGniter's coefficients come from its light profile if there is one. Otherwise the active time and the L2 line are
-    fitted to the solo samples and ``alpha_cache`` to the pairs. Power, throttling and delay per kernel are then 0,
-    since they are unknown.
+    fitted to the solo samples and ``alpha_cache`` to the pairs. Power, throttling and delay per kernel are then
+    unknown and set to 0.
 
     Parameters
     ----------
@@ -97,12 +97,16 @@ def fit_measurements(
     gpu = replace(base, models=models)
     errors: dict[str, Errors] = {}
     if pairs:
-        check_known(gpu, [at for sample in pairs for at in (sample.own, sample.other)], "pairs")
+        check_known(gpu, [configuration for sample in pairs for configuration in (sample.own, sample.other)], "pairs")
         if light is None:
             gpu = _with_alpha_cache(gpu, pairs)
         gpu = fit_pairs(gpu, pairs)
         errors = {name: validate(gpu, name, pairs) for name in interference_model_names()}
-        residual = {f"{name}_pairs_rel_{q}": e.summary[q] for name, e in errors.items() for q in ("mean", "p95")}
+        residual = {
+            f"{name}_pairs_rel_{quantity}": of_model.summary[quantity]
+            for name, of_model in errors.items()
+            for quantity in ("mean", "p95")
+        }
         r2 = {"gpulet_pairs_unexplained": 1.0 - fit_pair_factor(gpu, pairs)[1]}
         provenance = replace(gpu.provenance, residual={**gpu.provenance.residual, **residual, **r2})
         gpu = replace(gpu, provenance=provenance)
@@ -112,7 +116,7 @@ def fit_measurements(
 def fit_pairs(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
     """Fit the interference figures to measured pairs, on a GPU type whose models have solo profiles."""
     inss, (pair, _), company = fit_inss(gpu, samples), fit_pair_factor(gpu, samples), fit_company(gpu, samples)
-    models = {name: replace(m, inss=inss[name], company=company.get(name)) for name, m in gpu.models.items()}
+    models = {name: replace(model, inss=inss[name], company=company.get(name)) for name, model in gpu.models.items()}
     return replace(gpu, models=models, pair=pair)
 
 
@@ -125,13 +129,13 @@ HELD_OUT: Mapping[str, Callable[[int, PairSample], Hashable]] = {
     "batch": lambda _, sample: sample.own.batch,
     "neighbour-batch": lambda _, sample: sample.other.batch,
 }
-"""Sets held out in turn: every tenth row, or all rows of two models, of an own batch or of a neighbour's batch."""
+"""Sets of samples that are held out in turn: every tenth row, or all rows of a pair of models or of a batch."""
 
 
 def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSample], by: str) -> Errors:
-    """Cross-validate on measured pairs: predict each part by a fit to all others.
+    """Return errors of cross-validation on measured pairs: a fit to all other parts predicts each part.
 
-    The solo profiles stay those of ``gpu``; under ``igniter`` all figures do.
+    Solo profiles are those of ``gpu``; under ``igniter``, all figures are those of ``gpu``.
 
     Parameters
     ----------
@@ -140,12 +144,12 @@ def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSampl
     by
         A key of ``HELD_OUT``.
     """
-    part = [HELD_OUT[by](row, sample) for row, sample in enumerate(samples)]
+    part_of = [HELD_OUT[by](row, sample) for row, sample in enumerate(samples)]
     predicted = np.empty(len(samples))
-    for value in dict.fromkeys(part):
-        held = [row for row in range(len(samples)) if part[row] == value]
-        fitted = fit_pairs(gpu, [sample for row, sample in enumerate(samples) if part[row] != value])
-        predicted[held] = validate(fitted, model_name, [samples[row] for row in held]).predicted_ms
+    for part in dict.fromkeys(part_of):
+        held_out = [row for row in range(len(samples)) if part_of[row] == part]
+        fitted = fit_pairs(gpu, [sample for row, sample in enumerate(samples) if part_of[row] != part])
+        predicted[held_out] = validate(fitted, model_name, [samples[row] for row in held_out]).predicted_ms
     return Errors.of(samples, predicted)
 
 
@@ -165,25 +169,28 @@ def _unknown(facts: GpuFacts, source: str) -> GpuType:
 def _from_solo(name: str, samples: Sequence[SoloSample], facts: GpuFacts, source: str) -> DnnModel:
     """Return a model with iGniter's active time and L2 line fitted to solo samples."""
     input_bytes, output_bytes = request_bytes(name) if is_listed(name) else (0, 0)
-    batch = np.array([s.configuration.batch for s in samples], dtype=float)
-    share = np.array([s.configuration.share_pct for s in samples])
-    active = np.array([s.latency_ms for s in samples]) - batch * (input_bytes + output_bytes) / facts.pcie_bytes_per_ms
-    memory, of_memory = _memory(name, samples)
-    origin = Provenance("fitted", f"{source}; memory {of_memory}")
-    return model_of_times(name, batch, share, active, origin, f"solo: {name}", memory)
+    batch = np.array([sample.configuration.batch for sample in samples], dtype=float)
+    share_pct = np.array([sample.configuration.share_pct for sample in samples])
+    active_ms = (
+        np.array([sample.latency_ms for sample in samples])
+        - batch * (input_bytes + output_bytes) / facts.pcie_bytes_per_ms
+    )
+    memory, memory_origin = _memory(name, samples)
+    origin = Provenance("fitted", f"{source}; memory {memory_origin}")
+    return model_of_times(name, batch, share_pct, active_ms, origin, f"solo: {name}", memory)
 
 
 def _memory(name: str, samples: Sequence[SoloSample]) -> tuple[tuple[float, float] | None, str]:
-    """Return base and memory per item in MiB, ``None`` for the listed ones, and their origin.
+    """Return base and memory per item in MiB (``None`` for the listed numbers), and their origin.
 
     Measured memory gives the line above all points with the least-squares slope.
     """
-    known = [(s.configuration.batch, s.memory_mib) for s in samples if s.memory_mib > 0.0]
-    batch, mib = np.array(known).reshape(-1, 2).T
+    measured = [(sample.configuration.batch, sample.memory_mib) for sample in samples if sample.memory_mib > 0.0]
+    batch, mib = np.array(measured).reshape(-1, 2).T
     if not len(batch):
         listed = is_listed(name)
         return (None, "calibrated (instances/memory.py)") if listed else (most_memory_mib(), MEMORY_ASSUMED)
-    largest = max(s.configuration.batch for s in samples)
+    largest = max(sample.configuration.batch for sample in samples)
     if batch.max() < largest:
         problem = f"has memory_mib up to batch {batch.max():g} only; expected it at batch {largest} too"
         raise InputError(f"solo: {name}", problem)
@@ -192,28 +199,35 @@ def _memory(name: str, samples: Sequence[SoloSample]) -> tuple[tuple[float, floa
 
 
 def _with_solo(model: DnnModel, fit: SoloFit) -> DnnModel:
-    size = np.abs(fit.error)
-    residual = {**model.provenance.residual, "solo_rel_mean": float(size.mean()), "solo_rel_max": float(size.max())}
+    absolute_errors = np.abs(fit.error)
+    residual = {
+        **model.provenance.residual,
+        "solo_rel_mean": float(absolute_errors.mean()),
+        "solo_rel_max": float(absolute_errors.max()),
+    }
     l2 = model.l2 if any(model.l2) else fit.profile.l2
     return replace(model, solo=fit.profile, l2=l2, provenance=replace(model.provenance, residual=residual))
 
 
 def _with_alpha_cache(gpu: GpuType, pairs: Sequence[PairSample]) -> GpuType:
-    """Fit ``alpha_cache`` (equation 8) by least squares per model, or over all models together where pairs are few."""
-    sides = Sides.of(gpu, pairs)
-    own = np.array([s.own.model for s in pairs])
-    alone = np.array([_active_ms(gpu, s.own) for s in pairs])
-    growth, l2_pct = sides.gpu_ms / alone - 1.0, 100.0 * sides.demand[:, 0]
+    """Fit ``alpha_cache`` (equation 8) by least squares per model, or over all models together if a model has few pairs."""
+    figures = PairFigures.of(gpu, pairs)
+    models = np.array([sample.own.model for sample in pairs])
+    active_ms = np.array([_active_ms(gpu, sample.own) for sample in pairs])
+    growth, l2_pct = figures.gpu_ms / active_ms - 1.0, 100.0 * figures.demand[:, 0]
 
-    def alpha(rows: Any) -> float:
+    def fitted_alpha(rows: Any) -> float:
         return max(0.0, float(l2_pct[rows] @ growth[rows] / (l2_pct[rows] @ l2_pct[rows])))
 
-    pooled = alpha(np.ones(len(own), dtype=bool))
-    alphas = {name: alpha(own == name) if np.sum(own == name) >= ENOUGH else pooled for name in gpu.models}
-    return replace(gpu, models={name: replace(m, alpha_cache=alphas[name]) for name, m in gpu.models.items()})
+    pooled = fitted_alpha(np.ones(len(models), dtype=bool))
+    alphas = {
+        name: fitted_alpha(models == name) if np.sum(models == name) >= FEWEST_SAMPLES else pooled
+        for name in gpu.models
+    }
+    return replace(gpu, models={name: replace(model, alpha_cache=alphas[name]) for name, model in gpu.models.items()})
 
 
-def _active_ms(gpu: GpuType, at: Configuration) -> float:
+def _active_ms(gpu: GpuType, configuration: Configuration) -> float:
     """Return the active time of a configuration alone by iGniter's model."""
-    batch, share_pct = np.array(float(at.batch)), np.array(at.share_pct)
-    return float(performance_model("igniter").demand(gpu, gpu.models[at.model], batch, share_pct).active_ms)
+    batch, share_pct = np.array(float(configuration.batch)), np.array(configuration.share_pct)
+    return float(performance_model("igniter").demand(gpu, gpu.models[configuration.model], batch, share_pct).active_ms)

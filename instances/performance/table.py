@@ -1,4 +1,4 @@
-"""Performance model ``table``: measured solo times and nothing else, for models without measured interference."""
+"""Performance model ``table``: measured solo times without interference, for models whose interference was not measured."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ TABLE = "table"
 """Name of this performance model."""
 
 NEVER_MS = 1e12
-"""Time at shares below the measured ones, to which nothing is extrapolated; finite, so that differences are finite."""
+"""Time at shares below the measured shares, where nothing is known. It is finite so that differences are finite."""
 
 
 class TableModel(PerformanceModel):

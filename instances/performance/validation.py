@@ -14,15 +14,15 @@ from instances.measurements import Configuration, PairSample
 from instances.tables import configuration_tables
 
 OUTLYING = 5.0
-"""Least distance of an outlier's error from the median error, in multiples of 1.4826 times the median distance."""
+"""Least distance of an outlier's error from the median error, over 1.4826 times the median distance."""
 
 
 def summary(relative: Floats) -> dict[str, float]:
     """Return the number of relative errors, and the mean, P50, P90, P95 and maximum of their sizes."""
     size = np.abs(relative)
     p50, p90, p95 = np.quantile(size, (0.5, 0.9, 0.95))
-    found = {"mean": size.mean(), "p50": p50, "p90": p90, "p95": p95, "max": size.max()}
-    return {"rows": len(size), **{name: float(value) for name, value in found.items()}}
+    figures = {"mean": size.mean(), "p50": p50, "p90": p90, "p95": p95, "max": size.max()}
+    return {"rows": len(size), **{name: float(value) for name, value in figures.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +36,25 @@ class Errors:
     @classmethod
     def of(cls, samples: Sequence[PairSample], predicted_ms: Floats) -> "Errors":
         """Compare predictions with observations."""
-        return cls(samples, predicted_ms, predicted_ms / np.array([s.latency_ms for s in samples]) - 1.0)
+        return cls(samples, predicted_ms, predicted_ms / np.array([sample.latency_ms for sample in samples]) - 1.0)
 
     @property
     def summary(self) -> dict[str, float]:
-        """See ``summary``."""
+        """Number, mean, quantiles and maximum; see the function ``summary``."""
         return summary(self.relative)
 
     def by(self, key: Callable[[PairSample], Hashable]) -> dict[Any, dict[str, float]]:
         """Return a summary for each value of ``key``, in the order of first occurrence."""
         keys = [key(sample) for sample in self.samples]
-        return {value: self.only(np.array([k == value for k in keys])).summary for value in dict.fromkeys(keys)}
+        return {
+            value: self.only(np.array([sample_key == value for sample_key in keys])).summary
+            for value in dict.fromkeys(keys)
+        }
 
-    def only(self, keep: Flags | Ints) -> "Errors":
-        """Return the samples that ``keep`` selects."""
-        index = np.arange(len(self.samples))[keep]
-        return Errors([self.samples[i] for i in index], self.predicted_ms[index], self.relative[index])
+    def only(self, selected: Flags | Ints) -> "Errors":
+        """Return the errors of the samples at the positions or flags ``selected``."""
+        positions = np.arange(len(self.samples))[selected]
+        return Errors([self.samples[i] for i in positions], self.predicted_ms[positions], self.relative[positions])
 
     def worst(self, count: int) -> "Errors":
         """Return the ``count`` samples with the largest errors, largest first."""
@@ -66,7 +69,7 @@ class Errors:
 
 
 def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Configuration]]) -> list[Floats]:
-    """Predict the inference time ``t_gpu + x`` of every configuration in groups, each on one GPU.
+    """Return the predicted inference time ``t_gpu + x`` of every configuration; each group is on one GPU.
 
     Returns
     -------
@@ -78,16 +81,19 @@ def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Config
     InputError
         If the catalogue lacks a model, a batch or figures that the performance model needs.
     """
-    row = {configuration: i for i, configuration in enumerate(dict.fromkeys(c for group in groups for c in group))}
-    tables = configuration_tables(gpu, model_name, list(row))
-    found = []
+    row_of = {
+        configuration: i
+        for i, configuration in enumerate(dict.fromkeys(member for group in groups for member in group))
+    }
+    tables = configuration_tables(gpu, model_name, list(row_of))
+    latencies = []
     for group in groups:
-        index = np.array([row[configuration] for configuration in group], dtype=np.int64)
+        rows = np.array([row_of[configuration] for configuration in group], dtype=np.int64)
         ones = np.ones(len(group), dtype=np.int64)
         times_ms = np.empty(len(group))
-        gpu_times_ms(tables, index, ones, ones, len(group), times_ms)
-        found.append(times_ms + tables.transfer_ms[index, 1])
-    return found
+        gpu_times_ms(tables, rows, ones, ones, len(group), times_ms)
+        latencies.append(times_ms + tables.transfer_ms[rows, 1])
+    return latencies
 
 
 def check_known(gpu: GpuType, configurations: Sequence[Configuration], where: str) -> None:
@@ -96,14 +102,14 @@ def check_known(gpu: GpuType, configurations: Sequence[Configuration], where: st
     Raises
     ------
     InputError
-        If it lacks a model, or a batch exceeds its figures; ``where`` names the file.
+        If the GPU type lacks a model, or a batch exceeds the figures; ``where`` names the file.
     """
     for configuration in configurations:
         if configuration.model not in gpu.models:
             raise unknown_name(where, f"model on {gpu.name}", configuration.model, list(gpu.models))
         if configuration.batch > gpu.models[configuration.model].max_batch:
-            top = gpu.models[configuration.model].max_batch
-            raise InputError(where, f"{configuration}: figures on {gpu.name} exist up to batch {top}")
+            largest_batch = gpu.models[configuration.model].max_batch
+            raise InputError(where, f"{configuration}: figures on {gpu.name} exist up to batch {largest_batch}")
 
 
 def validate(gpu: GpuType, model_name: str, samples: Sequence[PairSample]) -> Errors:
@@ -114,5 +120,5 @@ def validate(gpu: GpuType, model_name: str, samples: Sequence[PairSample]) -> Er
     InputError
         If the catalogue lacks a model, a batch or figures that the performance model needs.
     """
-    predicted = latencies_ms(gpu, model_name, [(s.own, s.other) for s in samples])
+    predicted = latencies_ms(gpu, model_name, [(sample.own, sample.other) for sample in samples])
     return Errors.of(samples, np.array([group[0] for group in predicted]))

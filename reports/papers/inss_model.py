@@ -154,7 +154,7 @@ def _share_pct(point: PublishedTime) -> float:
 
     In the row ``E*&M1`` that is the neighbour's share; in all others, the observed model's.
     """
-    return point.others[0].share_pct if point.row == "E*&M1" else point.own.share_pct
+    return point.neighbours[0].share_pct if point.row == "E*&M1" else point.configuration.share_pct
 
 
 def _beyond_knee(_: Runs) -> Values:
@@ -258,7 +258,7 @@ TABLE3 = Figure(
     shows="Errors of the paper's own predictions are 0.04 to 3.3 %, at 20 % of an A100 for each model.",
     look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
     "pinned and show only that the model can fit them.",
-    draws=partial(draw_points, points=TABLE_3, axis="Batch", place=lambda point: point.own.batch),
+    draws=partial(draw_points, points=TABLE_3, axis="Batch", place=lambda point: point.configuration.batch),
 )
 
 TABLE4 = Figure(

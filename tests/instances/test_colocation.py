@@ -96,7 +96,7 @@ def test_a_job_that_asks_for_far_more_than_the_gpu_keeps_it_busy(sizes: tuple[in
     assert len(launches.batch) < 10 * HORIZON_MS
     transfer_ms = TABLES.transfer_ms[ROWS["ssd"], launches.batch[0]]
     gpu_ms = alone_ms("ssd", int(launches.batch[0]))
-    assert done.taken.mean() == pytest.approx(gpu_ms / (gpu_ms + transfer_ms), rel=1e-3)
+    assert done.utilisation.mean() == pytest.approx(gpu_ms / (gpu_ms + transfer_ms), rel=1e-3)
     assert done.throughput_rps[0] == pytest.approx(1000 * launches.batch[0] / (gpu_ms + transfer_ms), rel=1e-3)
 
 
@@ -120,8 +120,8 @@ def test_a_job_alone_takes_its_time_alone() -> None:
     assert done.launches.tolist() == [2]
     assert done.on_gpu_ms == pytest.approx([2 * gpu_ms])
     # The second comes onto the GPU 1 ms before the first second ends
-    assert done.taken[0, :3] * WINDOW_MS == pytest.approx([gpu_ms + 1.0, gpu_ms - 1.0, 0.0])
-    assert done.taken == pytest.approx(run_alone(TABLES, [at("resnet50", (10.0, 8), (999.0 - upload, 8))]))
+    assert done.utilisation[0, :3] * WINDOW_MS == pytest.approx([gpu_ms + 1.0, gpu_ms - 1.0, 0.0])
+    assert done.utilisation == pytest.approx(run_alone(TABLES, [at("resnet50", (10.0, 8), (999.0 - upload, 8))]))
 
 
 def test_batches_wait_for_those_before_them() -> None:
@@ -141,7 +141,7 @@ def test_two_take_turns_and_disturb_each_other() -> None:
 
     assert factor > 1.01
     assert done.on_gpu_ms == pytest.approx([2 * factor * alone_ms("vgg19", 8)] * 2)
-    assert done.taken[:, 0] * WINDOW_MS == pytest.approx([factor * alone_ms("vgg19", 8)] * 2)
+    assert done.utilisation[:, 0] * WINDOW_MS == pytest.approx([factor * alone_ms("vgg19", 8)] * 2)
 
 
 def test_who_comes_later_delays_what_is_left() -> None:
@@ -152,7 +152,7 @@ def test_who_comes_later_delays_what_is_left() -> None:
     done = run_together(free, [at("ssd", (20.0, 32)), at("alexnet", (40.0 - upload, 1))])
 
     assert done.on_gpu_ms == pytest.approx([long_ms + short_ms, 2 * short_ms])
-    assert done.taken[:, 0] * WINDOW_MS == pytest.approx([long_ms, short_ms])
+    assert done.utilisation[:, 0] * WINDOW_MS == pytest.approx([long_ms, short_ms])
 
 
 @pytest.mark.parametrize("others", [0, 1, 2])
@@ -162,7 +162,7 @@ def test_nothing_goes_on_where_the_frequency_falls_to_nothing(others: int) -> No
     done = run_together(hot, [at("vgg19", (5.0, 8), (6.0, 8))] * (1 + others))
 
     assert not done.served.any()
-    assert done.taken[:, 1:].sum(axis=0) == pytest.approx(np.ones(WINDOWS - 1))
+    assert done.utilisation[:, 1:].sum(axis=0) == pytest.approx(np.ones(WINDOWS - 1))
 
 
 def test_nobody_is_an_empty_gpu() -> None:
@@ -210,7 +210,7 @@ def test_events_and_steps_agree(seed: int) -> None:
     steps, taken = in_steps(jobs, 1000.0, 0.02)
 
     assert done.launches.tolist() == steps == [6, 6, 6]
-    assert done.taken.sum(axis=1) * WINDOW_MS == pytest.approx(taken, rel=0.02)
+    assert done.utilisation.sum(axis=1) * WINDOW_MS == pytest.approx(taken, rel=0.02)
 
 
 # --- What always holds ---
@@ -240,8 +240,8 @@ def test_no_work_is_made_up_and_none_is_lost(jobs: list[Job]) -> None:
     done = run_together(tables, drawn)
     alone = run_alone(tables, drawn)
 
-    assert np.all(done.taken >= 0.0)
-    assert np.all(done.taken.sum(axis=0) <= 1.0 + 1e-9)
+    assert np.all(done.utilisation >= 0.0)
+    assert np.all(done.utilisation.sum(axis=0) <= 1.0 + 1e-9)
     assert np.all(alone <= 1.0 + 1e-9)
     for n, launches in enumerate(drawn):
         count = done.launches[n]
@@ -253,7 +253,7 @@ def test_no_work_is_made_up_and_none_is_lost(jobs: list[Job]) -> None:
         needed = (
             tables.scheduling_ms[launches.model] + tables.active_ms[launches.model, launches.batch[:count], 10]
         ).sum()
-        assert done.taken[n].sum() * WINDOW_MS >= needed * (1.0 - 1e-9)
-        assert done.on_gpu_ms[n] >= done.taken[n].sum() * WINDOW_MS * (1.0 - 1e-9)
+        assert done.utilisation[n].sum() * WINDOW_MS >= needed * (1.0 - 1e-9)
+        assert done.on_gpu_ms[n] >= done.utilisation[n].sum() * WINDOW_MS * (1.0 - 1e-9)
     again = run_together(tables, drawn[::-1])
     assert again.served[::-1].tolist() == done.served.tolist()

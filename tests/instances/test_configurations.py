@@ -20,7 +20,7 @@ from instances.configurations import (
     rates_of,
     servable_configurations,
 )
-from instances.dominance import configurations_on, most_company, needed, undominated, why_not_exact
+from instances.dominance import configurations_on, largest_others, undominated, why_not_exact, without_needless_shares
 from instances.tables import gpu_tables
 from instances.view import View
 from tests.formulations import exhaustive
@@ -157,7 +157,7 @@ def test_least_shares_of_feasible_groups_are_needed(seed: int) -> None:
     lists = all_choices(view)
     kept = [
         set(zip(c.batch.tolist(), c.units.tolist(), strict=True))
-        for c in needed(lists, gpu_tables(view.gpu, "igniter"))
+        for c in without_needless_shares(lists, gpu_tables(view.gpu, "igniter"))
     ]
 
     for members in exhaustive.subsets((0, 1, 2)):
@@ -186,7 +186,7 @@ def test_the_choices_left_decide_what_fits(seed: int) -> None:
 def test_company_is_bounded_by_what_fits_beside() -> None:
     view = draw(3)
     lists = all_choices(view)
-    most = most_company(lists, view.tables)
+    most = largest_others(lists, view.tables)
 
     for group in (random_group(Random(seed), lists) for seed in range(200)):
         units = sum(int(choices.units[k]) for choices, k in group.values())

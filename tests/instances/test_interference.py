@@ -10,7 +10,7 @@ import pytest
 from instances import GpuType, Partition
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.interference import gpu_time_ms, gpu_times_ms
-from instances.least_shares import delay_is_one_line, premises_hold
+from instances.least_shares import delay_is_one_line, premises_satisfied
 from instances.tables import Tables, gpu_tables
 from tests.instances import reference
 from tests.instances.reference import LARGE, SMALL, TOY, Tenant
@@ -194,4 +194,4 @@ def test_a_delay_that_jumps_with_the_first_neighbour_is_not_one_line() -> None:
 
 @pytest.mark.parametrize("gpu", SHARED, ids=lambda gpu: gpu.name)
 def test_every_catalogue_entry_meets_the_premises_of_the_least_shares(gpu: GpuType) -> None:
-    assert premises_hold(gpu_tables(gpu, "igniter"))
+    assert premises_satisfied(gpu_tables(gpu, "igniter"))

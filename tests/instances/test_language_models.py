@@ -12,7 +12,7 @@ from instances.calibration.a100_llm import FILE, FOLDER, a100_llm
 from instances.catalogue import gpu_type
 from instances.files import instance_from_json, instance_to_json
 from instances.instance import instance_of_services
-from instances.least_shares import premises_hold
+from instances.least_shares import premises_satisfied
 from instances.measurements import read_passes
 from instances.services import Service, gpu_for_services
 from instances.suites import suite
@@ -110,7 +110,7 @@ def test_nothing_is_extrapolated_below_the_measured_shares() -> None:
 
     assert tables.permitted[0] == 17
     assert tables.active_ms[:, 1:, 16].min() > 1e9 > tables.active_ms[:, 1:2, 17].max()
-    assert premises_hold(tables)
+    assert premises_satisfied(tables)
 
 
 # --- Services ---

@@ -15,7 +15,7 @@ from instances.catalogue import gpu_type
 from instances.least_shares import (
     least_share_within,
     least_shares,
-    premises_hold,
+    premises_satisfied,
     raise_to_feasible,
     within_budgets,
 )
@@ -196,7 +196,7 @@ def test_within_budgets_takes_the_shares_as_they_are(
 
 
 def test_premises_hold_on_the_toy() -> None:
-    assert premises_hold(gpu_tables(TOY, "igniter"))
+    assert premises_satisfied(gpu_tables(TOY, "igniter"))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_premises_hold_on_the_toy() -> None:
     ],
 )
 def test_a_broken_premise_is_noticed(broken: dict[str, object]) -> None:
-    assert not premises_hold(gpu_tables(TOY, "igniter")._replace(**broken))
+    assert not premises_satisfied(gpu_tables(TOY, "igniter")._replace(**broken))
 
 
 def test_without_the_premise_the_shares_are_not_the_least() -> None:
@@ -222,7 +222,7 @@ def test_without_the_premise_the_shares_are_not_the_least() -> None:
     gpu = replace(TOY, name="helpful", hardware=replace(TOY.hardware, alpha_sch=0.0, beta_sch=-0.05))
     tenants = [Tenant(SMALL, 1, 1.95), Tenant(SMALL, 1, 1.95)]
 
-    assert not premises_hold(gpu_tables(gpu, "igniter"))
+    assert not premises_satisfied(gpu_tables(gpu, "igniter"))
     least = [min(column) for column in zip(*reference.feasible_vectors(gpu, tenants), strict=True)]
     assert shares(gpu, tenants) == [5, 5]
     assert least == [4, 4]

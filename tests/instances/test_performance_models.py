@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from instances import GpuPool, InputError, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.interference import gpu_time_beside_ms, gpu_time_ms, gpu_times_ms
-from instances.least_shares import least_shares, premises_hold
+from instances.least_shares import least_shares, premises_satisfied
 from instances.measurements import Configuration
 from instances.performance import performance_model, performance_model_names
 from instances.performance.gpulet import tabulated_ms
@@ -176,7 +176,7 @@ def test_no_scheduler_puts_three_on_a_gpu_where_interference_is_that_of_pairs() 
 def test_exact_methods_can_use_every_model_on_every_entry(gpu: object, model_name: str) -> None:
     tables = gpu_tables(gpu, model_name)  # type: ignore[arg-type]
 
-    assert premises_hold(tables)
+    assert premises_satisfied(tables)
 
 
 @given(st.sampled_from(SHARED), st.data())

@@ -9,7 +9,7 @@ import pytest
 from numba import njit
 
 from instances.arrays import Floats
-from instances.attainment import missed_fraction, most_waiting, node_distance_ms
+from instances.attainment import largest_likely_batch, missed_fraction, node_distance_ms
 from instances.attainment_chain import chain_for
 from instances.backlog import late_fraction
 from instances.backlog_levels import backlog_for
@@ -99,7 +99,7 @@ def random_queue(random: Random, most_load: float) -> Queue:
 def stated(queue: Queue, dropping: bool) -> float:
     """The rule's fraction."""
     rate, slo_ms, batch, result_ms, busy_ms = queue
-    usual = most_waiting(rate, batch, busy_ms)
+    usual = largest_likely_batch(rate, batch, busy_ms)
     if not dropping:
         return float(late_fraction(backlog_for(batch), rate, slo_ms, usual, result_ms, busy_ms))
     latest_ms = slo_ms - result_ms[usual]

@@ -44,7 +44,7 @@ from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError, Instance, Plan
 from instances.files import plan_to_json, read_plan, write_json
-from instances.inputs import ask
+from instances.inputs import instance_from_tables
 from reports.page.site import write_site
 
 EXAMPLES = (
@@ -137,7 +137,7 @@ def plan(
     if services is None or gpus is None:
         raise InputError(missing[0], f"is missing; the command needs {' and '.join(missing)}; see bench plan --example")
     refuse_input(output, [services, profile, gpus, pairs], "-o")
-    asked = ask(
+    asked = instance_from_tables(
         services,
         profile,
         gpus,

@@ -13,7 +13,7 @@ from formulations.cpsat.integers import DEMAND_RESOLUTION, EXACT_LIMIT, Weights,
 from instances import GpuPool, GpuType, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
 from instances.configurations import rates_of
-from instances.dominance import configurations_on, most_company
+from instances.dominance import configurations_on, largest_others
 from instances.view import View
 from tests.formulations import exhaustive
 
@@ -30,7 +30,7 @@ def draw(seed: int, gpu: GpuType, workloads: int = 5) -> View:
 
 def chains(view: View) -> Chains:
     found = configurations_on(view, [rates_of(view.instance, w) for w in range(len(view.instance.workloads))])
-    return Chains.of(found, view.tables, most_company(found, view.tables)[:, -1, -1])
+    return Chains.of(found, view.tables, largest_others(found, view.tables)[:, -1, -1])
 
 
 @pytest.mark.parametrize("gpu", [COARSE, TIGHT], ids=lambda gpu: gpu.name)
@@ -72,7 +72,7 @@ def test_rounding_keeps_what_is_feasible(seed: int) -> None:
     view = draw(seed, COARSE)
     random = np.random.default_rng(seed)
     found = configurations_on(view, [rates_of(view.instance, w) for w in range(5)])
-    most = most_company(found, view.tables)[:, -1, -1]
+    most = largest_others(found, view.tables)[:, -1, -1]
     for choices in found:
         conditions, whole = choices.conditions(view.tables), whole_conditions(choices, view.tables, most)
         for _ in range(50):

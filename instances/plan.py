@@ -15,9 +15,9 @@ class PlanClass(StrEnum):
     SPATIO_TEMPORAL = "spatio-temporal"
 
     def contains(self, other: "PlanClass") -> bool:
-        """Return whether every plan of class ``other`` is also of this class."""
-        ascending = list(PlanClass)
-        return ascending.index(other) <= ascending.index(self)
+        """Return whether every plan of the class ``other`` is also in this class."""
+        from_narrowest = list(PlanClass)
+        return from_narrowest.index(other) <= from_narrowest.index(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class PlacedGpu:
         return sum(gpulet.share_units for gpulet in self.gpulets)
 
     def with_slots(self, change: Callable[[Slot], Slot]) -> "PlacedGpu":
-        """Return this GPU after ``change`` of every slot."""
+        """Return this GPU with every slot replaced by ``change`` of it."""
         gpulets = (replace(gpulet, slots=tuple(map(change, gpulet.slots))) for gpulet in self.gpulets)
         return replace(self, gpulets=tuple(gpulets))
 

@@ -47,11 +47,11 @@ class RateLaw(StrEnum):
     ZIPF = "zipf"
 
 
-# SLO in ms and rate in requests per second, by GPU type and model. The SLO is twice the time of a batch of 8 on the
-# whole GPU beside a neighbour without demands, transfers included, by the slowest of the performance models, rounded
-# up. The rate is the largest that one GPU without neighbours serves within this SLO under every performance model and
-# each of the rules half-slo, assembly and duty-cycle, rounded down to two digits. The numbers are constants, so that
-# later fits of the catalogue do not change the workloads of this family.
+# SLO in ms and rate in requests per second, by GPU type and model. The SLO is twice the time of a batch of 8, transfers
+# included, on the whole GPU beside a neighbour without demands; the slowest performance model counts, and the SLO is
+# rounded up. The rate is the largest that one GPU without neighbours serves within this SLO under every performance
+# model and each of the rules half-slo, assembly and duty-cycle, rounded down to two digits. The numbers are constants,
+# so that later fits of the catalogue do not change the workloads of this family.
 REFERENCES: Mapping[str, Mapping[str, tuple[int, int]]] = MappingProxyType(
     {
         "v100": {
@@ -122,7 +122,7 @@ def parse_pool(text: str) -> tuple[GpuPool, ...]:
     """
     pools: dict[str, GpuPool] = {}
     for part in text.split(","):
-        name, colon, count = (each.strip() for each in part.partition(":"))
+        name, colon, count = (piece.strip() for piece in part.partition(":"))
         if not name or (colon and not _COUNT.fullmatch(count)):
             expected = "expected TYPE or TYPE:COUNT with a count from 1 to 999,999, such as v100,t4:8"
             raise InputError(FieldName("pool"), f'"{part}" is no pool of GPUs; {expected}')
@@ -135,21 +135,23 @@ def parse_pool(text: str) -> tuple[GpuPool, ...]:
     return tuple(pools.values())
 
 
-def models_of(pool: Sequence[GpuPool], wanted: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the models of a mix: the ``wanted`` ones, or all that every GPU type of the pool has.
+def models_of(pool: Sequence[GpuPool], requested: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the models of a mix: the ``requested`` models, or all models that every GPU type of the pool has.
 
     Raises
     ------
     InputError
-        If a GPU type lacks a wanted model, or the types share none.
+        If a GPU type lacks a requested model, or the types have no model in common.
     """
-    for model in wanted:
-        for each in pool:
-            each.type.check_model(model, FieldName("models"))
-    first, *others = [each.type for each in pool]
-    shared = tuple(dict.fromkeys(wanted)) or tuple(m for m in first.models if all(m in gpu.models for gpu in others))
+    for model in requested:
+        for offer in pool:
+            offer.type.check_model(model, FieldName("models"))
+    first, *others = [offer.type for offer in pool]
+    shared = tuple(dict.fromkeys(requested)) or tuple(
+        model for model in first.models if all(model in gpu.models for gpu in others)
+    )
     if not shared:
-        types = ", ".join(each.type.name for each in pool)
+        types = ", ".join(offer.type.name for offer in pool)
         problem = "have no model in common" if others else "has no models"
         raise InputError(
             FieldName("pool"), f"{types} {problem}; the models of this family are those of {', '.join(REFERENCES)}"
@@ -173,8 +175,8 @@ def pool_mix(
     """Draw an instance of the family.
 
     The random numbers of each workload depend only on ``size`` and ``seed``. The workloads also depend on the first GPU
-    type and the models to draw from. With all these fixed, ``slo`` changes only SLOs, ``rates`` only rates, and the
-    other options no workload.
+    type and the models to draw from. If all these are fixed, ``slo`` changes only the SLOs and ``rates`` only the
+    rates; the other options change no workload.
 
     Parameters
     ----------
@@ -189,9 +191,9 @@ def pool_mix(
     slo, rates
         Members of ``SloLaw`` and ``RateLaw``.
     models
-        Models to draw from; by default all that every GPU type of the pool has.
+        Models to draw from; by default all models that every GPU type of the pool has.
     name
-        Name of the instance; by default built from the options.
+        Name of the instance; by default it consists of the options.
 
     Raises
     ------
@@ -201,19 +203,19 @@ def pool_mix(
     check_size(size)
     check_performance_model(performance_model, FieldName("performance_model"))
     gpus = parse_pool(pool) if isinstance(pool, str) else tuple(pool)
-    chosen = models_of(gpus, models)
+    mix_models = models_of(gpus, models)
     if slo not in list(SloLaw):
         raise unknown_name(FieldName("slo"), "distribution of the SLOs", slo, list(SloLaw))
     if rates not in list(RateLaw):
         raise unknown_name(FieldName("rates"), "distribution of the rates", rates, list(RateLaw))
-    unlimited = next((each.type.name for each in gpus if each.count is None), None)
+    unlimited = next((offer.type.name for offer in gpus if offer.count is None), None)
     if unlimited is not None and objective != Objective.COST:
         raise InputError(
             FieldName("pool"), f"has no count for {unlimited}; {objective} requires one, such as {unlimited}:8"
         )
     options = [
-        "-".join(each.type.name + ("" if each.count is None else f"x{each.count}") for each in gpus),
-        *(str(each) for each, default in ((slo, SloLaw.MIXED), (rates, RateLaw.EVEN)) if each != default),
+        "-".join(offer.type.name + ("" if offer.count is None else f"x{offer.count}") for offer in gpus),
+        *(str(law) for law, default in ((slo, SloLaw.MIXED), (rates, RateLaw.EVEN)) if law != default),
         *([performance_model] if performance_model != "igniter" else []),
         *models,
     ]
@@ -223,10 +225,10 @@ def pool_mix(
         slo_rule=slo_rule,
         performance_model=performance_model,
         gpus=gpus,
-        workloads=_workloads(size, seed, gpus[0].type, chosen, SloLaw(slo), RateLaw(rates)),
+        workloads=_workloads(size, seed, gpus[0].type, mix_models, SloLaw(slo), RateLaw(rates)),
         seed=seed,
         provenance=(
-            f"generated: family {POOL_MIX}, {size} workloads of {', '.join(chosen)}, seed {seed},"
+            f"generated: family {POOL_MIX}, {size} workloads of {', '.join(mix_models)}, seed {seed},"
             f" SLOs and rates for {gpus[0].type.name}: {slo}, {rates}"
         ),
     )
@@ -239,21 +241,21 @@ def _workloads(
     references = REFERENCES[reference.name]
     workloads = []
     for position in range(size):
-        which, tightness, along, largeness, amount = random(), random(), random(), random(), random()
-        model = models[int(which * len(models))]
+        model_draw, tight_draw, slo_draw, large_draw, rate_draw = random(), random(), random(), random(), random()
+        model = models[int(model_draw * len(models))]
         slo_ms, rate_rps = references[model]
-        tight = tightness < 0.5 if slo is SloLaw.MIXED else slo is SloLaw.TIGHT
-        slos = Range(slo_ms, slo_ms * 3 // 2) if tight else Range(slo_ms * 3, slo_ms * 6)
-        drawn_rps = _rate_rps(rates, largeness < _LARGE, amount, rate_rps)
-        workloads.append(Workload(f"w{position + 1}", model, float(slos.at(along)), float(drawn_rps)))
+        tight = tight_draw < 0.5 if slo is SloLaw.MIXED else slo is SloLaw.TIGHT
+        slo_range = Range(slo_ms, slo_ms * 3 // 2) if tight else Range(slo_ms * 3, slo_ms * 6)
+        workload_rps = _rate_rps(rates, large_draw < _LARGE, rate_draw, rate_rps)
+        workloads.append(Workload(f"w{position + 1}", model, float(slo_range.at(slo_draw)), float(workload_rps)))
     return tuple(workloads)
 
 
-def _rate_rps(rates: RateLaw, large: bool, amount: float, reference: int) -> int:
+def _rate_rps(rates: RateLaw, large: bool, draw: float, reference_rps: int) -> int:
     if rates is RateLaw.EVEN:
-        return Range(reference // 20, reference // 2).at(amount)
-    least = reference // 50
+        return Range(reference_rps // 20, reference_rps // 2).at(draw)
+    least_rps = reference_rps // 50
     if rates is RateLaw.ZIPF:
-        # Inverse of the distribution function (1 - least / rate) / (1 - least / reference)
-        return int(least * reference / (reference - amount * (reference - least)))
-    return (Range(reference // 2, reference) if large else Range(least, reference // 10)).at(amount)
+        # Inverse of the distribution function (1 - least_rps / rate) / (1 - least_rps / reference_rps)
+        return int(least_rps * reference_rps / (reference_rps - draw * (reference_rps - least_rps)))
+    return (Range(reference_rps // 2, reference_rps) if large else Range(least_rps, reference_rps // 10)).at(draw)

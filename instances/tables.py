@@ -15,10 +15,10 @@ from instances.performance.model import pcie_transfers_ms
 from instances.tolerance import MOST_TERMS, summable, widened
 
 MOST_CELLS = 2**22
-"""Largest number of models, batches and shares of a GPU type together, so that its tables stay below 500 MB."""
+"""Largest product of the numbers of models, batches and shares of a GPU type; its tables then stay below 500 MB."""
 
 _LARGEST_MEMORY = 4.0
-"""Largest sum of memory that is exact, over the memory of the GPU; larger sums exceed it however they are rounded."""
+"""Largest exact sum of memory, over the memory of the GPU; larger sums exceed the GPU's memory in any case."""
 
 
 class Tables(NamedTuple):
@@ -47,8 +47,8 @@ class Tables(NamedTuple):
     max_batch
         Largest batch of each model, shape (models,).
     next_share
-        The next larger permitted share after each number of units, shape (share units + 1,); ``share_units + 1``
-        where there is none.
+        The next larger permitted share after each number of units, shape (share units + 1,); ``share_units + 1`` if
+        there is none.
     permitted
         The permitted shares, ascending.
     share_units
@@ -91,7 +91,7 @@ class Tables(NamedTuple):
 
 
 def table_cells(gpu: GpuType) -> int:
-    """Return the number of models, batches and shares of a GPU type together."""
+    """Return the product of the numbers of models, batches and shares of a GPU type."""
     batches = max((model.max_batch for model in gpu.models.values()), default=0)
     return len(gpu.models) * (batches + 1) * (gpu.share_units + 1)
 
@@ -100,7 +100,7 @@ def table_cells(gpu: GpuType) -> int:
 def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
     """Tabulate every model of ``gpu`` under the performance model ``model_name``.
 
-    Models come in the order of ``gpu.models``.
+    The rows are in the order of ``gpu.models``.
 
     Raises
     ------
@@ -118,9 +118,9 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
 
 
 def configuration_tables(gpu: GpuType, model_name: str, configurations: Sequence[Configuration]) -> Tables:
-    """Tabulate configurations one by one: row i at batch index 1 and share index 1 is configuration i.
+    """Tabulate configurations one by one: configuration i is row i at batch index 1 and share index 1.
 
-    The kernels then also compute with shares that are not whole units of the GPU.
+    With these tables, the kernels can also compute with shares that are not whole units of the GPU.
 
     Raises
     ------
@@ -146,46 +146,49 @@ def _tabulate(
     units = max((len(share_pct) for share_pct in shares_pct), default=0)
     most_residents = max(units, MOST_TERMS)
     shape = (len(models), max((len(batch) for batch in batches), default=0) + 1, units + 1)
-    active = np.full(shape, np.inf)
-    l2, dram, power, company = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
-    transfer, exposed = np.full(shape[:2], np.inf), np.full(shape[:2], np.inf)
-    memory = np.full(shape[:2], np.inf)
+    active_ms = np.full(shape, np.inf)
+    l2_pct, dram_pct, power_w, company = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
+    transfer_ms, exposed_ms = np.full(shape[:2], np.inf), np.full(shape[:2], np.inf)
+    memory_mib = np.full(shape[:2], np.inf)
     for row, (model, batch, share_pct) in enumerate(zip(models, batches, shares_pct, strict=True)):
         filled = slice(1, len(batch) + 1)
         demand = performance.demand(gpu, model, batch[:, None], share_pct[None, :])
         for target, values in (
-            (active, demand.active_ms),
-            (l2, demand.l2_pct),
-            (dram, demand.dram_pct),
-            (power, demand.power_w),
+            (active_ms, demand.active_ms),
+            (l2_pct, demand.l2_pct),
+            (dram_pct, demand.dram_pct),
+            (power_w, demand.power_w),
             (company, demand.company),
         ):
             target[row, filled, 1:] = values
-        load_ms, feedback_ms = pcie_transfers_ms(gpu, model, batch)
-        transfer[row, filled] = load_ms + feedback_ms
-        exposed[row, filled] = feedback_ms if performance.loading_overlaps else load_ms + feedback_ms
-        memory[row, filled] = [model.memory_mib(int(b)) for b in batch]
-    l2, dram, power = (summable(of, most_residents * float(np.abs(of).max(initial=0.0))) for of in (l2, dram, power))
-    memory = summable(memory, _LARGEST_MEMORY * gpu.memory_mib)
+        upload_ms, feedback_ms = pcie_transfers_ms(gpu, model, batch)
+        transfer_ms[row, filled] = upload_ms + feedback_ms
+        exposed_ms[row, filled] = feedback_ms if performance.loading_overlaps else upload_ms + feedback_ms
+        memory_mib[row, filled] = [model.memory_mib(int(size)) for size in batch]
+    l2_pct, dram_pct, power_w = (
+        summable(figures, most_residents * float(np.abs(figures).max(initial=0.0)))
+        for figures in (l2_pct, dram_pct, power_w)
+    )
+    memory_mib = summable(memory_mib, _LARGEST_MEMORY * gpu.memory_mib)
     falling = all(
         bool(np.all(np.diff(beside_ms[1 : len(batch) + 1, 1:], axis=1) <= 0.0))
-        for beside_ms, batch in zip(active * company, batches, strict=True)
+        for beside_ms, batch in zip(active_ms * company, batches, strict=True)
     )
     sensitivity = [performance.sensitivity(gpu, model) for model in models]
     contention = performance.contention(gpu)
     return Tables(
-        active,
-        l2,
-        dram,
-        power,
+        active_ms,
+        l2_pct,
+        dram_pct,
+        power_w,
         company,
-        transfer,
-        exposed,
-        memory,
-        np.array([s.scheduling_alone_ms for s in sensitivity]),
-        np.array([s.kernels for s in sensitivity]),
-        np.array([s.alpha_l2 for s in sensitivity]),
-        np.array([s.alpha_dram for s in sensitivity]),
+        transfer_ms,
+        exposed_ms,
+        memory_mib,
+        np.array([row.scheduling_alone_ms for row in sensitivity]),
+        np.array([row.kernels for row in sensitivity]),
+        np.array([row.alpha_l2 for row in sensitivity]),
+        np.array([row.alpha_dram for row in sensitivity]),
         np.array([len(batch) for batch in batches], dtype=np.int64),
         np.append(permitted, units + 1)[np.searchsorted(permitted, np.arange(units + 1), side="right")],
         permitted,

@@ -1,9 +1,9 @@
 """Tolerance of every constraint, and sums that do not depend on their order.
 
 A constraint ``value <= limit`` is tested as ``value <= widened(limit)``: judge, kernels and solvers compare with the
-same widened limits. Relaxations may widen a limit further; no verdict does. The figures that are added up on a GPU are
-multiples of a common power of two, so that their sums are exact in floating-point numbers, in any order. Two programs
-that add them in different orders therefore compare the same numbers.
+same widened limits. Relaxations may widen a limit further; verdicts do not. Demands and memory, which are added up on a
+GPU, are multiples of a common power of two. Their sums are therefore exact in floating-point numbers, and two programs
+that add in different orders compare the same numbers.
 """
 
 import math
@@ -18,12 +18,12 @@ TOLERANCE = 1e-9
 """Relative tolerance of every constraint: on times, rates, memory and shares of applications' stages."""
 
 MARGIN = 1e-9
-"""Relative margin by which relaxations widen a limit that has the tolerance: more than the rounding of their floats."""
+"""Relative margin by which relaxations widen a limit in addition to the tolerance; it exceeds their rounding errors."""
 
 _MANTISSA_BITS = 53
 
 MOST_TERMS = 128
-"""Number of values whose sums are exact; a GPU divided into more units has sums of as many values as units."""
+"""Number of values whose sums are exact. If a GPU has more units, sums of as many values as units are exact."""
 
 
 @overload
@@ -31,7 +31,7 @@ def widened(limit: float) -> float: ...
 @overload
 def widened(limit: Floats) -> Floats: ...
 def widened(limit: float | Floats) -> float | Floats:
-    """Return an upper limit with the tolerance; limits that are not positive stay, because nothing meets them."""
+    """Return an upper limit with the tolerance; a limit that is not positive does not change."""
     factor = 1.0 + TOLERANCE
     if isinstance(limit, np.ndarray):
         return np.where(limit > 0.0, limit * factor, limit)
@@ -41,8 +41,8 @@ def widened(limit: float | Floats) -> float | Floats:
 def summable(values: Floats, largest_sum: float, rounding: Callable[[Floats], Floats] = np.rint) -> Floats:
     """Round values to multiples of a power of two, so that sums up to ``largest_sum`` are exact.
 
-    The rounding, to the nearest multiple or as ``rounding`` asks, is less than 3e-16 of ``largest_sum``. It never
-    changes the order of two values. Infinite values stay.
+    ``rounding`` selects the multiple; the default is the nearest. A value changes by less than 3e-16 of
+    ``largest_sum``, and the order of two values never changes. Infinite values do not change.
     """
     if not 0.0 < largest_sum < math.inf:
         return values

@@ -48,32 +48,33 @@ class View:
 
     @classmethod
     def of(cls, instance: Instance, gpu: GpuType) -> "View":
-        """Build the view of ``instance`` on ``gpu``, a type with figures for all its models."""
+        """Build the view of ``instance`` on ``gpu``, a type with figures for all models of the instance."""
         rows = {name: row for row, name in enumerate(gpu.models)}
         return cls(
             instance,
             gpu,
             gpu_tables(gpu, instance.performance_model),
-            np.array([rows[w.model] for w in instance.workloads], dtype=np.int64),
-            np.array([w.slo_ms for w in instance.workloads], dtype=np.float64),
-            np.array([w.rate_rps for w in instance.workloads], dtype=np.float64),
-            np.array([w.steps for w in instance.workloads], dtype=np.int64),
+            np.array([rows[workload.model] for workload in instance.workloads], dtype=np.int64),
+            np.array([workload.slo_ms for workload in instance.workloads], dtype=np.float64),
+            np.array([workload.rate_rps for workload in instance.workloads], dtype=np.float64),
+            np.array([workload.steps for workload in instance.workloads], dtype=np.int64),
         )
 
     def demands(self, gpu: PlacedGpu, tables: Tables) -> Floats:
-        """Return the demand of each gpulet on its neighbours: the largest of its slots, each running alone.
+        """Return the demands of each gpulet, shape (gpulets, 3): the largest demands of its slots, each running alone.
 
-        The columns are L2, DRAM and power as in ``tables``, those of the view or of the true GPUs; shape (gpulets, 3).
+        The columns are L2, DRAM and power as in ``tables``, which are those of the view or of the true GPUs.
         """
-        found, index = [], self.instance.workload_index
+        demands, index = [], self.instance.workload_index
         for gpulet in gpu.gpulets:
-            at = [(int(self.model[index[s.workload]]), s.batch, gpulet.share_units) for s in gpulet.slots]
-            found.append([max(float(of[k]) for k in at) for of in (tables.l2_pct, tables.dram_pct, tables.power_w)])
-        return np.array(found).reshape(-1, 3)
+            entries = [(int(self.model[index[slot.workload]]), slot.batch, gpulet.share_units) for slot in gpulet.slots]
+            columns = (tables.l2_pct, tables.dram_pct, tables.power_w)
+            demands.append([max(float(column[entry]) for entry in entries) for column in columns])
+        return np.array(demands).reshape(-1, 3)
 
     def placed(self, workload: ArrayLike, units: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike) -> PlacedGpu:
-        """Return a GPU of a plan with these residents, each in a gpulet of its own; ``workload`` has positions."""
-        ids = [self.instance.workloads[w].id for w in np.asarray(workload).tolist()]
+        """Return a GPU of a plan with these residents, each in its own gpulet; ``workload`` has positions."""
+        ids = [self.instance.workloads[position].id for position in np.asarray(workload).tolist()]
         figures = (
             np.asarray(units).tolist(),
             np.asarray(batch).tolist(),
@@ -83,11 +84,11 @@ class View:
 
     def places_needed(self, workload: Ints, rate_rps: Floats) -> Ints:
         """Return the fewest places in a decoding batch that serve each rate with the longest permitted steps."""
-        slo_ms, most = self.slo_ms[workload], int(self.tables.max_batch.max(initial=1))
-        return places_needed(slo_ms, rate_rps, self.steps[workload], self.instance.may_miss, most)
+        slo_ms, most_places = self.slo_ms[workload], int(self.tables.max_batch.max(initial=1))
+        return places_needed(slo_ms, rate_rps, self.steps[workload], self.instance.may_miss, most_places)
 
     def budget_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
-        """Return the latency budgets of workloads at given batches, for rules whose budgets hold at every share.
+        """Return the latency budgets of workloads at given batches, for rules whose budgets do not depend on the share.
 
         Budgets are widened by the tolerance of constraints. Arguments broadcast.
 
@@ -98,42 +99,47 @@ class View:
         batch
             Batches, from 1 to the largest in the tables. The budget of a batch that the model does not support is -inf.
         rate_rps
-            Rate served; the workload's own by default.
+            Rate served; by default the workload's rate.
         """
         return widened(self._budget_ms(workload, batch, rate_rps))
 
     def _budget_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None) -> Floats:
         """Return the budgets of ``budget_ms`` without the tolerance."""
-        w, b = np.asarray(workload), np.asarray(batch)
-        rate = self.rate_rps[w] if rate_rps is None else np.asarray(rate_rps, float)
+        workloads, batches = np.asarray(workload), np.asarray(batch)
+        rates_rps = self.rate_rps[workloads] if rate_rps is None else np.asarray(rate_rps, float)
         if not self.steps.any():
-            return self._whole_request_ms(w, b, rate)
-        w, b, rate = np.broadcast_arrays(w, b, rate)
-        found = np.empty(w.shape)
-        decoding = self.steps[w] > 0
-        found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])
-        found[~decoding] = self._whole_request_ms(w[~decoding], b[~decoding], rate[~decoding])
-        return found
+            return self._whole_request_ms(workloads, batches, rates_rps)
+        workloads, batches, rates_rps = np.broadcast_arrays(workloads, batches, rates_rps)
+        budgets_ms = np.empty(workloads.shape)
+        decoding = self.steps[workloads] > 0
+        budgets_ms[decoding] = self._continuous_ms(workloads[decoding], batches[decoding], rates_rps[decoding])
+        budgets_ms[~decoding] = self._whole_request_ms(workloads[~decoding], batches[~decoding], rates_rps[~decoding])
+        return budgets_ms
 
-    def _whole_request_ms(self, w: Ints, b: Ints, rate_rps: Floats) -> Floats:
+    def _whole_request_ms(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Floats:
         """Return the budgets under the instance's rule, without the tolerance."""
-        model = self.model[w]
+        model = self.model[workload]
         return latency_budget_ms(
             self.instance.slo_rule,
-            self.slo_ms[w],
+            self.slo_ms[workload],
             rate_rps,
-            b,
-            self.tables.transfer_ms[model, b],
-            self.tables.exposed_ms[model, b],
+            batch,
+            self.tables.transfer_ms[model, batch],
+            self.tables.exposed_ms[model, batch],
             self.instance.latency_buffer,
         )
 
-    def _continuous_ms(self, w: Ints, b: Ints, rate_rps: Floats) -> Floats:
+    def _continuous_ms(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Floats:
         """Return the budgets under the rule ``continuous``, without the tolerance; -inf at unsupported batches."""
         budget_ms = continuous_budget_ms(
-            self.slo_ms[w], rate_rps, b, self.steps[w], self.instance.may_miss, self.instance.latency_buffer
+            self.slo_ms[workload],
+            rate_rps,
+            batch,
+            self.steps[workload],
+            self.instance.may_miss,
+            self.instance.latency_buffer,
         )
-        return np.where(b <= self.tables.max_batch[self.model[w]], budget_ms, -np.inf)
+        return np.where(batch <= self.tables.max_batch[self.model[workload]], budget_ms, -np.inf)
 
     def budgets_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike | None = None) -> Floats:
         """Return the latency budgets by share, for every rule; arguments as for ``budget_ms``.
@@ -141,8 +147,8 @@ class View:
         Returns
         -------
         numpy.ndarray
-            The broadcast shape and one more axis: the share in units, from 0 to all; or an axis of length 1 if the
-            budget is the same at every share.
+            The broadcast shape and one more axis: the share in units, from 0 to the whole GPU. The axis has length 1 if
+            the budget is the same at every share.
         """
         return widened(self.unwidened_budgets_ms(workload, batch, rate_rps))
 
@@ -150,8 +156,8 @@ class View:
         """Return ``budgets_ms`` without the tolerance of constraints: the numbers that the SLO rule defines."""
         if not self.instance.slo_rule.by_share:
             return self._budget_ms(workload, batch, rate_rps)[..., None]
-        w = np.asarray(workload)
-        return self._by_share_ms(w, batch, self.rate_rps[w] if rate_rps is None else rate_rps)
+        positions = np.asarray(workload)
+        return self._by_share_ms(positions, batch, self.rate_rps[positions] if rate_rps is None else rate_rps)
 
     def budgets_at_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike, units: int) -> Floats:
         """Return the latency budgets at a share of ``units``, for every rule; arguments as for ``budget_ms``."""
@@ -160,16 +166,19 @@ class View:
         return widened(self._by_share_ms(workload, batch, rate_rps, units)[..., units])
 
     def _by_share_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike, units: int = 0) -> Floats:
-        """Return unwidened budgets by share under ``attainment``; with ``units``, those at other shares may be -inf."""
-        w, b, rate = np.broadcast_arrays(workload, batch, rate_rps)
+        """Return unwidened budgets by share under ``attainment``; with ``units``, others may be -inf."""
+        workloads, batches, rates_rps = np.broadcast_arrays(workload, batch, rate_rps)
         table = self._attainment_table()
-        found = np.empty((*w.shape, self.tables.share_units + 1))
-        decoding = self.steps[w] > 0
-        found[decoding] = self._continuous_ms(w[decoding], b[decoding], rate[decoding])[:, None]
-        rows = [table.row_ms(*each, units) for each in self._slots(w[~decoding], b[~decoding], rate[~decoding])]
+        budgets_ms = np.empty((*workloads.shape, self.tables.share_units + 1))
+        decoding = self.steps[workloads] > 0
+        budgets_ms[decoding] = self._continuous_ms(workloads[decoding], batches[decoding], rates_rps[decoding])[:, None]
+        rows = [
+            table.row_ms(*slot, units)
+            for slot in self._slots(workloads[~decoding], batches[~decoding], rates_rps[~decoding])
+        ]
         rows_ms = np.array(rows).reshape(-1, self.tables.share_units + 1)
-        found[~decoding] = rows_ms / self.instance.latency_buffer
-        return found
+        budgets_ms[~decoding] = rows_ms / self.instance.latency_buffer
+        return budgets_ms
 
     @property
     def bracketed(self) -> bool:
@@ -180,15 +189,15 @@ class View:
     def bracket_ms(
         self, workload: int, batch: int, rate_rps: float, lower_rate_ms: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds by share on the latency budgets of one slot; only if ``bracketed``.
+        """Return lower and upper bounds by share on the latency budgets of one slot; only for ``bracketed`` views.
 
-        ``lower_rate_ms`` has upper bounds at a lower rate, if they are known.
+        ``lower_rate_ms`` has upper bounds at a lower rate, or is ``None``.
         """
         buffer = self.instance.latency_buffer
-        near_ms = None if lower_rate_ms is None else lower_rate_ms * buffer
-        key = int(self.model[workload]), float(self.slo_ms[workload]), batch, rate_rps
-        least_ms, most_ms = self._attainment_table().bracket_ms(*key, near_ms)
-        return widened(least_ms / buffer), widened(most_ms / buffer)
+        known_upper_ms = None if lower_rate_ms is None else lower_rate_ms * buffer
+        slot = int(self.model[workload]), float(self.slo_ms[workload]), batch, rate_rps
+        lower_ms, upper_ms = self._attainment_table().bracket_ms(*slot, known_upper_ms)
+        return widened(lower_ms / buffer), widened(upper_ms / buffer)
 
     def _attainment_table(self) -> "BudgetTable":
         from instances.attainment_table import BudgetTable  # loads numba; `import instances.view` does not
@@ -200,31 +209,32 @@ class View:
     def _slots(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Iterator[tuple[int, float, float, int, float]]:
         """Yield model, SLO, arriving rate, batch and rate of slots."""
         figures = self.model[workload], self.slo_ms[workload], self.rate_rps[workload], batch, rate_rps
-        return zip(*(np.ravel(each).tolist() for each in figures), strict=True)
+        return zip(*(np.ravel(column).tolist() for column in figures), strict=True)
 
 
 def prepared(instance: Instance) -> Instance:
     """Fill the tables of the instance's GPU types, and return the instance with the catalogue's own GPU types.
 
-    Filling takes up to half a second, as long as a hundred decisions of a greedy rule. Without it, a scheduler whose
-    ``warm`` fills the same tables would have an advantage over others. The cache of the tables finds the catalogue's
-    own objects at once and compares others field by field.
+    Filling takes up to half a second, as long as a hundred decisions of a greedy rule. Otherwise, a
+    scheduler whose ``warm`` fills the same tables would have an advantage over others. The cache of the tables finds
+    the catalogue's own objects at once and compares other objects field by field.
 
-    If the budgets depend on the share, one of them is computed: after an installation, the compilation of the kernels
-    takes longer than many time limits, and a scheduler that is killed meanwhile would never find them compiled.
+    If the budgets depend on the share, one budget is computed. After an installation, the compilation of the kernels
+    takes longer than many time limits, and a scheduler that is killed during compilation would never have compiled
+    kernels.
     """
     pools = tuple(replace(pool, type=_of_catalogue(pool.type)) for pool in instance.gpus)
-    ready = replace(instance, gpus=pools)
-    if ready.partition is Partition.SHARES:
-        for pool in ready.gpus:
-            view = View.of(ready, pool.type)
-            if ready.slo_rule.by_share:
+    with_own_types = replace(instance, gpus=pools)
+    if with_own_types.partition is Partition.SHARES:
+        for pool in with_own_types.gpus:
+            view = View.of(with_own_types, pool.type)
+            if with_own_types.slo_rule.by_share:
                 view.budgets_ms(np.flatnonzero(view.steps == 0)[:1], 1)
             if view.bracketed:
                 view.bracket_ms(0, 1, float(view.rate_rps[0]))
-    return ready
+    return with_own_types
 
 
 def _of_catalogue(gpu: GpuType) -> GpuType:
-    known = known_gpu_type(gpu.name)
-    return gpu if known is None or known != gpu else known
+    catalogued = known_gpu_type(gpu.name)
+    return gpu if catalogued is None or catalogued != gpu else catalogued

@@ -1,4 +1,4 @@
-"""Workloads, applications and best-effort jobs, which an instance serves."""
+"""Workloads, applications and best-effort jobs of an instance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from instances.continuous import CONTINUOUS
 from instances.services import Service
 
 LEAST_RATE_RPS, MOST_RATE_RPS = 1e-200, 1e200
-"""Range of the rates in files: parts and multiples of a rate, and the time to collect a batch, remain floats."""
+"""Range of the rates in files: floats can represent parts and multiples of these rates, and the times of batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Workload:
 
     @property
     def steps(self) -> int:
-        """Steps of a request under the rule ``continuous``; 0 under other rules, where a request is in one batch."""
+        """Steps of a request under the rule ``continuous``; 0 under other rules, which put a request into one batch."""
         return self.service.output_tokens if self.service is not None and self.rule == CONTINUOUS else 0
 
 
 def service_workloads(service: Service, rate_rps: float) -> tuple[Workload, Workload]:
     """Return the prefill and the decode workload of a service.
 
-    The first token waits for the next decoding step, so the SLO of prefill is the time to first token less one step.
+    The first token waits for the next decoding step, so the SLO of prefill is the time to first token minus one step.
     """
     prefill_ms = service.ttft_ms - service.tpot_ms
     return (
@@ -116,7 +116,7 @@ class Job:
 
     @property
     def rate_rps(self) -> float:
-        """Requests per second that the job asks for in the long run; infinite if the next batch always waits."""
+        """Requests per second that arrive in the long run; infinite if the next batch always waits."""
         return 1000.0 * self.mean_batch / self.mean_gap_ms if self.mean_gap_ms > 0.0 else inf
 
 

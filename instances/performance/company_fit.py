@@ -145,9 +145,9 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
     The growth beside a neighbour is a sum of two parts. The first has an overall effect and effects of the batch, the
     model, the model's batch, the model's share and the cell of all three. The second is linear in the neighbour's L2
     and DRAM demand. One ridge regression of relative errors fits all effects and slopes, each at least 0. The effect of
-    a cell with few samples is shrunk towards 0, so that the more general effects determine its growth. A model without samples has
-    the overall effect, the effects of its batches and the average slopes. Delay per kernel and
-    throttling are not fitted: they are those of the GPU type.
+    a cell with few samples is shrunk towards 0, so that the more general effects determine its growth. A model without
+    samples has the overall effect, the effects of its batches and the average slopes. Delay per kernel and throttling
+    are not fitted: they are those of the GPU type.
     """
     figures = PairFigures.of(gpu, samples)
     alone_times_ms = np.array([_time_ms(alone_ms, gpu, sample.own) for sample in samples])

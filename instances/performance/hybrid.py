@@ -55,7 +55,7 @@ def _company_of(gpu: GpuType, model: DnnModel) -> Company:
 
 
 def _company_factor(solo: SoloProfile, company: Company, batch: Floats, share_pct: Floats) -> Floats:
-    """Return the interpolated co-location factor, at least 1, with which the co-located time never rises with the share."""
+    """Return the interpolated co-location factor, at least 1; co-located times then never rise with the share."""
     log_beside_ms, log_alone_ms = np.log(np.array(company.gpu_ms)), np.log(solo.times_ms)
     ratio = np.exp(
         interpolate(solo, log_beside_ms, batch, share_pct) - interpolate(solo, log_alone_ms, batch, share_pct)

@@ -8,7 +8,7 @@ from instances.performance.model import Demand, PerformanceModel, Sensitivity
 
 
 class IGniterModel(PerformanceModel):
-    """Active time inverse in the share and quadratic in the batch; L2 and power linear in the requests per second alone."""
+    """Active time inverse in the share and quadratic in the batch; L2 and power linear in the solo throughput."""
 
     name = "igniter"
     loading_overlaps = True

@@ -70,7 +70,7 @@ def _curves_ms(solo: SoloProfile) -> Floats:
 
 
 def locally_weighted(points: Floats, values: Floats, queries: Floats, span: float) -> Floats:
-    """Return values of a local regression: a plane through the nearest points, weighted by the tricube of their distance.
+    """Return a local regression at queries: a plane through the nearest points, weighted by the tricube of distance.
 
     The method is that of Cleveland and Devlin (1988). Axes are first divided by their standard deviations.
 

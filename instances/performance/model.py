@@ -35,7 +35,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Scheduling delay of a DNN model's batch alone, kernels of a batch, and growth per percent of others' L2 and DRAM."""
+    """Scheduling delay of a batch alone, kernels of a batch, and growth per percent of the others' L2 and DRAM."""
 
     scheduling_alone_ms: float
     kernels: float

@@ -210,7 +210,7 @@ def _with_solo(model: DnnModel, fit: SoloFit) -> DnnModel:
 
 
 def _with_alpha_cache(gpu: GpuType, pairs: Sequence[PairSample]) -> GpuType:
-    """Fit ``alpha_cache`` (equation 8) by least squares per model, or over all models together if a model has few pairs."""
+    """Fit ``alpha_cache`` (equation 8) by least squares per model; models with few pairs have the fit of all models."""
     figures = PairFigures.of(gpu, pairs)
     models = np.array([sample.own.model for sample in pairs])
     active_ms = np.array([_active_ms(gpu, sample.own) for sample in pairs])

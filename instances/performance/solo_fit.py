@@ -99,7 +99,7 @@ def _filled_grid(
     shares: Floats,
     k: tuple[float, float, float, float, float],
 ) -> tuple[Floats, Floats]:
-    """Return times on the whole grid and their weights; times in gaps follow the fitted curve from the nearest share."""
+    """Return times on the whole grid and their weights; in gaps, times follow the curve from the nearest share."""
     i, j = np.searchsorted(batches, batch), np.searchsorted(shares, share)
     times_ms, weight = np.full((len(batches), len(shares)), np.nan), np.zeros((len(batches), len(shares)))
     times_ms[i, j], weight[i, j] = gpu_ms, 1.0

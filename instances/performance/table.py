@@ -1,4 +1,4 @@
-"""Performance model ``table``: measured solo times without interference, for models whose interference was not measured."""
+"""Performance model ``table``: measured solo times, for DNN models without measured interference."""
 
 import numpy as np
 

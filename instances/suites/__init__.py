@@ -1,4 +1,4 @@
-"""Named suites: the instances and scenario sets of the papers, and generated ones."""
+"""Named suites: instances and scenario sets of the papers, and generated instances."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Built = TypeVar("Built")
 
 @dataclass(frozen=True, slots=True)
 class Suite(Generic[Built]):
-    """A named list of instances, or a named scenario set, built on demand and once in a process."""
+    """A named list of instances, or a named scenario set, built when first needed and once in a process."""
 
     name: str
     description: str
@@ -155,7 +155,7 @@ def suite(name: str) -> Suite[tuple[Instance, ...]]:
     Raises
     ------
     InputError
-        If there is none.
+        If there is no such suite.
     """
     if name not in SUITES:
         raise unknown_name("suite", "suite", name, list(SUITES))

@@ -1,7 +1,7 @@
 """gpulet's workloads (arXiv'21 and ATC'22): nine models on four RTX 2080 Ti; the objective is the largest scale.
 
 The times are calibrated to the ATC'22 testbed. The arXiv version measured shorter times with an older PyTorch and
-states shorter SLOs. Its scenarios are therefore harder on these times than on its own.
+states shorter SLOs. Its scenarios are therefore harder with the times of the ATC'22 testbed than with its own times.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,17 +31,17 @@ ATC_SLO_MS = {
     "densenet161": 202.0,
     "bert": 22.0,
 }
-"""gpulet ATC'22, Table 3."""
+"""SLOs of gpulet ATC'22, Table 3."""
 
 ARXIV_SLO_MS = {"lenet": 5.0, "googlenet": 44.0, "resnet50": 95.0, "ssd-mobilenet": 136.0, "vgg16": 130.0}
-"""gpulet arXiv'21, Table 4, in the order of its Table 5."""
+"""SLOs of gpulet arXiv'21, Table 4, in the order of Table 5."""
 
 _ARXIV_RPS = {
     "equal": (50.0, 50.0, 50.0, 50.0, 50.0),
     "long-only": (0.0, 0.0, 100.0, 100.0, 100.0),
     "short-skew": (100.0, 100.0, 100.0, 50.0, 50.0),
 }
-"""gpulet arXiv'21, Table 5: rates of these models."""
+"""Rates of these models in gpulet arXiv'21, Table 5."""
 
 GROUPS = (
     ("mobilenet", "bert", "mnasnet", "googlenet"),
@@ -50,10 +50,10 @@ GROUPS = (
     ("ssd-mobilenet", "mnasnet", "densenet161"),
     ("lenet", "ssd-mobilenet", "mnasnet", "vgg16"),
 )
-"""gpulet ATC'22, Table 4, from small memory footprints to large."""
+"""Groups of models in gpulet ATC'22, Table 4, from small memory footprints to large ones."""
 
 PAIRS = (("ssd-mobilenet", "bert"), ("resnet50", "vgg16"), ("googlenet", "mobilenet"), ("mnasnet", "densenet161"))
-"""gpulet ATC'22, Fig. 6."""
+"""Pairs of models in gpulet ATC'22, Fig. 6."""
 
 _GAME = {**{f"lenet-{position}": "lenet" for position in range(1, 7)}, "resnet50": "resnet50"}
 _TRAFFIC = {model: model for model in ("ssd-mobilenet", "googlenet", "vgg16")}
@@ -68,10 +68,10 @@ _APPLICATIONS: Mapping[str, tuple[Mapping[str, str], tuple[tuple[str, str], ...]
 """Models by stage, order of the stages, SLO of the application, and SLOs of the models."""
 
 _EQUAL_RPS = 100.0
-"""Rate of each model where the paper states equal rates without a number; the objective scales it."""
+"""Rate of each model if the paper states equal rates without a number; the objective scales the rate."""
 
 
-def _served(name: str, workloads: tuple[Workload, ...], source: str, gpus: int = _GPUS) -> Instance:
+def _instance(name: str, workloads: tuple[Workload, ...], source: str, gpus: int = _GPUS) -> Instance:
     """Return the instance of these workloads under the objective ``scale``."""
     return Instance(
         name=name,
@@ -91,14 +91,14 @@ def scenario(number: int) -> tuple[Instance, ...]:
     source = (
         f"gpulet, ATC '22, Table 4, scen{number}; SLOs of Table 3; rates equal, of {_EQUAL_RPS:g} req/s times the scale"
     )
-    return (_served(f"gpulet-scen{number}", workloads, source),)
+    return (_instance(f"gpulet-scen{number}", workloads, source),)
 
 
 def pairs() -> tuple[Instance, ...]:
     """Return ``gpulet-pair1`` to ``gpulet-pair4``: two models each, equal rates, on two GPUs (ATC'22, Fig. 6)."""
     source = "gpulet, ATC '22, Sec. 3.3 and Fig. 6, pair {}; SLOs of Table 3; ours: that both rates are equal"
     return tuple(
-        _served(
+        _instance(
             f"gpulet-pair{number}",
             tuple(Workload(model, model, ATC_SLO_MS[model], _EQUAL_RPS) for model in models),
             source.format(number),
@@ -109,7 +109,7 @@ def pairs() -> tuple[Instance, ...]:
 
 
 def application(name: str) -> tuple[Instance, ...]:
-    """Return ``gpulet-game`` or ``gpulet-traffic``, or with the prefix ``arxiv-`` the same under the SLOs of arXiv'21.
+    """Return ``gpulet-game`` or ``gpulet-traffic``, or with the prefix ``arxiv-`` under the SLOs of arXiv'21.
 
     Every stage is a workload of its own under its model's SLO (ATC'22, Sec. 5.1; arXiv'21, Sec. 6.1). ``game`` has six
     LeNets and a ResNet-50 for each frame. These stages run in parallel, so a plan that meets their SLOs also meets the
@@ -118,14 +118,14 @@ def application(name: str) -> tuple[Instance, ...]:
     """
     models, edges, slo_ms, slos_ms = _APPLICATIONS[name]
     workloads = tuple(Workload(stage, model, slos_ms[model], _EQUAL_RPS) for stage, model in models.items())
-    where, table = ("arXiv, Sec. 6.1", 4) if slos_ms is ARXIV_SLO_MS else ("ATC '22, Sec. 5.1", 3)
+    section, table = ("arXiv, Sec. 6.1", 4) if slos_ms is ARXIV_SLO_MS else ("ATC '22, Sec. 5.1", 3)
     source = (
-        f"gpulet, {where}, {name.removeprefix('arxiv-')}, of the models that arXiv, Sec. 6.1, names: every stage at"
+        f"gpulet, {section}, {name.removeprefix('arxiv-')}, of the models that arXiv, Sec. 6.1, names: every stage at"
         f" {_EQUAL_RPS:g} req/s times the scale under its SLO of Table {table};"
         f" the end-to-end SLO of {slo_ms:g} ms is simulated, not judged"
     )
-    whole = Application(name, tuple(models), edges, slo_ms)
-    return (replace(_served(f"gpulet-{name}", workloads, source), applications=(whole,)),)
+    end_to_end = Application(name, tuple(models), edges, slo_ms)
+    return (replace(_instance(f"gpulet-{name}", workloads, source), applications=(end_to_end,)),)
 
 
 def by_rates(name: str) -> tuple[Instance, ...]:
@@ -136,17 +136,17 @@ def by_rates(name: str) -> tuple[Instance, ...]:
         if rate_rps > 0.0
     )
     source = f"gpulet, arXiv, Table 5, {name}; SLOs of Table 4; times of the ATC '22 testbed"
-    return (_served(f"gpulet-{name}", workloads, source),)
+    return (_instance(f"gpulet-{name}", workloads, source),)
 
 
 def scenarios_1023() -> ScenarioSet:
-    """Return all combinations of 0, 200, 400 or 600 requests per second for five models, without all 0 (arXiv'21)."""
+    """Return all combinations of 0, 200, 400 or 600 requests/s for five models, except all 0 (arXiv'21, Sec. 3.1)."""
     source = "gpulet, arXiv, Sec. 3.1; SLOs of Table 4; times of the ATC '22 testbed"
     return _all_rates("gpulet-1023", ARXIV_SLO_MS, (0.0, 200.0, 400.0, 600.0), source)
 
 
 def scenarios_19682() -> ScenarioSet:
-    """Return all combinations of 0, 100 or 200 requests/s for nine models, without all 0 (ATC'22, Sec. 3.2)."""
+    """Return all combinations of 0, 100 or 200 requests/s for nine models, except all 0 (ATC'22, Sec. 3.2)."""
     return _all_rates("gpulet-19682", ATC_SLO_MS, (0.0, 100.0, 200.0), "gpulet, ATC '22, Sec. 3.2; SLOs of Table 3")
 
 
@@ -157,10 +157,10 @@ def every_eleventh(name: str, build: Callable[[], ScenarioSet]) -> ScenarioSet:
 
 
 def _all_rates(name: str, slo_ms: Mapping[str, float], rates_rps: tuple[float, ...], source: str) -> ScenarioSet:
-    """Return all combinations of rates but all 0; the last model's rate changes fastest.
+    """Return all combinations of rates except all 0; the last model's rate changes fastest.
 
     Under the objective ``cost``, a scheduler only has to decide whether the pool can serve a scenario's rates.
     """
     workloads = tuple(Workload(model, model, slo, rates_rps[-1]) for model, slo in slo_ms.items())
-    base = replace(_served(name, workloads, source), objective=Objective.COST)
+    base = replace(_instance(name, workloads, source), objective=Objective.COST)
     return ScenarioSet(base, np.array(list(product(rates_rps, repeat=len(workloads)))[1:]))

@@ -1,4 +1,4 @@
-"""Instances of other suites under the SLO rule ``attainment``, whose plans meet the SLOs under random arrivals."""
+"""Instances of other suites under the SLO rule ``attainment``: their plans must hold under random arrivals."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,17 +18,17 @@ _BUILDERS: tuple[Callable[[], tuple[Instance, ...]], ...] = (
 )
 
 _WITHOUT_DROPPING = _BUILDERS[:2]
-"""Builders of the instances that are also posed for servers that drop no requests."""
+"""Builders of the instances that the suite also has for servers that drop no requests."""
 
 
 def hold() -> tuple[Instance, ...]:
-    """Return instances that ask for 99 % of each workload's Poisson arrivals to be served within the SLO."""
-    dropping = (_posed(instance, True) for build in _BUILDERS for instance in build())
-    serving_all = (_posed(instance, False) for build in _WITHOUT_DROPPING for instance in build())
+    """Return instances whose plans must serve 99 % of each workload's Poisson arrivals within the SLO."""
+    dropping = (_with_attainment(instance, True) for build in _BUILDERS for instance in build())
+    serving_all = (_with_attainment(instance, False) for build in _WITHOUT_DROPPING for instance in build())
     return (*dropping, *serving_all)
 
 
-def _posed(instance: Instance, dropping: bool) -> Instance:
+def _with_attainment(instance: Instance, dropping: bool) -> Instance:
     return replace(
         instance,
         name=f"{instance.name}-hold{'' if dropping else '-no-drop'}",

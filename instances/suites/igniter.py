@@ -1,4 +1,4 @@
-"""iGniter's instances (iGniter, Sec. 2.3 and 5): its four models on V100s, at least cost."""
+"""iGniter's instances (iGniter, Sec. 2.3 and 5): four models on V100s or T4s, under the objective ``cost``."""
 
 from collections.abc import Sequence
 

@@ -25,7 +25,7 @@ _DEMANDS = (
 )
 
 _OVERLOAD = 2.5
-"""Factor on the rates of ``4gpu-goodput``, at which four GPUs serve at most 82 % of the requests."""
+"""Factor on the rates in ``4gpu-goodput``; with this factor, four GPUs serve at most 82 % of the requests."""
 
 _MODELS = "InSS, Sec. 6.1: models, SLOs, GPUs; ours: rates, and that AlexNet and ResNet-50 appear twice"
 

@@ -33,7 +33,7 @@ IMAGE_DNNS = (
     "ResV2-101",
     "ResV2-152",
 )
-"""DNNs of Table II. Each runs with both data sets: by Table III these are jobs 1 to 16 and 17 to 32."""
+"""DNNs of Table II. Each DNN runs with both data sets: as jobs 1 to 16 and as jobs 17 to 32, by Table III."""
 
 DNNS = (*IMAGE_DNNS, *IMAGE_DNNS, *("TextClassif",) * 4, *("DeepVS",) * 4)
 """DNNs of jobs 1 to 40."""
@@ -60,9 +60,9 @@ STAND_INS: Mapping[str, str] = {
 }
 """Stand-ins for the paper's DNNs on the RTX 2080 Ti, the catalogue's GPU nearest in size to the paper's Tesla P40.
 
-The stand-in of an image classifier is the one with the nearest number of parameters, by ratio: Table II's
-"complexity" is twice that number in millions. The paper gives no number for the other two: the smallest CNN stands in
-for the text classifier, and the object detector for DeepVS, which detects objects in frames.
+The stand-in of an image classifier is the catalogue's classifier with the nearest number of parameters, by ratio; the
+"complexity" in Table II is twice this number in millions. The paper states no number for two DNNs. The smallest CNN
+stands in for the text classifier, and the object detector for DeepVS, which detects objects in frames.
 """
 
 GAP_AND_BATCH: Mapping[int, tuple[float, float]] = {
@@ -82,11 +82,11 @@ GAP_AND_BATCH: Mapping[int, tuple[float, float]] = {
 }
 """Mean gap between batches in ms, and mean batch, of the jobs that the paper describes.
 
-The sources are Table III and, for jobs 3, 10 and 13, Table I, whose three rows are not numbered but name their DNNs.
+The sources are Table III and, for jobs 3, 10 and 13, Table I, whose three rows name DNNs instead of job numbers.
 The paper describes one text job, 36, and one video job, 40; the other text and video jobs are like these."""
 
 DEVIATION: Mapping[int, tuple[float, float]] = {3: (14.47, 2.03), 10: (19.66, 14.05), 13: (13.93, 14.82)}
-"""Standard deviations of gap and batch, where the paper states them (Table I)."""
+"""Standard deviations of gap and batch, for the jobs with such numbers in Table I."""
 
 _GAPS_MS = (111.0, 459.0)
 _BATCHES = (1.0, 39.0)
@@ -94,14 +94,14 @@ _BATCHES = (1.0, 39.0)
 
 _GAP_VARIATION = (0.05, 0.07)
 _BATCH_VARIATION = (0.06, 1.12)
-"""Ranges of the standard deviation over the mean, of gap and batch, in Table I."""
+"""Ranges of the coefficients of variation of gap and batch in Table I."""
 
 _GAP_POINTS, _BATCH_POINTS = 8, 32
 
 
 def forty_jobs() -> tuple[Instance, ...]:
     """Return ``mediator-40-s0`` to ``-s4``: the paper's jobs; the seed draws the figures that the paper omits."""
-    played = ", ".join(f"{dnn} by {model}" for dnn, model in STAND_INS.items())
+    stand_ins = ", ".join(f"{dnn} by {model}" for dnn, model in STAND_INS.items())
     return tuple(
         Instance(
             name=f"mediator-40-s{seed}",
@@ -113,7 +113,7 @@ def forty_jobs() -> tuple[Instance, ...]:
             jobs=_jobs(seed),
             seed=seed,
             provenance=f"MediatorDNN, Sec. IV-A: DNNs of Table II, batches and gaps of Tables I and III for "
-            f"{_stated()} of 40 jobs; the others' drawn from what these tables span (seed {seed}); played: {played}",
+            f"{_stated()} of 40 jobs; the others' drawn from what these tables span (seed {seed}); played: {stand_ins}",
         )
         for seed in SEEDS
     )
@@ -128,27 +128,29 @@ def _jobs(seed: int) -> tuple[Job, ...]:
     random = Random(f"mediator-40/{seed}")
     jobs = []
     for number, dnn in enumerate(DNNS, start=1):
-        # Every job draws all four numbers, so that known figures of one job do not change the others' draws.
-        drawn = [low + (high - low) * random.random() for low, high in (_GAPS_MS, _BATCHES)]
-        varied = [low + (high - low) * random.random() for low, high in (_GAP_VARIATION, _BATCH_VARIATION)]
-        means = GAP_AND_BATCH.get(number, drawn)
-        gap, batch = DEVIATION.get(number, [mean * part for mean, part in zip(means, varied, strict=True)])
-        gaps = Counter(round(gap_ms, 1) for gap_ms in log_normal(means[0], gap, _GAP_POINTS))
-        batches = Counter(max(1, round(size)) for size in log_normal(means[1], batch, _BATCH_POINTS))
+        # Every job draws all four numbers, so that stated numbers of one job do not change the draws of the others.
+        drawn_means = [low + (high - low) * random.random() for low, high in (_GAPS_MS, _BATCHES)]
+        variations = [low + (high - low) * random.random() for low, high in (_GAP_VARIATION, _BATCH_VARIATION)]
+        means = GAP_AND_BATCH.get(number, drawn_means)
+        gap_deviation, batch_deviation = DEVIATION.get(
+            number, [mean * variation for mean, variation in zip(means, variations, strict=True)]
+        )
+        gaps = Counter(round(gap_ms, 1) for gap_ms in log_normal(means[0], gap_deviation, _GAP_POINTS))
+        batches = Counter(max(1, round(size)) for size in log_normal(means[1], batch_deviation, _BATCH_POINTS))
         if means[1] == 1.0:  # the least batch is 1, so every batch is one request
             batches = Counter({1: 1})
         jobs.append(Job(f"j{number}", STAND_INS[dnn], tuple(batches), _weights(batches), tuple(gaps), _weights(gaps)))
     return tuple(jobs)
 
 
-def _weights(counted: Counter[Any]) -> tuple[float, ...]:
-    return tuple(map(float, counted.values()))
+def _weights(counts: Counter[Any]) -> tuple[float, ...]:
+    return tuple(map(float, counts.values()))
 
 
 def log_normal(mean: float, deviation: float, points: int) -> list[float]:
-    """Return a log-normal distribution as ``points`` equally likely values, the means of equally likely ranges."""
-    spread = sqrt(log(1.0 + (deviation / mean) ** 2))
+    """Return ``points`` equally likely values of a log-normal distribution: the means of equally likely ranges."""
+    sigma = sqrt(log(1.0 + (deviation / mean) ** 2))
     normal = NormalDist()
     # Fraction of the mean that lies below each quantile
-    below = [0.0, *(normal.cdf(normal.inv_cdf(n / points) - spread) for n in range(1, points)), 1.0]
+    below = [0.0, *(normal.cdf(normal.inv_cdf(i / points) - sigma) for i in range(1, points)), 1.0]
     return [mean * points * (high - low) for low, high in pairwise(below)]

@@ -8,7 +8,8 @@ from instances.pool_mix import RateLaw, SloLaw, pool_mix
 
 _Options = dict[str, Any]
 
-# Name, size, pool and options; the seed is 0. Under objectives that serve everything, a greedy plan fits on the pool.
+# Name, size, pool and options; the seed is 0. Under objectives that serve everything, the pool is enough for a greedy
+# plan.
 _HETERO: tuple[tuple[str, int, str, _Options], ...] = (
     ("hetero-2-12", 12, "v100,t4", {}),
     ("hetero-2-40", 40, "v100,t4", {}),
@@ -78,7 +79,7 @@ def large() -> tuple[Instance, ...]:
 
 def hard() -> tuple[Instance, ...]:
     """Return instances of each objective that no exact method closes in twenty seconds."""
-    return (*_drawn(_HARD), *(one for one in hetero() if one.name in _ALSO_HARD))
+    return (*_drawn(_HARD), *(instance for instance in hetero() if instance.name in _ALSO_HARD))
 
 
 def _drawn(settings: tuple[tuple[str, int, str, _Options], ...]) -> tuple[Instance, ...]:

@@ -6,7 +6,7 @@ from instances.instance import GpuPool, Instance, Objective
 from instances.mig import MIG_TABLE
 from instances.workload import Workload
 
-# Per model and mix (SLO in ms, requests per second), as published; None where a mix leaves the model out.
+# SLO in ms and requests per second, by model and mix, as published; None if the mix does not have the model.
 _DEMANDS: dict[str, tuple[tuple[float, float] | None, ...]] = {
     "bert": ((6434, 19), (6434, 19), (4294, 46), (4294, 69), (2153, 843), (6434, 1264)),
     "densenet121": ((183, 353), (183, 353), (126, 728), (126, 1091), (69, 2228), (183, 3342)),

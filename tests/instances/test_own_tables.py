@@ -10,7 +10,7 @@ import pytest
 from instances import InputError
 from instances.catalogue import gpu_type
 from instances.files import instance_from_json, instance_to_json
-from instances.inputs import ask
+from instances.inputs import instance_from_tables
 from instances.measurements import Configuration, read_pairs, read_solo
 from instances.performance import interference_model_names
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
@@ -41,7 +41,7 @@ def write(folder: Path, **changed: str | bytes) -> dict[str, Path]:
 
 
 def test_unknown_models_on_an_unknown_gpu_make_an_instance(tmp_path: Path) -> None:
-    asked = ask(**write(tmp_path))
+    asked = instance_from_tables(**write(tmp_path))
     (pool,) = asked.instance.gpus
     assert (pool.type.name, pool.type.share_units, pool.count) == ("x9", 50, None)
     assert set(pool.type.models) == set(MODELS)
@@ -55,7 +55,7 @@ def test_memory_and_terms_that_nobody_stated_are_noted(tmp_path: Path) -> None:
     bare = "\n".join(line.rpartition(",")[0] for line in profile().splitlines())
     services = HEAD.replace("\n", ",attainment,arrivals\n") + SERVICES.removeprefix(HEAD).replace("\n", ",,\n")
     services = services.replace(",80,,", ",80,0.999,gamma:2")
-    asked = ask(**write(tmp_path, profile=bare, services=services))
+    asked = instance_from_tables(**write(tmp_path, profile=bare, services=services))
     assert (asked.instance.attainment, asked.instance.arrivals) == (0.999, "gamma:2")
     for start in ("memory of ranker, encoder, detector, tiny on x9: not measured", "attainment: ", "arrivals: "):
         assert any(note.startswith(start) for note in asked.notes), start
@@ -63,12 +63,12 @@ def test_memory_and_terms_that_nobody_stated_are_noted(tmp_path: Path) -> None:
 
 def test_tables_may_be_toml_or_json(tmp_path: Path) -> None:
     files = write(tmp_path)
-    whole = ask(**files).instance
+    whole = instance_from_tables(**files).instance
     rows = [dict(zip(SERVICES.splitlines()[0].split(","), line.split(","), strict=True)) for line in LINES_OF_SERVICES]
     typed = [{**row, "rate_rps": float(row["rate_rps"]), "slo_ms": float(row["slo_ms"])} for row in rows]
     (tmp_path / "services.json").write_text(json.dumps(typed))
     (tmp_path / "gpus.toml").write_text('[[gpus]]\ngpu = "x9"\nprice_per_hour = 2.5\nmemory_mib = 24576\nsms = 100\n')
-    read = ask(tmp_path / "services.json", files["profile"], tmp_path / "gpus.toml").instance
+    read = instance_from_tables(tmp_path / "services.json", files["profile"], tmp_path / "gpus.toml").instance
     assert (read.workloads, read.gpus) == (whole.workloads, whole.gpus)
     for wrong, problem in (
         ([{**typed[0], "rate_rps": "80/s"}], r'services\[0\], column rate_rps: "80/s" has a unit'),
@@ -78,20 +78,20 @@ def test_tables_may_be_toml_or_json(tmp_path: Path) -> None:
     ):
         (tmp_path / "services.json").write_text(json.dumps(wrong))
         with pytest.raises(InputError, match=problem):
-            ask(tmp_path / "services.json", files["profile"], tmp_path / "gpus.toml")
+            instance_from_tables(tmp_path / "services.json", files["profile"], tmp_path / "gpus.toml")
 
 
 def test_a_profile_completes_a_type_without_models(tmp_path: Path) -> None:
-    (pool,) = ask(**write(tmp_path, gpus="gpu,count\nl4,3\n")).instance.gpus
+    (pool,) = instance_from_tables(**write(tmp_path, gpus="gpu,count\nl4,3\n")).instance.gpus
     assert (pool.count, pool.type.price_per_hour, pool.type.memory_mib) == (3, 0.8048, 23034.0)
 
 
 def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
     two = "gpu," + profile().replace("\n", "\nx9,").removesuffix("x9,")
     with pytest.raises(InputError, match="lacks price_per_hour of x9, memory_mib of x9, price_per_hour of y9"):
-        ask(**write(tmp_path, gpus="gpu\nx9\ny9\n", profile=two))
+        instance_from_tables(**write(tmp_path, gpus="gpu\nx9\ny9\n", profile=two))
     with pytest.raises(InputError, match="lacks rows for chef on x9, cook on x9"):
-        ask(**write(tmp_path, services="service,model,rate_rps,slo_ms\na,chef,1,9\nb,cook,1,9\n"))
+        instance_from_tables(**write(tmp_path, services="service,model,rate_rps,slo_ms\na,chef,1,9\nb,cook,1,9\n"))
 
 
 def test_a_whole_gpu_profile_plans_whole_gpus(tmp_path: Path) -> None:
@@ -101,14 +101,14 @@ def test_a_whole_gpu_profile_plans_whole_gpus(tmp_path: Path) -> None:
             analyzer += (
                 f"{model},GPU-1,{batch},1,{base * batch:.2f},100,900\n{model},GPU-1,{batch},8,{9 * base},100,990\n"
             )
-    asked = ask(**write(tmp_path, profile=analyzer))
+    asked = instance_from_tables(**write(tmp_path, profile=analyzer))
     assert asked.instance.gpus[0].type.allowed_shares == (50,)
     assert any("only whole GPUs are planned" in note for note in asked.notes)
 
 
 @pytest.mark.parametrize("name", interference_model_names())
 def test_every_performance_model_takes_the_buffer(tmp_path: Path, name: str) -> None:
-    gpu = ask(**write(tmp_path), model=name).instance.gpus[0].type
+    gpu = instance_from_tables(**write(tmp_path), model=name).instance.gpus[0].type
     at = Configuration("tiny", 4, 30.0)
     alone, beside = latencies_ms(gpu, name, [(at,), (at, Configuration("ranker", 1, 70.0))])
     assert beside[0] == pytest.approx(P95_SLOWDOWN * alone[0])
@@ -131,7 +131,7 @@ def test_the_buffer_is_the_p95_of_the_measured_pairs() -> None:
 
 def test_a_model_without_interference_and_a_slowdown_out_of_range_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='is "table", which predicts no interference; expected igniter'):
-        ask(**write(tmp_path), model="table")
+        instance_from_tables(**write(tmp_path), model="table")
     with pytest.raises(InputError, match="expected a slowdown by one neighbour"):
         with_buffer(gpu_type("a100"), 0.5)
 
@@ -187,7 +187,7 @@ def test_a_broken_table_gets_one_line_with_file_line_and_column(
     tmp_path: Path, name: str, content: str | bytes, line: int, column: str | None, problem: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        ask(**write(tmp_path, **{name: content}))
+        instance_from_tables(**write(tmp_path, **{name: content}))
     place = f"{name}.csv: line {line}" + ("" if column is None else f", column {column}")
     assert f"{place}: " in str(caught.value)
     assert problem in str(caught.value)

@@ -173,10 +173,10 @@ def demand_line(solo_rps: Floats, demand_pct: Floats) -> Line:
 
     Demands that are not finite are unknown and left out. With fewer than two known demands, slope and intercept are 0.
     """
-    known = np.isfinite(demand_pct)
-    if known.sum() < 2:
+    measured = np.isfinite(demand_pct)
+    if measured.sum() < 2:
         return 0.0, 0.0
-    (slope, intercept), _ = nnls(np.column_stack([solo_rps[known], np.ones(known.sum())]), demand_pct[known])
+    (slope, intercept), _ = nnls(np.column_stack([solo_rps[measured], np.ones(measured.sum())]), demand_pct[measured])
     return float(slope), float(intercept)
 
 
@@ -196,8 +196,8 @@ def best_span(batches: Sequence[int], shares: Floats, gpu_ms: Floats) -> float:
     def squared_error(span: float) -> float:
         total = 0.0
         for point in left_out:
-            others = np.arange(len(values)) != point
-            predicted = locally_weighted(grid[others], values[others], grid[point : point + 1], span)
+            not_left_out = np.arange(len(values)) != point
+            predicted = locally_weighted(grid[not_left_out], values[not_left_out], grid[point : point + 1], span)
             total += float((predicted[0] - values[point]) ** 2)
         return total
 

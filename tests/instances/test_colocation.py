@@ -166,7 +166,7 @@ def test_nothing_goes_on_where_the_frequency_falls_to_nothing(others: int) -> No
 
 
 def test_nobody_is_an_empty_gpu() -> None:
-    assert run_together(TABLES, []).taken.shape == (0, WINDOWS)
+    assert run_together(TABLES, []).utilisation.shape == (0, WINDOWS)
     assert run_alone(TABLES, []).shape == (0, WINDOWS)
 
 

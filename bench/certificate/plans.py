@@ -40,8 +40,8 @@ def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
         count = sum(gpu.type == pool.type.name for gpu in used_gpus)
         if pool.count is not None and count > pool.count:
             raise NotProvenError(f"the plan uses {count} {pool.type.name}, the pool has {pool.count}")
-    # If a plan serves a workload at another rate than arrives, its slots must be in time at their planned rates and at
-    # their parts of the arriving rate. Under goodput and scale, the plan itself sets the rate that arrives.
+    # If the served rate of a workload differs from its arriving rate, its slots must be in time at their planned rates
+    # and at their parts of the arriving rate. Under goodput and scale, the plan itself sets the arriving rate.
     plan_sets_rates = instance.objective in (Objective.GOODPUT, Objective.SCALE)
     unequal_rps = {} if plan_sets_rates else {name: rate for name, rate in served.items() if rate != rates_rps[name]}
     throughput = [
@@ -94,7 +94,7 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
 def _throughput_rps(gpu: PlacedGpu, view: View, unequal_rps: Mapping[str, float], where: str) -> float:
     """Return the throughput of one GPU's slots; check shares, batches, memory and times.
 
-    ``unequal_rps`` has the served rates, by workload, that differ from the arriving ones.
+    ``unequal_rps`` is the served rate of each workload whose served and arriving rates differ.
     """
     tables, index_of = view.tables, view.instance.workload_index
     slots = [gpulet.slots[0] for gpulet in gpu.gpulets]

@@ -85,24 +85,24 @@ class Conditions:
             If the node names a class or GPU type that does not exist, or a class without exactly one slot in every
             plan.
         """
-        a, b = node.first, node.second
+        first, second = node.first, node.second
         if node.on == "gpus":
-            _check_exists(a, len(self.least), "GPU type", where)
+            _check_exists(first, len(self.least), "GPU type", where)
             most, least = list(self.most), list(self.least)
-            limit = most[a]
-            most[a] = b if limit is None else min(b, limit)
-            least[a] = max(b + 1, least[a])
+            limit = most[first]
+            most[first] = second if limit is None else min(second, limit)
+            least[first] = max(second + 1, least[first])
             return replace(self, most=tuple(most)), replace(self, least=tuple(least))
-        _check_one_slot(statement, a, where)
+        _check_one_slot(statement, first, where)
         if node.on == "pair":
-            _check_one_slot(statement, b, where)
-            if a == b:
+            _check_one_slot(statement, second, where)
+            if first == second:
                 raise NotProvenError(f"{where}: the pair names the same class twice")
-            pair = (min(a, b), max(a, b))
+            pair = (min(first, second), max(first, second))
             return replace(self, apart=self.apart | {pair}), replace(self, together=self.together | {pair})
-        _check_exists(b, len(self.least), "GPU type", where)
-        other_types = {(a, t) for t in range(len(self.least)) if t != b}
-        return replace(self, barred=self.barred | {(a, b)}), replace(self, barred=self.barred | other_types)
+        _check_exists(second, len(self.least), "GPU type", where)
+        other_types = {(first, gpu_type) for gpu_type in range(len(self.least)) if gpu_type != second}
+        return replace(self, barred=self.barred | {(first, second)}), replace(self, barred=self.barred | other_types)
 
 
 def _check_exists(position: int, count: int, kind: str, where: str) -> None:

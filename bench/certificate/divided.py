@@ -78,16 +78,20 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
     full_ms, delay_ms = np.zeros_like(limit_ms), np.zeros_like(limit_ms)
     delays = tables.exposed_ms if instance.slo_rule is SloRule.HALF_SLO else tables.transfer_ms
     for row, class_ in enumerate(valued):
-        w = int(member[class_])
-        m, slo_ms, rate_rps = int(view.model[w]), float(view.slo_ms[w]), float(view.rate_rps[w])
-        possible = batch <= tables.max_batch[m]
+        workload = int(member[class_])
+        model = int(view.model[workload])
+        slo_ms = float(view.slo_ms[workload])
+        rate_rps = float(view.rate_rps[workload])
+        possible = batch <= tables.max_batch[model]
         possible_batches = batch[possible]
         rate_of_largest_budget_rps = np.minimum(
             rate_rps * (1.0 + RATE_MARGIN), 1000.0 * (2.0 * possible_batches - 1.0) / slo_ms
         )
-        limit_ms[row, 1:][possible] = view.budget_ms(w, possible_batches, rate_of_largest_budget_rps) + MARGIN * slo_ms
+        limit_ms[row, 1:][possible] = (
+            view.budget_ms(workload, possible_batches, rate_of_largest_budget_rps) + MARGIN * slo_ms
+        )
         full_ms[row, 1:] = 1000.0 * batch / (rate_rps * instance.latency_buffer) * (1.0 + PART_MARGIN)
-        delay_ms[row] = delays[m]
+        delay_ms[row] = delays[model]
     return DividedClasses(
         np.array(valued, dtype=np.int64),
         view.model[member[valued]],
@@ -103,25 +107,27 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
 
 
 @compiled
-def slot_worth(divided: DividedClasses, k: int, batch: int, time_ms: float) -> int:
+def slot_worth(divided: DividedClasses, row: int, batch: int, time_ms: float) -> int:
     """Return the worth of a slot whose batches take ``time_ms``, rounded up; 0 if it serves nothing."""
-    if not time_ms <= divided.limit_ms[k, batch]:
+    if not time_ms <= divided.limit_ms[row, batch]:
         return 0
-    served_part = min(1.0, divided.full_ms[k, batch] / (time_ms + divided.delay_ms[k, batch]))
+    served_part = min(1.0, divided.full_ms[row, batch] / (time_ms + divided.delay_ms[row, batch]))
     if divided.steps:
-        return (divided.worth[k] * int(served_part * divided.steps) + divided.steps - 1) // divided.steps
-    return divided.worth[k] if served_part == 1.0 else int(np.ceil(divided.worth[k] * served_part * (1.0 + ROUNDING)))
+        return (divided.worth[row] * int(served_part * divided.steps) + divided.steps - 1) // divided.steps
+    if served_part == 1.0:
+        return divided.worth[row]
+    return int(np.ceil(divided.worth[row] * served_part * (1.0 + ROUNDING)))
 
 
 @compiled
-def served_alone(tables: Tables, divided: DividedClasses, k: int) -> bool:
-    """Return whether a slot of class ``k`` can serve requests when it is alone on a GPU."""
-    m = divided.model[k]
-    for b in range(1, tables.max_batch[m] + 1):
-        if tables.memory_mib[m, b] <= tables.memory_limit_mib * (1.0 + MARGIN):
-            for u in tables.permitted:
-                time_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
-                if slot_worth(divided, k, b, time_ms) > 0:
+def served_alone(tables: Tables, divided: DividedClasses, row: int) -> bool:
+    """Return whether a slot of class ``row`` can serve requests when it is alone on a GPU."""
+    model = divided.model[row]
+    for batch in range(1, tables.max_batch[model] + 1):
+        if tables.memory_mib[model, batch] <= tables.memory_limit_mib * (1.0 + MARGIN):
+            for units in tables.permitted:
+                time_ms = gpu_time_ms(tables, model, batch, units, 1, 0.0, 0.0, tables.power_w[model, batch, units])
+                if slot_worth(divided, row, batch, time_ms) > 0:
                     return True
     return False
 
@@ -135,16 +141,16 @@ def worth_of_slots(tables: Tables, divided: DividedClasses, rows: Ints, batch: I
     slot_count, worth, memory = len(rows), 0, 0.0
     if units.sum() > tables.share_units or slot_count > tables.most_residents:
         return -1
-    model = divided.model[rows]
+    models = divided.model[rows]
     times_ms = np.empty(slot_count)
     worth_by_class = np.zeros(len(divided.model), dtype=np.int64)
-    gpu_times_ms(tables, model, batch, units, slot_count, times_ms)
+    gpu_times_ms(tables, models, batch, units, slot_count, times_ms)
     for i in range(slot_count):
-        memory += tables.memory_mib[model[i], batch[i]]
+        memory += tables.memory_mib[models[i], batch[i]]
         added_worth = slot_worth(divided, rows[i], batch[i], times_ms[i])
         if added_worth == 0:
             return -1
         worth_by_class[rows[i]] += added_worth
-    for k in range(len(worth_by_class)):
-        worth += min(worth_by_class[k], divided.most_worth_on_gpu[k])
+    for class_row in range(len(worth_by_class)):
+        worth += min(worth_by_class[class_row], divided.most_worth_on_gpu[class_row])
     return worth if memory <= tables.memory_limit_mib * (1.0 + MARGIN) else -1

@@ -62,24 +62,31 @@ def _slots_at_floors(
 ) -> None:
     """Write the worth of every slot at the floors; a slot that exceeds a ceiling or the memory gets 0."""
     time_ms = np.empty((len(merged.permitted), demand_steps.shape[1]))
-    for k, m in enumerate(divided.model):
-        for j, u in enumerate(merged.permitted):
-            for b in range(1, merged.max_batch[m] + 1):
-                if k == 0 or m != divided.model[k - 1]:
-                    allowed = demand_steps[m, b, u] <= demand_ceiling and power_steps[m, b, u] <= power_ceiling
-                    allowed = allowed and merged.memory_mib[m, b] <= merged.memory_limit_mib * (1.0 + MARGIN)
-                    time_at_floors_ms = time_at_floors(
-                        merged, m, b, u, box.fewest_residents, box.demand_floor_pct, box.power_floor_w
+    for row, model in enumerate(divided.model):
+        for share_number, units in enumerate(merged.permitted):
+            for batch in range(1, merged.max_batch[model] + 1):
+                if row == 0 or model != divided.model[row - 1]:
+                    allowed = (
+                        demand_steps[model, batch, units] <= demand_ceiling
+                        and power_steps[model, batch, units] <= power_ceiling
+                        and merged.memory_mib[model, batch] <= merged.memory_limit_mib * (1.0 + MARGIN)
                     )
-                    time_ms[j, b] = time_at_floors_ms if allowed else np.inf
-                buffers.slot_worths[k, j, b] = slot_worth(divided, k, b, time_ms[j, b]) if time_ms[j, b] < np.inf else 0
+                    time_at_floors_ms = time_at_floors(
+                        merged, model, batch, units, box.fewest_residents, box.demand_floor_pct, box.power_floor_w
+                    )
+                    time_ms[share_number, batch] = time_at_floors_ms if allowed else np.inf
+                buffers.slot_worths[row, share_number, batch] = (
+                    slot_worth(divided, row, batch, time_ms[share_number, batch])
+                    if time_ms[share_number, batch] < np.inf
+                    else 0
+                )
 
 
 @compiled
 def _gains_of_class(
     merged: Tables,
     divided: DividedClasses,
-    k: int,
+    row: int,
     residents: int,
     demand_steps: Ints,
     power_steps: Ints,
@@ -88,46 +95,61 @@ def _gains_of_class(
     least_charges: Ints,
 ) -> int:
     """Write the largest gains of a class; return a number of slots beyond which further slots add no gain."""
-    m, shares, capacity = divided.model[k], len(merged.permitted), merged.share_units
+    model, shares, capacity = divided.model[row], len(merged.permitted), merged.share_units
     charge_by_share = np.full(shares, UNBOUNDED, dtype=np.int64)
-    net_sums, gains, most_worth = buffers.net_sums[k], buffers.gains[k], divided.most_worth_on_gpu[k]
+    net_sums, gains, most_worth = buffers.net_sums[row], buffers.gains[row], divided.most_worth_on_gpu[row]
     best_net, best_charge = 0, UNBOUNDED
-    for j, u in enumerate(merged.permitted):
-        net, batch = 0, 0
-        for b in range(1, merged.max_batch[m] + 1):
-            worth = buffers.slot_worths[k, j, b]
+    for share_number, units in enumerate(merged.permitted):
+        net, best_batch = 0, 0
+        for batch in range(1, merged.max_batch[model] + 1):
+            worth = buffers.slot_worths[row, share_number, batch]
             if worth > 0:
-                slot_charge = multipliers[0] * demand_steps[m, b, u] + multipliers[1] * power_steps[m, b, u]
-                charge_by_share[j] = min(charge_by_share[j], slot_charge)
+                slot_charge = (
+                    multipliers[0] * demand_steps[model, batch, units]
+                    + multipliers[1] * power_steps[model, batch, units]
+                )
+                charge_by_share[share_number] = min(charge_by_share[share_number], slot_charge)
                 if worth - slot_charge > net:
-                    net, batch = worth - slot_charge, b
+                    net, best_batch = worth - slot_charge, batch
         # A smaller share has at least this net and at most this charge, so neither dynamic program needs this share.
-        if net <= best_net and charge_by_share[j] >= best_charge:
+        if net <= best_net and charge_by_share[share_number] >= best_charge:
             net = 0
-        buffers.best_nets[k, j], buffers.best_batches[k, j] = net, batch
+        buffers.best_nets[row, share_number], buffers.best_batches[row, share_number] = net, best_batch
         if net > 0:
-            best_net, best_charge = max(best_net, net), min(best_charge, charge_by_share[j])
+            best_net, best_charge = max(best_net, net), min(best_charge, charge_by_share[share_number])
     net_sums[0], gains[0], least_charges[0] = 0, 0, 0
-    for n in range(1, residents + 1):
-        net_sums[n], least_charges[n] = NOTHING, UNBOUNDED
-        for j, u in enumerate(merged.permitted):
-            net = buffers.best_nets[k, j]
+    for slot_count in range(1, residents + 1):
+        net_sums[slot_count], least_charges[slot_count] = NOTHING, UNBOUNDED
+        for share_number, units in enumerate(merged.permitted):
+            net = buffers.best_nets[row, share_number]
             if net > 0:
-                for s in range(u, capacity + 1):
-                    if net_sums[n - 1, s - u] >= 0:
-                        net_sums[n, s] = max(net_sums[n, s], net + net_sums[n - 1, s - u])
-                        least_charges[n, s] = min(least_charges[n, s], charge_by_share[j] + least_charges[n - 1, s - u])
+                for free_units in range(units, capacity + 1):
+                    if net_sums[slot_count - 1, free_units - units] >= 0:
+                        net_sums[slot_count, free_units] = max(
+                            net_sums[slot_count, free_units], net + net_sums[slot_count - 1, free_units - units]
+                        )
+                        least_charges[slot_count, free_units] = min(
+                            least_charges[slot_count, free_units],
+                            charge_by_share[share_number] + least_charges[slot_count - 1, free_units - units],
+                        )
         more_slots_may_gain = False
-        for s in range(capacity + 1):
-            gain = min(net_sums[n, s], most_worth - least_charges[n, s]) if net_sums[n, s] >= 0 else NOTHING
-            gain_of_fewer = max(gains[n - 1, s], gains[n, s - 1] if s > 0 else 0)
-            gains[n, s] = max(gain, gain_of_fewer)
-            # Further slots only add charges, so their gain is at most ``most_worth - least_charges[n]``.
+        for free_units in range(capacity + 1):
+            gain = (
+                min(net_sums[slot_count, free_units], most_worth - least_charges[slot_count, free_units])
+                if net_sums[slot_count, free_units] >= 0
+                else NOTHING
+            )
+            gain_of_fewer = max(
+                gains[slot_count - 1, free_units], gains[slot_count, free_units - 1] if free_units > 0 else 0
+            )
+            gains[slot_count, free_units] = max(gain, gain_of_fewer)
+            # Further slots only add charges, so their gain is at most ``most_worth - least_charges[slot_count]``.
             more_slots_may_gain = more_slots_may_gain or (
-                net_sums[n, s] >= 0 and gains[n, s] < most_worth - least_charges[n, s]
+                net_sums[slot_count, free_units] >= 0
+                and gains[slot_count, free_units] < most_worth - least_charges[slot_count, free_units]
             )
         if not more_slots_may_gain:
-            return n
+            return slot_count
     return residents
 
 
@@ -147,19 +169,20 @@ def fill_gains(
     capacity = buffers.largest_gains.shape[2] - 1
     least_charges = np.empty_like(buffers.largest_gains[0])
     largest_gains[len(slot_limits), : residents + 1] = 0
-    for k in range(len(slot_limits) - 1, -1, -1):
-        slot_limits[k] = _gains_of_class(
-            merged, divided, k, residents, demand_steps, power_steps, multipliers, buffers, least_charges
+    for row in range(len(slot_limits) - 1, -1, -1):
+        slot_limits[row] = _gains_of_class(
+            merged, divided, row, residents, demand_steps, power_steps, multipliers, buffers, least_charges
         )
-        largest_gains[k, : residents + 1] = largest_gains[k + 1, : residents + 1]
-        for n in range(1, slot_limits[k] + 1):
-            for s in range(1, capacity + 1):
-                gain = buffers.gains[k, n, s]
-                if gain > max(buffers.gains[k, n - 1, s], buffers.gains[k, n, s - 1]):
-                    for slots in range(n, residents + 1):
-                        row, later_gains = largest_gains[k, slots, s:], largest_gains[k + 1, slots - n]
-                        for free_units in range(capacity + 1 - s):
-                            row[free_units] = max(row[free_units], gain + later_gains[free_units])
+        largest_gains[row, : residents + 1] = largest_gains[row + 1, : residents + 1]
+        for slot_count in range(1, slot_limits[row] + 1):
+            for units in range(1, capacity + 1):
+                gain = buffers.gains[row, slot_count, units]
+                if gain > max(buffers.gains[row, slot_count - 1, units], buffers.gains[row, slot_count, units - 1]):
+                    for total_slots in range(slot_count, residents + 1):
+                        gains_of_total = largest_gains[row, total_slots, units:]
+                        later_gains = largest_gains[row + 1, total_slots - slot_count]
+                        for free_units in range(capacity + 1 - units):
+                            gains_of_total[free_units] = max(gains_of_total[free_units], gain + later_gains[free_units])
     return largest_gains[0, residents, capacity]
 
 
@@ -175,34 +198,37 @@ def _best_choice(
     size = 0
     free_slots = residents
     free_units = buffers.largest_gains.shape[2] - 1
-    for k in range(len(slot_limits)):
-        if largest_gains[k, free_slots, free_units] == largest_gains[k + 1, free_slots, free_units]:
+    for row in range(len(slot_limits)):
+        if largest_gains[row, free_slots, free_units] == largest_gains[row + 1, free_slots, free_units]:
             continue
         slot_count, class_units = 0, 0
-        for tried_count in range(1, min(free_slots, slot_limits[k]) + 1):
-            for u in range(1, free_units + 1):
+        for tried_count in range(1, min(free_slots, slot_limits[row]) + 1):
+            for units in range(1, free_units + 1):
                 if (
                     slot_count == 0
-                    and largest_gains[k, free_slots, free_units]
-                    == buffers.gains[k, tried_count, u] + largest_gains[k + 1, free_slots - tried_count, free_units - u]
+                    and largest_gains[row, free_slots, free_units]
+                    == buffers.gains[row, tried_count, units]
+                    + largest_gains[row + 1, free_slots - tried_count, free_units - units]
                 ):
-                    slot_count, class_units = tried_count, u
+                    slot_count, class_units = tried_count, units
         free_slots, free_units = free_slots - slot_count, free_units - class_units
         # A gain is that of at most ``slot_count`` slots, so fewer slots may attain it.
         while slot_count > 0:
             found_slot = False
-            for j, u in enumerate(merged.permitted):
-                net = buffers.best_nets[k, j]
+            for share_number, units in enumerate(merged.permitted):
+                net = buffers.best_nets[row, share_number]
                 remaining_net = (
-                    buffers.net_sums[k, slot_count - 1, class_units - u] if net > 0 and u <= class_units else NOTHING
+                    buffers.net_sums[row, slot_count - 1, class_units - units]
+                    if net > 0 and units <= class_units
+                    else NOTHING
                 )
                 if (
                     not found_slot
                     and remaining_net >= 0
-                    and buffers.net_sums[k, slot_count, class_units] == net + remaining_net
+                    and buffers.net_sums[row, slot_count, class_units] == net + remaining_net
                 ):
-                    slots[0, size], slots[1, size], slots[2, size] = k, buffers.best_batches[k, j], u
-                    size, class_units, found_slot = size + 1, class_units - u, True
+                    slots[0, size], slots[1, size], slots[2, size] = row, buffers.best_batches[row, share_number], units
+                    size, class_units, found_slot = size + 1, class_units - units, True
             slot_count -= 1
     return size
 
@@ -238,12 +264,12 @@ def bound_divided(
     demand_ceiling, power_ceiling = limits.demand_ceiling, limits.power_ceiling
     _slots_at_floors(merged, divided, box, demand_steps, power_steps, demand_ceiling, power_ceiling, buffers)
     demand_scale, power_scale = 1, 1
-    for k, m in enumerate(divided.model):
-        for j, u in enumerate(merged.permitted):
-            for b in range(1, merged.max_batch[m] + 1):
-                if buffers.slot_worths[k, j, b] > 0:
-                    demand_scale = max(demand_scale, demand_steps[m, b, u])
-                    power_scale = max(power_scale, power_steps[m, b, u])
+    for row, model in enumerate(divided.model):
+        for j, units in enumerate(merged.permitted):
+            for batch in range(1, merged.max_batch[model] + 1):
+                if buffers.slot_worths[row, j, batch] > 0:
+                    demand_scale = max(demand_scale, demand_steps[model, batch, units])
+                    power_scale = max(power_scale, power_steps[model, batch, units])
     # No pattern exceeds ``most_residents`` times the largest demand, so a higher ceiling is lowered to that product.
     demand_ceiling = min(demand_ceiling, box.most_residents * demand_scale)
     power_ceiling = min(power_ceiling, box.most_residents * power_scale)
@@ -261,9 +287,9 @@ def bound_divided(
             break
         demand_excess, power_excess = -demand_ceiling, -power_ceiling
         for i in range(size):
-            m = divided.model[slots[0, i]]
-            demand_excess += demand_steps[m, slots[1, i], slots[2, i]]
-            power_excess += power_steps[m, slots[1, i], slots[2, i]]
+            model = divided.model[slots[0, i]]
+            demand_excess += demand_steps[model, slots[1, i], slots[2, i]]
+            power_excess += power_steps[model, slots[1, i], slots[2, i]]
         excess = demand_excess / demand_scale, power_excess / power_scale
         largest_charge = min(MOST_CHARGE, MOST_CHARGES / box.most_residents)
         largest_multipliers = largest_charge / demand_ceiling, largest_charge / power_ceiling

@@ -74,21 +74,24 @@ def list_patterns(
     )
     offset = multipliers[0] * limits.demand_ceiling + multipliers[1] * limits.power_ceiling
     alternatives, alternative_count = np.empty((7, buffers.slot_worths.size), dtype=np.int64), 0
-    for k, m in enumerate(divided.model):
-        for j, u in enumerate(merged.permitted):
-            for b in range(1, merged.max_batch[m] + 1):
-                worth = buffers.slot_worths[k, j, b]
-                charge = multipliers[0] * demand_steps[m, b, u] + multipliers[1] * power_steps[m, b, u]
+    for class_row, model in enumerate(divided.model):
+        for j, units in enumerate(merged.permitted):
+            for batch in range(1, merged.max_batch[model] + 1):
+                worth = buffers.slot_worths[class_row, j, batch]
+                charge = (
+                    multipliers[0] * demand_steps[model, batch, units]
+                    + multipliers[1] * power_steps[model, batch, units]
+                )
                 if (
                     worth > 0
-                    and worth - charge + largest_gains[0, box.most_residents - 1, capacity - u] + offset > threshold
+                    and worth - charge + largest_gains[0, box.most_residents - 1, capacity - units] + offset > threshold
                 ):
-                    alternatives[0, alternative_count] = k
-                    alternatives[1, alternative_count] = b
-                    alternatives[2, alternative_count] = u
+                    alternatives[0, alternative_count] = class_row
+                    alternatives[1, alternative_count] = batch
+                    alternatives[2, alternative_count] = units
                     alternatives[3, alternative_count], alternatives[4, alternative_count] = worth - charge, charge
-                    alternatives[5, alternative_count] = demand_steps[m, b, u]
-                    alternatives[6, alternative_count] = power_steps[m, b, u]
+                    alternatives[5, alternative_count] = demand_steps[model, batch, units]
+                    alternatives[6, alternative_count] = power_steps[model, batch, units]
                     alternative_count += 1
     position = np.full(box.most_residents + 1, -1, dtype=np.int64)
     # Totals of the slots so far: gain of the earlier classes, nets and charges of the last class, units, C and P.
@@ -100,27 +103,33 @@ def list_patterns(
         if row >= alternative_count:
             depth -= 1
             continue
-        k, u, net, charge = alternatives[0, row], alternatives[2, row], alternatives[3, row], alternatives[4, row]
+        class_row = alternatives[0, row]
+        units = alternatives[2, row]
+        net = alternatives[3, row]
+        charge = alternatives[4, row]
         last_class = alternatives[0, position[depth - 1]] if depth else -1
-        gain, class_nets, class_charges, units, total_demand, total_power = so_far[depth]
-        if last_class >= 0 and k != last_class:
-            gain, class_nets, class_charges = (
-                gain + min(class_nets, divided.most_worth_on_gpu[last_class] - class_charges),
-                0,
-                0,
-            )
+        gain, class_nets, class_charges, total_units, total_demand, total_power = so_far[depth]
+        if last_class >= 0 and class_row != last_class:
+            gain = gain + min(class_nets, divided.most_worth_on_gpu[last_class] - class_charges)
+            class_nets = 0
+            class_charges = 0
             # ``largest_gains`` does not increase with the class, so no slot of a later class exceeds the threshold.
-            if gain + largest_gains[k, box.most_residents - depth, capacity - units] + offset <= threshold:
+            if (
+                gain + largest_gains[class_row, box.most_residents - depth, capacity - total_units] + offset
+                <= threshold
+            ):
                 depth -= 1
                 continue
-        class_nets, class_charges, units = class_nets + net, class_charges + charge, units + u
+        class_nets, class_charges, total_units = class_nets + net, class_charges + charge, total_units + units
         total_demand, total_power = total_demand + alternatives[5, row], total_power + alternatives[6, row]
-        if units > capacity or total_demand > limits.demand_ceiling or total_power > limits.power_ceiling:
+        if total_units > capacity or total_demand > limits.demand_ceiling or total_power > limits.power_ceiling:
             continue
         free_slots = box.most_residents - depth - 1
         further_gain = min(
-            class_nets + largest_gains[k, free_slots, capacity - units],
-            divided.most_worth_on_gpu[k] - class_charges + largest_gains[k + 1, free_slots, capacity - units],
+            class_nets + largest_gains[class_row, free_slots, capacity - total_units],
+            divided.most_worth_on_gpu[class_row]
+            - class_charges
+            + largest_gains[class_row + 1, free_slots, capacity - total_units],
         )
         if gain + further_gain + offset <= threshold:
             continue
@@ -139,7 +148,7 @@ def list_patterns(
         if free_slots > 0:
             depth += 1
             position[depth] = row - 1
-            so_far[depth] = np.array([gain, class_nets, class_charges, units, total_demand, total_power])
+            so_far[depth] = np.array([gain, class_nets, class_charges, total_units, total_demand, total_power])
     return REFUTED, 0
 
 
@@ -148,26 +157,26 @@ def _losses(merged: Tables, divided: DividedClasses, box: PatternBox, slots: Int
     """Return how much worth the slots lose if N, C or P alone is at its ceiling and the other two at their floors."""
     losses = np.zeros(3, dtype=np.int64)
     for i in range(slots.shape[1]):
-        k, b, u = slots[0, i], slots[1, i], slots[2, i]
-        m = divided.model[k]
+        class_row, batch, units = slots[0, i], slots[1, i], slots[2, i]
+        model = divided.model[class_row]
         worth_at_floors = slot_worth(
             divided,
-            k,
-            b,
-            time_at_floors(merged, m, b, u, box.fewest_residents, box.demand_floor_pct, box.power_floor_w),
+            class_row,
+            batch,
+            time_at_floors(merged, model, batch, units, box.fewest_residents, box.demand_floor_pct, box.power_floor_w),
         )
         at_most_residents_ms = time_at_floors(
-            merged, m, b, u, box.most_residents, box.demand_floor_pct, box.power_floor_w
+            merged, model, batch, units, box.most_residents, box.demand_floor_pct, box.power_floor_w
         )
         at_demand_ceiling_ms = time_at_floors(
-            merged, m, b, u, box.fewest_residents, box.demand_ceiling_pct, box.power_floor_w
+            merged, model, batch, units, box.fewest_residents, box.demand_ceiling_pct, box.power_floor_w
         )
         at_power_ceiling_ms = time_at_floors(
-            merged, m, b, u, box.fewest_residents, box.demand_floor_pct, box.power_ceiling_w
+            merged, model, batch, units, box.fewest_residents, box.demand_floor_pct, box.power_ceiling_w
         )
-        losses[0] += worth_at_floors - slot_worth(divided, k, b, at_most_residents_ms)
-        losses[1] += worth_at_floors - slot_worth(divided, k, b, at_demand_ceiling_ms)
-        losses[2] += worth_at_floors - slot_worth(divided, k, b, at_power_ceiling_ms)
+        losses[0] += worth_at_floors - slot_worth(divided, class_row, batch, at_most_residents_ms)
+        losses[1] += worth_at_floors - slot_worth(divided, class_row, batch, at_demand_ceiling_ms)
+        losses[2] += worth_at_floors - slot_worth(divided, class_row, batch, at_power_ceiling_ms)
     return losses[0], losses[1], losses[2]
 
 
@@ -240,7 +249,7 @@ class DividedSearch:
             best_choice = slots[:, :size].copy()
             losses = _losses(self.merged, self.divided, box, best_choice)
             if size and worth_of_slots(self.tables, self.divided, *best_choice) > threshold:
-                return [int(self.divided.of_class[k]) for k in best_choice[0]]
+                return [int(self.divided.of_class[row]) for row in best_choice[0]]
             growths = box.growths(self.merged)
             narrow = max(growths) < NARROW_GROWTH
             if max(growths) < LISTED_GROWTH:
@@ -261,7 +270,7 @@ class DividedSearch:
                     progress(part)
                     continue
                 if status == FOUND:
-                    return [int(self.divided.of_class[k]) for k in slots[0, :size]]
+                    return [int(self.divided.of_class[row]) for row in slots[0, :size]]
             if narrow or number > MOST_BOXES:
                 raise GivenUpError("a box is too narrow to be cut, or there are too many")
             cuttable_axes = [axis for axis in range(3) if growths[axis] >= NARROW_GROWTH]

@@ -42,9 +42,9 @@ def proven_bound(
         If a dual has the wrong sign, a pattern is worth more than its GPU, or the search gives up.
     """
     _check_shape(statement, leaf, branch, where)
-    for t in range(len(statement.views)):
-        if branch.most[t] != 0:
-            _check_patterns(statement, leaf, unit, branch, t, where, progress)
+    for gpu_type in range(len(statement.views)):
+        if branch.most[gpu_type] != 0:
+            _check_patterns(statement, leaf, unit, branch, gpu_type, where, progress)
     return bound_of(statement, leaf, unit, branch)
 
 
@@ -52,31 +52,35 @@ def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) ->
     """Return the bound of duals that no pattern exceeds."""
     if statement.serves_all and _unservable(statement, branch):
         return inf if statement.minimised else -inf
-    total = sum(p * int(n) for p, n in zip(leaf.workloads, statement.copies, strict=True))
-    for g, most, least in zip(leaf.gpus, branch.most, branch.least, strict=True):
+    total = sum(dual * int(count) for dual, count in zip(leaf.workloads, statement.copies, strict=True))
+    for dual, most, least in zip(leaf.gpus, branch.most, branch.least, strict=True):
         if statement.minimised:
-            total -= g * (most or 0) if g > 0 else g * least
+            total -= dual * (most or 0) if dual > 0 else dual * least
         else:
-            total += g * (most or 0)
+            total += dual * (most or 0)
     return Fraction(total, unit)
 
 
 def _unservable(statement: Statement, branch: Conditions) -> bool:
     """Return whether there is a class whose slots are feasible on no GPU type of the branch, even alone on a GPU."""
     unserved = set(range(len(statement.copies)))
-    for t, view in enumerate(statement.views):
-        tried_classes = sorted(c for c in unserved if (c, t) not in branch.barred) if branch.most[t] != 0 else []
+    for gpu_type, view in enumerate(statement.views):
+        tried_classes = (
+            sorted(class_ for class_ in unserved if (class_, gpu_type) not in branch.barred)
+            if branch.most[gpu_type] != 0
+            else []
+        )
         if statement.any_parts:
             divided = divided_on(view, dict.fromkeys(tried_classes, 1), statement.member, statement.copies)
-            served_rows = [k for k in range(len(divided.model)) if served_alone(view.tables, divided, k)]
+            served_rows = [row for row in range(len(divided.model)) if served_alone(view.tables, divided, row)]
             unserved -= set(divided.of_class[served_rows].tolist())
         elif tried_classes:
             no_duals, merged = [0] * len(statement.copies), merged_tables(view.tables)
             candidates = candidates_on(view, offers_of(statement, no_duals, 1, tried_classes))
-            for k, c in enumerate(candidates.of_class.tolist()):
-                single_candidate = np.array([k], dtype=np.int64)
-                if c in unserved and fits(view.tables, merged, candidates, single_candidate, SET_NODES) != 0:
-                    unserved.remove(c)
+            for row, class_ in enumerate(candidates.of_class.tolist()):
+                single_candidate = np.array([row], dtype=np.int64)
+                if class_ in unserved and fits(view.tables, merged, candidates, single_candidate, SET_NODES) != 0:
+                    unserved.remove(class_)
     return bool(unserved)
 
 
@@ -91,9 +95,9 @@ def _check_shape(statement: Statement, leaf: Leaf, branch: Conditions, where: st
     for class_, dual in enumerate(leaf.workloads):
         if dual < 0 and not may_be_negative:
             raise NotProvenError(f"{where}: the dual of class {class_} is negative")
-    for t, dual in enumerate(leaf.gpus):
-        name = statement.views[t].gpu.name
-        if dual > 0 and branch.most[t] is None:
+    for gpu_type, dual in enumerate(leaf.gpus):
+        name = statement.views[gpu_type].gpu.name
+        if dual > 0 and branch.most[gpu_type] is None:
             raise NotProvenError(f"{where}: {name} has a dual, but no limit on its GPUs")
         if dual < 0 and not statement.minimised:
             raise NotProvenError(f"{where}: the dual of {name} is negative; its GPUs may stay idle")
@@ -104,20 +108,22 @@ def _check_patterns(
     leaf: Leaf,
     unit: int,
     branch: Conditions,
-    t: int,
+    gpu_type: int,
     where: str,
     progress: Progress,
 ) -> None:
     """Check that no pattern of a GPU of type t is worth more than its GPU."""
-    view = statement.views[t]
-    threshold = leaf.gpus[t] + (floor(statement.prices[t] * unit) if statement.minimised else 0)
+    view = statement.views[gpu_type]
+    threshold = leaf.gpus[gpu_type] + (floor(statement.prices[gpu_type] * unit) if statement.minimised else 0)
     if threshold < 0:
         raise NotProvenError(f"{where}: an empty {view.gpu.name} is worth more than the GPU")
     threshold = min(threshold, MOST_WORTH)  # the search refuses larger worths
-    allowed_classes = [c for c in range(len(statement.copies)) if (c, t) not in branch.barred]
+    allowed_classes = [class_ for class_ in range(len(statement.copies)) if (class_, gpu_type) not in branch.barred]
     try:
         if statement.any_parts:
-            worth = {c: _worth_of_whole(statement, leaf.workloads[c], unit, c) for c in allowed_classes}
+            worth = {
+                class_: _worth_of_whole(statement, leaf.workloads[class_], unit, class_) for class_ in allowed_classes
+            }
             divided = divided_on(view, worth, statement.member, statement.copies)
             pattern = DividedSearch(view.tables, divided).above(threshold, progress)
         else:
@@ -134,7 +140,7 @@ def _check_patterns(
     except GivenUpError as limit:
         raise GivenUpError(f"{where}: the search over patterns of {view.gpu.name} ended: {limit}") from None
     if pattern:
-        names = [statement.instance.workloads[int(statement.member[c])].id for c in pattern]
+        names = [statement.instance.workloads[int(statement.member[class_])].id for class_ in pattern]
         raise NotProvenError(f"{where}: a {view.gpu.name} with {', '.join(names)} is worth more than the GPU")
 
 

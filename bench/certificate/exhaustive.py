@@ -44,7 +44,7 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
     unit = lcm(*(price.denominator for price in statement.prices)) if statement.minimised else 10**9
     unit = unit_for(max(rates)) if goodput else unit
     prices = [int(price * unit) for price in statement.prices]
-    worths_by_type = [_worths(statement, t, count, unit, progress) for t in range(len(statement.views))]
+    worths_by_type = [_worths(statement, gpu_type, count, unit, progress) for gpu_type in range(len(statement.views))]
     no_plan = inf if statement.minimised else -inf
 
     @cache
@@ -58,15 +58,16 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
         best_value = no_plan if statement.serves_all else best_value_of(rest_after_first, free_gpus)
         companions = rest_after_first
         while True:
-            for t, free_of_type in enumerate(free_gpus):
-                worth_on_gpu = worths_by_type[t].get(first_bit | companions)
+            for gpu_type, free_of_type in enumerate(free_gpus):
+                worth_on_gpu = worths_by_type[gpu_type].get(first_bit | companions)
                 if free_of_type and worth_on_gpu is not None:
                     rest_value = best_value_of(
-                        rest_after_first ^ companions, (*free_gpus[:t], free_of_type - 1, *free_gpus[t + 1 :])
+                        rest_after_first ^ companions,
+                        (*free_gpus[:gpu_type], free_of_type - 1, *free_gpus[gpu_type + 1 :]),
                     )
                     if abs(rest_value) < inf:
                         best_value = (
-                            min(best_value, prices[t] + rest_value)
+                            min(best_value, prices[gpu_type] + rest_value)
                             if statement.minimised
                             else max(best_value, worth_on_gpu + rest_value)
                         )
@@ -79,22 +80,25 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
     return Fraction(int(value), unit) if abs(value) < inf else value
 
 
-def _worths(statement: Statement, t: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
+def _worths(statement: Statement, gpu_type: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
     """Return the largest worth of every set of workloads that fits on a GPU of type t, by set of positions."""
-    view = statement.views[t]
+    view = statement.views[gpu_type]
     class_of = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
     offers = offers_of(statement, [0] * len(statement.copies), unit, range(len(statement.copies)))
     candidates = candidates_on(view, offers, progress)
     conditions = Conditions.root(statement).matrices(len(statement.copies))
     worth_by_set: dict[int, int] = {}
     for positions in range(1, 2**count):
-        smaller_sets = [positions ^ (1 << w) for w in range(count) if positions >> w & 1]
+        smaller_sets = [positions ^ (1 << position) for position in range(count) if positions >> position & 1]
         size = len(smaller_sets)
         if size > view.tables.most_residents or (
             size > 1 and any(smaller_set not in worth_by_set for smaller_set in smaller_sets)
         ):
             continue  # a set fits only if all its subsets fit
-        copies = np.bincount([class_of[w] for w in range(count) if positions >> w & 1], minlength=len(statement.copies))
+        copies = np.bincount(
+            [class_of[position] for position in range(count) if positions >> position & 1],
+            minlength=len(statement.copies),
+        )
         search = GpuSearch(view.tables, candidates.of_classes(copies > 0), copies, *conditions)
         try:
             only_size = range(size, size + 1)

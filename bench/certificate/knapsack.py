@@ -70,23 +70,23 @@ class Alternatives(NamedTuple):
 def by_units(alternatives: Alternatives, limits: BoxLimits, capacity: int) -> Ints:
     """Return the alternatives that fit below the ceilings, by increasing share."""
     count = np.zeros(capacity + 2, dtype=np.int64)
-    for k, u in enumerate(alternatives.units):
+    for row, share in enumerate(alternatives.units):
         if (
-            u <= capacity
-            and alternatives.demand[k] <= limits.demand_ceiling
-            and alternatives.power[k] <= limits.power_ceiling
+            share <= capacity
+            and alternatives.demand[row] <= limits.demand_ceiling
+            and alternatives.power[row] <= limits.power_ceiling
         ):
-            count[u + 1] += 1
+            count[share + 1] += 1
     place = np.cumsum(count)
     order = np.empty(place[-1], dtype=np.int64)
-    for k, u in enumerate(alternatives.units):
+    for row, share in enumerate(alternatives.units):
         if (
-            u <= capacity
-            and alternatives.demand[k] <= limits.demand_ceiling
-            and alternatives.power[k] <= limits.power_ceiling
+            share <= capacity
+            and alternatives.demand[row] <= limits.demand_ceiling
+            and alternatives.power[row] <= limits.power_ceiling
         ):
-            order[place[u]] = k
-            place[u] += 1
+            order[place[share]] = row
+            place[share] += 1
     return order
 
 
@@ -100,24 +100,24 @@ def undominated(order: Ints, seat: Ints, worth: Ints, residents: int, keep: Flag
     """
     best_worth, best_seat, size = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64), 0
     keep[:] = False
-    for k in order:
+    for row in order:
         place = 0
-        while place < size and best_seat[place] != seat[k]:
+        while place < size and best_seat[place] != seat[row]:
             place += 1
         if place < size:
-            if best_worth[place] >= worth[k]:
+            if best_worth[place] >= worth[row]:
                 continue
         elif size == residents:
             place = size - 1
-            if best_worth[place] >= worth[k]:
+            if best_worth[place] >= worth[row]:
                 continue
         else:
             size += 1
-        while place > 0 and best_worth[place - 1] < worth[k]:
+        while place > 0 and best_worth[place - 1] < worth[row]:
             best_worth[place], best_seat[place] = best_worth[place - 1], best_seat[place - 1]
             place -= 1
-        best_worth[place], best_seat[place] = worth[k], seat[k]
-        keep[k] = True
+        best_worth[place], best_seat[place] = worth[row], seat[row]
+        keep[row] = True
 
 
 @compiled
@@ -138,12 +138,13 @@ def fill_table(rows: Ints, seat: Ints, units: Ints, worth: Ints, residents: int,
     for seat_number in range(seat_count - 1, -1, -1):
         table[seat_number, : residents + 1] = table[seat_number + 1, : residents + 1]
         for j in range(first[seat_number], first[seat_number + 1]):
-            u, value = units[rows[j]], worth[rows[j]]
-            for n in range(1, residents + 1):
-                row, later_seats = table[seat_number, n, u:], table[seat_number + 1, n - 1]
-                for s in range(capacity + 1 - u):
-                    new_worth, old_worth = value + later_seats[s], row[s]
-                    row[s] = new_worth if new_worth > old_worth else old_worth
+            share, worth_of_row = units[rows[j]], worth[rows[j]]
+            for chosen_count in range(1, residents + 1):
+                table_row = table[seat_number, chosen_count, share:]
+                later_seats = table[seat_number + 1, chosen_count - 1]
+                for free_units in range(capacity + 1 - share):
+                    new_worth, old_worth = worth_of_row + later_seats[free_units], table_row[free_units]
+                    table_row[free_units] = new_worth if new_worth > old_worth else old_worth
     return seat_count
 
 
@@ -156,15 +157,15 @@ def demands_of_best(
     while free_seats > 0:
         if table[seat_number, free_seats, free_units] != table[seat_number + 1, free_seats, free_units]:
             for j in range(first[seat_number], first[seat_number + 1]):
-                k = rows[j]
-                u = alternatives.units[k]
+                row = rows[j]
+                share = alternatives.units[row]
                 if (
-                    u <= free_units
+                    share <= free_units
                     and table[seat_number, free_seats, free_units]
-                    == worth[k] + table[seat_number + 1, free_seats - 1, free_units - u]
+                    == worth[row] + table[seat_number + 1, free_seats - 1, free_units - share]
                 ):
-                    demand, power = demand + alternatives.demand[k], power + alternatives.power[k]
-                    free_seats, free_units = free_seats - 1, free_units - u
+                    demand, power = demand + alternatives.demand[row], power + alternatives.power[row]
+                    free_seats, free_units = free_seats - 1, free_units - share
                     break
         seat_number += 1
     return demand, power

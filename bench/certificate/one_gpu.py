@@ -63,37 +63,35 @@ def least_share(
 
 
 @compiled
-def worth_at(candidates: Candidates, k: int, rate_rps: float) -> int:
-    """Return the worth of candidate ``k``, rounded up, if the largest throughput of its slot is ``rate_rps``."""
-    return candidates.worth[k] + int(np.ceil(candidates.per_rps[k] * rate_rps * (1.0 + ROUNDING)))
+def worth_at(candidates: Candidates, candidate: int, rate_rps: float) -> int:
+    """Return the worth of a candidate, rounded up, if the largest throughput of its slot is ``rate_rps``."""
+    return candidates.worth[candidate] + int(np.ceil(candidates.per_rps[candidate] * rate_rps * (1.0 + ROUNDING)))
 
 
 @compiled
 def least_demands(
     merged: Tables,
     candidates: Candidates,
-    k: int,
+    candidate: int,
     low: int,
     high: int,
     residents: int,
     demand_floor: float,
     power_floor: float,
 ) -> tuple[int, float, float, float]:
-    """Return the least share, demand, power and memory of candidate ``k`` over its options ``low`` to ``high - 1``.
+    """Return the least share, demand, power and memory of a candidate over its options ``low`` to ``high - 1``.
 
     The share is ``share_units + 1`` if no option meets its budget at the floors.
     """
-    m = candidates.model[k]
+    model = candidates.model[candidate]
     units, demand, power, memory = merged.share_units + 1, np.inf, np.inf, np.inf
     for option in range(low, high):
-        units_of_option = least_share(merged, candidates, m, option, residents, demand_floor, power_floor)
+        units_of_option = least_share(merged, candidates, model, option, residents, demand_floor, power_floor)
         if units_of_option <= merged.share_units:
             batch = candidates.batch[option]
-            units, memory = min(units, units_of_option), min(memory, merged.memory_mib[m, batch])
-            demand, power = (
-                min(demand, merged.l2_pct[m, batch, units_of_option]),
-                min(power, merged.power_w[m, batch, units_of_option]),
-            )
+            units, memory = min(units, units_of_option), min(memory, merged.memory_mib[model, batch])
+            demand = min(demand, merged.l2_pct[model, batch, units_of_option])
+            power = min(power, merged.power_w[model, batch, units_of_option])
     return units, demand, power, memory
 
 
@@ -111,13 +109,15 @@ def alternatives_of_sets(
     An alternative has the least share, demand and power of the candidate's options.
     """
     count = 0
-    for k in range(len(candidates.model)):
-        low, high = candidates.first[k], candidates.first[k + 1]
-        units, demand, power, _ = least_demands(merged, candidates, k, low, high, residents, demand_floor, power_floor)
+    for candidate in range(len(candidates.model)):
+        low, high = candidates.first[candidate], candidates.first[candidate + 1]
+        units, demand, power, _ = least_demands(
+            merged, candidates, candidate, low, high, residents, demand_floor, power_floor
+        )
         if units <= merged.share_units:
-            alternatives.candidate[count] = k
+            alternatives.candidate[count] = candidate
             alternatives.units[count] = units
-            alternatives.worth[count] = candidates.worth[k]
+            alternatives.worth[count] = candidates.worth[candidate]
             alternatives.option[count] = -1
             alternatives.demand[count] = int(np.floor(demand * STEPS_PER_UNIT * (1.0 - MARGIN)))
             alternatives.power[count] = int(np.floor(power * STEPS_PER_UNIT * (1.0 - MARGIN)))
@@ -140,21 +140,27 @@ def alternatives_of_slots(
     The worth of an alternative follows from its throughput at the floors. In no pattern of the box is it worth more.
     """
     count, by_share = 0, candidates.budget_ms.shape[1] - 1
-    for k in range(len(candidates.model)):
-        m = candidates.model[k]
-        for o in range(candidates.first[k], candidates.first[k + 1]):
-            b, u = candidates.batch[o], candidates.least_share_alone[o]
-            while u <= merged.share_units:
-                time_ms = time_at_floors(merged, m, b, u, residents, demand_floor, power_floor)
-                if time_ms <= candidates.budget_ms[o, u if by_share else 0] * (1.0 + MARGIN):
-                    alternatives.candidate[count], alternatives.units[count], alternatives.option[count] = k, u, o
+    for candidate in range(len(candidates.model)):
+        model = candidates.model[candidate]
+        for option in range(candidates.first[candidate], candidates.first[candidate + 1]):
+            batch, units = candidates.batch[option], candidates.least_share_alone[option]
+            while units <= merged.share_units:
+                time_ms = time_at_floors(merged, model, batch, units, residents, demand_floor, power_floor)
+                if time_ms <= candidates.budget_ms[option, units if by_share else 0] * (1.0 + MARGIN):
+                    alternatives.candidate[count] = candidate
+                    alternatives.units[count] = units
+                    alternatives.option[count] = option
                     alternatives.worth[count] = worth_at(
-                        candidates, k, 1000.0 * b / (time_ms + tables.exposed_ms[m, b])
+                        candidates, candidate, 1000.0 * batch / (time_ms + tables.exposed_ms[model, batch])
                     )
-                    alternatives.demand[count] = int(np.floor(merged.l2_pct[m, b, u] * STEPS_PER_UNIT * (1.0 - MARGIN)))
-                    alternatives.power[count] = int(np.floor(merged.power_w[m, b, u] * STEPS_PER_UNIT * (1.0 - MARGIN)))
+                    alternatives.demand[count] = int(
+                        np.floor(merged.l2_pct[model, batch, units] * STEPS_PER_UNIT * (1.0 - MARGIN))
+                    )
+                    alternatives.power[count] = int(
+                        np.floor(merged.power_w[model, batch, units] * STEPS_PER_UNIT * (1.0 - MARGIN))
+                    )
                     count += 1
-                u = merged.next_share[u]
+                units = merged.next_share[units]
     return count
 
 
@@ -173,8 +179,8 @@ def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, n
     slot_count = len(chosen)
     depth = 2 + 8 * slot_count
     low, high = np.empty((depth, slot_count), dtype=np.int64), np.empty((depth, slot_count), dtype=np.int64)
-    for j in range(slot_count):
-        low[0, j], high[0, j] = candidates.first[chosen[j]], candidates.first[chosen[j] + 1]
+    for member in range(slot_count):
+        low[0, member], high[0, member] = candidates.first[chosen[member]], candidates.first[chosen[member] + 1]
     waiting_ranges, nodes = 1, 0
     while waiting_ranges > 0:
         waiting_ranges -= 1
@@ -201,9 +207,9 @@ def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, hi
     demand_floor, power_floor = 0.0, 0.0
     while True:
         total_units, demand, power, memory = 0, 0.0, 0.0, 0.0
-        for j in range(residents):
+        for member in range(residents):
             units, slot_demand, slot_power, slot_memory = least_demands(
-                merged, candidates, chosen[j], low[j], high[j], residents, demand_floor, power_floor
+                merged, candidates, chosen[member], low[member], high[member], residents, demand_floor, power_floor
             )
             total_units = total_units + units
             demand = demand + slot_demand

@@ -140,8 +140,8 @@ def search_box(
     )
     worth_of_others = table[0, residents - 1].copy()
     keep[:] = False
-    for k in order:
-        keep[k] = charged[k] + worth_of_others[capacity - alternatives.units[k]] + offset > threshold
+    for row in order:
+        keep[row] = charged[row] + worth_of_others[capacity - alternatives.units[row]] + offset > threshold
     rows = np.flatnonzero(keep)
     seat_count = fill_table(rows, alternatives.seat, alternatives.units, charged, residents, table, first_row_of_seat)
     seat_number = np.empty(len(rows), dtype=np.int64)
@@ -155,41 +155,47 @@ def search_box(
     nodes, depth = 0, 0
     while depth >= 0:
         position[depth] += 1
-        j, free_seats = position[depth], residents - depth
+        place, free_seats = position[depth], residents - depth
         # The values of the table do not increase from a seat to the next: no later seat has a better completion.
-        if j >= len(rows) or worth[depth] + table[seat_number[j], free_seats, free_units[depth]] + offset <= threshold:
+        if (
+            place >= len(rows)
+            or worth[depth] + table[seat_number[place], free_seats, free_units[depth]] + offset <= threshold
+        ):
             depth -= 1
             continue
-        k = rows[j]
-        units = alternatives.units[k]
+        row = rows[place]
+        units = alternatives.units[row]
         if (
             units > free_units[depth]
-            or worth[depth] + charged[k] + table[seat_number[j] + 1, free_seats - 1, free_units[depth] - units] + offset
+            or worth[depth]
+            + charged[row]
+            + table[seat_number[place] + 1, free_seats - 1, free_units[depth] - units]
+            + offset
             <= threshold
-            or demand[depth] + alternatives.demand[k] > limits.demand_ceiling
-            or power[depth] + alternatives.power[k] > limits.power_ceiling
+            or demand[depth] + alternatives.demand[row] > limits.demand_ceiling
+            or power[depth] + alternatives.power[row] > limits.power_ceiling
         ):
             continue
         # Identical workloads take their seats in order, with alternatives that do not decrease: each pattern once.
-        if alternatives.earlier[k] >= 0:
+        if alternatives.earlier[row] >= 0:
             previous = rows[position[depth - 1]] if depth else -1
             if (
                 previous < 0
-                or alternatives.seat[previous] != alternatives.earlier[k]
+                or alternatives.seat[previous] != alternatives.earlier[row]
                 or (alternatives.candidate[previous], alternatives.option[previous], alternatives.units[previous])
-                > (alternatives.candidate[k], alternatives.option[k], alternatives.units[k])
+                > (alternatives.candidate[row], alternatives.option[row], alternatives.units[row])
             ):
                 continue
         nodes += 1
         if nodes > node_limit:
             return LIMIT, threshold, bound
-        chosen[depth], chosen_rows[depth] = alternatives.candidate[k], k
+        chosen[depth], chosen_rows[depth] = alternatives.candidate[row], row
         if free_seats > 1:
             depth += 1
-            position[depth] = first_row_of_seat[seat_number[j] + 1] - 1
-            worth[depth] = worth[depth - 1] + charged[k]
-            demand[depth] = demand[depth - 1] + alternatives.demand[k]
-            power[depth] = power[depth - 1] + alternatives.power[k]
+            position[depth] = first_row_of_seat[seat_number[place] + 1] - 1
+            worth[depth] = worth[depth - 1] + charged[row]
+            demand[depth] = demand[depth - 1] + alternatives.demand[row]
+            power[depth] = power[depth - 1] + alternatives.power[row]
             free_units[depth] = free_units[depth - 1] - units
             continue
         if not _allowed(chosen, candidates.of_class, apart, together):
@@ -197,8 +203,8 @@ def search_box(
         if has_options:
             # The demands of slots are exact, so a pattern below a floor belongs to another box.
             if (
-                demand[depth] + alternatives.demand[k] < limits.demand_floor
-                or power[depth] + alternatives.power[k] < limits.power_floor
+                demand[depth] + alternatives.demand[row] < limits.demand_floor
+                or power[depth] + alternatives.power[row] < limits.power_floor
             ):
                 continue
             fits_gpu, pattern_worth = exact_worth(
@@ -243,13 +249,15 @@ class GpuSearch:
         check_memory("the alternatives of a search", _ARRAYS, self._most_alternatives)
         self._buffer = Alternatives(*np.empty((len(Alternatives._fields), self._most_alternatives), dtype=np.int64))
         largest = float(np.abs(candidates.worth).max(initial=0))
-        for k, model in enumerate(candidates.model):
-            batch = candidates.batch[candidates.first[k] : candidates.first[k + 1]]
+        for candidate, model in enumerate(candidates.model):
+            batch = candidates.batch[candidates.first[candidate] : candidates.first[candidate + 1]]
             least_ms = (
                 self.tables.active_ms[model, batch][:, permitted].min(axis=1) + self.tables.exposed_ms[model, batch]
             )
             rate = 1000.0 * float((batch / least_ms).max(initial=0.0))
-            largest = max(largest, abs(float(candidates.worth[k])) + float(candidates.per_rps[k]) * rate)
+            largest = max(
+                largest, abs(float(candidates.worth[candidate])) + float(candidates.per_rps[candidate]) * rate
+            )
         check_worth(largest, self.tables.most_residents)
 
     def above(

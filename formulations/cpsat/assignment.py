@@ -84,22 +84,22 @@ class PlacedWorkload:
 
     Attributes
     ----------
-    shape
+    has_shape
         One literal for each pair of batch and share; exactly one is true if the workload is on the GPU.
-    ladder
+    reaches_step
         One literal for each step, ascending: whether the rate has at least that step.
     steps
         Rate steps, shape (steps,).
     """
 
-    shape: list[cp_model.IntVar]
-    ladder: list[cp_model.IntVar]
+    has_shape: list[cp_model.IntVar]
+    reaches_step: list[cp_model.IntVar]
     steps: Ints
 
     def literals(self, shape: int, step: int) -> tuple[cp_model.IntVar, ...]:
         """Return literals that are all true iff the workload has this shape, at a rate of this or a higher step."""
-        rung = int(np.searchsorted(self.steps, step))
-        return (self.shape[shape], self.ladder[rung]) if rung > 0 else (self.shape[shape],)
+        position = int(np.searchsorted(self.steps, step))
+        return (self.has_shape[shape], self.reaches_step[position]) if position > 0 else (self.has_shape[shape],)
 
 
 class Assignment:
@@ -135,7 +135,7 @@ class Assignment:
         self.sense = 0  # -1 if there is an objective to minimise, 1 to maximise, 0 for none
         self.objective: cp_model.LinearExprT = 0
         self.model = cp_model.CpModel()
-        self.offer_of_gpu = [o for o, modelled_gpus in enumerate(modelled) for _ in range(modelled_gpus.count)]
+        self.offer_of_gpu = [offer for offer, modelled_gpus in enumerate(modelled) for _ in range(modelled_gpus.count)]
         self.used = [self.model.new_bool_var("") for _ in self.offer_of_gpu]
         self.is_resident: list[dict[int, cp_model.IntVar]] = [{} for _ in self.offer_of_gpu]  # by workload
         self.placed_workloads: list[dict[int, PlacedWorkload]] = [{} for _ in self.offer_of_gpu]  # by workload
@@ -177,23 +177,23 @@ class Assignment:
     def _add_placed(self, is_resident: cp_model.IntVar, shapes: Ints, steps_of_rows: Ints) -> PlacedWorkload:
         """Add the configuration of one workload on one GPU: one shape, and a rate step that exists for the shape."""
         model = self.model
-        steps, step_numbers = np.unique(steps_of_rows, return_inverse=True)
-        shape_literals = [model.new_bool_var("") for _ in range(int(shapes.max()) + 1)]
-        ladder = [is_resident, *(model.new_bool_var("") for _ in steps[1:])]
-        model.add_exactly_one(*shape_literals, is_resident.negated())
-        for lower, higher in pairwise(ladder):
+        steps, step_positions = np.unique(steps_of_rows, return_inverse=True)
+        has_shape = [model.new_bool_var("") for _ in range(int(shapes.max()) + 1)]
+        reaches_step = [is_resident, *(model.new_bool_var("") for _ in steps[1:])]
+        model.add_exactly_one(*has_shape, is_resident.negated())
+        for lower, higher in pairwise(reaches_step):
             model.add_implication(higher, lower)
-        numbers_of_shape = [np.sort(step_numbers[shapes == number]) for number in range(len(shape_literals))]
-        for rung in range(1, len(ladder)):
-            literals_and_numbers = zip(shape_literals, numbers_of_shape, strict=True)
-            model.add(sum(literal for literal, numbers in literals_and_numbers if numbers[-1] >= rung) >= ladder[rung])
-        for literal, numbers in zip(shape_literals, numbers_of_shape, strict=True):
-            if numbers[0] > 0:
-                model.add_implication(literal, ladder[numbers[0]])
-            for below, above in pairwise(numbers):
+        positions_of_shape = [np.sort(step_positions[shapes == shape]) for shape in range(len(has_shape))]
+        for position in range(1, len(reaches_step)):
+            literals_and_numbers = zip(has_shape, positions_of_shape, strict=True)
+            model.add(sum(literal for literal, positions in literals_and_numbers if positions[-1] >= position) >= reaches_step[position])
+        for literal, positions in zip(has_shape, positions_of_shape, strict=True):
+            if positions[0] > 0:
+                model.add_implication(literal, reaches_step[positions[0]])
+            for below, above in pairwise(positions):
                 if above > below + 1:
-                    model.add_bool_or([literal.negated(), ladder[below + 1].negated(), ladder[above]])
-        return PlacedWorkload(shape_literals, ladder, steps)
+                    model.add_bool_or([literal.negated(), reaches_step[below + 1].negated(), reaches_step[above]])
+        return PlacedWorkload(has_shape, reaches_step, steps)
 
     def _add_conditions(self, gpu: int, gpus: ModelledGpus) -> None:
         """Add the sums N, C, D and P of a GPU, and the conditions that other residents can violate."""
@@ -206,24 +206,24 @@ class Assignment:
         model.add(sums[0] <= 1).only_enforce_if(has_neighbour.negated())
         for quantity in range(3):
             model.add(self._total(gpu, gpus.chains.demand[:, quantity]) == sums[1 + quantity])
-        for w, placed in self.placed_workloads[gpu].items():
+        for workload, placed in self.placed_workloads[gpu].items():
             if time.monotonic() > self.deadline:
                 raise TimeoutError("the model is too large for the time left")
-            chains, rows, step = gpus.chains, gpus.chains.rows(w), gpus.offer.configurations[w].step
+            chains, rows, step = gpus.chains, gpus.chains.rows(workload), gpus.offer.configurations[workload].step
             units, demand, conditions = chains.units[rows], chains.demand[rows], chains.conditions[rows]
-            most_company_sums = np.floor(gpus.company[:, w] * SUM_RESOLUTION[:, None]).astype(np.int64)
+            most_company_sums = np.floor(gpus.company[:, workload] * SUM_RESOLUTION[:, None]).astype(np.int64)
             most_company_sums[0] += 1  # the workload itself
             largest_others = most_company_sums[:, share_units - units].T
             own_amounts = np.column_stack((np.zeros_like(units), demand))
             may_break = np.einsum("krj,kj->kr", conditions[:, :, :4], largest_others) > conditions[:, :, 4]
-            for k, row in np.argwhere(may_break):
-                *coefficients, limit = conditions[k, row].tolist()
+            for configuration, row in np.argwhere(may_break):
+                *coefficients, limit = conditions[configuration, row].tolist()
                 terms = [
                     coefficient * (total - amount)
-                    for coefficient, total, amount in zip(coefficients, sums, own_amounts[k].tolist(), strict=True)
+                    for coefficient, total, amount in zip(coefficients, sums, own_amounts[configuration].tolist(), strict=True)
                     if coefficient
                 ]
-                literals = placed.literals(gpus.shapes[w][k], step[k])
+                literals = placed.literals(gpus.shapes[workload][configuration], step[configuration])
                 if coefficients[0] > limit:  # any other resident violates it; alone the workload is feasible
                     literals = (*literals, has_neighbour)
                 model.add(sum(terms) <= limit).only_enforce_if(*literals)
@@ -233,10 +233,10 @@ class Assignment:
         gpus = self.modelled[self.offer_of_gpu[gpu]]
         literals: list[cp_model.IntVar] = []
         coefficients: list[int] = []
-        for w, placed in self.placed_workloads[gpu].items():
-            amounts_by_shape = np.zeros(len(placed.shape), dtype=np.int64)
-            amounts_by_shape[gpus.shapes[w]] = amounts[gpus.chains.rows(w)]
-            literals += placed.shape
+        for workload, placed in self.placed_workloads[gpu].items():
+            amounts_by_shape = np.zeros(len(placed.has_shape), dtype=np.int64)
+            amounts_by_shape[gpus.shapes[workload]] = amounts[gpus.chains.rows(workload)]
+            literals += placed.has_shape
             coefficients += amounts_by_shape.tolist()
         return cp_model.LinearExpr.weighted_sum(literals, coefficients)
 
@@ -247,7 +247,7 @@ class Assignment:
             steps = [0, *placed.steps.tolist()]
             terms += [
                 (higher - lower) * literal
-                for (lower, higher), literal in zip(pairwise(steps), placed.ladder, strict=True)
+                for (lower, higher), literal in zip(pairwise(steps), placed.reaches_step, strict=True)
             ]
         return sum(terms)
 
@@ -278,13 +278,13 @@ class Assignment:
                     self.model.add_bool_or([*earlier, is_resident[w].negated()])
             previous[key] = w
 
-    def minimise(self, price: Sequence[int], below: int | None) -> None:
-        """Set the objective: the least sum of the used GPUs' prices, given by offer; it must be less than ``below``."""
-        total = sum(price[o] * used for o, used in zip(self.offer_of_gpu, self.used, strict=True))
+    def minimise(self, prices: Sequence[int], cost_limit: int | None) -> None:
+        """Set the objective: the least sum of the used GPUs' prices, given by offer; it must be less than ``cost_limit``."""
+        total = sum(prices[offer] * used for offer, used in zip(self.offer_of_gpu, self.used, strict=True))
         self.sense, self.objective = -1, total
         self.model.minimize(total)
-        if below is not None:
-            self.model.add(total <= below - 1)
+        if cost_limit is not None:
+            self.model.add(total <= cost_limit - 1)
 
     def maximise(self, worth: Callable[[int, int], int]) -> None:
         """Set the objective: the largest sum of ``worth(workload, step)`` over the rates served."""
@@ -295,7 +295,7 @@ class Assignment:
                 values = [0, *(worth(w, step) for step in placed.steps.tolist())]
                 terms += [
                     (higher - lower) * literal
-                    for (lower, higher), literal in zip(pairwise(values), placed.ladder, strict=True)
+                    for (lower, higher), literal in zip(pairwise(values), placed.reaches_step, strict=True)
                 ]
         self.objective = sum(terms)
         self.model.maximize(self.objective)
@@ -309,7 +309,7 @@ class Assignment:
     def forbid(self, pattern: Pattern) -> None:
         """Forbid GPUs of this type with these workloads at these batches and at these or higher rates."""
         for gpu, is_resident in enumerate(self.is_resident):
-            if self.offer_of_gpu[gpu] == pattern.pool and all(r.workload in is_resident for r in pattern.residents):
+            if self.offer_of_gpu[gpu] == pattern.pool and all(resident.workload in is_resident for resident in pattern.residents):
                 literals = []
                 for resident in pattern.residents:
                     configurations, shapes = self._configurations(gpu, resident.workload)
@@ -318,9 +318,9 @@ class Assignment:
                     forbidden = (configurations.batch == resident.batch) & (
                         configurations.rate_rps == resident.rate_rps
                     )
-                    literals += [placed.shape[shape] for shape in np.unique(shapes[forbidden])]
+                    literals += [placed.has_shape[shape] for shape in np.unique(shapes[forbidden])]
                     literals.append(
-                        placed.ladder[int(np.searchsorted(placed.steps, configurations.step[forbidden][0]))]
+                        placed.reaches_step[int(np.searchsorted(placed.steps, configurations.step[forbidden][0]))]
                     )
                 self.model.add(sum(literals) <= 2 * len(pattern.residents) - 1)
 
@@ -340,9 +340,9 @@ class Assignment:
 
     def _gpus_for(self, patterns: Sequence[Pattern]) -> dict[int, Pattern]:
         """Return the patterns by the number of the GPU that the model's symmetry breaking gives them."""
-        rank = {w: position for position, w in enumerate(self.order)}
+        rank = {workload: position for position, workload in enumerate(self.order)}
         free_gpus = {
-            o: [gpu for gpu, offer in enumerate(self.offer_of_gpu) if offer == o] for o in range(len(self.modelled))
+            offer: [gpu for gpu, offer in enumerate(self.offer_of_gpu) if offer == offer] for offer in range(len(self.modelled))
         }
         patterns_by_gpu = {}
         for pattern in sorted(patterns, key=lambda gpu: min(rank[r.workload] for r in gpu.residents)):
@@ -353,15 +353,15 @@ class Assignment:
     def patterns(self, is_true: Callable[[cp_model.IntVar], bool]) -> list[Pattern]:
         """Return the patterns of a solution."""
         patterns = []
-        for gpu, o in enumerate(self.offer_of_gpu):
+        for gpu, offer in enumerate(self.offer_of_gpu):
             residents = []
             for w, placed in self.placed_workloads[gpu].items():
                 if is_true(self.is_resident[gpu][w]):
                     configurations, shapes = self._configurations(gpu, w)
-                    shape = next(m for m, x in enumerate(placed.shape) if is_true(x))
-                    step = placed.steps[sum(map(is_true, placed.ladder)) - 1]
-                    k = int(np.flatnonzero((shapes == shape) & (configurations.step == step))[0])
-                    residents.append(Resident(w, int(configurations.batch[k]), float(configurations.rate_rps[k])))
+                    shape = next(position for position, literal in enumerate(placed.has_shape) if is_true(literal))
+                    step = placed.steps[sum(map(is_true, placed.reaches_step)) - 1]
+                    row = int(np.flatnonzero((shapes == shape) & (configurations.step == step))[0])
+                    residents.append(Resident(w, int(configurations.batch[row]), float(configurations.rate_rps[row])))
             if residents:
-                patterns.append(Pattern.of(o, tuple(residents)))
+                patterns.append(Pattern.of(offer, tuple(residents)))
         return patterns

@@ -97,13 +97,13 @@ class Problem:
 
     def unservable(self) -> str:
         """Name the first workload that no GPU serves even alone; return an empty string if there is none."""
-        for w, workload in enumerate(self.instance.workloads):
-            if self.least_fraction(w) < math.inf:
+        for position, workload in enumerate(self.instance.workloads):
+            if self.least_fraction(position) < math.inf:
                 continue
-            if w in self.split:
+            if position in self.split:
                 whole = f"{workload.model} at {workload.rate_rps:g} req/s"
                 return f"{workload.id}: no GPU of the pool serves even a part of {whole}"
-            request = f"{self.rates[w].rate_rps.min():g} req/s of {workload.model} within {workload.slo_ms:g} ms"
+            request = f"{self.rates[position].rate_rps.min():g} req/s of {workload.model} within {workload.slo_ms:g} ms"
             return f"{workload.id}: no GPU of the pool alone serves {request}, and plans here split no workload"
         return ""
 
@@ -176,35 +176,30 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
     offers = problem.offers
     patterns: list[Pattern] = []
     free_gpus = [offer.count for offer in offers]
-    for w in order:
+    for workload in order:
         if time.monotonic() >= deadline:
             break
-        residents_by_offer = [
-            lean_residents(leanest(offer_position.configurations[w], BATCHES_TRIED)) for offer_position in offers
-        ]
-        cheapest = sorted(
+        by_step = [lean_residents(leanest(offer.configurations[workload], BATCHES_TRIED)) for offer in offers]
+        cheapest_first = sorted(
             range(len(offers)),
-            key=lambda offer_position: price[offer_position] * offers[offer_position].least_fraction(w),
+            key=lambda offer_position: price[offer_position] * offers[offer_position].least_fraction(workload),
         )
-        for step in sorted(
-            {step for residents_by_step in residents_by_offer for step in residents_by_step}, reverse=True
-        ):
-            enlarged = _join(
-                problem, patterns, w, [residents_by_step.get(step, []) for residents_by_step in residents_by_offer]
-            )
-            cheapest_offer = next(
+        for step in sorted({step for residents in by_step for step in residents}, reverse=True):
+            residents_by_offer = [residents.get(step, []) for residents in by_step]
+            enlarged = _join(problem, patterns, workload, residents_by_offer)
+            new_gpu_offer = next(
                 (
                     offer_position
-                    for offer_position in cheapest
-                    if free_gpus[offer_position] and step in residents_by_offer[offer_position]
+                    for offer_position in cheapest_first
+                    if free_gpus[offer_position] and residents_by_offer[offer_position]
                 ),
                 None,
             )
             if enlarged is not None:
                 patterns[enlarged[0]] = enlarged[1]
-            elif cheapest_offer is not None:
-                patterns.append(Pattern.of(cheapest_offer, (residents_by_offer[cheapest_offer][step][0],)))
-                free_gpus[cheapest_offer] -= 1
+            elif new_gpu_offer is not None:
+                patterns.append(Pattern.of(new_gpu_offer, (residents_by_offer[new_gpu_offer][0],)))
+                free_gpus[new_gpu_offer] -= 1
             else:
                 continue
             break

@@ -22,7 +22,7 @@ class Conditions:
 
     Attributes
     ----------
-    least, most
+    fewest_gpus, most_gpus
         Least and largest number of GPUs of each type; ``None`` without a limit.
     barred
         Pairs of a class and a GPU type: no GPU of the type has a slot of the class.
@@ -30,8 +30,8 @@ class Conditions:
         Pairs of classes on different GPUs, and pairs on the same GPU.
     """
 
-    least: tuple[int, ...]
-    most: tuple[int | None, ...]
+    fewest_gpus: tuple[int, ...]
+    most_gpus: tuple[int | None, ...]
     barred: frozenset[tuple[int, int]] = frozenset()
     apart: frozenset[tuple[int, int]] = frozenset()
     together: frozenset[tuple[int, int]] = frozenset()
@@ -44,12 +44,15 @@ class Conditions:
     @property
     def empty(self) -> bool:
         """Whether the conditions on the number of GPUs contradict each other."""
-        return any(most is not None and least > most for least, most in zip(self.least, self.most, strict=True))
+        return any(
+            most_gpus is not None and fewest_gpus > most_gpus
+            for fewest_gpus, most_gpus in zip(self.fewest_gpus, self.most_gpus, strict=True)
+        )
 
     @property
     def size(self) -> int:
         """Number of conditions."""
-        return len(self.least) + len(self.barred) + len(self.apart) + len(self.together)
+        return len(self.fewest_gpus) + len(self.barred) + len(self.apart) + len(self.together)
 
     def matrices(self, classes: int) -> tuple[Flags, Ints]:
         """Return the conditions on pairs as arrays.
@@ -87,12 +90,12 @@ class Conditions:
         """
         first, second = node.first, node.second
         if node.on == "gpus":
-            _check_exists(first, len(self.least), "GPU type", where)
-            most, least = list(self.most), list(self.least)
-            limit = most[first]
-            most[first] = second if limit is None else min(second, limit)
-            least[first] = max(second + 1, least[first])
-            return replace(self, most=tuple(most)), replace(self, least=tuple(least))
+            _check_exists(first, len(self.fewest_gpus), "GPU type", where)
+            most_gpus, fewest_gpus = list(self.most_gpus), list(self.fewest_gpus)
+            limit = most_gpus[first]
+            most_gpus[first] = second if limit is None else min(second, limit)
+            fewest_gpus[first] = max(second + 1, fewest_gpus[first])
+            return replace(self, most_gpus=tuple(most_gpus)), replace(self, fewest_gpus=tuple(fewest_gpus))
         _check_one_slot(statement, first, where)
         if node.on == "pair":
             _check_one_slot(statement, second, where)
@@ -100,8 +103,8 @@ class Conditions:
                 raise NotProvenError(f"{where}: the pair names the same class twice")
             pair = (min(first, second), max(first, second))
             return replace(self, apart=self.apart | {pair}), replace(self, together=self.together | {pair})
-        _check_exists(second, len(self.least), "GPU type", where)
-        other_types = {(first, gpu_type) for gpu_type in range(len(self.least)) if gpu_type != second}
+        _check_exists(second, len(self.fewest_gpus), "GPU type", where)
+        other_types = {(first, gpu_type) for gpu_type in range(len(self.fewest_gpus)) if gpu_type != second}
         return replace(self, barred=self.barred | {(first, second)}), replace(self, barred=self.barred | other_types)
 
 

@@ -43,7 +43,7 @@ def proven_bound(
     """
     _check_shape(statement, leaf, branch, where)
     for gpu_type in range(len(statement.views)):
-        if branch.most[gpu_type] != 0:
+        if branch.most_gpus[gpu_type] != 0:
             _check_patterns(statement, leaf, unit, branch, gpu_type, where, progress)
     return bound_of(statement, leaf, unit, branch)
 
@@ -53,11 +53,11 @@ def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) ->
     if statement.serves_all and _unservable(statement, branch):
         return inf if statement.minimised else -inf
     total = sum(dual * int(count) for dual, count in zip(leaf.workloads, statement.copies, strict=True))
-    for dual, most, least in zip(leaf.gpus, branch.most, branch.least, strict=True):
+    for dual, most_gpus, fewest_gpus in zip(leaf.gpus, branch.most_gpus, branch.fewest_gpus, strict=True):
         if statement.minimised:
-            total -= dual * (most or 0) if dual > 0 else dual * least
+            total -= dual * (most_gpus or 0) if dual > 0 else dual * fewest_gpus
         else:
-            total += dual * (most or 0)
+            total += dual * (most_gpus or 0)
     return Fraction(total, unit)
 
 
@@ -67,7 +67,7 @@ def _unservable(statement: Statement, branch: Conditions) -> bool:
     for gpu_type, view in enumerate(statement.views):
         tried_classes = (
             sorted(class_ for class_ in unserved if (class_, gpu_type) not in branch.barred)
-            if branch.most[gpu_type] != 0
+            if branch.most_gpus[gpu_type] != 0
             else []
         )
         if statement.any_parts:
@@ -97,7 +97,7 @@ def _check_shape(statement: Statement, leaf: Leaf, branch: Conditions, where: st
             raise NotProvenError(f"{where}: the dual of class {class_} is negative")
     for gpu_type, dual in enumerate(leaf.gpus):
         name = statement.views[gpu_type].gpu.name
-        if dual > 0 and branch.most[gpu_type] is None:
+        if dual > 0 and branch.most_gpus[gpu_type] is None:
             raise NotProvenError(f"{where}: {name} has a dual, but no limit on its GPUs")
         if dual < 0 and not statement.minimised:
             raise NotProvenError(f"{where}: the dual of {name} is negative; its GPUs may stay idle")

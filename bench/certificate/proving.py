@@ -178,9 +178,11 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
         charges = [ceil(Fraction(dual) * unit) for dual in duals.tolist()]
         # Slightly larger duals of the GPUs shorten the search; together they add at most an eighth of the tolerance.
         total_worth = fsum((duals * statement.copies).tolist()) + fsum(
-            worth * (limit or 0) for worth, limit in zip(gpu_worths.tolist(), branch.most, strict=True)
+            worth * (limit or 0) for worth, limit in zip(gpu_worths.tolist(), branch.most_gpus, strict=True)
         )
-        spare = int(Fraction(total_worth) * unit * AGREEMENT / 8) // max(1, sum(limit or 0 for limit in branch.most))
+        spare = int(Fraction(total_worth) * unit * AGREEMENT / 8) // max(
+            1, sum(limit or 0 for limit in branch.most_gpus)
+        )
         return {
             "workloads": charges,
             "gpus": [max(0, ceil(Fraction(worth) * unit)) + ROUNDING + spare for worth in gpu_worths.tolist()],
@@ -191,14 +193,14 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
     def cost_at(factor: float) -> float:
         """Return the bound at ``factor`` times the duals; -inf if they exceed the price of a type without a limit."""
         bound = factor * fsum((duals * statement.copies).tolist())
-        for worth, price, limit, least in zip(
-            gpu_worths.tolist(), prices.tolist(), branch.most, branch.least, strict=True
+        for worth, price, limit, fewest_gpus in zip(
+            gpu_worths.tolist(), prices.tolist(), branch.most_gpus, branch.fewest_gpus, strict=True
         ):
             excess = factor * worth - price
             if excess > 0.0:
                 bound = -inf if limit is None and excess > 1e-12 * price else bound - excess * (limit or 0)
             else:
-                bound -= excess * least
+                bound -= excess * fewest_gpus
         return bound
 
     # The bound is concave in the factor, with corners where a worth is a price.
@@ -213,19 +215,19 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
     if best_bound > cost_below:
         factor = _factor_for(cost_below + BOUND_FRACTION * (best_bound - cost_below), factor, cost_at)
     gpus = [
-        0 if (limit is None and least == 0) else _whole_dual(factor * worth - price, unit, limit, least)
-        for worth, price, limit, least in zip(
-            gpu_worths.tolist(), prices.tolist(), branch.most, branch.least, strict=True
+        0 if (limit is None and fewest_gpus == 0) else _whole_dual(factor * worth - price, unit, limit, fewest_gpus)
+        for worth, price, limit, fewest_gpus in zip(
+            gpu_worths.tolist(), prices.tolist(), branch.most_gpus, branch.fewest_gpus, strict=True
         )
     ]
     return {"workloads": [floor(Fraction(factor * dual) * unit) for dual in duals.tolist()], "gpus": gpus}
 
 
-def _whole_dual(excess: float, unit: int, limit: int | None, least: int) -> int:
+def _whole_dual(excess: float, unit: int, limit: int | None, fewest_gpus: int) -> int:
     """Return the dual of a GPU type whose patterns are worth ``excess`` more than its price."""
     if excess > 0.0:
         return 0 if limit is None else ceil(Fraction(excess) * unit) + ROUNDING
-    return min(0, ceil(Fraction(excess) * unit) + ROUNDING) if least else 0
+    return min(0, ceil(Fraction(excess) * unit) + ROUNDING) if fewest_gpus else 0
 
 
 def _factor_for(target: float, largest_factor: float, cost_at: Callable[[float], float]) -> float:

@@ -20,7 +20,7 @@ from enum import Enum
 
 import numpy as np
 
-from bench.holding.verdict import Attained
+from bench.holding.verdict import WorkloadAttainment
 from bench.simulation.result import Series
 from instances.arrays import Flags, Floats
 
@@ -97,8 +97,8 @@ class Estimate:
 
     def _clusters(self) -> Floats:
         """Return the variance of the number of late requests over its mean."""
-        observed = self.error**2 * self.requests / np.maximum(self.fraction, np.finfo(float).tiny)
-        return np.maximum(CLUSTER, np.where(self.fraction > 0.0, observed, 0.0))
+        observed_variance = self.error**2 * self.requests / np.maximum(self.fraction, np.finfo(float).tiny)
+        return np.maximum(CLUSTER, np.where(self.fraction > 0.0, observed_variance, 0.0))
 
 
 def _quantile(freedom: Floats, probability: float) -> Floats:
@@ -151,10 +151,10 @@ def longer_factor(detectable: float, allowed: float) -> float:
     return ((detectable - allowed) ** 2 / detectable) / (margin**2 / (allowed + margin))
 
 
-def attained(
+def workload_attainments(
     names: Sequence[str], counts: Counts, seconds: float, spread: Spread, allowed: float, level: float
-) -> list[Attained]:
-    """Return the result of each workload.
+) -> list[WorkloadAttainment]:
+    """Return the attainment of each workload, and the results of its tests.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def attained(
     detectable = np.where(steady, all_simulations.detectable(allowed, level), cautious_detectable)
     unclear = ~late & ((detectable > allowed + margin) | (~steady & backlog_start.late(allowed, level)))
     return [
-        Attained(
+        WorkloadAttainment(
             name,
             int(all_simulations.requests[w]),
             seconds,

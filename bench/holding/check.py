@@ -13,9 +13,9 @@ of a workload decide about it.
 from collections.abc import Generator, Mapping, Sequence
 from typing import cast
 
-from bench.holding.attainment import Spread, attained, counts_of, longer_factor
+from bench.holding.attainment import Spread, counts_of, longer_factor, workload_attainments
 from bench.holding.parts import PlanPart, independent_parts, rate_rps
-from bench.holding.verdict import LEVEL, Attained, Holding, with_overloads
+from bench.holding.verdict import LEVEL, Holding, WorkloadAttainment, with_overloads
 from bench.holding.windows import SIMULATIONS, Windows, windows_of
 from bench.plan_simulation import Result, expected_requests, simulation, warmup_of
 from bench.simulation.arrivals import Arrivals
@@ -89,12 +89,12 @@ class _Test:
         self._tested = {name for name, rate in offered.items() if rate > 0.0}
         self._overloads: Sequence[Overload] = ()
 
-    def run(self, windows: Windows, lengthen: bool) -> Generator[float, None, list[Attained]]:
+    def run(self, windows: Windows, lengthen: bool) -> Generator[float, None, list[WorkloadAttainment]]:
         """Test the whole plan; with ``lengthen``, then test its unclear parts in longer simulations."""
         whole_plan_results = yield from _scaled(self._simulated(self._whole, windows), 0.0, _WHOLE_PLAN_FRACTION)
-        attained_by_name = {result.workload: result for result in whole_plan_results}
+        result_by_name = {result.workload: result for result in whole_plan_results}
         parts = independent_parts(self._whole) if lengthen and windows.spread is not Spread.PARTS else []
-        parts = [part for part in parts if any(result.unclear for result in _attained_of(part, attained_by_name))]
+        parts = [part for part in parts if any(result.unclear for result in _results_of(part, result_by_name))]
         requests_left = float(MOST_FURTHER_REQUESTS)
         for number, part in enumerate(parts):
             begin, end = (
@@ -102,19 +102,19 @@ class _Test:
                 for done_parts in (number, number + 1)
             )
             lengthened = self._lengthened(
-                part, windows, _attained_of(part, attained_by_name), requests_left / (len(parts) - number)
+                part, windows, _results_of(part, result_by_name), requests_left / (len(parts) - number)
             )
             results, requests = yield from _scaled(lengthened, begin, end)
-            attained_by_name |= {result.workload: result for result in results}
+            result_by_name |= {result.workload: result for result in results}
             requests_left -= requests
-        return list(attained_by_name.values())
+        return list(result_by_name.values())
 
     def _lengthened(
-        self, part: PlanPart, windows: Windows, results: Sequence[Attained], most_requests: float
-    ) -> Generator[float, None, tuple[Sequence[Attained], float]]:
+        self, part: PlanPart, windows: Windows, results: Sequence[WorkloadAttainment], most_requests: float
+    ) -> Generator[float, None, tuple[Sequence[WorkloadAttainment], float]]:
         """Simulate a part for longer until the test can tell or more than ``most_requests`` requests would arrive.
 
-        Return its results and the number of requests.
+        Return the results of the part and the number of simulated requests.
         """
         requests_per_second = SIMULATIONS * rate_rps(part) * (1.0 + WARMUP_PART)
         requests = 0.0
@@ -133,7 +133,7 @@ class _Test:
 
     def _simulated(
         self, part: PlanPart, windows: Windows, least_warmup_s: float = 0.0
-    ) -> Generator[float, None, list[Attained]]:
+    ) -> Generator[float, None, list[WorkloadAttainment]]:
         """Simulate a part and return its results."""
         plan, instance, truth = part.plan, part.instance, part.truth
         base_settings = Settings(windows.arrivals, dropping=self._dropping)
@@ -150,13 +150,13 @@ class _Test:
         counts = counts_of(series, [simulation_settings.backlog for simulation_settings in settings])
         allowed, level = instance.may_miss, LEVEL / max(1, len(self._tested))
         seconds = SIMULATIONS * windows.seconds
-        results = attained(series[0].workloads, counts, seconds, windows.spread, allowed, level)
+        results = workload_attainments(series[0].workloads, counts, seconds, windows.spread, allowed, level)
         return with_overloads(
             [result for result in results if result.workload in self._tested], self._overloads, allowed
         )
 
 
-def _attained_of(part: PlanPart, results: Mapping[str, Attained]) -> list[Attained]:
+def _results_of(part: PlanPart, results: Mapping[str, WorkloadAttainment]) -> list[WorkloadAttainment]:
     return [results[workload.id] for workload in part.instance.workloads if workload.id in results]
 
 
@@ -174,7 +174,7 @@ def holding_of(simulated: Sequence[Series], instance: Instance, dropping: bool, 
     counts = counts_of(simulated, [False] * len(simulated))
     tested = int((counts.arrived.sum(axis=(0, 1)) > 0.0).sum())
     level, whole_s = LEVEL / max(1, tested), len(simulated) * seconds
-    results = attained(simulated[0].workloads, counts, whole_s, Spread.STATIONARY, instance.may_miss, level)
+    results = workload_attainments(simulated[0].workloads, counts, whole_s, Spread.STATIONARY, instance.may_miss, level)
     return Holding(instance.attainment, dropping, seconds, tuple(result for result in results if result.requests))
 
 

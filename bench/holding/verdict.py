@@ -19,13 +19,13 @@ POOLED_QUANTILE = NormalDist().inv_cdf(1.0 - LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
-class Attained:
+class WorkloadAttainment:
     """Attainment of one workload.
 
     Attributes
     ----------
     requests, seconds
-        Measured requests, and the measured time of all its simulations together.
+        Number of measured requests, and the measured time of all simulations of the workload together.
     attainment, standard_error
         Fraction served within the SLO, and the standard error of this fraction.
     detectable
@@ -74,17 +74,17 @@ class Holding:
     target: float
     dropping: bool
     seconds: float
-    workloads: tuple[Attained, ...]
+    workloads: tuple[WorkloadAttainment, ...]
 
     @property
-    def late(self) -> tuple[Attained, ...]:
+    def late(self) -> tuple[WorkloadAttainment, ...]:
         """Workloads below the target, lowest attainment first."""
         return tuple(
             sorted((workload for workload in self.workloads if workload.late), key=lambda workload: workload.attainment)
         )
 
     @property
-    def unclear(self) -> tuple[Attained, ...]:
+    def unclear(self) -> tuple[WorkloadAttainment, ...]:
         """Workloads about which the test cannot tell, the largest ``detectable`` first."""
         return tuple(
             sorted(
@@ -142,7 +142,9 @@ class Holding:
         }
 
 
-def with_overloads(results: Sequence[Attained], overloads: Sequence[Overload], allowed: float) -> list[Attained]:
+def with_overloads(
+    results: Sequence[WorkloadAttainment], overloads: Sequence[Overload], allowed: float
+) -> list[WorkloadAttainment]:
     """Return the results, with workloads marked late if the loads alone prove that they miss more than ``allowed``.
 
     If no workload of an overloaded server is late yet, the workload with the lowest attainment is marked.

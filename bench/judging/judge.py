@@ -34,19 +34,19 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
     check_belongs(plan, instance)
     violations: list[Violation] = []
     slots: list[SlotVerdict] = []
-    mig = instance.partition is Partition.MIG
+    is_mig = instance.partition is Partition.MIG
     view_instance = instance
     if instance.objective is Objective.SCALE and instance.slo_rule.by_share:
         # Budgets depend on the rate of a slot, so the judge takes the budgets at the scale that the plan reaches.
         view_instance = instance.scaled(_scale(plan, instance) or 1.0)
-    views = {} if mig else {pool.type.name: View.of(view_instance, pool.type) for pool in instance.gpus}
+    views = {} if is_mig else {pool.type.name: View.of(view_instance, pool.type) for pool in instance.gpus}
     over_capacity_pct = None
     if instance.objective is Objective.COLOCATION:
         slots, violations, over_capacity_pct = judge_colocation(plan, instance, views)
     else:
         unequal_rps = _unequal_rates_rps(plan, instance)
         for position, gpu in enumerate(plan.gpus):
-            if mig:
+            if is_mig:
                 gpu_slots, gpu_violations = judge_mig_gpu(position, gpu, instance)
             else:
                 gpu_slots, gpu_violations = _judge_gpu(position, gpu, views[gpu.type], unequal_rps)
@@ -137,22 +137,23 @@ def _judge_gpu(
     violations += excess_memory(position, slots, view)
     demands = view.demands(gpu, tables)
     slot_verdicts: list[SlotVerdict] = []
-    for number, gpulet in enumerate(gpu.gpulets):
-        gpulet_verdicts, gpulet_violations = _judge_gpulet(position, gpulet, view, demands, number, unequal_rps)
+    for gpulet_number, gpulet in enumerate(gpu.gpulets):
+        gpulet_verdicts, gpulet_violations = _judge_gpulet(position, gpulet, view, demands, gpulet_number, unequal_rps)
         slot_verdicts += gpulet_verdicts
         violations += gpulet_violations
     return slot_verdicts, violations
 
 
 def _judge_gpulet(
-    position: int, gpulet: Gpulet, view: View, demands: Floats, number: int, unequal_rps: Mapping[str, float]
+    position: int, gpulet: Gpulet, view: View, demands: Floats, gpulet_number: int, unequal_rps: Mapping[str, float]
 ) -> tuple[list[SlotVerdict], list[Violation]]:
     tables, buffer = view.tables, view.instance.latency_buffer
     slot_verdicts: list[SlotVerdict] = []
     violations: list[Violation] = []
     units = gpulet.share_units
     times_ms = [
-        gpu_time_beside_ms(tables, _model(view, slot), slot.batch, units, demands, number) for slot in gpulet.slots
+        gpu_time_beside_ms(tables, _model(view, slot), slot.batch, units, demands, gpulet_number)
+        for slot in gpulet.slots
     ]
     cycle_ms = gpulet.duty_cycle_ms
     if cycle_ms is not None and not view.instance.takes_turns:
@@ -168,18 +169,18 @@ def _judge_gpulet(
         violations.append(Violation("duty-cycle", position, None, busy_ms, cycle_ms, message))
 
     for slot, gpu_ms, inference_time_ms in zip(gpulet.slots, times_ms, inference_ms, strict=True):
-        w, m = view.instance.workload_index[slot.workload], _model(view, slot)
+        workload_index, model = view.instance.workload_index[slot.workload], _model(view, slot)
         if cycle_ms is None:
-            budget_ms = float(view.budgets_at_ms(w, slot.batch, slot.rate_rps, units))
+            budget_ms = float(view.budgets_at_ms(workload_index, slot.batch, slot.rate_rps, units))
             if slot.workload in unequal_rps:
-                # At a rate below the planned one, a batch fills more slowly, and its first request waits longer (InSS,
-                # equation 3). A rate that is planned too low by the tolerance gives no longer budget.
-                arriving_rps = float(view.rate_rps[w]) * (slot.rate_rps / unequal_rps[slot.workload])
-                budget_ms = min(budget_ms, float(view.budgets_at_ms(w, slot.batch, arriving_rps, units)))
-            period_ms = gpu_ms + float(tables.exposed_ms[m, slot.batch])
+                # At a rate below the planned rate, a batch fills more slowly, and its first request waits longer (InSS,
+                # equation 3). The smaller budget counts, so a rate that is planned too low gains no budget.
+                arriving_rps = float(view.rate_rps[workload_index]) * (slot.rate_rps / unequal_rps[slot.workload])
+                budget_ms = min(budget_ms, float(view.budgets_at_ms(workload_index, slot.batch, arriving_rps, units)))
+            period_ms = gpu_ms + float(tables.exposed_ms[model, slot.batch])
         else:
-            # D + t_inf <= SLO and r <= 1000 b / D
-            budget_ms = (widened(float(view.slo_ms[w])) - cycle_ms) / buffer - (inference_time_ms - gpu_ms)
+            # With the duty cycle D: D + t_inf <= SLO, and rate <= 1000 batch / D
+            budget_ms = (widened(float(view.slo_ms[workload_index])) - cycle_ms) / buffer - (inference_time_ms - gpu_ms)
             period_ms = cycle_ms
             if slot.rate_rps * cycle_ms > widened(1000.0 * slot.batch):
                 most_rps = 1000.0 * slot.batch / cycle_ms
@@ -188,10 +189,10 @@ def _judge_gpulet(
         if not gpu_ms <= budget_ms:
             message = (
                 f"GPU {position}, {slot.workload}: GPU time {gpu_ms:.3f} ms exceeds its budget of {budget_ms:.3f} ms"
-                f" (batch {slot.batch}, {slot.rate_rps:g} req/s, SLO {view.slo_ms[w]:g} ms)"
+                f" (batch {slot.batch}, {slot.rate_rps:g} req/s, SLO {view.slo_ms[workload_index]:g} ms)"
             )
             violations.append(Violation("latency", position, slot.workload, gpu_ms, budget_ms, message))
-        passes = max(1, view.instance.workloads[w].steps)
+        passes = max(1, view.instance.workloads[workload_index].steps)
         throughput_rps = 1000.0 * slot.batch / (passes * period_ms) if period_ms < math.inf else 0.0
         executing_ms = period_ms if cycle_ms is None else inference_time_ms
         busy = min(1.0, slot.rate_rps * passes * executing_ms / (1000.0 * slot.batch))

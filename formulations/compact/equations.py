@@ -1,8 +1,9 @@
 """iGniter's sixteen equations, in the order of their numbers, as rows and expressions of the compact model.
 
-``o`` is an option (a workload on one GPU type), ``(t, k)`` GPU number k of type t. The order in which the model states
-them is that of ``formulations.compact.build``. Where active times and demands are tables (every performance model but
-iGniter's), ``formulations.compact.tables`` replaces equation 11 and the demands in equations 8 and 10.
+``m`` is the Pyomo model, ``o`` an option (a workload on one GPU type), and ``(t, k)`` GPU number k of type t.
+``formulations.compact.build`` adds the rows to the model in another order. Where active times and demands are tables
+(every performance model but iGniter's), ``formulations.compact.tables`` replaces equation 11 and the demands in
+equations 8 and 10.
 """
 
 from collections.abc import Iterable

@@ -39,7 +39,7 @@ INSIDE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
+class RelativeError:
     """Relative error of an approximation.
 
     Attributes
@@ -54,11 +54,11 @@ class Error:
     mean: float
     points: int
 
-    def joined(self, other: "Error") -> "Error":
+    def joined(self, other: "RelativeError") -> "RelativeError":
         """Return the error over the points of both approximations."""
         points = self.points + other.points
         mean = (self.mean * self.points + other.mean * other.points) / points
-        return Error(max(self.largest, other.largest), mean, points)
+        return RelativeError(max(self.largest, other.largest), mean, points)
 
 
 def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, float]:
@@ -74,7 +74,7 @@ def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, fl
     m = model.pyomo
     m.relation = pyo.ConstraintList()
     m.function = pyo.Block(pyo.Any)
-    errors: dict[str, Error] = {}
+    errors: dict[str, RelativeError] = {}
     for number, relation in enumerate(model.relations):
         if relation.points is None:
             for value in _envelope(relation.first, relation.second):
@@ -146,7 +146,7 @@ def underneath(value: Callable[[float, float], float], points: Ints, pieces: int
     return planes
 
 
-def grid_error(value: Callable[[float, float], float], points: Ints, planes: Sequence[Plane]) -> Error:
+def grid_error(value: Callable[[float, float], float], points: Ints, planes: Sequence[Plane]) -> RelativeError:
     """Measure an approximation at every integer point of its simplices, including points without a configuration.
 
     Where simplices meet, the larger error counts.
@@ -171,10 +171,10 @@ def grid_error(value: Callable[[float, float], float], points: Ints, planes: Seq
             largest_errors[is_inside], np.abs(values - true_values[is_inside]) / true_values[is_inside]
         )
     covered = largest_errors[largest_errors >= 0.0]
-    return Error(float(covered.max()), float(covered.mean()), len(covered))
+    return RelativeError(float(covered.max()), float(covered.mean()), len(covered))
 
 
-def envelope_error(x: tuple[float, float], y: tuple[float, float]) -> Error:
+def envelope_error(x: tuple[float, float], y: tuple[float, float]) -> RelativeError:
     """Measure the envelope of a product of two variables over their ranges, relative to the largest product.
 
     The product exceeds the envelope by ``min((x - x0)(y - y0), (x1 - x)(y1 - y))``. This error is at most a quarter of
@@ -182,7 +182,7 @@ def envelope_error(x: tuple[float, float], y: tuple[float, float]) -> Error:
     """
     area, largest = (x[1] - x[0]) * (y[1] - y[0]), x[1] * y[1]
     relative_area = area / largest if largest > 0.0 else 0.0
-    return Error(relative_area / 4.0, relative_area / 12.0, 1)
+    return RelativeError(relative_area / 4.0, relative_area / 12.0, 1)
 
 
 def triangulate(points: Ints, pieces: int) -> list[Floats]:

@@ -23,7 +23,7 @@ from instances.dominance import most_company, undominated
 from instances.one_gpu import Resident
 
 SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
-"""Steps per unit of N, C, D and P."""
+"""Steps per unit of N, C, D and P: number of residents, total L2 and DRAM demand in percent, total power in watts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ModelledGpus:
     conflicts
         Sets of workloads that cannot share such a GPU.
     company
-        ``most_company`` of the configurations.
+        Largest N, C, D and P of a workload's neighbours; see ``most_company``.
     """
 
     offer: Offer
@@ -97,7 +97,7 @@ class PlacedWorkload:
     steps: Ints
 
     def literals(self, shape: int, step: int) -> tuple[cp_model.IntVar, ...]:
-        """Return literals that are all true iff the workload has this shape, at a rate of this or a higher step."""
+        """Return literals that are all true if and only if the workload has this shape and at least this rate step."""
         position = int(np.searchsorted(self.steps, step))
         return (self.has_shape[shape], self.reaches_step[position]) if position > 0 else (self.has_shape[shape],)
 
@@ -185,8 +185,12 @@ class Assignment:
             model.add_implication(higher, lower)
         positions_of_shape = [np.sort(step_positions[shapes == shape]) for shape in range(len(has_shape))]
         for position in range(1, len(reaches_step)):
-            literals_and_numbers = zip(has_shape, positions_of_shape, strict=True)
-            model.add(sum(literal for literal, positions in literals_and_numbers if positions[-1] >= position) >= reaches_step[position])
+            shapes_with_step = [
+                literal
+                for literal, positions in zip(has_shape, positions_of_shape, strict=True)
+                if positions[-1] >= position
+            ]
+            model.add(sum(shapes_with_step) >= reaches_step[position])
         for literal, positions in zip(has_shape, positions_of_shape, strict=True):
             if positions[0] > 0:
                 model.add_implication(literal, reaches_step[positions[0]])
@@ -196,7 +200,7 @@ class Assignment:
         return PlacedWorkload(has_shape, reaches_step, steps)
 
     def _add_conditions(self, gpu: int, gpus: ModelledGpus) -> None:
-        """Add the sums N, C, D and P of a GPU, and the conditions that other residents can violate."""
+        """Add the sums N, C, D and P of a GPU, and the conditions of configurations that neighbours can violate."""
         model, share_units = self.model, gpus.offer.view.tables.share_units
         most_sums = [floor(total) for total in SUM_RESOLUTION * gpus.company[:, -1, -1]]
         most_sums[0] = min(most_sums[0], gpus.offer.view.tables.most_residents)
@@ -220,7 +224,9 @@ class Assignment:
                 *coefficients, limit = conditions[configuration, row].tolist()
                 terms = [
                     coefficient * (total - amount)
-                    for coefficient, total, amount in zip(coefficients, sums, own_amounts[configuration].tolist(), strict=True)
+                    for coefficient, total, amount in zip(
+                        coefficients, sums, own_amounts[configuration].tolist(), strict=True
+                    )
                     if coefficient
                 ]
                 literals = placed.literals(gpus.shapes[workload][configuration], step[configuration])
@@ -279,7 +285,7 @@ class Assignment:
             previous[key] = w
 
     def minimise(self, prices: Sequence[int], cost_limit: int | None) -> None:
-        """Set the objective: the least sum of the used GPUs' prices, given by offer; it must be less than ``cost_limit``."""
+        """Set the objective: the least sum of the used GPUs' prices, by offer. The sum must be below ``cost_limit``."""
         total = sum(prices[offer] * used for offer, used in zip(self.offer_of_gpu, self.used, strict=True))
         self.sense, self.objective = -1, total
         self.model.minimize(total)
@@ -309,19 +315,19 @@ class Assignment:
     def forbid(self, pattern: Pattern) -> None:
         """Forbid GPUs of this type with these workloads at these batches and at these or higher rates."""
         for gpu, is_resident in enumerate(self.is_resident):
-            if self.offer_of_gpu[gpu] == pattern.pool and all(resident.workload in is_resident for resident in pattern.residents):
+            if self.offer_of_gpu[gpu] == pattern.pool and all(
+                resident.workload in is_resident for resident in pattern.residents
+            ):
                 literals = []
                 for resident in pattern.residents:
                     configurations, shapes = self._configurations(gpu, resident.workload)
                     placed = self.placed_workloads[gpu][resident.workload]
                     # Only shares with this rate are forbidden: at other shares a higher rate may have a larger budget.
-                    forbidden = (configurations.batch == resident.batch) & (
-                        configurations.rate_rps == resident.rate_rps
-                    )
+                    same_rate = configurations.rate_rps == resident.rate_rps
+                    forbidden = same_rate & (configurations.batch == resident.batch)
                     literals += [placed.has_shape[shape] for shape in np.unique(shapes[forbidden])]
-                    literals.append(
-                        placed.reaches_step[int(np.searchsorted(placed.steps, configurations.step[forbidden][0]))]
-                    )
+                    step_position = int(np.searchsorted(placed.steps, configurations.step[forbidden][0]))
+                    literals.append(placed.reaches_step[step_position])
                 self.model.add(sum(literals) <= 2 * len(pattern.residents) - 1)
 
     def _configurations(self, gpu: int, workload: int) -> tuple[Configurations, Ints]:
@@ -333,19 +339,20 @@ class Assignment:
         """Give ``patterns`` to the solver as a hint."""
         patterns_by_gpu = self._gpus_for(patterns)
         for gpu, is_resident in enumerate(self.is_resident):
-            hinted = {r.workload: r for r in patterns_by_gpu[gpu].residents} if gpu in patterns_by_gpu else {}
-            self.model.add_hint(self.used[gpu], bool(hinted))
-            for w, literal in is_resident.items():
-                self.model.add_hint(literal, w in hinted)
+            residents = patterns_by_gpu[gpu].residents if gpu in patterns_by_gpu else ()
+            workloads = {resident.workload for resident in residents}
+            self.model.add_hint(self.used[gpu], bool(workloads))
+            for workload, literal in is_resident.items():
+                self.model.add_hint(literal, workload in workloads)
 
     def _gpus_for(self, patterns: Sequence[Pattern]) -> dict[int, Pattern]:
         """Return the patterns by the number of the GPU that the model's symmetry breaking gives them."""
         rank = {workload: position for position, workload in enumerate(self.order)}
-        free_gpus = {
-            offer: [gpu for gpu, offer in enumerate(self.offer_of_gpu) if offer == offer] for offer in range(len(self.modelled))
-        }
+        free_gpus: dict[int, list[int]] = {offer: [] for offer in range(len(self.modelled))}
+        for gpu, offer in enumerate(self.offer_of_gpu):
+            free_gpus[offer].append(gpu)
         patterns_by_gpu = {}
-        for pattern in sorted(patterns, key=lambda gpu: min(rank[r.workload] for r in gpu.residents)):
+        for pattern in sorted(patterns, key=lambda p: min(rank[resident.workload] for resident in p.residents)):
             if free_gpus[pattern.pool]:
                 patterns_by_gpu[free_gpus[pattern.pool].pop(0)] = pattern
         return patterns_by_gpu

@@ -1,8 +1,8 @@
 """Search for a pattern of divided workloads worth more than a threshold, or a proof that there is none.
 
-A box limits the number of residents N, their total demand C (L2 and DRAM merged) and their total power P. Boxes cover
-all patterns. A box whose bound (``divided_bound``) exceeds the threshold is cut in two, along the axis that changes the
-worth of its best choice most. Once times hardly grow across a box, all its patterns are listed instead.
+A box limits the number of residents N, their total demand C (a weighted sum of L2 and DRAM) and their total power P.
+Boxes cover all patterns. A box whose bound (``divided_bound``) exceeds the threshold is cut in two, along the axis that
+changes the worth of its best choice most. Once times hardly grow across a box, all its patterns are listed instead.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ LISTED_GROWTH, NARROW_GROWTH = 3e-3, 1e-6
 """Largest growths of a time across a box at which its patterns are listed, and at which it is too narrow to cut."""
 
 FIRST_NODES, NARROW_NODES = 20_000, 20_000_000
-"""Node limits for listing a box: of one that can be cut instead, and of one that is too narrow to cut."""
+"""Node limits for listing the patterns of a box that can be cut instead, and of a box that is too narrow to cut."""
 
 MOST_BOXES = 300_000
 """Number of boxes after which a search gives up."""

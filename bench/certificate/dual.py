@@ -34,7 +34,7 @@ from instances import Objective
 def proven_bound(
     statement: Statement, leaf: Leaf, unit: int, branch: Conditions, where: str, progress: Progress
 ) -> Fraction | float:
-    """Return the bound that duals prove for the plans of a branch; infinite if there are none.
+    """Return the bound that duals prove for the plans of a branch; infinite if the branch has no plans.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def proven_bound(
 
 
 def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) -> Fraction | float:
-    """Return the bound of duals that no pattern exceeds."""
+    """Return the bound from duals, if no pattern is worth more than its GPU at these duals."""
     if statement.serves_all and _unservable(statement, branch):
         return inf if statement.minimised else -inf
     total = sum(dual * int(count) for dual, count in zip(leaf.workloads, statement.copies, strict=True))
@@ -133,7 +133,7 @@ def _check_patterns(
                 # least as much. Those that the branch ties to other classes stay.
                 offer
                 for offer in offers_of(statement, leaf.workloads, unit, allowed_classes)
-                if offer.worth > 0 or offer.per_rps > 0.0 or together[offer.of_class] >= 0
+                if offer.worth > 0 or offer.worth_per_rps > 0.0 or together[offer.of_class] >= 0
             ]
             search = GpuSearch(view.tables, candidates_on(view, offers, progress), statement.copies, apart, together)
             pattern = search.candidates.of_class[search.above(threshold, progress=progress)[1]].tolist()
@@ -165,12 +165,12 @@ def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Se
                     exact_rate_rps = Fraction(
                         repr(float(statement.instance.workloads[int(statement.member[class_])].rate_rps))
                     )
-                    # ``rate_rps`` is a rounded product; the larger of it and the exact product counts.
+                    # ``rate_rps`` is a rounded product, so the larger of ``rate_rps`` and the exact product counts.
                     worth = ceil(max(Fraction(rate_rps), exact_rate_rps * part) * unit - charged_part * dual)
-                    per_rps = 0.0
+                    worth_per_rps = 0.0
                 case Objective.CAPACITY:
-                    worth, per_rps = -dual, float(unit)
+                    worth, worth_per_rps = -dual, float(unit)
                 case _:
-                    worth, per_rps = ceil(part * dual), 0.0
-            offers.append(SlotOffer(class_, int(statement.member[class_]), rate_rps, worth, per_rps, whole))
+                    worth, worth_per_rps = ceil(part * dual), 0.0
+            offers.append(SlotOffer(class_, int(statement.member[class_]), rate_rps, worth, worth_per_rps, whole))
     return offers

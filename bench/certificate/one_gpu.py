@@ -65,7 +65,7 @@ def least_share(
 @compiled
 def worth_at(candidates: Candidates, candidate: int, rate_rps: float) -> int:
     """Return the worth of a candidate, rounded up, if the largest throughput of its slot is ``rate_rps``."""
-    return candidates.worth[candidate] + int(np.ceil(candidates.per_rps[candidate] * rate_rps * (1.0 + ROUNDING)))
+    return candidates.worth[candidate] + int(np.ceil(candidates.worth_per_rps[candidate] * rate_rps * (1.0 + ROUNDING)))
 
 
 @compiled
@@ -110,7 +110,7 @@ def alternatives_of_sets(
     """
     count = 0
     for candidate in range(len(candidates.model)):
-        low, high = candidates.first[candidate], candidates.first[candidate + 1]
+        low, high = candidates.first_option[candidate], candidates.first_option[candidate + 1]
         units, demand, power, _ = least_demands(
             merged, candidates, candidate, low, high, residents, demand_floor, power_floor
         )
@@ -142,7 +142,7 @@ def alternatives_of_slots(
     count, by_share = 0, candidates.budget_ms.shape[1] - 1
     for candidate in range(len(candidates.model)):
         model = candidates.model[candidate]
-        for option in range(candidates.first[candidate], candidates.first[candidate + 1]):
+        for option in range(candidates.first_option[candidate], candidates.first_option[candidate + 1]):
             batch, units = candidates.batch[option], candidates.least_share_alone[option]
             while units <= merged.share_units:
                 time_ms = time_at_floors(merged, model, batch, units, residents, demand_floor, power_floor)
@@ -180,7 +180,10 @@ def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, n
     depth = 2 + 8 * slot_count
     low, high = np.empty((depth, slot_count), dtype=np.int64), np.empty((depth, slot_count), dtype=np.int64)
     for member in range(slot_count):
-        low[0, member], high[0, member] = candidates.first[chosen[member]], candidates.first[chosen[member] + 1]
+        low[0, member], high[0, member] = (
+            candidates.first_option[chosen[member]],
+            candidates.first_option[chosen[member] + 1],
+        )
     waiting_ranges, nodes = 1, 0
     while waiting_ranges > 0:
         waiting_ranges -= 1

@@ -35,10 +35,10 @@ class Candidates(NamedTuple):
         Class of workloads and model row of each candidate, shape (candidates,); sorted by class.
     worth
         Worth that does not depend on the neighbours, shape (candidates,).
-    per_rps
+    worth_per_rps
         Worth per request per second of the slot's throughput, 0 except under ``capacity``, shape (candidates,).
-    first
-        Options of candidate k are ``first[k]`` to ``first[k + 1] - 1``, shape (candidates + 1,).
+    first_option
+        Options of candidate k are ``first_option[k]`` to ``first_option[k + 1] - 1``, shape (candidates + 1,).
     batch, least_share_alone
         Batch of each option, and its least share alone, shape (options,).
     budget_ms
@@ -48,22 +48,22 @@ class Candidates(NamedTuple):
     of_class: Ints
     model: Ints
     worth: Ints
-    per_rps: Floats
-    first: Ints
+    worth_per_rps: Floats
+    first_option: Ints
     batch: Ints
     least_share_alone: Ints
     budget_ms: Floats
 
     def of_classes(self, selected: Flags) -> "Candidates":
-        """Return the candidates whose class is wanted; ``selected`` has shape (classes,)."""
+        """Return the candidates of the selected classes; ``selected`` has shape (classes,)."""
         keep = selected[self.of_class]
-        options = np.repeat(keep, np.diff(self.first))
+        options = np.repeat(keep, np.diff(self.first_option))
         return Candidates(
             self.of_class[keep],
             self.model[keep],
             self.worth[keep],
-            self.per_rps[keep],
-            np.concatenate([[0], np.cumsum(np.diff(self.first)[keep])]),
+            self.worth_per_rps[keep],
+            np.concatenate([[0], np.cumsum(np.diff(self.first_option)[keep])]),
             self.batch[options],
             self.least_share_alone[options],
             self.budget_ms[options],
@@ -130,7 +130,7 @@ class SlotOffer(NamedTuple):
     workload: int
     rate_rps: float
     worth: int
-    per_rps: float = 0.0
+    worth_per_rps: float = 0.0
     whole: bool = False
 
 
@@ -161,7 +161,7 @@ def candidates_on(view: View, offers: Sequence[SlotOffer], progress: Progress = 
         np.array([offer.of_class for offer in feasible_offers], dtype=np.int64),
         view.model[[offer.workload for offer in feasible_offers]],
         np.array([offer.worth for offer in feasible_offers], dtype=np.int64),
-        np.array([offer.per_rps for offer in feasible_offers], dtype=np.float64),
+        np.array([offer.worth_per_rps for offer in feasible_offers], dtype=np.float64),
         np.array(first, dtype=np.int64),
         np.concatenate([np.empty(0, dtype=np.int64), *batches]),
         np.concatenate([np.empty(0, dtype=np.int64), *shares_alone]),

@@ -243,20 +243,20 @@ class GpuSearch:
 
     def __post_init__(self) -> None:
         self.merged = merged_tables(self.tables)
-        self.by_slots = bool(np.any(self.candidates.per_rps > 0.0))
+        self.by_slots = bool(np.any(self.candidates.worth_per_rps > 0.0))
         candidates, permitted = self.candidates, self.tables.permitted
         self._most_alternatives = len(candidates.batch) * len(permitted) if self.by_slots else len(candidates.model)
         check_memory("the alternatives of a search", _ARRAYS, self._most_alternatives)
         self._buffer = Alternatives(*np.empty((len(Alternatives._fields), self._most_alternatives), dtype=np.int64))
         largest = float(np.abs(candidates.worth).max(initial=0))
         for candidate, model in enumerate(candidates.model):
-            batch = candidates.batch[candidates.first[candidate] : candidates.first[candidate + 1]]
+            batch = candidates.batch[candidates.first_option[candidate] : candidates.first_option[candidate + 1]]
             least_ms = (
                 self.tables.active_ms[model, batch][:, permitted].min(axis=1) + self.tables.exposed_ms[model, batch]
             )
             rate = 1000.0 * float((batch / least_ms).max(initial=0.0))
             largest = max(
-                largest, abs(float(candidates.worth[candidate])) + float(candidates.per_rps[candidate]) * rate
+                largest, abs(float(candidates.worth[candidate])) + float(candidates.worth_per_rps[candidate]) * rate
             )
         check_worth(largest, self.tables.most_residents)
 

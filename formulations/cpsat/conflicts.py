@@ -30,7 +30,8 @@ class Chains(NamedTuple):
     Attributes
     ----------
     units, memory, demand, conditions
-        Share, and the figures of ``formulations.cpsat.integers``, shape (all configurations, ...).
+        Share in units, and memory, demands and conditions as in ``formulations.cpsat.integers``, shape (all
+        configurations, ...).
     chain_start
         Row of the first configuration of each chain, and the end of the last chain, shape (chains + 1,).
     first_chain
@@ -49,7 +50,7 @@ class Chains(NamedTuple):
 
     @classmethod
     def of(cls, workloads: Sequence[Configurations], tables: Tables, most_amounts: Floats) -> "Chains":
-        """Chain the configurations of ``workloads``; a workload without any gets no chain and fits nowhere.
+        """Chain the configurations of ``workloads``; a workload without configurations has no chain and fits nowhere.
 
         ``most_amounts`` is that of ``whole_conditions``.
         """

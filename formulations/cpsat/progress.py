@@ -44,7 +44,7 @@ class CpSatProgress:
     bound
         Best bound, including bounds of CP-SAT.
     certified_bound
-        Best bound that is proven without CP-SAT, or confirmed.
+        Best bound that is proven without CP-SAT, or confirmed by a second proof.
     """
 
     problem: Problem

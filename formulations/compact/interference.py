@@ -1,4 +1,7 @@
-"""Variables and rows of the interference on a GPU: demands of an option's neighbours, added delay and lost clock."""
+"""Variables and rows of the interference on a GPU: demands of an option's neighbours, added delay and lost clock.
+
+The indices o, t and k are those of ``formulations.compact.build``; p is another option.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Compact model: the Pyomo model, its index sets, and its nonlinear relations."""
+"""Compact model: the Pyomo model, its index sets, and its nonlinear relations.
+
+The indices o, t and k are those of ``formulations.compact.build``.
+"""
 
 import math
 from collections import defaultdict

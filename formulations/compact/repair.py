@@ -32,11 +32,13 @@ def repair(problem: Problem, patterns: Sequence[Pattern]) -> list[Pattern] | Non
     repaired = [_Repaired.of(pattern, problem) for pattern in feasible_patterns if pattern.residents]
     served = {resident.workload for gpu in repaired for resident in gpu.pattern.residents}
     configurations_of = {
-        w: [leanest(offer.configurations[w], BATCHES_REPAIRED) for offer in problem.offers]
-        for w in range(len(problem.rates))
-        if w not in served
+        position: [leanest(offer.configurations[position], BATCHES_REPAIRED) for offer in problem.offers]
+        for position in range(len(problem.rates))
+        if position not in served
     }
-    for workload in sorted(configurations_of, key=lambda w: -_least_fraction(problem.offers, configurations_of[w])):
+    for workload in sorted(
+        configurations_of, key=lambda position: -_least_fraction(problem.offers, configurations_of[position])
+    ):
         if (
             not _place(problem, repaired, configurations_of[workload])
             and problem.instance.objective is not Objective.GOODPUT

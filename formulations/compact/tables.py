@@ -1,6 +1,7 @@
 """Active times and demands of the compact model as tables: one binary for each pair of batch and share.
 
-Under iGniter's performance model they are formulas instead (``formulations.compact.equations``).
+Under iGniter's performance model they are formulas instead (``formulations.compact.equations``). The indices o, t and k
+are those of ``formulations.compact.build``; p is another option.
 """
 
 from typing import Any

@@ -1,4 +1,7 @@
-"""Variables and rows of the compact model's GPU times, budgets and objective, for every SLO rule."""
+"""Variables and rows of the compact model's GPU times, budgets and objective, for every SLO rule.
+
+The indices o, t and k are those of ``formulations.compact.build``.
+"""
 
 import numpy as np
 import pyomo.environ as pyo

@@ -160,19 +160,19 @@ class Assignment:
         """Add a GPU: its residents among the candidates with their configurations, shares, memory and conflicts."""
         model, tables, used = self.model, gpus.offer.view.tables, self.used[gpu]
         is_resident = self.is_resident[gpu]
-        for w in candidates:
-            if gpus.offer.configurations[w].size:
-                is_resident[w] = model.new_bool_var("")
-                model.add_implication(is_resident[w], used)
-                self.placed_workloads[gpu][w] = self._add_placed(
-                    is_resident[w], gpus.shapes[w], gpus.offer.configurations[w].step
+        for workload in candidates:
+            if gpus.offer.configurations[workload].size:
+                is_resident[workload] = model.new_bool_var("")
+                model.add_implication(is_resident[workload], used)
+                self.placed_workloads[gpu][workload] = self._add_placed(
+                    is_resident[workload], gpus.shapes[workload], gpus.offer.configurations[workload].step
                 )
         model.add_bool_or([*is_resident.values(), used.negated()])
         model.add(self._total(gpu, gpus.chains.units) <= tables.share_units * used)
         model.add(self._total(gpu, gpus.chains.memory) <= memory_limit(tables))
         for members in gpus.conflicts:
-            if all(w in is_resident for w in members):
-                model.add_bool_or([is_resident[w].negated() for w in members])
+            if all(workload in is_resident for workload in members):
+                model.add_bool_or([is_resident[workload].negated() for workload in members])
 
     def _add_placed(self, is_resident: cp_model.IntVar, shapes: Ints, steps_of_rows: Ints) -> PlacedWorkload:
         """Add the configuration of one workload on one GPU: one shape, and a rate step that exists for the shape."""
@@ -262,13 +262,14 @@ class Assignment:
         for before, after in pairwise(gpus):
             self.model.add_implication(self.used[after], self.used[before])
             earlier: list[cp_model.IntVar] = []
-            for w in self.order:
-                if w in self.problem.split and w in self.is_resident[before]:
-                    earlier.append(self.is_resident[before][w])  # a split workload may be the first one of both GPUs
-                if w in self.is_resident[after]:
-                    self.model.add_bool_or([*earlier, self.is_resident[after][w].negated()])
-                if w in self.is_resident[before]:
-                    earlier.append(self.is_resident[before][w])
+            for workload in self.order:
+                # A split workload may be the first workload of both GPUs.
+                if workload in self.problem.split and workload in self.is_resident[before]:
+                    earlier.append(self.is_resident[before][workload])
+                if workload in self.is_resident[after]:
+                    self.model.add_bool_or([*earlier, self.is_resident[after][workload].negated()])
+                if workload in self.is_resident[before]:
+                    earlier.append(self.is_resident[before][workload])
 
     def _order_alike(self) -> None:
         """Place the earlier of two identical workloads on a GPU with a lower or the same number (symmetry breaking)."""
@@ -297,8 +298,8 @@ class Assignment:
         self.sense = 1
         terms = []
         for placed_here in self.placed_workloads:
-            for w, placed in placed_here.items():
-                values = [0, *(worth(w, step) for step in placed.steps.tolist())]
+            for workload, placed in placed_here.items():
+                values = [0, *(worth(workload, step) for step in placed.steps.tolist())]
                 terms += [
                     (higher - lower) * literal
                     for (lower, higher), literal in zip(pairwise(values), placed.reaches_step, strict=True)
@@ -362,13 +363,15 @@ class Assignment:
         patterns = []
         for gpu, offer in enumerate(self.offer_of_gpu):
             residents = []
-            for w, placed in self.placed_workloads[gpu].items():
-                if is_true(self.is_resident[gpu][w]):
-                    configurations, shapes = self._configurations(gpu, w)
+            for workload, placed in self.placed_workloads[gpu].items():
+                if is_true(self.is_resident[gpu][workload]):
+                    configurations, shapes = self._configurations(gpu, workload)
                     shape = next(position for position, literal in enumerate(placed.has_shape) if is_true(literal))
                     step = placed.steps[sum(map(is_true, placed.reaches_step)) - 1]
                     row = int(np.flatnonzero((shapes == shape) & (configurations.step == step))[0])
-                    residents.append(Resident(w, int(configurations.batch[row]), float(configurations.rate_rps[row])))
+                    residents.append(
+                        Resident(workload, int(configurations.batch[row]), float(configurations.rate_rps[row]))
+                    )
             if residents:
                 patterns.append(Pattern.of(offer, tuple(residents)))
         return patterns

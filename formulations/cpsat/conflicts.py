@@ -62,8 +62,9 @@ class Chains(NamedTuple):
         )
         chain_start = np.append(np.flatnonzero(all_configurations.chain_starts()), all_configurations.size)
         amounts, least_amounts = np.column_stack(figures), np.zeros((len(workloads), 5), dtype=np.int64)
-        for w in np.unique(all_configurations.item).tolist():
-            least_amounts[w] = amounts[all_configurations.first[w] : all_configurations.first[w + 1]].min(axis=0)
+        for workload in np.unique(all_configurations.item).tolist():
+            rows = slice(all_configurations.first[workload], all_configurations.first[workload + 1])
+            least_amounts[workload] = amounts[rows].min(axis=0)
         first_chain = np.searchsorted(chain_start, all_configurations.first)
         return cls(
             *figures,
@@ -180,7 +181,7 @@ def find_conflicts(chains: Chains, tables: Tables, most_sets: int, deadline: flo
     """
     limits = (tables.share_units, memory_limit(tables))
     conflicts: list[tuple[int, ...]] = []
-    fitting: set[tuple[int, ...]] = {(w,) for w in np.flatnonzero(np.diff(chains.first_chain)).tolist()}
+    fitting: set[tuple[int, ...]] = {(workload,) for workload in np.flatnonzero(np.diff(chains.first_chain)).tolist()}
     tested_count = 0
     while fitting:
         candidates = _one_larger(fitting)

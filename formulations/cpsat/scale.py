@@ -73,7 +73,7 @@ class _ScaleSearch(ScaleBisection):
             scale = (undecided_scale + excluded_scale) // 2
             problem = self._problem(scale * SCALE_STEP)
             reason = problem.unservable()
-            needed_gpus = sum(problem.least_fraction(w) for w in range(len(problem.rates)))
+            needed_gpus = sum(problem.least_fraction(workload) for workload in range(len(problem.rates)))
             if reason or needed_gpus > sum(offer.count for offer in problem.offers) * (1.0 + 1e-9):
                 excluded_scale, self.reason = scale, reason or f"{TOO_FEW}, {WHOLE}"
             else:

@@ -83,11 +83,13 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
 
 def _in_parts(problem: Problem, deadline: float) -> Problem:
     """Return the problem in which workloads that no single GPU serves are served in parts on different GPUs."""
-    split = frozenset(w for w in range(len(problem.rates)) if math.isinf(problem.least_fraction(w)))
+    split = frozenset(
+        workload for workload in range(len(problem.rates)) if math.isinf(problem.least_fraction(workload))
+    )
     steps = np.arange(1, PART_STEPS, dtype=np.int64)
     rates = [
-        Rates(whole_rates.rate_rps * (steps / PART_STEPS), steps) if w in split else whole_rates
-        for w, whole_rates in enumerate(problem.rates)
+        Rates(whole_rates.rate_rps * (steps / PART_STEPS), steps) if workload in split else whole_rates
+        for workload, whole_rates in enumerate(problem.rates)
     ]
     return Problem(problem.instance, rates, deadline, split)
 
@@ -95,22 +97,22 @@ def _in_parts(problem: Problem, deadline: float) -> Problem:
 def _with_parts(problem: Problem) -> list[int]:
     """Return the workloads by decreasing share; a split workload occurs once for each of its largest parts."""
     order = []
-    for w in problem.largest_first():
-        largest = max(int(offer.configurations[w].step.max(initial=1)) for offer in problem.offers)
-        order += [w] * (math.ceil(PART_STEPS / largest) if w in problem.split else 1)
+    for workload in problem.largest_first():
+        largest = max(int(offer.configurations[workload].step.max(initial=1)) for offer in problem.offers)
+        order += [workload] * (math.ceil(PART_STEPS / largest) if workload in problem.split else 1)
     return order
 
 
 def _volume_bound(problem: Problem, weights: Weights) -> int:
     """Bound the cost by the least units of each workload, at the price of a unit on its cheapest type."""
     total_cost = Fraction(0)
-    for w in range(len(problem.rates)):
-        needed_steps = PART_STEPS if w in problem.split else 1
+    for workload in range(len(problem.rates)):
+        needed_steps = PART_STEPS if workload in problem.split else 1
         total_cost += min(
             Fraction(price * units * needed_steps, offer.view.tables.share_units * step)
             for offer, price in zip(problem.offers, weights.whole, strict=True)
             for units, step in zip(
-                offer.configurations[w].units.tolist(), offer.configurations[w].step.tolist(), strict=True
+                offer.configurations[workload].units.tolist(), offer.configurations[workload].step.tolist(), strict=True
             )
         )
     cost_step = math.gcd(*weights.whole) or 1
@@ -123,7 +125,11 @@ def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     weights = Weights.of(step_rps, PART_STEPS * sum(step_rps, Fraction(0)), round_up=True)
 
     def worth_of(patterns: Sequence[Pattern]) -> int:
-        return sum(weights.whole[r.workload] * problem.steps(r) for pattern in patterns for r in pattern.residents)
+        return sum(
+            weights.whole[resident.workload] * problem.steps(resident)
+            for pattern in patterns
+            for resident in pattern.residents
+        )
 
     progress = CpSatProgress(problem, run, weights, worth_of)
     progress.accept(())

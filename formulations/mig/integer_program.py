@@ -61,14 +61,14 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSo
         # A MIG instance counts for at most the whole rate of the workload.
         served_part = np.minimum(offers.rate_rps[w] / workload.rate_rps, 1.0)
         solver.addConstr(
-            solver.qsum(float(_ROW_SCALE * served_part[k]) * instances_of_kind[w][k] for k in range(kinds))
+            solver.qsum(float(_ROW_SCALE * served_part[kind]) * instances_of_kind[w][kind] for kind in range(kinds))
             >= _ROW_SCALE
         )
-    for k in range(kinds):
+    for kind in range(kinds):
         available_instances = solver.qsum(
-            int(offers.count[layout, k]) * gpus_of_layout[layout] for layout in range(len(gpus_of_layout))
+            int(offers.count[layout, kind]) * gpus_of_layout[layout] for layout in range(len(gpus_of_layout))
         )
-        solver.addConstr(solver.qsum(instances_of_kind[w][k] for w in range(workloads)) <= available_instances)
+        solver.addConstr(solver.qsum(instances_of_kind[w][kind] for w in range(workloads)) <= available_instances)
     for position, pool in enumerate(instance.gpus):
         if pool.count is not None:
             layouts_of_pool = [

@@ -64,10 +64,10 @@ def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
         needed = _needed(used[w], offers.rate_rps[w], workload.rate_rps)
         # Every MIG instance serves the same fraction of its largest rate.
         fraction = workload.rate_rps / float(needed @ offers.rate_rps[w])
-        for k, best in enumerate(offers.best[w]):
+        for kind, best in enumerate(offers.best[w]):
             if best is not None:
-                slot = Slot(workload.id, best.batch, fraction * float(offers.rate_rps[w, k]))
-                slots_of_kind[offers.kinds[k]] += [(slot, best.processes)] * int(needed[k])
+                slot = Slot(workload.id, best.batch, fraction * float(offers.rate_rps[w, kind]))
+                slots_of_kind[offers.kinds[kind]] += [(slot, best.processes)] * int(needed[kind])
     placed = []
     for (pool, layout), gpu_count in zip(offers.layouts, gpus, strict=True):
         for _ in range(gpu_count):

@@ -76,10 +76,10 @@ def _drop_infeasible(
         for i in range(resident_count):
             least_amounts[i] = np.inf
             most_amounts[i] = -np.inf
-            for k in range(low[i], high[i]):
-                if feasible[i, k - first_rows[i]]:
+            for row in range(low[i], high[i]):
+                if feasible[i, row - first_rows[i]]:
                     for quantity in range(5):
-                        amount = _amount(gpu, configurations, k, quantity)
+                        amount = _amount(gpu, configurations, row, quantity)
                         least_amounts[i, quantity] = min(least_amounts[i, quantity], amount)
                         most_amounts[i, quantity] = max(most_amounts[i, quantity], amount)
             if least_amounts[i, 3] == np.inf:
@@ -87,18 +87,18 @@ def _drop_infeasible(
         changed = False
         for i in range(resident_count):
             others_least = _sum_of_others(least_amounts, i)
-            for k in range(low[i], high[i]):
-                if not feasible[i, k - first_rows[i]]:
+            for row in range(low[i], high[i]):
+                if not feasible[i, row - first_rows[i]]:
                     continue
-                fits = configurations.units[k] + others_least[3] <= gpu.share_units and (
-                    _amount(gpu, configurations, k, 4) + others_least[4] <= gpu.memory_limit_mib * (1.0 + MARGIN)
+                fits = configurations.units[row] + others_least[3] <= gpu.share_units and (
+                    _amount(gpu, configurations, row, 4) + others_least[4] <= gpu.memory_limit_mib * (1.0 + MARGIN)
                 )
                 if fits:
-                    work_ms, _ = _work_ms(gpu, configurations, k, resident_count, others_least[0], others_least[1])
-                    clock = _clock(gpu, _amount(gpu, configurations, k, 2) + others_least[2])
-                    fits = clock > 0.0 and work_ms <= configurations.budget_ms[k, 0] * clock * (1.0 + MARGIN)
+                    work_ms, _ = _work_ms(gpu, configurations, row, resident_count, others_least[0], others_least[1])
+                    clock = _clock(gpu, _amount(gpu, configurations, row, 2) + others_least[2])
+                    fits = clock > 0.0 and work_ms <= configurations.budget_ms[row, 0] * clock * (1.0 + MARGIN)
                 if not fits:
-                    feasible[i, k - first_rows[i]] = False
+                    feasible[i, row - first_rows[i]] = False
                     changed = True
             while low[i] < high[i] and not feasible[i, low[i] - first_rows[i]]:
                 low[i] += 1
@@ -109,9 +109,9 @@ def _drop_infeasible(
 
 
 @compiled
-def _amount(gpu: Tables, configurations: Configurations, k: int, quantity: int) -> float:
+def _amount(gpu: Tables, configurations: Configurations, row: int, quantity: int) -> float:
     """Return L2, DRAM, power, units or memory of a configuration."""
-    model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
+    model, batch, units = configurations.model[row], configurations.batch[row], configurations.units[row]
     if quantity == 0:
         return float(gpu.l2_pct[model, batch, units])
     if quantity == 1:
@@ -133,10 +133,10 @@ def _sum_of_others(amounts: Floats, left_out: int) -> Floats:
 
 @compiled
 def _work_ms(
-    gpu: Tables, configurations: Configurations, k: int, residents: int, l2_pct: float, dram_pct: float
+    gpu: Tables, configurations: Configurations, row: int, residents: int, l2_pct: float, dram_pct: float
 ) -> tuple[float, bool]:
     """Return the GPU time at full clock beside others with these demands, and whether the growth is clipped at 1."""
-    model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
+    model, batch, units = configurations.model[row], configurations.batch[row], configurations.units[row]
     company = 1.0 if residents <= 1 else gpu.company[model, batch, units]
     growth = company + gpu.alpha_l2[model] * l2_pct + gpu.alpha_dram[model] * dram_pct
     clipped = gpu.pairwise and growth < 1.0
@@ -156,21 +156,21 @@ def _clock(gpu: Tables, power_w: float) -> float:
 
 @compiled
 def _slopes(
-    gpu: Tables, configurations: Configurations, k: int, residents: int, others_least: Floats, others_most: Floats
+    gpu: Tables, configurations: Configurations, row: int, residents: int, others_least: Floats, others_most: Floats
 ) -> tuple[float, float, float, float]:
     """Return the throughput beside the least demands, and its least loss per percent of L2, of DRAM and per watt."""
-    model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
+    model, batch, units = configurations.model[row], configurations.batch[row], configurations.units[row]
     exposed_ms, rps_factor = gpu.exposed_ms[model, batch], 1000.0 * batch
-    power_w = _amount(gpu, configurations, k, 2) + others_least[2]
-    least_work_ms, clipped = _work_ms(gpu, configurations, k, residents, others_least[0], others_least[1])
+    power_w = _amount(gpu, configurations, row, 2) + others_least[2]
+    least_work_ms, clipped = _work_ms(gpu, configurations, row, residents, others_least[0], others_least[1])
     clock = _clock(gpu, power_w)
     throughput = rps_factor * clock / (least_work_ms + exposed_ms * clock)
     loss_per_ms = 0.0
     if not clipped:
         # The slope of the chord in A, f / ((A0 + y f) (A1 + y f)), rises and then falls with f, so it is least at an
         # end of the range of f.
-        most_work_ms, _ = _work_ms(gpu, configurations, k, residents, others_most[0], others_most[1])
-        slowest_clock = max(0.0, _clock(gpu, _amount(gpu, configurations, k, 2) + others_most[2]))
+        most_work_ms, _ = _work_ms(gpu, configurations, row, residents, others_most[0], others_most[1])
+        slowest_clock = max(0.0, _clock(gpu, _amount(gpu, configurations, row, 2) + others_most[2]))
         loss_per_ms = rps_factor * min(
             clock / ((least_work_ms + exposed_ms * clock) * (most_work_ms + exposed_ms * clock)),
             slowest_clock
@@ -204,12 +204,12 @@ def _separable_bound(
     least_losses = np.full((resident_count, 3), np.inf)
     for i in range(resident_count):
         others_least, others_most = _sum_of_others(least_amounts, i), _sum_of_others(most_amounts, i)
-        for k in range(low[i], high[i]):
-            if feasible[i, k - first_rows[i]]:
+        for row in range(low[i], high[i]):
+            if feasible[i, row - first_rows[i]]:
                 rps, loss_per_l2, loss_per_dram, loss_per_watt = _slopes(
-                    gpu, configurations, k, resident_count, others_least, others_most
+                    gpu, configurations, row, resident_count, others_least, others_most
                 )
-                throughput[i, k - first_rows[i]] = rps
+                throughput[i, row - first_rows[i]] = rps
                 least_losses[i, 0] = min(least_losses[i, 0], loss_per_l2)
                 least_losses[i, 1] = min(least_losses[i, 1], loss_per_dram)
                 least_losses[i, 2] = min(least_losses[i, 2], loss_per_watt)
@@ -224,16 +224,16 @@ def _separable_bound(
     for i in range(resident_count - 1, -1, -1):
         loss_of_others = _sum_of_others(least_losses, i)
         largest_rps = 0.0
-        for k in range(low[i], high[i]):
-            if feasible[i, k - first_rows[i]]:
-                rps, units = throughput[i, k - first_rows[i]], configurations.units[k]
+        for row in range(low[i], high[i]):
+            if feasible[i, row - first_rows[i]]:
+                rps, units = throughput[i, row - first_rows[i]], configurations.units[row]
                 largest_rps = max(largest_rps, rps)
                 for quantity in range(3):
                     rps -= loss_of_others[quantity] * (
-                        _amount(gpu, configurations, k, quantity) - least_amounts[i, quantity]
+                        _amount(gpu, configurations, row, quantity) - least_amounts[i, quantity]
                     )
                 if rps > largest_net[i, units]:
-                    largest_net[i, units], best_row[i, units] = rps, k
+                    largest_net[i, units], best_row[i, units] = rps, row
         total_rps += largest_rps
         for units in range(share_units + 1):
             if largest_net[i, units] > -np.inf:

@@ -43,12 +43,12 @@ def best_partition(
     """
     model = cp_model.CpModel()
     choices = []
-    for t, (sets_of_type, count) in enumerate(zip(sets, counts, strict=True)):
+    for gpu_type, (sets_of_type, count) in enumerate(zip(sets, counts, strict=True)):
         for members, search in sets_of_type.items():
             if not search.impossible:
                 most_copies = min(count, *(sizes[class_] // members.count(class_) for class_ in members))
-                choices.append((model.new_int_var(0, most_copies, ""), t, members, search))
-        model.add(sum(copies for copies, gpu, _, _ in choices if gpu == t) <= count)
+                choices.append((model.new_int_var(0, most_copies, ""), gpu_type, members, search))
+        model.add(sum(copies for copies, choice_type, _, _ in choices if choice_type == gpu_type) <= count)
     for class_, size in enumerate(sizes):
         model.add(sum(members.count(class_) * copies for copies, _, members, _ in choices if class_ in members) == size)
     # Bounds are rounded up to integer steps; the steps are as small as the limit on sums permits.
@@ -71,5 +71,5 @@ def best_partition(
         return (), -math.inf
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return (), math.inf
-    gpus = tuple((t, search) for copies, t, _, search in choices for _ in range(solver.value(copies)))
+    gpus = tuple((gpu_type, search) for copies, gpu_type, _, search in choices for _ in range(solver.value(copies)))
     return gpus, math.floor(solver.best_objective_bound + BOUND_ALLOWANCE) / steps_per_rps

@@ -50,15 +50,15 @@ def share_bound(
 
     def bound(charge: Floats) -> float:
         gains = [
-            (class_rps - c * np.arange(class_rps.shape[1])).max(axis=1)
-            for class_rps, c in zip(throughput_alone, charge, strict=True)
+            (class_rps - type_charge * np.arange(class_rps.shape[1])).max(axis=1)
+            for class_rps, type_charge in zip(throughput_alone, charge, strict=True)
         ]
         return float(charge @ units_of_type + workloads @ np.max(gains, axis=0))
 
     charge = np.zeros(len(throughput_alone))
     for _ in range(ROUNDS):
-        for t in range(len(charge)):
-            charge = _better(bound, charge, t, float(largest_rps.max(initial=0.0)))
+        for gpu_type in range(len(charge)):
+            charge = _better(bound, charge, gpu_type, float(largest_rps.max(initial=0.0)))
     value = min(bound(charge), float(workloads @ largest_rps))
     return value + ROUNDING * float(charge @ units_of_type + workloads @ largest_rps)
 

@@ -55,8 +55,8 @@ class MostThroughput:
 
     def __post_init__(self) -> None:
         workloads_by_class: dict[tuple[str, float, float], list[int]] = defaultdict(list)
-        for w, workload in enumerate(self.problem.instance.workloads):
-            workloads_by_class[workload.model, workload.slo_ms, workload.rate_rps].append(w)
+        for position, workload in enumerate(self.problem.instance.workloads):
+            workloads_by_class[workload.model, workload.slo_ms, workload.rate_rps].append(position)
         self.classes = list(workloads_by_class.values())
         self.sizes = [len(members) for members in self.classes]
         self.counts = [offer.count for offer in self.problem.offers]
@@ -152,7 +152,7 @@ class MostThroughput:
             if bound == -math.inf:
                 return True
             self._improve_bound(bound * (1.0 + ROUNDING))
-            chosen_searches = {(t, search.members): search for t, search in gpus}
+            chosen_searches = {(gpu_type, search.members): search for gpu_type, search in gpus}
             self._accept_sets(gpus)
             open_searches = [search for search in chosen_searches.values() if not search.closed]
             if (
@@ -175,7 +175,7 @@ class MostThroughput:
             configurations = self.configurations[offer_position]
             view = self.problem.offers[offer_position].view
             chosen = list(search.chosen)
-            workloads = [unplaced[c].pop(0) for c in search.members]
+            workloads = [unplaced[class_].pop(0) for class_ in search.members]
             placed_gpus.append(
                 view.placed(
                     workloads, configurations.units[chosen], configurations.batch[chosen], view.rate_rps[workloads]

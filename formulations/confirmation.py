@@ -28,11 +28,11 @@ class Confirmation:
     Attributes
     ----------
     agrees
-        Whether it proves the claim.
+        Whether column generation proves the claim.
     bound
-        Its certified bound, if there is one; a bound on cost is raised to the next sum of GPU prices.
+        Certified bound of column generation, if there is one; a bound on cost is raised to the next sum of GPU prices.
     reason
-        Why no plan exists, if that is the claim and is proven; otherwise the doubt about the claim.
+        Reason why no plan exists, if column generation proves this claim; otherwise the doubt about the claim.
     """
 
     agrees: bool
@@ -48,29 +48,29 @@ def reserved_s(run: Run) -> float:
 def confirm(instance: Instance, run: Run, plan: Plan | None, value: float) -> Confirmation:
     """Try to prove in the remaining time that ``plan`` of this value is optimal or, without a plan, that none exists.
 
-    The plan is only a start for column generation; no plan is taken from it.
+    Column generation starts from the plan, but its own plans are not used.
     """
     # A run without a listener: only the plans and bounds of the claiming scheduler are reported.
-    quiet = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb, plan)
+    silent_run = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb, plan)
     if run.work_limit is not None:
-        quiet = replace(quiet, work_limit=CONFIRM_WORK)
-    answer = ColGen().schedule(instance, quiet)
+        silent_run = replace(silent_run, work_limit=CONFIRM_WORK)
+    outcome = ColGen().schedule(instance, silent_run)
     if plan is None:
-        if answer.status is Status.INFEASIBLE:
-            return Confirmation(True, None, answer.reason)
-        return _doubtful(answer, "column generation found a plan")
-    bound = answer.bound
+        if outcome.status is Status.INFEASIBLE:
+            return Confirmation(True, None, outcome.reason)
+        return _doubtful(outcome, "column generation found a plan")
+    bound = outcome.bound
     if bound is None or not bound.certified:
-        return _doubtful(answer, "column generation found no bound in time")
-    sense = -1 if instance.objective.minimised else 1
+        return _doubtful(outcome, "column generation found no bound in time")
+    sign = -1 if instance.objective.minimised else 1
     if instance.objective.minimised:
         bound = replace(bound, value=next_cost(bound.value, instance))
-    reached = sense * value >= sense * bound.value * (1.0 - sense * AGREEMENT)
-    doubt = "" if reached else f"the certified bound of column generation is {bound.value:.6g}"
-    return Confirmation(reached, bound, doubt)
+    agrees = sign * value >= sign * bound.value * (1.0 - sign * AGREEMENT)
+    doubt = "" if agrees else f"the certified bound of column generation is {bound.value:.6g}"
+    return Confirmation(agrees, bound, doubt)
 
 
-def _doubtful(answer: Outcome, with_plan: str) -> Confirmation:
-    """Return a doubt: ``with_plan`` if column generation has a plan, otherwise its own reason."""
-    without_plan = answer.reason or "column generation did not finish in time"
-    return Confirmation(False, None, without_plan if answer.plan is None else with_plan)
+def _doubtful(outcome: Outcome, with_plan: str) -> Confirmation:
+    """Return a doubt: ``with_plan`` if column generation has a plan, otherwise the reason of its outcome."""
+    without_plan = outcome.reason or "column generation did not finish in time"
+    return Confirmation(False, None, without_plan if outcome.plan is None else with_plan)

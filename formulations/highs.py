@@ -9,7 +9,7 @@ MOST_NODES = 2**31 - 1
 
 
 def reset_threads() -> None:
-    """Drop the thread pool that HiGHS keeps between solvers: it cannot solve with another number of threads."""
+    """Drop the thread pool that HiGHS keeps between solvers, because its number of threads is fixed."""
     highspy.Highs.resetGlobalScheduler(True)
 
 

@@ -1,4 +1,4 @@
-"""The scheduler ``minlp``: the compact model with its nonlinear relations, solved globally by SCIP.
+"""Scheduler ``minlp``: the compact model with its nonlinear relations, solved globally by SCIP.
 
 The model is that of ``formulations.compact``: iGniter's equations as printed, with integer batches and shares. Pyomo
 writes it to a file (.nl) that SCIP reads through PySCIPOpt.
@@ -61,29 +61,29 @@ class Minlp:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve the model globally and report each better plan."""
-        started = improving_model(instance, run, self.continuous_shares)
-        if isinstance(started, Outcome):
-            return started
-        # SCIP takes long to import: listing the schedulers, and instances without a model, do without it.
+        search_and_model = improving_model(instance, run, self.continuous_shares)
+        if isinstance(search_and_model, Outcome):
+            return search_and_model
+        # SCIP takes long to import, so it is imported only if a model is solved.
         from formulations.compact import scip
 
-        search, model = started
+        search, model = search_and_model
         model.state_relations(exact=self.as_printed)
 
-        def take(value_of: Callable[[Any], float]) -> None:
-            repaired = repair(search.problem, model.groups(value_of))
+        def accept_solution(value_of: Callable[[Any], float]) -> None:
+            repaired = repair(search.problem, model.patterns(value_of))
             if repaired is not None:
                 search.accept(repaired)
 
-        answer = scip.solve(model, run, reserved_s(run), take)
-        search.statistics["nodes"] = answer.nodes
-        bound = search.bound(answer.bound, certified=False)
+        solver_answer = scip.solve(model, run, reserved_s(run), accept_solution)
+        search.statistics["nodes"] = solver_answer.nodes
+        bound = search.bound(solver_answer.bound, certified=False)
         if bound is not None:
             run.report(bound=bound)
-        if not answer.finished:
-            reason = answer.problem or ("" if search.plan is not None else "out of time")
+        if not solver_answer.finished:
+            reason = solver_answer.problem or ("" if search.plan is not None else "out of time")
             return search.outcome(bound, reason, trusted=False)
-        return confirmed(search, bound, answer.infeasible)
+        return confirmed(search, bound, solver_answer.infeasible)
 
     def write_model(self, instance: Instance, file: Path) -> None:
         """Write the nonlinear model of an instance; see ``bench.api.Scheduler``."""
@@ -95,7 +95,7 @@ class Minlp:
 
 
 def confirmed(search: Search, bound: Bound | None, infeasible: bool) -> Outcome:
-    """Return the outcome of a search that SCIP finished, with a claim if column generation confirms it.
+    """Return the outcome of a search that SCIP finished; it claims a proof only if column generation confirms it.
 
     Parameters
     ----------
@@ -106,12 +106,14 @@ def confirmed(search: Search, bound: Bound | None, infeasible: bool) -> Outcome:
     """
     if search.plan is None and not infeasible:
         return search.outcome(bound, "SCIP's solution is not feasible and could not be repaired")
-    answer = confirm(search.instance, search.run, search.plan, search.value)
+    confirmation = confirm(search.instance, search.run, search.plan, search.value)
     if search.plan is None:
-        if answer.agrees:
-            return search.outcome(None, answer.reason, infeasible=True)
-        return search.outcome(None, f"SCIP finds no plan, but this is not confirmed: {answer.reason}")
-    if answer.agrees and answer.bound is not None:
-        return replace(search.outcome(answer.bound), status=Status.OPTIMAL)
-    claim = f"{bound.value:.6g}" if bound is not None else "optimality"
-    return search.outcome(bound, f"SCIP proves {claim}, but this is not confirmed: {answer.reason}", trusted=False)
+        if confirmation.agrees:
+            return search.outcome(None, confirmation.reason, infeasible=True)
+        return search.outcome(None, f"SCIP finds no plan, but this is not confirmed: {confirmation.reason}")
+    if confirmation.agrees and confirmation.bound is not None:
+        return replace(search.outcome(confirmation.bound), status=Status.OPTIMAL)
+    claimed = f"{bound.value:.6g}" if bound is not None else "optimality"
+    return search.outcome(
+        bound, f"SCIP proves {claimed}, but this is not confirmed: {confirmation.reason}", trusted=False
+    )

@@ -15,11 +15,11 @@ class Pattern:
     pool
         Position of the GPU type in the instance's pool, or in ``Problem.offers``.
     gpulets
-        Share units of each gpulet, and its slots. A share of 0 is the least that suffices; a rate of 0 is the largest
-        that the slot can serve.
+        Share units of each gpulet, and its slots. A share of 0 stands for the least share that suffices. A rate of 0
+        stands for the largest rate that the slot can serve.
     throughput_rps
-        Requests per second that the slots complete together when they are always busy; 0 where that does not count.
-        Patterns that differ in it alone are equal.
+        Requests per second that the slots complete together if they are always busy; 0 where the throughput does not
+        count. Patterns that differ in their throughput alone are equal.
     """
 
     pool: int

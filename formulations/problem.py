@@ -43,10 +43,10 @@ TOO_FEW = "the pool has too few GPUs to serve all workloads"
 """Reason for infeasibility if every workload, taken alone, fits on some GPU of the pool."""
 
 WHOLE = "each whole on one GPU"
-"""Addition to that reason if the search covers no plans that split workloads."""
+"""Addition to ``TOO_FEW`` if the search covers no plans that split workloads."""
 
 IN_PARTS = "each on one GPU, or in parts on several if no GPU serves it whole"
-"""Addition to that reason if some workloads are served in parts."""
+"""Addition to ``TOO_FEW`` if some workloads are served in parts."""
 
 
 class Problem:
@@ -79,9 +79,9 @@ class Problem:
         self.rates = rates
         self.offers: list[Offer] = []
         deadline = deadline if instance.slo_rule.by_share else math.inf
-        most = len(rates) + (PART_STEPS - 1) * len(split)
+        most_gpus = len(rates) + (PART_STEPS - 1) * len(split)
         for pool in instance.gpus:
-            count = most if pool.count is None else min(pool.count, most)
+            count = most_gpus if pool.count is None else min(pool.count, most_gpus)
             if count > 0:
                 view = View.of(instance, pool.type)
                 self.offers.append(Offer(view, count, configurations_on(view, rates, deadline)))
@@ -97,29 +97,30 @@ class Problem:
 
     def unservable(self) -> str:
         """Name the first workload that no GPU serves even alone; return an empty string if there is none."""
-        for w, asked in enumerate(self.instance.workloads):
-            if self.least_fraction(w) < math.inf:
+        for position, workload in enumerate(self.instance.workloads):
+            if self.least_fraction(position) < math.inf:
                 continue
-            if w in self.split:
-                return f"{asked.id}: no GPU of the pool serves even a part of {asked.model} at {asked.rate_rps:g} req/s"
-            asks = f"{self.rates[w].rate_rps.min():g} req/s of {asked.model} within {asked.slo_ms:g} ms"
-            return f"{asked.id}: no GPU of the pool alone serves {asks}, and plans here split no workload"
+            if position in self.split:
+                whole = f"{workload.model} at {workload.rate_rps:g} req/s"
+                return f"{workload.id}: no GPU of the pool serves even a part of {whole}"
+            request = f"{self.rates[position].rate_rps.min():g} req/s of {workload.model} within {workload.slo_ms:g} ms"
+            return f"{workload.id}: no GPU of the pool alone serves {request}, and plans here split no workload"
         return ""
 
-    def fits(self, group: Pattern) -> PlacedGpu | None:
+    def fits(self, pattern: Pattern) -> PlacedGpu | None:
         """Return a GPU with the residents at their least shares, or ``None`` if they do not fit on one."""
-        if group not in self._placed:
-            self._placed[group] = fit_gpu(self.offers[group.pool].view, group.residents)
-        return self._placed[group]
+        if pattern not in self._placed:
+            self._placed[pattern] = fit_gpu(self.offers[pattern.pool].view, pattern.residents)
+        return self._placed[pattern]
 
-    def plan(self, groups: Sequence[Pattern]) -> Plan:
-        """Return the plan of feasible groups."""
-        return Plan(self.instance.name, tuple(gpu for gpu in map(self.fits, groups) if gpu is not None))
+    def plan(self, patterns: Sequence[Pattern]) -> Plan:
+        """Return the plan of feasible patterns."""
+        return Plan(self.instance.name, tuple(gpu for gpu in map(self.fits, patterns) if gpu is not None))
 
-    def serves_all(self, groups: Sequence[Pattern]) -> bool:
-        """Return whether ``groups`` contain every workload."""
+    def serves_all(self, patterns: Sequence[Pattern]) -> bool:
+        """Return whether ``patterns`` contain every workload."""
         steps = [0] * len(self.rates)
-        for resident in (resident for group in groups for resident in group.residents):
+        for resident in (resident for pattern in patterns for resident in pattern.residents):
             steps[resident.workload] += self.steps(resident)
         return all(count >= PART_STEPS for count in steps)
 
@@ -127,33 +128,38 @@ class Problem:
         """Return how many steps of its workload's rate a resident serves."""
         return round(PART_STEPS * resident.rate_rps / self.instance.workloads[resident.workload].rate_rps)
 
-    def trimmed(self, groups: Sequence[Pattern]) -> Sequence[Pattern]:
-        """Return groups that serve no split workload beyond its rate; they fit, because budgets fall as rates grow."""
-        left = dict.fromkeys(self.split, PART_STEPS)
-        found = []
-        for group in groups if self.split else ():
+    def trimmed(self, patterns: Sequence[Pattern]) -> Sequence[Pattern]:
+        """Return the patterns without service beyond the rate of a split workload.
+
+        The returned patterns fit on their GPUs, because budgets fall as rates grow.
+        """
+        steps_left = dict.fromkeys(self.split, PART_STEPS)
+        trimmed_patterns = []
+        for pattern in patterns if self.split else ():
             residents = []
-            for resident in group.residents:
+            for resident in pattern.residents:
                 w, steps = resident.workload, self.steps(resident)
-                if w in left:
-                    steps = min(steps, left[w])
-                    left[w] -= steps
+                if w in steps_left:
+                    steps = min(steps, steps_left[w])
+                    steps_left[w] -= steps
                     resident = resident._replace(rate_rps=self.instance.workloads[w].rate_rps * (steps / PART_STEPS))
                 if steps:
                     residents.append(resident)
             if residents:
-                found.append(Pattern.of(group.pool, tuple(residents)))
-        return found if self.split else groups
+                trimmed_patterns.append(Pattern.of(pattern.pool, tuple(residents)))
+        return trimmed_patterns if self.split else patterns
 
 
-def lean_residents(lean: Configurations) -> dict[int, list[Resident]]:
-    """Return the residents of the configurations of one workload by the step of their rate, in their order."""
-    figures = zip(lean.workload.tolist(), lean.batch.tolist(), lean.rate_rps.tolist(), strict=True)
-    return grouped(zip(lean.step.tolist(), starmap(Resident, figures), strict=True))
+def lean_residents(configurations: Configurations) -> dict[int, list[Resident]]:
+    """Return the residents of one workload's configurations by rate step, in the order of the configurations."""
+    fields = zip(
+        configurations.workload.tolist(), configurations.batch.tolist(), configurations.rate_rps.tolist(), strict=True
+    )
+    return grouped(zip(configurations.step.tolist(), starmap(Resident, fields), strict=True))
 
 
 def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], deadline: float) -> list[Pattern]:
-    """Place workloads one by one on the first GPU that has room; leave out those that fit nowhere.
+    """Place workloads one by one on the first GPU that has room; leave out workloads that fit nowhere.
 
     The highest rate is tried on every GPU, a new one included, before a lower rate. A new GPU is of the type on which
     the workload's share costs least.
@@ -168,69 +174,84 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
         ``time.monotonic()`` value after which no further workload is placed.
     """
     offers = problem.offers
-    groups: list[Pattern] = []
-    free = [offer.count for offer in offers]
-    for w in order:
+    patterns: list[Pattern] = []
+    free_gpus = [offer.count for offer in offers]
+    for workload in order:
         if time.monotonic() >= deadline:
             break
-        tried = [lean_residents(leanest(offer.configurations[w], BATCHES_TRIED)) for offer in offers]
-        cheapest = sorted(range(len(offers)), key=lambda o: price[o] * offers[o].least_fraction(w))
-        for step in sorted({step for by_step in tried for step in by_step}, reverse=True):
-            joined = _join(problem, groups, w, [by_step.get(step, []) for by_step in tried])
-            opened = next((o for o in cheapest if free[o] and step in tried[o]), None)
-            if joined is not None:
-                groups[joined[0]] = joined[1]
-            elif opened is not None:
-                groups.append(Pattern.of(opened, (tried[opened][step][0],)))
-                free[opened] -= 1
+        by_step = [lean_residents(leanest(offer.configurations[workload], BATCHES_TRIED)) for offer in offers]
+        cheapest_first = sorted(
+            range(len(offers)),
+            key=lambda offer_position: price[offer_position] * offers[offer_position].least_fraction(workload),
+        )
+        for step in sorted({step for residents in by_step for step in residents}, reverse=True):
+            residents_by_offer = [residents.get(step, []) for residents in by_step]
+            enlarged = _join(problem, patterns, workload, residents_by_offer)
+            new_gpu_offer = next(
+                (
+                    offer_position
+                    for offer_position in cheapest_first
+                    if free_gpus[offer_position] and residents_by_offer[offer_position]
+                ),
+                None,
+            )
+            if enlarged is not None:
+                patterns[enlarged[0]] = enlarged[1]
+            elif new_gpu_offer is not None:
+                patterns.append(Pattern.of(new_gpu_offer, (residents_by_offer[new_gpu_offer][0],)))
+                free_gpus[new_gpu_offer] -= 1
             else:
                 continue
             break
-    return groups
+    return patterns
 
 
 def _join(
-    problem: Problem, groups: Sequence[Pattern], workload: int, tried: Sequence[Sequence[Resident]]
+    problem: Problem, patterns: Sequence[Pattern], workload: int, residents_by_offer: Sequence[Sequence[Resident]]
 ) -> tuple[int, Pattern] | None:
-    """Return the index of the first GPU with room for the workload, and the enlarged group; ``tried`` is by offer."""
-    for g, group in enumerate(groups):
-        if any(resident.workload == workload for resident in group.residents):
+    """Return the position of the first pattern with room for the workload, and this pattern with the workload."""
+    for position, pattern in enumerate(patterns):
+        if any(resident.workload == workload for resident in pattern.residents):
             continue  # the parts of a workload are on different GPUs
-        for resident in tried[group.pool]:
-            grown = Pattern.of(group.pool, (*group.residents, resident))
-            if problem.fits(grown) is not None:
-                return g, grown
+        for resident in residents_by_offer[pattern.pool]:
+            enlarged = Pattern.of(pattern.pool, (*pattern.residents, resident))
+            if problem.fits(enlarged) is not None:
+                return position, enlarged
     return None
 
 
-def groups_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Pattern]:
-    """Return the GPUs of ``plan`` as groups; GPUs that are infeasible or not of class ``spatial`` are left out.
+def patterns_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Pattern]:
+    """Return the GPUs of ``plan`` as patterns; GPUs that are infeasible or not of class ``spatial`` are left out.
 
-    A rate that is not among ``rates`` is rounded down to the next one; without a lower rate the slot is left out.
-    Also left out are workloads that an earlier GPU serves, and GPUs beyond the size of the pool.
+    A rate that is not among ``rates`` is rounded down to the next rate; without a lower rate the slot is left out.
+    Workloads that an earlier GPU serves, and GPUs beyond the size of the pool, are left out as well.
     """
-    found: list[Pattern] = []
-    seen: set[int] = set()
-    free = [offer.count for offer in problem.offers]
-    position = {offer.view.gpu.name: o for o, offer in enumerate(problem.offers)}
+    patterns: list[Pattern] = []
+    served: set[int] = set()
+    free_gpus = [offer.count for offer in problem.offers]
+    offer_of = {offer.view.gpu.name: position for position, offer in enumerate(problem.offers)}
     for gpu in plan.gpus:
-        o = position.get(gpu.type)
-        if o is None or not free[o] or any(len(gpulet.slots) > 1 or gpulet.duty_cycle_ms for gpulet in gpu.gpulets):
+        offer_position = offer_of.get(gpu.type)
+        if (
+            offer_position is None
+            or not free_gpus[offer_position]
+            or any(len(gpulet.slots) > 1 or gpulet.duty_cycle_ms for gpulet in gpu.gpulets)
+        ):
             continue
-        view, residents = problem.offers[o].view, []
+        view, residents = problem.offers[offer_position].view, []
         for slot in (slot for gpulet in gpu.gpulets for slot in gpulet.slots):
             w = problem.instance.workload_index.get(slot.workload)
-            if w is None or w in seen or slot.batch > view.tables.max_batch[view.model[w]]:
+            if w is None or w in served or slot.batch > view.tables.max_batch[view.model[w]]:
                 continue
-            lower = rates[w].rate_rps[rates[w].rate_rps <= widened(slot.rate_rps)]
-            if len(lower):
-                residents.append(Resident(w, slot.batch, float(lower.max())))
-                seen.add(w)
-        group = Pattern.of(o, tuple(residents))
-        if residents and problem.fits(group) is not None:
-            found.append(group)
-            free[o] -= 1
-    return found
+            permitted_rps = rates[w].rate_rps[rates[w].rate_rps <= widened(slot.rate_rps)]
+            if len(permitted_rps):
+                residents.append(Resident(w, slot.batch, float(permitted_rps.max())))
+                served.add(w)
+        pattern = Pattern.of(offer_position, tuple(residents))
+        if residents and problem.fits(pattern) is not None:
+            patterns.append(pattern)
+            free_gpus[offer_position] -= 1
+    return patterns
 
 
 def bound_on_parts(value: float, instance: Instance, split: Collection[int] | None) -> Bound:

@@ -1,4 +1,4 @@
-"""The scheduler ``pwl``: the compact model with piecewise linear relations, solved by HiGHS.
+"""Scheduler ``pwl``: the compact model with piecewise linear relations, solved by HiGHS.
 
 The model is that of ``formulations.compact``:
 
@@ -12,7 +12,7 @@ The interpolated model is neither a relaxation nor a restriction. Its bound may 
 throughput, of the best plan. The bound is therefore returned as not certified and never makes a plan optimal. Its plan
 may be infeasible. Only the placement and the batches are read from it, and a placement that the one-GPU kernel rejects
 is repaired. With ``certified`` every triangle is shifted by its largest error at the integer batches and shares in it.
-Then no plan is cut off and the bound holds for the true problem.
+Then no plan is cut off and the bound is valid for the true problem.
 
 The statistics ``pwl_error_max_NAME`` and ``pwl_error_mean_NAME`` are the largest and the mean relative error of a
 relation. For ``k_act`` and ``ability`` they cover all batches and shares. For the products (``cache_ms``, ``dram_ms``,
@@ -49,7 +49,7 @@ class Pwl:
     pieces
         Cells along each axis of the grid, at least 1; a cell of batch and share has two triangles.
     certified
-        Shift every triangle by its largest error, so that the bound holds for the true problem.
+        Shift every triangle by its largest error, so that the bound is valid for the true problem.
     """
 
     name: ClassVar[str] = "pwl"
@@ -75,27 +75,29 @@ class Pwl:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Solve the linearised model and repair its plan."""
-        started = improving_model(instance, run)
-        if isinstance(started, Outcome):
-            return started
-        # Pyomo and HiGHS take long to import: listing the schedulers, and instances without a model, do without them.
+        search_and_model = improving_model(instance, run)
+        if isinstance(search_and_model, Outcome):
+            return search_and_model
+        # Pyomo and HiGHS take long to import, so they are imported only if a model is solved.
         from formulations.compact import highs, piecewise
 
-        search, model = started
+        search, model = search_and_model
         search.statistics |= piecewise.linearise(model, self.pieces, self.certified)
-        answer = highs.solve(model.pyomo, run, min(RESERVE_S, RESERVE_PART * run.remaining_s))
-        search.statistics["nodes"] = answer.nodes
-        bound = search.bound(answer.bound, self.certified)
+        solver_answer = highs.solve(model.pyomo, run, min(RESERVE_S, RESERVE_PART * run.remaining_s))
+        search.statistics["nodes"] = solver_answer.nodes
+        bound = search.bound(solver_answer.bound, self.certified)
         if bound is not None:
             run.report(bound=bound)
-        if answer.solved:
-            self._take(search, model.groups(lambda variable: float(variable.value)))
+        if solver_answer.solved:
+            self._accept_repaired(search, model.patterns(lambda variable: float(variable.value)))
         reason = ""
         if search.plan is None:
-            reason = "the linearised model has no plan" if answer.infeasible else "out of time"
-            if answer.solved:
+            reason = "the linearised model has no plan" if solver_answer.infeasible else "out of time"
+            if solver_answer.solved:
                 reason = "the plan of the linearised model is not feasible and could not be repaired"
-        return search.outcome(bound, reason, trusted=self.certified, infeasible=answer.infeasible and self.certified)
+        return search.outcome(
+            bound, reason, trusted=self.certified, infeasible=solver_answer.infeasible and self.certified
+        )
 
     def write_model(self, instance: Instance, file: Path) -> None:
         """Write the piecewise-linear model of an instance; see ``bench.api.Scheduler``."""
@@ -112,9 +114,9 @@ class Pwl:
         return export.plan_of(instance, solution, where)
 
     @staticmethod
-    def _take(search: Search, groups: list[Pattern]) -> None:
+    def _accept_repaired(search: Search, patterns: list[Pattern]) -> None:
         """Accept the plan of the model's solution, repaired where its GPUs do not fit, if it is better."""
-        search.statistics["gpus_repaired"] = float(sum(search.problem.fits(group) is None for group in groups))
-        repaired = repair(search.problem, groups)
+        search.statistics["gpus_repaired"] = float(sum(search.problem.fits(pattern) is None for pattern in patterns))
+        repaired = repair(search.problem, patterns)
         if repaired is not None:
             search.statistics["model_plan_better"] = float(search.accept(repaired))

@@ -14,13 +14,16 @@ from instances.attainment_terms import POISSON
 from instances.view import View
 
 HALVINGS = 40
-"""Least number of times that the first scale of the grid is halved to find out whether any scale is feasible."""
+"""Least number of halvings of the first grid scale before every scale may count as infeasible."""
 
 TRICKLE_RPS = 1e-6
-"""Rate at which requests are alone: a scale that leaves no workload more is infeasible only if every scale is."""
+"""Rate at which requests never meet.
+
+If a scale at which no workload exceeds this rate is infeasible, every scale is infeasible.
+"""
 
 MOST_SCALES = 1e300
-"""Largest number of a scale; with smaller rates, the scale is bounded by what fits into a floating-point number."""
+"""Largest number of a scale, so that it fits into a floating-point number even if all rates are tiny."""
 
 
 @dataclass
@@ -62,8 +65,8 @@ class ScaleBisection:
 
     def bound(self) -> Bound | None:
         """Return the bound; ``None`` if no scale is known to be infeasible."""
-        # Under p99 and gamma arrivals, budgets are sampled: a rate above the workload's own may have a larger one. Such
-        # rates are not tried, so the bound is not certified.
+        # Under p99 and gamma arrivals, budgets are sampled: a rate above the workload's rate may have a larger budget.
+        # Such rates are not tried, so the bound is not certified.
         sampled = self.instance.slo_rule is SloRule.P99 or self.instance.arrivals != POISSON
         certified = not sampled and not self.doubt
         return None if self.fails is None else Bound(self.fails * SCALE_STEP, certified)
@@ -74,19 +77,20 @@ class ScaleBisection:
         self.run.report(plan=plan)
 
     def exclude(self, scale: int, reason: str = "", proof: Sequence[ProofNode] = ()) -> None:
-        """Record and report that a scale is infeasible; the proof shows that serving it costs more than the pool."""
+        """Record and report that a scale is infeasible; ``proof`` shows that its plans cost more than the pool."""
         self.fails, self.reason, self.proof = scale, reason or self.reason, proof
         self.run.report(bound=self.bound())
 
     def look_below_the_grid(self, decide: Callable[[float], Outcome]) -> None:
         """Look for a plan below the first scale of the grid, if that scale is infeasible.
 
-        ``decide`` returns a plan at a multiple of the rates, or the status ``infeasible`` if there is none. Halve the
-        multiple between the largest feasible and the smallest infeasible one until they differ by a factor of two.
+        ``decide`` returns a plan at a multiple of the rates, or the status ``infeasible`` if there is none. The search
+        bisects the number of halvings of the first scale until one halving separates the infeasible and the feasible
+        multiples.
         """
         if self.fits > 0 or not self.decided:
             return
-        fails, halvings, enough = 0, *_halvings(self.instance)
+        fails, halvings, is_trickle = 0, *_halvings(self.instance)
         fits = halvings
         while fits - fails > 1 or self.plan is None:
             outcome = decide(SCALE_STEP / 2.0**halvings)
@@ -95,7 +99,7 @@ class ScaleBisection:
                 self.run.report(plan=self.plan)
             elif outcome.status is Status.INFEASIBLE:
                 fails = halvings
-                self._never_fits = self.plan is None and enough
+                self._never_fits = self.plan is None and is_trickle
             if outcome.plan is None and (self.plan is None or outcome.status is not Status.INFEASIBLE):
                 return
             halvings = (fits + fails) // 2
@@ -111,36 +115,38 @@ class ScaleBisection:
         return Outcome(status, None, self.bound(), self.statistics, reason, self.proof)
 
     def _below_the_grid(self, plan: Plan) -> str:
-        own = self.instance.workload_index
-        scale = min(slot.rate_rps / self.instance.workloads[own[slot.workload]].rate_rps for _, _, slot in plan.slots())
+        position_of = self.instance.workload_index
+        scale = min(
+            slot.rate_rps / self.instance.workloads[position_of[slot.workload]].rate_rps for _, _, slot in plan.slots()
+        )
         return f"a scale of {scale:g} is feasible; the grid of scales starts at {SCALE_STEP:g}, which is not"
 
 
 def _halvings(instance: Instance) -> tuple[int, bool]:
-    """Return how often the first scale is halved at most, and whether no rate then exceeds ``TRICKLE_RPS``.
+    """Return the largest number of halvings of the first scale, and whether no rate then exceeds ``TRICKLE_RPS``.
 
     No rate becomes less than the smallest normal float.
     """
-    logs = [math.log2(w.rate_rps) + math.log2(SCALE_STEP) for w in instance.workloads]
-    needed = math.ceil(max(logs, default=0.0) - math.log2(TRICKLE_RPS))
-    most = math.floor(min(logs, default=0.0) - math.log2(sys.float_info.min))
-    halvings = max(1, min(max(HALVINGS, needed), most))
-    return halvings, halvings >= needed
+    log2_rates = [math.log2(w.rate_rps) + math.log2(SCALE_STEP) for w in instance.workloads]
+    needed_halvings = math.ceil(max(log2_rates, default=0.0) - math.log2(TRICKLE_RPS))
+    most_halvings = math.floor(min(log2_rates, default=0.0) - math.log2(sys.float_info.min))
+    halvings = max(1, min(max(HALVINGS, needed_halvings), most_halvings))
+    return halvings, halvings >= needed_halvings
 
 
 def impossible_scale(instance: Instance) -> int:
     """Return a scale at which, for some workload, more requests arrive than any batch on one GPU can serve."""
-    beyond = math.inf
-    for w, asked in enumerate(instance.workloads):
+    impossible = math.inf
+    for w, workload in enumerate(instance.workloads):
         most_rps = 0.0
         for pool in instance.gpus:
             view = View.of(instance, pool.type)
             model = int(view.model[w])
             batch = np.arange(1, int(view.tables.max_batch[model]) + 1)
-            alone_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, 1:].min(axis=1)
-            most_rps = max(most_rps, float((1000.0 * batch / alone_ms).max()))
-        beyond = min(beyond, most_rps / instance.latency_buffer / asked.rate_rps)
+            least_ms = view.tables.scheduling_ms[model] + view.tables.active_ms[model, batch, 1:].min(axis=1)
+            most_rps = max(most_rps, float((1000.0 * batch / least_ms).max()))
+        impossible = min(impossible, most_rps / instance.latency_buffer / workload.rate_rps)
     # The finite sample of p99 may end before a slowly growing queue violates the SLO (hence 1.1). Under
     # ``attainment``, some requests may be dropped.
-    beyond *= 1.1 / instance.attainment / SCALE_STEP
-    return math.ceil(min(beyond, MOST_SCALES)) + 1
+    impossible *= 1.1 / instance.attainment / SCALE_STEP
+    return math.ceil(min(impossible, MOST_SCALES)) + 1

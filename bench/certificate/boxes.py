@@ -1,6 +1,6 @@
 """Boxes of patterns of one GPU type, by number of residents N, total demand C and total power P.
 
-C is in percent, L2 and DRAM merged (``merged_tables``); P is in watts.
+C is a weighted sum of the L2 and DRAM demands in percent (``merged_tables``). P is in watts.
 """
 
 from math import inf
@@ -14,79 +14,87 @@ from instances.compiled import compiled
 from instances.tables import Tables
 from instances.tolerance import MARGIN
 
-FINE = 10_000.0
-"""Steps per percent of L2 and per watt in which demands are counted."""
+STEPS_PER_UNIT = 10_000.0
+"""Number of integer steps that count one percent of demand, or one watt of power."""
 
-MOST_DEMAND = 2.0**48
+LARGEST_DEMAND = 2.0**48
 """Largest total demand of one GPU in steps, so that sums and ceilings of demands fit 64 bits."""
 
 
 class PatternBox(NamedTuple):
-    """All patterns with at least ``least`` and at most ``most`` residents, and C and P between floors and ceilings."""
+    """All patterns whose number of residents, total demand C and total power P lie between two limits each."""
 
-    least: int
-    most: int
-    l2_least: float
-    l2_most: float
-    power_least: float
-    power_most: float
+    fewest_residents: int
+    most_residents: int
+    demand_floor_pct: float
+    demand_ceiling_pct: float
+    power_floor_w: float
+    power_ceiling_w: float
 
     def growths(self, merged: Tables) -> tuple[float, float, float]:
         """Return the growth of a time across the box along N, C and P; infinite along N if the box has several N."""
         throttled_w = merged.max_power_w - merged.idle_power_w
         return (
-            inf if self.most > self.least else 0.0,
-            float(merged.alpha_l2.max(initial=0.0)) * (self.l2_most - self.l2_least),
-            -merged.throttle_per_w * max(0.0, self.power_most - max(self.power_least, throttled_w)),
+            inf if self.most_residents > self.fewest_residents else 0.0,
+            float(merged.alpha_l2.max(initial=0.0)) * (self.demand_ceiling_pct - self.demand_floor_pct),
+            -merged.throttle_per_w * max(0.0, self.power_ceiling_w - max(self.power_floor_w, throttled_w)),
         )
 
     def halves(self, axis: int) -> tuple["PatternBox", "PatternBox"]:
         """Return the lower and the upper half along an axis: N, C or P."""
         match axis:
             case 0:
-                middle = (self.least + self.most) // 2
-                return self._replace(most=middle), self._replace(least=middle + 1)
+                middle = (self.fewest_residents + self.most_residents) // 2
+                return self._replace(most_residents=middle), self._replace(fewest_residents=middle + 1)
             case 1:
-                cut = (self.l2_least + self.l2_most) / 2.0
-                return self._replace(l2_most=cut), self._replace(l2_least=cut)
+                middle_pct = (self.demand_floor_pct + self.demand_ceiling_pct) / 2.0
+                return self._replace(demand_ceiling_pct=middle_pct), self._replace(demand_floor_pct=middle_pct)
             case _:
-                cut = (self.power_least + self.power_most) / 2.0
-                return self._replace(power_most=cut), self._replace(power_least=cut)
+                middle_w = (self.power_floor_w + self.power_ceiling_w) / 2.0
+                return self._replace(power_ceiling_w=middle_w), self._replace(power_floor_w=middle_w)
 
 
 class BoxLimits(NamedTuple):
-    """Residents of the patterns in a box, its ceilings and its floors, all whole."""
+    """Largest number of residents in a box, and its ceilings and floors in integer steps."""
 
     residents: int
-    l2_most: int
-    power_most: int
-    l2_least: int
-    power_least: int
+    demand_ceiling: int
+    power_ceiling: int
+    demand_floor: int
+    power_floor: int
 
 
-def whole_box(merged: Tables, models: Ints, least: int, most: int) -> PatternBox:
-    """Return the box of all patterns with ``least`` to ``most`` residents, whose model rows are among ``models``.
+def whole_box(merged: Tables, models: Ints, fewest_residents: int, most_residents: int) -> PatternBox:
+    """Return the box of all patterns with these numbers of residents, whose model rows are among ``models``.
 
     Raises
     ------
     GivenUpError
         If demands are too large to be counted in steps.
     """
-    demands = merged.l2_pct, merged.power_w
-    if not merged.most_residents * max(float(demand.max(initial=0.0)) for demand in demands) * FINE < MOST_DEMAND:
+    columns = merged.l2_pct, merged.power_w
+    if (
+        not merged.most_residents * max(float(column.max(initial=0.0)) for column in columns) * STEPS_PER_UNIT
+        < LARGEST_DEMAND
+    ):
         raise GivenUpError("the demands on a GPU are too large to be counted in steps")
     rows = np.unique(models)
-    l2, power = (most * float(demand[rows].max(initial=0.0)) * (1.0 + MARGIN) for demand in demands)
-    return PatternBox(least, most, 0.0, l2, 0.0, power)
+    largest_demand_pct, largest_power_w = (
+        most_residents * float(column[rows].max(initial=0.0)) * (1.0 + MARGIN) for column in columns
+    )
+    return PatternBox(fewest_residents, most_residents, 0.0, largest_demand_pct, 0.0, largest_power_w)
 
 
 @compiled
 def box_limits(box: PatternBox) -> BoxLimits:
-    """Return the limits of a box in steps: demands of slots are rounded down, so ceilings are rounded up."""
+    """Return the limits of a box in steps.
+
+    Demands of slots are rounded down, so both floors and ceilings are chosen to include every pattern of the box.
+    """
     return BoxLimits(
-        box.most,
-        int(box.l2_most * FINE * (1.0 + MARGIN)) + 1,
-        int(box.power_most * FINE * (1.0 + MARGIN)) + 1,
-        int(box.l2_least * FINE * (1.0 - MARGIN)) - box.most - 1,
-        int(box.power_least * FINE * (1.0 - MARGIN)) - box.most - 1,
+        box.most_residents,
+        int(box.demand_ceiling_pct * STEPS_PER_UNIT * (1.0 + MARGIN)) + 1,
+        int(box.power_ceiling_w * STEPS_PER_UNIT * (1.0 + MARGIN)) + 1,
+        int(box.demand_floor_pct * STEPS_PER_UNIT * (1.0 - MARGIN)) - box.most_residents - 1,
+        int(box.power_floor_w * STEPS_PER_UNIT * (1.0 - MARGIN)) - box.most_residents - 1,
     )

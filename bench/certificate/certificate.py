@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MOST = 2**48
-"""Largest magnitude of a whole number in a proof, so that sums fit 64 bits."""
+LARGEST_WHOLE = 2**48
+"""Largest magnitude of a whole number in a proof, so that sums of such numbers fit 64 bits."""
 
-Whole = Annotated[int, Field(ge=-MOST, le=MOST)]
+Whole = Annotated[int, Field(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE)]
 Position = Annotated[int, Field(ge=0, le=10**7)]
 Unit = Annotated[int, Field(ge=1, le=10**340)]  # the smallest float is about 10^-324
 
@@ -17,9 +17,9 @@ NONE = "none"
 
 
 def unit_for(largest: float) -> int:
-    """Return a unit, a power of ten, for whole numbers that stand for numbers up to ``largest``.
+    """Return a power of ten by which numbers up to ``largest`` are multiplied before they become whole numbers.
 
-    In this unit, ``largest`` has nine digits if it is less than 1, and at most 14 if it is less than 10^14.
+    After the multiplication, ``largest`` has nine digits if it is less than 1, and at most 14 if it is less than 10^14.
     """
     if largest >= 1.0:
         return 10 ** max(0, min(9, 13 - floor(log10(largest))))

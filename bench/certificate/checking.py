@@ -1,6 +1,7 @@
-"""Checker of certificates: its verdict is the proven claim, the first step that fails, or the limit that ended it.
+"""Checker of certificates.
 
-The checker gives up if it would need more memory than ``bench.certificate.failures`` allows, or if a number overflows.
+Its verdict states the proven claim, the first step of the proof that fails, or the limit that ended the check. The
+checker gives up if it would need more memory than ``bench.certificate.failures`` allows, or if a number overflows.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,9 @@ from instances.performance import performance_model
 from instances.tolerance import MARGIN, TOLERANCE
 
 AGREEMENT = Fraction(TOLERANCE + MARGIN)
-"""Relative difference below which a throughput and its bound count as equal: a plan may exceed rates by the tolerance.
+"""Relative difference below which a throughput and its bound count as equal.
+
+A plan may exceed the rates by the tolerance, so its throughput may exceed an exact bound.
 """
 
 
@@ -53,14 +56,14 @@ class ProofVerdict:
 
 
 def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict:
-    """Check a certificate, given its parsed JSON; errors name ``where`` as its place.
+    """Check a certificate, given its parsed JSON; error messages begin with ``where``, the name of the file.
 
     Raises
     ------
     InputError
         If the data is no certificate.
     """
-    file = _read(data, where)
+    file = _parsed(data, where)
     instance = instance_from_json(file.instance, f"{where}: instance")
     if not isinstance(file.instance.get("catalogue"), dict):
         raise InputError(f"{where}: instance.catalogue", "expected the entries of all GPU types, by name")
@@ -71,8 +74,8 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
     try:
         with np.errstate(over="raise", divide="raise", invalid="raise"):
             value = None if plan is None else value_of(plan, instance, file.claim)
-            proven = _proven(file, instance, progress)
-            return _compared(file, instance, plan, value, proven)
+            proven_bound = _bound_of_file(file, instance, progress)
+            return _verdict(file, instance, plan, value, proven_bound)
     except GivenUpError as limit:
         return ProofVerdict(False, f"given up: {limit}", given_up=True)
     except NotProvenError as failure:
@@ -81,20 +84,20 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
         return ProofVerdict(False, "given up: a number is too large or too small for the checker", given_up=True)
 
 
-def _read(data: object, where: str) -> CertificateFile:
+def _parsed(data: object, where: str) -> CertificateFile:
     try:
         return validated(CertificateFile, data, where, in_pydantic_words)
     except InputError as error:
         raise InputError(error.where, f"is no certificate: {error.problem}") from None
 
 
-def _proven(file: CertificateFile, instance: Instance, progress: Progress) -> Fraction | float:
+def _bound_of_file(file: CertificateFile, instance: Instance, progress: Progress) -> Fraction | float:
     """Return the bound that the proof yields, in the unit of the objective; infinite if no plan exists."""
     statement = Statement.of(instance, file.claim)
     leaves = sum(isinstance(node, Leaf) for node in file.proof.nodes) if isinstance(file.proof, TreeProof) else 1
 
-    def report(part: float) -> None:
-        progress(part / (leaves * len(statement.views)))
+    def report(fraction: float) -> None:
+        progress(fraction / (leaves * len(statement.views)))
 
     if isinstance(file.proof, ExhaustiveProof):
         return attainable(statement, exhaustive_bound(statement, report))
@@ -124,51 +127,55 @@ def attainable(statement: Statement, bound: Fraction | float) -> Fraction | floa
     return floor(Fraction(bound) / step) * step
 
 
-def _compared(
-    file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, proven: Fraction | float
+def _verdict(
+    file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, proven_bound: Fraction | float
 ) -> ProofVerdict:
-    """Compare the claim with what was proven and with the plan, and word the result."""
+    """Compare the claim with the proven bound and with the plan; return the verdict with its sentence."""
     minimised, claimed = instance.objective is Objective.COST, file.claim.bound
     plans = _plans_in_words(file, instance)
     if claimed == NONE:  # never under scale: ``Statement.of`` refuses this claim
-        if not (proven == inf if minimised else proven < 0):
+        if not (proven_bound == inf if minimised else proven_bound < 0):
             raise NotProvenError("the proof does not exclude every plan")
         if plan is not None:
             raise NotProvenError("the claim says that no plan exists, and the file has one")
         return ProofVerdict(True, f"proven: no {plans} exists", True)
     bound = Fraction(claimed)
     if instance.objective is Objective.SCALE:
-        if proven != inf:
+        if proven_bound != inf:
             raise NotProvenError("the pool may serve the claimed multiple of the rates")
-    elif (bound > proven) if minimised else (bound < proven):
-        raise NotProvenError(f"the proof yields {float(proven):.10g}, the claim says {claimed}")
+    elif (bound > proven_bound) if minimised else (bound < proven_bound):
+        raise NotProvenError(f"the proof yields {float(proven_bound):.10g}, the claim says {claimed}")
     optimal = False
     if value is not None:
         contradicted = value < bound if minimised else value > bound * (1 + AGREEMENT)
         if contradicted or (instance.objective is Objective.SCALE and value >= bound):
             raise NotProvenError("the plan contradicts the claim; one of them is wrong")
         optimal = value == bound if minimised else value >= bound * (1 - AGREEMENT)
-    only_price = instance.gpus[0].type.price_per_hour if minimised and len(instance.gpus) == 1 else 0.0
+    single_price = instance.gpus[0].type.price_per_hour if minimised and len(instance.gpus) == 1 else 0.0
     match instance.objective:
         case Objective.COST:
-            unit, claim_in_words, beats = "$ per hour", f"${claimed} per hour", "costs less"
-            beats_claim = f"costs less than ${claimed} per hour"
+            unit, claim_in_words, better_in_words = "$ per hour", f"${claimed} per hour", "costs less"
+            better_than_claim = f"costs less than ${claimed} per hour"
         case Objective.SCALE:
-            unit, claim_in_words, beats = "times the rates", f"{claimed} times the rates", "serves more"
-            beats_claim = f"serves {claimed} times the rates"
+            unit, claim_in_words, better_in_words = "times the rates", f"{claimed} times the rates", "serves more"
+            better_than_claim = f"serves {claimed} times the rates"
         case _:
-            unit, claim_in_words, beats = "req/s", f"{claimed} req/s", "serves more"
-            beats_claim = f"serves more than {claimed} req/s"
-    if only_price > 0.0:
-        claim_in_words, beats = _gpus(0 if plan is None else plan.gpus_used), "has fewer"
-        beats_claim = f"has fewer than {_gpus(ceil(bound / Fraction(repr(float(only_price)))))}"
+            unit, claim_in_words, better_in_words = "req/s", f"{claimed} req/s", "serves more"
+            better_than_claim = f"serves more than {claimed} req/s"
+    if single_price > 0.0:
+        claim_in_words, better_in_words = _gpu_count_in_words(0 if plan is None else plan.gpus_used), "has fewer"
+        better_than_claim = f"has fewer than {_gpu_count_in_words(ceil(bound / Fraction(repr(float(single_price)))))}"
     plan_in_file = "" if value is None else f"; the plan in the file: {float(value):.10g} {unit}"
-    sentence = f"{claim_in_words}, no {plans} {beats}" if optimal else f"no {plans} {beats_claim}{plan_in_file}"
+    sentence = (
+        f"{claim_in_words}, no {plans} {better_in_words}"
+        if optimal
+        else f"no {plans} {better_than_claim}{plan_in_file}"
+    )
     return ProofVerdict(True, f"proven: {sentence}", optimal, value)
 
 
 def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
-    """Return in words which plans the search covers."""
+    """Return a phrase for the plans that the claim covers."""
     plans = f"{file.claim.plan_class} plan"
     if file.claim.parts is not None:
         plans = f"plan with parts in multiples of 1/{file.claim.parts} of a rate, no two of a workload on the same GPU,"
@@ -177,5 +184,5 @@ def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
     return plans
 
 
-def _gpus(count: int) -> str:
+def _gpu_count_in_words(count: int) -> str:
     return f"{count} GPU" if count == 1 else f"{count} GPUs"

@@ -13,7 +13,7 @@ from bench.certificate.statement import Statement
 from instances.arrays import Flags, Ints
 
 MOST_CONDITIONS = 100_000
-"""Largest number of conditions of all branches that wait for their nodes."""
+"""Largest number of conditions in memory, summed over the branches whose nodes are not yet checked."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Conditions:
 
     Attributes
     ----------
-    least, most
+    fewest_gpus, most_gpus
         Least and largest number of GPUs of each type; ``None`` without a limit.
     barred
         Pairs of a class and a GPU type: no GPU of the type has a slot of the class.
@@ -30,8 +30,8 @@ class Conditions:
         Pairs of classes on different GPUs, and pairs on the same GPU.
     """
 
-    least: tuple[int, ...]
-    most: tuple[int | None, ...]
+    fewest_gpus: tuple[int, ...]
+    most_gpus: tuple[int | None, ...]
     barred: frozenset[tuple[int, int]] = frozenset()
     apart: frozenset[tuple[int, int]] = frozenset()
     together: frozenset[tuple[int, int]] = frozenset()
@@ -43,13 +43,16 @@ class Conditions:
 
     @property
     def empty(self) -> bool:
-        """Whether no plan meets the conditions on the number of GPUs."""
-        return any(most is not None and least > most for least, most in zip(self.least, self.most, strict=True))
+        """Whether the conditions on the number of GPUs contradict each other."""
+        return any(
+            most_gpus is not None and fewest_gpus > most_gpus
+            for fewest_gpus, most_gpus in zip(self.fewest_gpus, self.most_gpus, strict=True)
+        )
 
     @property
     def size(self) -> int:
         """Number of conditions."""
-        return len(self.least) + len(self.barred) + len(self.apart) + len(self.together)
+        return len(self.fewest_gpus) + len(self.barred) + len(self.apart) + len(self.together)
 
     def matrices(self, classes: int) -> tuple[Flags, Ints]:
         """Return the conditions on pairs as arrays.
@@ -58,27 +61,26 @@ class Conditions:
         -------
         apart
             Whether two classes are on different GPUs, shape (classes, classes).
-        group
+        group_of
             Group of each class, -1 without one, shape (classes,). The classes of a group are on one GPU.
         """
         check_memory("the pairs of classes", classes, -(-classes // 8))  # of one byte each
         apart = np.zeros((classes, classes), dtype=np.bool_)
-        for a, b in self.apart:
-            apart[a, b] = apart[b, a] = True
-        group = np.full(classes, -1, dtype=np.int64)
-        for number, (a, b) in enumerate(sorted(self.together)):
-            joined = [old for old in (group[a], group[b]) if old >= 0]
-            group[np.isin(group, joined)] = number
-            group[[a, b]] = number
-        return apart, group
+        for first, second in self.apart:
+            apart[first, second] = apart[second, first] = True
+        group_of = np.full(classes, -1, dtype=np.int64)
+        for number, (first, second) in enumerate(sorted(self.together)):
+            joined_groups = [group for group in (group_of[first], group_of[second]) if group >= 0]
+            group_of[np.isin(group_of, joined_groups)] = number
+            group_of[[first, second]] = number
+        return apart, group_of
 
     def branches(self, node: Fork, statement: Statement, where: str) -> tuple["Conditions", "Conditions"]:
         """Return the conditions of a node's two branches, which together cover all plans that meet these conditions.
 
-        A node divides the plans by one question. ``gpus``: are there at most ``second`` GPUs of a type, or more?
-        ``pair``: are two workloads on different GPUs, or on the same one? ``seat``: is a workload on other GPU types
-        only, or on this GPU type only? ``pair`` and ``seat`` need classes of a single workload, which every plan serves
-        by exactly one slot.
+        The two branches differ by ``node.on``. ``gpus``: at most ``second`` GPUs of a type, or more. ``pair``: two
+        workloads on different GPUs, or on the same GPU. ``seat``: a workload not on a GPU type, or only on this type.
+        ``pair`` and ``seat`` need classes of a single workload that every plan serves by exactly one slot.
 
         Raises
         ------
@@ -86,24 +88,24 @@ class Conditions:
             If the node names a class or GPU type that does not exist, or a class without exactly one slot in every
             plan.
         """
-        a, b = node.first, node.second
+        first, second = node.first, node.second
         if node.on == "gpus":
-            _check_exists(a, len(self.least), "GPU type", where)
-            most, least = list(self.most), list(self.least)
-            limit = most[a]
-            most[a] = b if limit is None else min(b, limit)
-            least[a] = max(b + 1, least[a])
-            return replace(self, most=tuple(most)), replace(self, least=tuple(least))
-        _check_one_slot(statement, a, where)
+            _check_exists(first, len(self.fewest_gpus), "GPU type", where)
+            most_gpus, fewest_gpus = list(self.most_gpus), list(self.fewest_gpus)
+            limit = most_gpus[first]
+            most_gpus[first] = second if limit is None else min(second, limit)
+            fewest_gpus[first] = max(second + 1, fewest_gpus[first])
+            return replace(self, most_gpus=tuple(most_gpus)), replace(self, fewest_gpus=tuple(fewest_gpus))
+        _check_one_slot(statement, first, where)
         if node.on == "pair":
-            _check_one_slot(statement, b, where)
-            if a == b:
+            _check_one_slot(statement, second, where)
+            if first == second:
                 raise NotProvenError(f"{where}: the pair names the same class twice")
-            pair = (min(a, b), max(a, b))
+            pair = (min(first, second), max(first, second))
             return replace(self, apart=self.apart | {pair}), replace(self, together=self.together | {pair})
-        _check_exists(b, len(self.least), "GPU type", where)
-        others = {(a, t) for t in range(len(self.least)) if t != b}
-        return replace(self, barred=self.barred | {(a, b)}), replace(self, barred=self.barred | others)
+        _check_exists(second, len(self.fewest_gpus), "GPU type", where)
+        other_types = {(first, gpu_type) for gpu_type in range(len(self.fewest_gpus)) if gpu_type != second}
+        return replace(self, barred=self.barred | {(first, second)}), replace(self, barred=self.barred | other_types)
 
 
 def _check_exists(position: int, count: int, kind: str, where: str) -> None:
@@ -111,10 +113,10 @@ def _check_exists(position: int, count: int, kind: str, where: str) -> None:
         raise NotProvenError(f"{where}: there is no {kind} {position}")
 
 
-def _check_one_slot(statement: Statement, group: int, where: str) -> None:
-    _check_exists(group, len(statement.copies), "class", where)
-    if statement.copies[group] != 1 or statement.by_parts or not statement.serves_all:
-        raise NotProvenError(f"{where}: class {group} does not have exactly one slot in every plan")
+def _check_one_slot(statement: Statement, class_: int, where: str) -> None:
+    _check_exists(class_, len(statement.copies), "class", where)
+    if statement.copies[class_] != 1 or statement.by_parts or not statement.serves_all:
+        raise NotProvenError(f"{where}: class {class_} does not have exactly one slot in every plan")
 
 
 LeafBound = Callable[[Leaf, Conditions, str], Fraction | float]
@@ -148,10 +150,10 @@ def bound_of_proof(statement: Statement, proof: DualProof | TreeProof, leaf_boun
             raise NotProvenError(f"{where}: no earlier node leads to it")
         size -= branch.size
         if isinstance(node, Fork):
-            for child, part in zip(node.branches, branch.branches(node, statement, where), strict=True):
+            for child, conditions in zip(node.branches, branch.branches(node, statement, where), strict=True):
                 if child <= position or child in waiting or child >= len(proof.nodes):
                     raise NotProvenError(f"{where}: branch {child} must be a later node to which no other node leads")
-                waiting[child], size = part, size + part.size
+                waiting[child], size = conditions, size + conditions.size
             if size > MOST_CONDITIONS:
                 raise GivenUpError(f"{where}: more than {MOST_CONDITIONS:,} conditions of branches wait")
         elif not branch.empty:

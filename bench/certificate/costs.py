@@ -30,14 +30,14 @@ MOST_CELLS = 10**7
 MOST_CELLS_OF_SETS = 2**20
 """Largest number of cells that stand for several costs each."""
 
-_NEARLY = 1 + Fraction(1, 2**20)
+_LABEL_FACTOR = 1 + Fraction(1, 2**20)
 """Factor on prices before labels are rounded down: 0.29999999999999998 has the label of 0.3."""
 
 _DIGITS = 18
 """Most digits of the prices that labels distinguish: a float has 17."""
 
-_LARGEST, _UNREACHED = 2**56, 2**61
-"""Bound on the sum of the residuals of a set, in units, and residual of a cell without sets."""
+_LARGEST_RESIDUAL, _NO_SETS = 2**56, 2**61
+"""Bound on the sum of the residuals of a set, in units, and the value that marks a cell without sets."""
 
 _ARRAYS = 8
 """Numbers per cell in memory at a time."""
@@ -60,59 +60,64 @@ def costs_around(
     """
     if bound <= 0:
         return 0, 0
-    # Without any one of its GPUs, a cheapest set that costs at least the bound misses it. So a GPU that alone costs the
-    # bound is alone in it, and the set costs less than twice the bound if there is no such GPU.
-    known = [(price, limit) for price, limit in zip(prices, limits, strict=True) if limit != 0 and price > 0]
-    alone = min((price for price, _ in known if price >= bound), default=inf)
+    # A cheapest set that costs at least the bound would cost less than the bound without any one of its GPUs. So a GPU
+    # whose price is at least the bound is alone in such a set. Every other such set costs less than twice the bound.
+    priced_types = [(price, limit) for price, limit in zip(prices, limits, strict=True) if limit != 0 and price > 0]
+    single_gpu_cost = min((price for price, _ in priced_types if price >= bound), default=inf)
     offers = [
         (price, ceil(bound / price) if limit is None else min(limit, ceil(bound / price)))
-        for price, limit in known
+        for price, limit in priced_types
         if price < bound
     ]
-    whole = sum((price * count for price, count in offers), start=Fraction(0))
-    if whole < bound:
-        return whole, alone
-    below, above = _around(bound, offers)
-    return below, min(above, alone)
+    pool_cost = sum((price * count for price, count in offers), start=Fraction(0))
+    if pool_cost < bound:
+        return pool_cost, single_gpu_cost
+    below, above = _costs_around_within(bound, offers)
+    return below, min(above, single_gpu_cost)
 
 
-def _around(bound: Fraction, offers: Sequence[Offer]) -> tuple[Fraction, Fraction]:
-    """Return bounds on the two costs; every price is below the bound, and all GPUs together cost at least that much."""
+def _costs_around_within(bound: Fraction, offers: Sequence[Offer]) -> tuple[Fraction, Fraction]:
+    """Return bounds on the two costs.
+
+    Every price is below the bound, and all GPUs together cost at least the bound.
+    """
     if len(offers) == 1:
         price = offers[0][0]
         return (ceil(bound / price) - 1) * price, ceil(bound / price) * price
-    common = _common_divisor([price for price, _ in offers])
-    most = bound + max(price for price, _ in offers)
-    if most / common < MOST_CELLS:
-        return _exactly(bound, offers, common, most)
-    return _by_cells(bound, offers, most)
+    divisor = _common_divisor([price for price, _ in offers])
+    largest_cost = bound + max(price for price, _ in offers)
+    if largest_cost / divisor < MOST_CELLS:
+        return _exact_costs_around(bound, offers, divisor, largest_cost)
+    return _cell_costs_around(bound, offers, largest_cost)
 
 
 def _common_divisor(prices: Sequence[Fraction]) -> Fraction:
-    scale = lcm(*(price.denominator for price in prices))
-    return Fraction(gcd(*(int(price * scale) for price in prices)), scale)
+    multiple = lcm(*(price.denominator for price in prices))
+    return Fraction(gcd(*(int(price * multiple) for price in prices)), multiple)
 
 
-def _exactly(bound: Fraction, offers: Sequence[Offer], common: Fraction, most: Fraction) -> tuple[Fraction, Fraction]:
-    """Return the two costs, from the multiples of ``common`` up to ``most`` that sets of GPUs cost."""
-    reached = np.zeros(int(most / common) + 1, dtype=np.bool_)
-    reached[0] = True
+def _exact_costs_around(
+    bound: Fraction, offers: Sequence[Offer], divisor: Fraction, largest_cost: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Return the two costs, from the multiples of ``divisor`` up to ``largest_cost`` that sets of GPUs cost."""
+    has_set = np.zeros(int(largest_cost / divisor) + 1, dtype=np.bool_)
+    has_set[0] = True
     for price, count in offers:
-        reached = _with_gpus(reached, int(price / common), count)
-    target = ceil(bound / common)
-    below, above = np.flatnonzero(reached[:target]), np.flatnonzero(reached[target:])
-    return int(below[-1]) * common, (target + int(above[0])) * common
+        has_set = _with_gpus(has_set, int(price / divisor), count)
+    target = ceil(bound / divisor)
+    below, above = np.flatnonzero(has_set[:target]), np.flatnonzero(has_set[target:])
+    return int(below[-1]) * divisor, (target + int(above[0])) * divisor
 
 
-def _with_gpus(reached: Flags, price: int, count: int) -> Flags:
-    """Return the costs with up to ``count`` further GPUs: each is at most that many steps above one of ``reached``."""
-    rows = -(-len(reached) // price)
-    chains = np.zeros(rows * price, dtype=np.bool_)
-    chains[: len(reached)] = reached
+def _with_gpus(has_set: Flags, price: int, count: int) -> Flags:
+    """Return ``has_set`` after up to ``count`` GPUs of this price, in multiples of the divisor, may join each set."""
+    rows = -(-len(has_set) // price)
+    padded = np.zeros(rows * price, dtype=np.bool_)
+    padded[: len(has_set)] = has_set
     row = np.arange(rows, dtype=np.int32)[:, None]
-    latest = np.maximum.accumulate(np.where(chains.reshape(rows, price), row, np.int32(-rows - 1)), axis=0)
-    found: Flags = row - latest <= min(count, rows)
-    return found.ravel()[: len(reached)]
+    latest_row = np.maximum.accumulate(np.where(padded.reshape(rows, price), row, np.int32(-rows - 1)), axis=0)
+    reachable: Flags = row - latest_row <= min(count, rows)
+    return reachable.ravel()[: len(has_set)]
 
 
 class _Cells(NamedTuple):
@@ -124,71 +129,74 @@ class _Cells(NamedTuple):
         Cost that one step of the label stands for.
     units
         Units of a residual in the width.
-    label
+    labels
         Labels of the cells that have sets, ascending.
-    least, most
-        Bounds on the residuals of a cell's sets, in units: the cost of a set is ``label * width`` and its residual.
+    least_residuals, largest_residuals
+        Bounds on the residuals of each cell's sets, in units. The cost of a set is ``label * width`` plus its residual.
     """
 
     width: Fraction
     units: int
-    label: Ints
-    least: Ints
-    most: Ints
+    labels: Ints
+    least_residuals: Ints
+    largest_residuals: Ints
 
     def cost(self, label: int, residual: int) -> Fraction:
         """Return the cost of a set that has a label and a residual."""
         return (label + Fraction(residual, self.units)) * self.width
 
     def units_above(self, label: int) -> Ints:
-        """Return how far the cells lie above a label, in units; farther cells lie more than any residual above it."""
-        farthest = 4 * _LARGEST // self.units
-        return np.clip(self.label - label, -farthest, farthest) * self.units
+        """Return the distance of each cell above a label, in units, clipped beyond the largest residual."""
+        farthest = 4 * _LARGEST_RESIDUAL // self.units
+        return np.clip(self.labels - label, -farthest, farthest) * self.units
 
 
-def _by_cells(bound: Fraction, offers: Sequence[Offer], most: Fraction) -> tuple[Fraction, Fraction]:
-    """Return bounds on the two costs, from the cells of the sets that cost up to ``most``."""
-    cells = _cells_of(offers, most)
+def _cell_costs_around(bound: Fraction, offers: Sequence[Offer], largest_cost: Fraction) -> tuple[Fraction, Fraction]:
+    """Return bounds on the two costs, from the cells of the sets that cost up to ``largest_cost``."""
+    cells = _cells_of(offers, largest_cost)
     label = floor(bound / cells.width)
-    rest = ceil((bound - label * cells.width) / cells.width * cells.units)
-    residual = cells.units_above(label)
-    reach, miss = residual + cells.most >= rest, residual + cells.least < rest
-    if np.any(reach & miss):
+    bound_residual = ceil((bound - label * cells.width) / cells.width * cells.units)
+    units_above_label = cells.units_above(label)
+    may_reach = units_above_label + cells.largest_residuals >= bound_residual
+    may_miss = units_above_label + cells.least_residuals < bound_residual
+    if np.any(may_reach & may_miss):
         return bound, bound
-    first, last = int(cells.label[reach][0]), int(cells.label[miss][-1])
-    above = int((cells.units_above(first) + cells.least)[reach].min())
-    below = int((cells.units_above(last) + cells.most)[miss].max())
-    return cells.cost(last, below), cells.cost(first, above)
+    first_label, last_label = int(cells.labels[may_reach][0]), int(cells.labels[may_miss][-1])
+    least_above = int((cells.units_above(first_label) + cells.least_residuals)[may_reach].min())
+    largest_below = int((cells.units_above(last_label) + cells.largest_residuals)[may_miss].max())
+    return cells.cost(last_label, largest_below), cells.cost(first_label, least_above)
 
 
-def _cells_of(offers: Sequence[Offer], most: Fraction) -> _Cells:
-    """Return the cells of the sets that cost up to ``most``; no label is above that of ``most``."""
-    width = min(_widths(offers, most), key=lambda width: _spread(offers, width))
-    common = _common_divisor([width, *(price for price, _ in offers)])
-    units = min(int(width / common), max(1, int(_LARGEST * width / max(width, 2 * _spread(offers, width)))))
-    cells = floor(most * _NEARLY / width) + 1
+def _cells_of(offers: Sequence[Offer], largest_cost: Fraction) -> _Cells:
+    """Return the cells of the sets that cost up to ``largest_cost``."""
+    width = min(_widths(offers, largest_cost), key=lambda width: _spread(offers, width))
+    divisor = _common_divisor([width, *(price for price, _ in offers)])
+    units = min(int(width / divisor), max(1, int(_LARGEST_RESIDUAL * width / max(width, 2 * _spread(offers, width)))))
+    cells = floor(largest_cost * _LABEL_FACTOR / width) + 1
     check_memory("the costs of sets of GPUs", _ARRAYS, cells)
-    least, most_of = np.full(cells, _UNREACHED), np.full(cells, -_UNREACHED)
-    least[0] = most_of[0] = 0
+    least, largest = np.full(cells, _NO_SETS), np.full(cells, -_NO_SETS)
+    least[0] = largest[0] = 0
     for price, count in offers:
         label = _label(price, width)
-        each = (price / width - label) * units
+        residual = (price / width - label) * units
         if label == 0:  # any number of these GPUs is in the same cell
-            most_of += ceil(count * each)
+            largest += ceil(count * residual)
             continue
-        left, part = min(count, (cells - 1) // label), 1
-        while left > 0:  # sets with one, two, four, ... GPUs more: together any number of them
-            part = min(part, left)
-            up = part * label
-            lower, upper = least[:-up] + part * floor(each), most_of[:-up] + part * ceil(each)
-            least[up:], most_of[up:] = np.minimum(least[up:], lower), np.maximum(most_of[up:], upper)
-            left, part = left - part, 2 * part
-    label_of = np.flatnonzero(least < _UNREACHED // 2)
-    return _Cells(width, units, label_of, least[label_of], most_of[label_of])
+        remaining, gpus_added = min(count, (cells - 1) // label), 1
+        while remaining > 0:  # adds one, two, four, ... GPUs, which together make any number up to the limit
+            gpus_added = min(gpus_added, remaining)
+            label_step = gpus_added * label
+            smallest_sum = least[:-label_step] + gpus_added * floor(residual)
+            largest_sum = largest[:-label_step] + gpus_added * ceil(residual)
+            least[label_step:] = np.minimum(least[label_step:], smallest_sum)
+            largest[label_step:] = np.maximum(largest[label_step:], largest_sum)
+            remaining, gpus_added = remaining - gpus_added, 2 * gpus_added
+    used_labels = np.flatnonzero(least < _NO_SETS // 2)
+    return _Cells(width, units, used_labels, least[used_labels], largest[used_labels])
 
 
 def _label(price: Fraction, width: Fraction) -> int:
-    return floor(price * _NEARLY / width)
+    return floor(price * _LABEL_FACTOR / width)
 
 
 def _spread(offers: Sequence[Offer], width: Fraction) -> Fraction:
@@ -196,9 +204,9 @@ def _spread(offers: Sequence[Offer], width: Fraction) -> Fraction:
     return sum((count * abs(price - _label(price, width) * width) for price, count in offers), start=Fraction(0))
 
 
-def _widths(offers: Sequence[Offer], most: Fraction) -> Iterator[Fraction]:
+def _widths(offers: Sequence[Offer], largest_cost: Fraction) -> Iterator[Fraction]:
     """Yield widths: the narrowest decimal of three digits, and common divisors of the prices rounded to some digits."""
-    narrowest = most * _NEARLY / (MOST_CELLS_OF_SETS - 1)
+    narrowest = largest_cost * _LABEL_FACTOR / (MOST_CELLS_OF_SETS - 1)
     unit = _power_of_ten(narrowest) / 100
     yield ceil(narrowest / unit) * unit
     unit = _power_of_ten(max(price for price, _ in offers)) * 10

@@ -1,4 +1,4 @@
-"""Worth of slots that serve any part of a workload: of each slot, and of all slots of a class on one GPU.
+"""Worth of slots that serve any part of a workload, alone and together with the other slots of a class on one GPU.
 
 The worth of a slot follows from its batch and its GPU time; its rate is not searched. Let the slots of a plan serve a
 workload of rate R, and let e be the arrival rate of the requests that one slot gets. Then the slot's GPU time is within
@@ -30,7 +30,7 @@ from instances.tables import Tables
 from instances.tolerance import MARGIN
 from instances.view import View
 
-ROOM = 2.0 * RATE_MARGIN
+PART_MARGIN = 2.0 * RATE_MARGIN
 """Relative addition to the part that a slot serves, for the tolerance of rates and of budgets, each with its margin."""
 
 
@@ -41,7 +41,7 @@ class DividedClasses(NamedTuple):
     ----------
     of_class, model
         Class and model row, shape (classes,).
-    worth, most
+    worth, most_worth_on_gpu
         Worth of one whole workload, above 0, and largest worth of all slots of the class on one GPU, shape (classes,).
     limit_ms
         Longest GPU time of a slot, shape (classes, largest batch + 1); -inf at impossible batches.
@@ -56,7 +56,7 @@ class DividedClasses(NamedTuple):
     of_class: Ints
     model: Ints
     worth: Ints
-    most: Ints
+    most_worth_on_gpu: Ints
     limit_ms: Floats
     full_ms: Floats
     delay_ms: Floats
@@ -69,25 +69,36 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
     ``worth`` is that of one whole workload, by class. ``member`` and ``copies`` are those of ``Statement``.
     """
     tables, instance = view.tables, view.instance
-    valued = sorted((c for c, value in worth.items() if value > 0), key=lambda c: int(view.model[member[c]]))
+    valued = sorted(
+        (class_ for class_, class_worth in worth.items() if class_worth > 0),
+        key=lambda class_: int(view.model[member[class_]]),
+    )
     batch = np.arange(1, tables.transfer_ms.shape[1])
     limit_ms = np.full((len(valued), len(batch) + 1), -np.inf)
     full_ms, delay_ms = np.zeros_like(limit_ms), np.zeros_like(limit_ms)
     delays = tables.exposed_ms if instance.slo_rule is SloRule.HALF_SLO else tables.transfer_ms
-    for row, c in enumerate(valued):
-        w = int(member[c])
-        m, slo_ms, rate_rps = int(view.model[w]), float(view.slo_ms[w]), float(view.rate_rps[w])
-        possible = batch <= tables.max_batch[m]
-        b = batch[possible]
-        largest_at_rps = np.minimum(rate_rps * (1.0 + RATE_MARGIN), 1000.0 * (2.0 * b - 1.0) / slo_ms)
-        limit_ms[row, 1:][possible] = view.budget_ms(w, b, largest_at_rps) + MARGIN * slo_ms
-        full_ms[row, 1:] = 1000.0 * batch / (rate_rps * instance.latency_buffer) * (1.0 + ROOM)
-        delay_ms[row] = delays[m]
+    for row, class_ in enumerate(valued):
+        workload = int(member[class_])
+        model = int(view.model[workload])
+        slo_ms = float(view.slo_ms[workload])
+        rate_rps = float(view.rate_rps[workload])
+        possible = batch <= tables.max_batch[model]
+        possible_batches = batch[possible]
+        rate_of_largest_budget_rps = np.minimum(
+            rate_rps * (1.0 + RATE_MARGIN), 1000.0 * (2.0 * possible_batches - 1.0) / slo_ms
+        )
+        limit_ms[row, 1:][possible] = (
+            view.budget_ms(workload, possible_batches, rate_of_largest_budget_rps) + MARGIN * slo_ms
+        )
+        full_ms[row, 1:] = 1000.0 * batch / (rate_rps * instance.latency_buffer) * (1.0 + PART_MARGIN)
+        delay_ms[row] = delays[model]
     return DividedClasses(
         np.array(valued, dtype=np.int64),
         view.model[member[valued]],
-        np.array([worth[c] for c in valued], dtype=np.int64),
-        np.array([worth[c] * min(int(copies[c]), tables.most_residents) for c in valued], dtype=np.int64),
+        np.array([worth[class_] for class_ in valued], dtype=np.int64),
+        np.array(
+            [worth[class_] * min(int(copies[class_]), tables.most_residents) for class_ in valued], dtype=np.int64
+        ),
         limit_ms,
         full_ms,
         delay_ms,
@@ -96,46 +107,50 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
 
 
 @compiled
-def slot_worth(known: DividedClasses, k: int, batch: int, time_ms: float) -> int:
+def slot_worth(divided: DividedClasses, row: int, batch: int, time_ms: float) -> int:
     """Return the worth of a slot whose batches take ``time_ms``, rounded up; 0 if it serves nothing."""
-    if not time_ms <= known.limit_ms[k, batch]:
+    if not time_ms <= divided.limit_ms[row, batch]:
         return 0
-    part = min(1.0, known.full_ms[k, batch] / (time_ms + known.delay_ms[k, batch]))
-    if known.steps:
-        return (known.worth[k] * int(part * known.steps) + known.steps - 1) // known.steps
-    return known.worth[k] if part == 1.0 else int(np.ceil(known.worth[k] * part * (1.0 + ROUNDING)))
+    served_part = min(1.0, divided.full_ms[row, batch] / (time_ms + divided.delay_ms[row, batch]))
+    if divided.steps:
+        return (divided.worth[row] * int(served_part * divided.steps) + divided.steps - 1) // divided.steps
+    if served_part == 1.0:
+        return divided.worth[row]
+    return int(np.ceil(divided.worth[row] * served_part * (1.0 + ROUNDING)))
 
 
 @compiled
-def served_alone(tables: Tables, known: DividedClasses, k: int) -> bool:
-    """Return whether a slot of class ``k`` can serve requests when it is alone on a GPU."""
-    m = known.model[k]
-    for b in range(1, tables.max_batch[m] + 1):
-        if tables.memory_mib[m, b] <= tables.memory_limit_mib * (1.0 + MARGIN):
-            for u in tables.permitted:
-                time_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
-                if slot_worth(known, k, b, time_ms) > 0:
+def served_alone(tables: Tables, divided: DividedClasses, row: int) -> bool:
+    """Return whether a slot of class ``row`` can serve requests when it is alone on a GPU."""
+    model = divided.model[row]
+    for batch in range(1, tables.max_batch[model] + 1):
+        if tables.memory_mib[model, batch] <= tables.memory_limit_mib * (1.0 + MARGIN):
+            for units in tables.permitted:
+                time_ms = gpu_time_ms(tables, model, batch, units, 1, 0.0, 0.0, tables.power_w[model, batch, units])
+                if slot_worth(divided, row, batch, time_ms) > 0:
                     return True
     return False
 
 
 @compiled
-def worth_of_slots(tables: Tables, known: DividedClasses, row: Ints, batch: Ints, units: Ints) -> int:
-    """Return the worth of slots on one GPU, at most ``known.most`` for each class.
+def worth_of_slots(tables: Tables, divided: DividedClasses, rows: Ints, batch: Ints, units: Ints) -> int:
+    """Return the worth of slots on one GPU, at most ``divided.most_worth_on_gpu`` for each class.
 
     It is -1 if the slots do not fit or one of them serves nothing.
     """
-    count, worth, memory = len(row), 0, 0.0
-    if units.sum() > tables.share_units or count > tables.most_residents:
+    slot_count, worth, memory = len(rows), 0, 0.0
+    if units.sum() > tables.share_units or slot_count > tables.most_residents:
         return -1
-    model, times_ms, worth_by_class = known.model[row], np.empty(count), np.zeros(len(known.model), dtype=np.int64)
-    gpu_times_ms(tables, model, batch, units, count, times_ms)
-    for i in range(count):
-        memory += tables.memory_mib[model[i], batch[i]]
-        added = slot_worth(known, row[i], batch[i], times_ms[i])
-        if added == 0:
+    models = divided.model[rows]
+    times_ms = np.empty(slot_count)
+    worth_by_class = np.zeros(len(divided.model), dtype=np.int64)
+    gpu_times_ms(tables, models, batch, units, slot_count, times_ms)
+    for i in range(slot_count):
+        memory += tables.memory_mib[models[i], batch[i]]
+        added_worth = slot_worth(divided, rows[i], batch[i], times_ms[i])
+        if added_worth == 0:
             return -1
-        worth_by_class[row[i]] += added
-    for k in range(len(worth_by_class)):
-        worth += min(worth_by_class[k], known.most[k])
+        worth_by_class[rows[i]] += added_worth
+    for class_row in range(len(worth_by_class)):
+        worth += min(worth_by_class[class_row], divided.most_worth_on_gpu[class_row])
     return worth if memory <= tables.memory_limit_mib * (1.0 + MARGIN) else -1

@@ -1,13 +1,13 @@
 """Bound on the worth of patterns of divided workloads in a box, by dynamic programs.
 
 A slot is worth at most its worth at the floors of the box. Multipliers charge each slot for its part of the ceilings,
-as in ``knapsack``. Let n slots of one class take s units, with worths w and charges d, and let the class be worth at
-most ``most`` on one GPU. The gain of these slots is ``min(sum w, most) - sum d``, which is at most
-``min(max sum (w - d), most - min sum d)``. Two dynamic programs over the slots of the class compute both terms. A third
-one over the classes bounds the box.
+as in ``knapsack``. Let n slots of one class take s units, with worths w and charges d, and let M be the largest worth
+of the class on one GPU. The gain of these slots is ``min(sum w, M) - sum d``, which is at most
+``min(max sum (w - d), M - min sum d)``. Two dynamic programs over the slots of the class compute both terms. A third
+dynamic program over the classes bounds the box.
 
-Slots with ``w <= d`` are left out: without them, both terms are at least as large. The programs therefore choose at
-most N slots instead of exactly N. This only raises the bound.
+Slots with ``w <= d`` are left out: without them, both terms are at least as large. The dynamic programs therefore
+choose at most N slots instead of exactly N. This only raises the bound.
 """
 
 from typing import NamedTuple
@@ -30,172 +30,219 @@ class DividedTables(NamedTuple):
 
     Attributes
     ----------
-    slot
+    slot_worths
         Worth of a slot, 0 if it serves nothing, shape (classes, shares, largest batch + 1).
-    net, batch
+    best_nets, best_batches
         Largest worth less charge of a slot, and its batch, shape (classes, shares); net 0 if it is left out.
-    nets, gains
+    net_sums, gains
         Largest sum of nets of exactly n slots, and largest gain of at most n slots of a class, within s units, shape
         (classes, most residents + 1, units + 1).
-    table
+    largest_gains
         Largest gain of at most n slots of the classes k, k + 1, ... within s units, shape (classes + 1, ...).
     """
 
-    slot: Ints
-    net: Ints
-    batch: Ints
-    nets: Ints
+    slot_worths: Ints
+    best_nets: Ints
+    best_batches: Ints
+    net_sums: Ints
     gains: Ints
-    table: Ints
+    largest_gains: Ints
 
 
 @compiled
 def _slots_at_floors(
     merged: Tables,
-    known: DividedClasses,
+    divided: DividedClasses,
     box: PatternBox,
-    l2: Ints,
-    power: Ints,
-    l2_most: int,
-    power_most: int,
-    made: DividedTables,
+    demand_steps: Ints,
+    power_steps: Ints,
+    demand_ceiling: int,
+    power_ceiling: int,
+    buffers: DividedTables,
 ) -> None:
     """Write the worth of every slot at the floors; a slot that exceeds a ceiling or the memory gets 0."""
-    time_ms = np.empty((len(merged.permitted), l2.shape[1]))
-    for k, m in enumerate(known.model):
-        for j, u in enumerate(merged.permitted):
-            for b in range(1, merged.max_batch[m] + 1):
-                if k == 0 or m != known.model[k - 1]:
-                    inside = l2[m, b, u] <= l2_most and power[m, b, u] <= power_most
-                    inside = inside and merged.memory_mib[m, b] <= merged.memory_limit_mib * (1.0 + MARGIN)
-                    least_ms = time_at_floors(merged, m, b, u, box.least, box.l2_least, box.power_least)
-                    time_ms[j, b] = least_ms if inside else np.inf
-                made.slot[k, j, b] = slot_worth(known, k, b, time_ms[j, b]) if time_ms[j, b] < np.inf else 0
+    time_ms = np.empty((len(merged.permitted), demand_steps.shape[1]))
+    for row, model in enumerate(divided.model):
+        for share_number, units in enumerate(merged.permitted):
+            for batch in range(1, merged.max_batch[model] + 1):
+                if row == 0 or model != divided.model[row - 1]:
+                    allowed = (
+                        demand_steps[model, batch, units] <= demand_ceiling
+                        and power_steps[model, batch, units] <= power_ceiling
+                        and merged.memory_mib[model, batch] <= merged.memory_limit_mib * (1.0 + MARGIN)
+                    )
+                    time_at_floors_ms = time_at_floors(
+                        merged, model, batch, units, box.fewest_residents, box.demand_floor_pct, box.power_floor_w
+                    )
+                    time_ms[share_number, batch] = time_at_floors_ms if allowed else np.inf
+                buffers.slot_worths[row, share_number, batch] = (
+                    slot_worth(divided, row, batch, time_ms[share_number, batch])
+                    if time_ms[share_number, batch] < np.inf
+                    else 0
+                )
 
 
 @compiled
 def _gains_of_class(
     merged: Tables,
-    known: DividedClasses,
-    k: int,
+    divided: DividedClasses,
+    row: int,
     residents: int,
-    l2: Ints,
-    power: Ints,
+    demand_steps: Ints,
+    power_steps: Ints,
     multipliers: Ints,
-    made: DividedTables,
-    charges: Ints,
+    buffers: DividedTables,
+    least_charges: Ints,
 ) -> int:
     """Write the largest gains of a class; return a number of slots beyond which further slots add no gain."""
-    m, shares, capacity = known.model[k], len(merged.permitted), merged.share_units
-    charge = np.full(shares, UNBOUNDED, dtype=np.int64)
-    nets, gains, most = made.nets[k], made.gains[k], known.most[k]
-    best_net, least_charge = 0, UNBOUNDED
-    for j, u in enumerate(merged.permitted):
-        net, batch = 0, 0
-        for b in range(1, merged.max_batch[m] + 1):
-            worth = made.slot[k, j, b]
+    model, shares, capacity = divided.model[row], len(merged.permitted), merged.share_units
+    charge_by_share = np.full(shares, UNBOUNDED, dtype=np.int64)
+    net_sums, gains, most_worth = buffers.net_sums[row], buffers.gains[row], divided.most_worth_on_gpu[row]
+    best_net, best_charge = 0, UNBOUNDED
+    for share_number, units in enumerate(merged.permitted):
+        net, best_batch = 0, 0
+        for batch in range(1, merged.max_batch[model] + 1):
+            worth = buffers.slot_worths[row, share_number, batch]
             if worth > 0:
-                own = multipliers[0] * l2[m, b, u] + multipliers[1] * power[m, b, u]
-                charge[j] = min(charge[j], own)
-                if worth - own > net:
-                    net, batch = worth - own, b
-        # Each dynamic program prefers a smaller share that is no worse, so this share is not needed.
-        if net <= best_net and charge[j] >= least_charge:
+                slot_charge = (
+                    multipliers[0] * demand_steps[model, batch, units]
+                    + multipliers[1] * power_steps[model, batch, units]
+                )
+                charge_by_share[share_number] = min(charge_by_share[share_number], slot_charge)
+                if worth - slot_charge > net:
+                    net, best_batch = worth - slot_charge, batch
+        # A smaller share has at least this net and at most this charge, so neither dynamic program needs this share.
+        if net <= best_net and charge_by_share[share_number] >= best_charge:
             net = 0
-        made.net[k, j], made.batch[k, j] = net, batch
+        buffers.best_nets[row, share_number], buffers.best_batches[row, share_number] = net, best_batch
         if net > 0:
-            best_net, least_charge = max(best_net, net), min(least_charge, charge[j])
-    nets[0], gains[0], charges[0] = 0, 0, 0
-    for n in range(1, residents + 1):
-        nets[n], charges[n] = NOTHING, UNBOUNDED
-        for j, u in enumerate(merged.permitted):
-            net = made.net[k, j]
+            best_net, best_charge = max(best_net, net), min(best_charge, charge_by_share[share_number])
+    net_sums[0], gains[0], least_charges[0] = 0, 0, 0
+    for slot_count in range(1, residents + 1):
+        net_sums[slot_count], least_charges[slot_count] = NOTHING, UNBOUNDED
+        for share_number, units in enumerate(merged.permitted):
+            net = buffers.best_nets[row, share_number]
             if net > 0:
-                for s in range(u, capacity + 1):
-                    if nets[n - 1, s - u] >= 0:
-                        nets[n, s] = max(nets[n, s], net + nets[n - 1, s - u])
-                        charges[n, s] = min(charges[n, s], charge[j] + charges[n - 1, s - u])
-        more = False
-        for s in range(capacity + 1):
-            gain = min(nets[n, s], most - charges[n, s]) if nets[n, s] >= 0 else NOTHING
-            fewer = max(gains[n - 1, s], gains[n, s - 1] if s > 0 else 0)
-            gains[n, s] = max(gain, fewer)
-            # Further slots only add charges, so their gain is at most ``most - charges[n]``.
-            more = more or (nets[n, s] >= 0 and gains[n, s] < most - charges[n, s])
-        if not more:
-            return n
+                for free_units in range(units, capacity + 1):
+                    if net_sums[slot_count - 1, free_units - units] >= 0:
+                        net_sums[slot_count, free_units] = max(
+                            net_sums[slot_count, free_units], net + net_sums[slot_count - 1, free_units - units]
+                        )
+                        least_charges[slot_count, free_units] = min(
+                            least_charges[slot_count, free_units],
+                            charge_by_share[share_number] + least_charges[slot_count - 1, free_units - units],
+                        )
+        more_slots_may_gain = False
+        for free_units in range(capacity + 1):
+            gain = (
+                min(net_sums[slot_count, free_units], most_worth - least_charges[slot_count, free_units])
+                if net_sums[slot_count, free_units] >= 0
+                else NOTHING
+            )
+            gain_of_fewer = max(
+                gains[slot_count - 1, free_units], gains[slot_count, free_units - 1] if free_units > 0 else 0
+            )
+            gains[slot_count, free_units] = max(gain, gain_of_fewer)
+            # Further slots only add charges, so their gain is at most ``most_worth - least_charges[slot_count]``.
+            more_slots_may_gain = more_slots_may_gain or (
+                net_sums[slot_count, free_units] >= 0
+                and gains[slot_count, free_units] < most_worth - least_charges[slot_count, free_units]
+            )
+        if not more_slots_may_gain:
+            return slot_count
     return residents
 
 
 @compiled
 def fill_gains(
     merged: Tables,
-    known: DividedClasses,
+    divided: DividedClasses,
     residents: int,
-    l2: Ints,
-    power: Ints,
+    demand_steps: Ints,
+    power_steps: Ints,
     multipliers: Ints,
-    made: DividedTables,
-    tops: Ints,
+    buffers: DividedTables,
+    slot_limits: Ints,
 ) -> int:
-    """Write ``gains``, ``table`` and the largest number of slots of each class; return the largest gain."""
-    table, capacity, charges = made.table, made.table.shape[2] - 1, np.empty_like(made.table[0])
-    table[len(tops), : residents + 1] = 0
-    for k in range(len(tops) - 1, -1, -1):
-        tops[k] = _gains_of_class(merged, known, k, residents, l2, power, multipliers, made, charges)
-        table[k, : residents + 1] = table[k + 1, : residents + 1]
-        for n in range(1, tops[k] + 1):
-            for s in range(1, capacity + 1):
-                gain = made.gains[k, n, s]
-                if gain > max(made.gains[k, n - 1, s], made.gains[k, n, s - 1]):
-                    for slots in range(n, residents + 1):
-                        row, rest = table[k, slots, s:], table[k + 1, slots - n]
-                        for left in range(capacity + 1 - s):
-                            row[left] = max(row[left], gain + rest[left])
-    return table[0, residents, capacity]
+    """Write ``gains``, ``largest_gains`` and the largest number of slots of each class; return the largest gain."""
+    largest_gains = buffers.largest_gains
+    capacity = buffers.largest_gains.shape[2] - 1
+    least_charges = np.empty_like(buffers.largest_gains[0])
+    largest_gains[len(slot_limits), : residents + 1] = 0
+    for row in range(len(slot_limits) - 1, -1, -1):
+        slot_limits[row] = _gains_of_class(
+            merged, divided, row, residents, demand_steps, power_steps, multipliers, buffers, least_charges
+        )
+        largest_gains[row, : residents + 1] = largest_gains[row + 1, : residents + 1]
+        for slot_count in range(1, slot_limits[row] + 1):
+            for units in range(1, capacity + 1):
+                gain = buffers.gains[row, slot_count, units]
+                if gain > max(buffers.gains[row, slot_count - 1, units], buffers.gains[row, slot_count, units - 1]):
+                    for total_slots in range(slot_count, residents + 1):
+                        gains_of_total = largest_gains[row, total_slots, units:]
+                        later_gains = largest_gains[row + 1, total_slots - slot_count]
+                        for free_units in range(capacity + 1 - units):
+                            gains_of_total[free_units] = max(gains_of_total[free_units], gain + later_gains[free_units])
+    return largest_gains[0, residents, capacity]
 
 
 @compiled
 def _best_choice(
-    merged: Tables, known: DividedClasses, residents: int, tops: Ints, made: DividedTables, slots: Ints
+    merged: Tables, divided: DividedClasses, residents: int, slot_limits: Ints, buffers: DividedTables, slots: Ints
 ) -> int:
     """Write class row, batch and share of the slots of a best choice; return their number.
 
     Where the worth of a class is limited, the choice may gain less than the table: it has the largest sum of nets.
     """
-    table, size, n, s = made.table, 0, residents, made.table.shape[2] - 1
-    for k in range(len(tops)):
-        if table[k, n, s] == table[k + 1, n, s]:
+    largest_gains = buffers.largest_gains
+    size = 0
+    free_slots = residents
+    free_units = buffers.largest_gains.shape[2] - 1
+    for row in range(len(slot_limits)):
+        if largest_gains[row, free_slots, free_units] == largest_gains[row + 1, free_slots, free_units]:
             continue
-        own, units = 0, 0
-        for a in range(1, min(n, tops[k]) + 1):
-            for u in range(1, s + 1):
-                if own == 0 and table[k, n, s] == made.gains[k, a, u] + table[k + 1, n - a, s - u]:
-                    own, units = a, u
-        n, s = n - own, s - units
-        # A gain is that of at most ``own`` slots, so fewer slots may attain it.
-        while own > 0:
-            taken = False
-            for j, u in enumerate(merged.permitted):
-                net = made.net[k, j]
-                rest = made.nets[k, own - 1, units - u] if net > 0 and u <= units else NOTHING
-                if not taken and rest >= 0 and made.nets[k, own, units] == net + rest:
-                    slots[0, size], slots[1, size], slots[2, size] = k, made.batch[k, j], u
-                    size, units, taken = size + 1, units - u, True
-            own -= 1
+        slot_count, class_units = 0, 0
+        for tried_count in range(1, min(free_slots, slot_limits[row]) + 1):
+            for units in range(1, free_units + 1):
+                if (
+                    slot_count == 0
+                    and largest_gains[row, free_slots, free_units]
+                    == buffers.gains[row, tried_count, units]
+                    + largest_gains[row + 1, free_slots - tried_count, free_units - units]
+                ):
+                    slot_count, class_units = tried_count, units
+        free_slots, free_units = free_slots - slot_count, free_units - class_units
+        # A gain is that of at most ``slot_count`` slots, so fewer slots may attain it.
+        while slot_count > 0:
+            found_slot = False
+            for share_number, units in enumerate(merged.permitted):
+                net = buffers.best_nets[row, share_number]
+                remaining_net = (
+                    buffers.net_sums[row, slot_count - 1, class_units - units]
+                    if net > 0 and units <= class_units
+                    else NOTHING
+                )
+                if (
+                    not found_slot
+                    and remaining_net >= 0
+                    and buffers.net_sums[row, slot_count, class_units] == net + remaining_net
+                ):
+                    slots[0, size], slots[1, size], slots[2, size] = row, buffers.best_batches[row, share_number], units
+                    size, class_units, found_slot = size + 1, class_units - units, True
+            slot_count -= 1
     return size
 
 
 @compiled
 def bound_divided(
     merged: Tables,
-    known: DividedClasses,
+    divided: DividedClasses,
     box: PatternBox,
-    l2: Ints,
-    power: Ints,
+    demand_steps: Ints,
+    power_steps: Ints,
     threshold: int,
     multipliers: Ints,
-    made: DividedTables,
+    buffers: DividedTables,
     slots: Ints,
 ) -> tuple[int, int]:
     """Return an upper bound on the worth of patterns in a box, and the number of slots in ``slots``.
@@ -204,45 +251,51 @@ def bound_divided(
     ----------
     merged
         Tables with one axis of contention.
-    l2, power
+    demand_steps, power_steps
         Demands in whole numbers, rounded down, shape (models, largest batch + 1, units + 1).
     threshold
         The search for multipliers stops once the bound is at most this.
     multipliers
         Multipliers to start from, at least 0, shape (2,); overwritten with those of the bound.
-    made, slots
+    buffers, slots
         Output: buffers, and class row, batch and share of each slot of a best choice at the last multipliers tried.
     """
     limits = box_limits(box)
-    l2_most, power_most = limits.l2_most, limits.power_most
-    _slots_at_floors(merged, known, box, l2, power, l2_most, power_most, made)
-    l2_scale, power_scale = 1, 1
-    for k, m in enumerate(known.model):
-        for j, u in enumerate(merged.permitted):
-            for b in range(1, merged.max_batch[m] + 1):
-                if made.slot[k, j, b] > 0:
-                    l2_scale, power_scale = max(l2_scale, l2[m, b, u]), max(power_scale, power[m, b, u])
-    # No pattern exceeds ``most`` times the largest demand, so a ceiling above that is lowered to it.
-    l2_most, power_most = min(l2_most, box.most * l2_scale), min(power_most, box.most * power_scale)
-    tops = np.zeros(len(known.model), dtype=np.int64)
-    best, best_l2, best_power, size = UNBOUNDED, multipliers[0], multipliers[1], 0
+    demand_ceiling, power_ceiling = limits.demand_ceiling, limits.power_ceiling
+    _slots_at_floors(merged, divided, box, demand_steps, power_steps, demand_ceiling, power_ceiling, buffers)
+    demand_scale, power_scale = 1, 1
+    for row, model in enumerate(divided.model):
+        for j, units in enumerate(merged.permitted):
+            for batch in range(1, merged.max_batch[model] + 1):
+                if buffers.slot_worths[row, j, batch] > 0:
+                    demand_scale = max(demand_scale, demand_steps[model, batch, units])
+                    power_scale = max(power_scale, power_steps[model, batch, units])
+    # No pattern exceeds ``most_residents`` times the largest demand, so a higher ceiling is lowered to that product.
+    demand_ceiling = min(demand_ceiling, box.most_residents * demand_scale)
+    power_ceiling = min(power_ceiling, box.most_residents * power_scale)
+    slot_limits = np.zeros(len(divided.model), dtype=np.int64)
+    best, best_demand_multiplier, best_power_multiplier, size = UNBOUNDED, multipliers[0], multipliers[1], 0
     for step in range(ROUNDS + 1):
-        gain = fill_gains(merged, known, box.most, l2, power, multipliers, made, tops)
-        bound = gain + multipliers[0] * l2_most + multipliers[1] * power_most
+        gain = fill_gains(
+            merged, divided, box.most_residents, demand_steps, power_steps, multipliers, buffers, slot_limits
+        )
+        bound = gain + multipliers[0] * demand_ceiling + multipliers[1] * power_ceiling
         if bound < best:
-            best, best_l2, best_power = bound, multipliers[0], multipliers[1]
-        size = _best_choice(merged, known, box.most, tops, made, slots)
+            best, best_demand_multiplier, best_power_multiplier = bound, multipliers[0], multipliers[1]
+        size = _best_choice(merged, divided, box.most_residents, slot_limits, buffers, slots)
         if best <= threshold or step == ROUNDS:
             break
-        over_l2, over_power = -l2_most, -power_most
+        demand_excess, power_excess = -demand_ceiling, -power_ceiling
         for i in range(size):
-            m = known.model[slots[0, i]]
-            over_l2 += l2[m, slots[1, i], slots[2, i]]
-            over_power += power[m, slots[1, i], slots[2, i]]
-        over = over_l2 / l2_scale, over_power / power_scale
-        charge = min(MOST_CHARGE, MOST_CHARGES / box.most)
-        most = charge / l2_most, charge / power_most
-        if not polyak_step(multipliers, over, (float(l2_scale), float(power_scale)), most, bound - threshold):
+            model = divided.model[slots[0, i]]
+            demand_excess += demand_steps[model, slots[1, i], slots[2, i]]
+            power_excess += power_steps[model, slots[1, i], slots[2, i]]
+        excess = demand_excess / demand_scale, power_excess / power_scale
+        largest_charge = min(MOST_CHARGE, MOST_CHARGES / box.most_residents)
+        largest_multipliers = largest_charge / demand_ceiling, largest_charge / power_ceiling
+        if not polyak_step(
+            multipliers, excess, (float(demand_scale), float(power_scale)), largest_multipliers, bound - threshold
+        ):
             break
-    multipliers[0], multipliers[1] = best_l2, best_power
+    multipliers[0], multipliers[1] = best_demand_multiplier, best_power_multiplier
     return best, size

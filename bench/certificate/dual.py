@@ -4,12 +4,12 @@ Let every class c of identical workloads have a dual ``p_c`` and every GPU type 
 of slots on one GPU, and ``part`` is the part of its workload that a slot serves.
 
 - ``cost``: if every pattern of a GPU of type t has ``sum p_c part <= price_t + g_t``, then every plan costs at least
-  ``sum p_c copies_c - sum (g_t count_t if g_t > 0 else g_t least_t)``: add the inequality over the GPUs of the plan,
-  and note that the patterns cover every class. ``p_c`` is at least 0; ``g_t > 0`` needs a limit on the GPUs.
+  ``sum p_c copies_c - sum (g_t count_t if g_t > 0 else g_t least_t)``. This is the sum of the inequality over the GPUs
+  of the plan, whose patterns cover every class. ``p_c`` is at least 0, and ``g_t > 0`` needs a limit on the GPUs.
 - ``goodput``, ``capacity``: if every pattern earns at most ``g_t >= 0`` beyond the charges ``p_c``, then every plan
   earns at most ``sum p_c copies_c + sum g_t count_t``. Under ``goodput`` a workload may be left out, so ``p_c >= 0``.
-- ``scale``: as ``cost``, with all rates multiplied by the claimed bound. No such plan exists if it would cost more than
-  the whole pool.
+- ``scale``: as ``cost``, with all rates multiplied by the claimed bound. If every plan for these rates costs more than
+  the whole pool, the pool cannot serve them.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from instances import Objective
 def proven_bound(
     statement: Statement, leaf: Leaf, unit: int, branch: Conditions, where: str, progress: Progress
 ) -> Fraction | float:
-    """Return the bound that duals prove for the plans of a branch; infinite if there are none.
+    """Return the bound that duals prove for the plans of a branch; infinite if the branch has no plans.
 
     Raises
     ------
@@ -42,60 +42,64 @@ def proven_bound(
         If a dual has the wrong sign, a pattern is worth more than its GPU, or the search gives up.
     """
     _check_shape(statement, leaf, branch, where)
-    for t in range(len(statement.views)):
-        if branch.most[t] != 0:
-            _check_patterns(statement, leaf, unit, branch, t, where, progress)
+    for gpu_type in range(len(statement.views)):
+        if branch.most_gpus[gpu_type] != 0:
+            _check_patterns(statement, leaf, unit, branch, gpu_type, where, progress)
     return bound_of(statement, leaf, unit, branch)
 
 
 def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) -> Fraction | float:
-    """Return the bound of duals that no pattern exceeds."""
+    """Return the bound from duals, if no pattern is worth more than its GPU at these duals."""
     if statement.serves_all and _unservable(statement, branch):
         return inf if statement.minimised else -inf
-    total = sum(p * int(n) for p, n in zip(leaf.workloads, statement.copies, strict=True))
-    for g, most, least in zip(leaf.gpus, branch.most, branch.least, strict=True):
+    total = sum(dual * int(count) for dual, count in zip(leaf.workloads, statement.copies, strict=True))
+    for dual, most_gpus, fewest_gpus in zip(leaf.gpus, branch.most_gpus, branch.fewest_gpus, strict=True):
         if statement.minimised:
-            total -= g * (most or 0) if g > 0 else g * least
+            total -= dual * (most_gpus or 0) if dual > 0 else dual * fewest_gpus
         else:
-            total += g * (most or 0)
+            total += dual * (most_gpus or 0)
     return Fraction(total, unit)
 
 
 def _unservable(statement: Statement, branch: Conditions) -> bool:
     """Return whether there is a class whose slots are feasible on no GPU type of the branch, even alone on a GPU."""
-    waiting = set(range(len(statement.copies)))
-    for t, view in enumerate(statement.views):
-        tried = sorted(c for c in waiting if (c, t) not in branch.barred) if branch.most[t] != 0 else []
+    unserved = set(range(len(statement.copies)))
+    for gpu_type, view in enumerate(statement.views):
+        tried_classes = (
+            sorted(class_ for class_ in unserved if (class_, gpu_type) not in branch.barred)
+            if branch.most_gpus[gpu_type] != 0
+            else []
+        )
         if statement.any_parts:
-            divided = divided_on(view, dict.fromkeys(tried, 1), statement.member, statement.copies)
-            alone = [k for k in range(len(divided.model)) if served_alone(view.tables, divided, k)]
-            waiting -= set(divided.of_class[alone].tolist())
-        elif tried:
-            nothing, merged = [0] * len(statement.copies), merged_tables(view.tables)
-            candidates = candidates_on(view, offers_of(statement, nothing, 1, tried))
-            for k, c in enumerate(candidates.of_class.tolist()):
-                one = np.array([k], dtype=np.int64)
-                if c in waiting and fits(view.tables, merged, candidates, one, SET_NODES) != 0:
-                    waiting.remove(c)
-    return bool(waiting)
+            divided = divided_on(view, dict.fromkeys(tried_classes, 1), statement.member, statement.copies)
+            served_rows = [row for row in range(len(divided.model)) if served_alone(view.tables, divided, row)]
+            unserved -= set(divided.of_class[served_rows].tolist())
+        elif tried_classes:
+            no_duals, merged = [0] * len(statement.copies), merged_tables(view.tables)
+            candidates = candidates_on(view, offers_of(statement, no_duals, 1, tried_classes))
+            for row, class_ in enumerate(candidates.of_class.tolist()):
+                single_candidate = np.array([row], dtype=np.int64)
+                if class_ in unserved and fits(view.tables, merged, candidates, single_candidate, SET_NODES) != 0:
+                    unserved.remove(class_)
+    return bool(unserved)
 
 
 def _check_shape(statement: Statement, leaf: Leaf, branch: Conditions, where: str) -> None:
-    for kind, given, expected in (
+    for kind, duals, expected in (
         ("classes of workloads", leaf.workloads, len(statement.copies)),
         ("GPU types", leaf.gpus, len(statement.views)),
     ):
-        if len(given) != expected:
-            raise NotProvenError(f"{where}: {len(given)} duals for {expected} {kind}")
-    free = statement.instance.objective is Objective.CAPACITY
-    for c, p in enumerate(leaf.workloads):
-        if p < 0 and not free:
-            raise NotProvenError(f"{where}: the dual of class {c} is negative")
-    for t, g in enumerate(leaf.gpus):
-        name = statement.views[t].gpu.name
-        if g > 0 and branch.most[t] is None:
+        if len(duals) != expected:
+            raise NotProvenError(f"{where}: {len(duals)} duals for {expected} {kind}")
+    may_be_negative = statement.instance.objective is Objective.CAPACITY
+    for class_, dual in enumerate(leaf.workloads):
+        if dual < 0 and not may_be_negative:
+            raise NotProvenError(f"{where}: the dual of class {class_} is negative")
+    for gpu_type, dual in enumerate(leaf.gpus):
+        name = statement.views[gpu_type].gpu.name
+        if dual > 0 and branch.most_gpus[gpu_type] is None:
             raise NotProvenError(f"{where}: {name} has a dual, but no limit on its GPUs")
-        if g < 0 and not statement.minimised:
+        if dual < 0 and not statement.minimised:
             raise NotProvenError(f"{where}: the dual of {name} is negative; its GPUs may stay idle")
 
 
@@ -104,20 +108,22 @@ def _check_patterns(
     leaf: Leaf,
     unit: int,
     branch: Conditions,
-    t: int,
+    gpu_type: int,
     where: str,
     progress: Progress,
 ) -> None:
     """Check that no pattern of a GPU of type t is worth more than its GPU."""
-    view = statement.views[t]
-    threshold = leaf.gpus[t] + (floor(statement.prices[t] * unit) if statement.minimised else 0)
+    view = statement.views[gpu_type]
+    threshold = leaf.gpus[gpu_type] + (floor(statement.prices[gpu_type] * unit) if statement.minimised else 0)
     if threshold < 0:
         raise NotProvenError(f"{where}: an empty {view.gpu.name} is worth more than the GPU")
     threshold = min(threshold, MOST_WORTH)  # the search refuses larger worths
-    allowed = [c for c in range(len(statement.copies)) if (c, t) not in branch.barred]
+    allowed_classes = [class_ for class_ in range(len(statement.copies)) if (class_, gpu_type) not in branch.barred]
     try:
         if statement.any_parts:
-            worth = {c: _worth_of_whole(statement, leaf.workloads[c], unit, c) for c in allowed}
+            worth = {
+                class_: _worth_of_whole(statement, leaf.workloads[class_], unit, class_) for class_ in allowed_classes
+            }
             divided = divided_on(view, worth, statement.member, statement.copies)
             pattern = DividedSearch(view.tables, divided).above(threshold, progress)
         else:
@@ -126,42 +132,45 @@ def _check_patterns(
                 # Candidates without positive worth are left out: a pattern without them also fits and is worth at
                 # least as much. Those that the branch ties to other classes stay.
                 offer
-                for offer in offers_of(statement, leaf.workloads, unit, allowed)
-                if offer.worth > 0 or offer.per_rps > 0.0 or together[offer.of_class] >= 0
+                for offer in offers_of(statement, leaf.workloads, unit, allowed_classes)
+                if offer.worth > 0 or offer.worth_per_rps > 0.0 or together[offer.of_class] >= 0
             ]
             search = GpuSearch(view.tables, candidates_on(view, offers, progress), statement.copies, apart, together)
             pattern = search.candidates.of_class[search.above(threshold, progress=progress)[1]].tolist()
     except GivenUpError as limit:
         raise GivenUpError(f"{where}: the search over patterns of {view.gpu.name} ended: {limit}") from None
     if pattern:
-        names = [statement.instance.workloads[int(statement.member[c])].id for c in pattern]
+        names = [statement.instance.workloads[int(statement.member[class_])].id for class_ in pattern]
         raise NotProvenError(f"{where}: a {view.gpu.name} with {', '.join(names)} is worth more than the GPU")
 
 
-def _worth_of_whole(statement: Statement, dual: int, unit: int, group: int) -> int:
+def _worth_of_whole(statement: Statement, dual: int, unit: int, class_: int) -> int:
     """Return the worth of one whole workload of a class that slots may serve in parts."""
     if statement.serves_all:
         return dual
-    own = float(statement.instance.workloads[int(statement.member[group])].rate_rps)
-    return ceil(max(Fraction(own), Fraction(repr(own))) * unit - dual)
+    rate_rps = float(statement.instance.workloads[int(statement.member[class_])].rate_rps)
+    return ceil(max(Fraction(rate_rps), Fraction(repr(rate_rps))) * unit - dual)
 
 
 def offers_of(statement: Statement, duals: Sequence[int], unit: int, classes: Sequence[int]) -> list[SlotOffer]:
     """Return the rates at which slots may serve these classes, with the worth of each slot at the classes' duals."""
     offers = []
     whole = statement.instance.objective in (Objective.COST, Objective.CAPACITY) and not statement.by_parts
-    for c in classes:
-        dual = duals[c]
-        for rate_rps, part in statement.rates(c):
-            charged = part if statement.by_parts else Fraction(1)
+    for class_ in classes:
+        dual = duals[class_]
+        for rate_rps, part in statement.rates(class_):
+            charged_part = part if statement.by_parts else Fraction(1)
             match statement.instance.objective:
                 case Objective.GOODPUT:
-                    own = Fraction(repr(float(statement.instance.workloads[int(statement.member[c])].rate_rps)))
-                    # ``rate_rps`` is a rounded product; the larger of it and the exact product counts.
-                    worth, per_rps = ceil(max(Fraction(rate_rps), own * part) * unit - charged * dual), 0.0
+                    exact_rate_rps = Fraction(
+                        repr(float(statement.instance.workloads[int(statement.member[class_])].rate_rps))
+                    )
+                    # ``rate_rps`` is a rounded product, so the larger of ``rate_rps`` and the exact product counts.
+                    worth = ceil(max(Fraction(rate_rps), exact_rate_rps * part) * unit - charged_part * dual)
+                    worth_per_rps = 0.0
                 case Objective.CAPACITY:
-                    worth, per_rps = -dual, float(unit)
+                    worth, worth_per_rps = -dual, float(unit)
                 case _:
-                    worth, per_rps = ceil(part * dual), 0.0
-            offers.append(SlotOffer(c, int(statement.member[c]), rate_rps, worth, per_rps, whole))
+                    worth, worth_per_rps = ceil(part * dual), 0.0
+            offers.append(SlotOffer(class_, int(statement.member[class_]), rate_rps, worth, worth_per_rps, whole))
     return offers

@@ -6,7 +6,7 @@ from math import inf, lcm
 
 import numpy as np
 
-from bench.certificate.certificate import MOST, unit_for
+from bench.certificate.certificate import LARGEST_WHOLE, unit_for
 from bench.certificate.conditions import Conditions
 from bench.certificate.dual import offers_of
 from bench.certificate.failures import GivenUpError, NotProvenError
@@ -25,8 +25,8 @@ MOST_STATES = 1_000_000
 def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | float:
     """Return the value of the best plan, rounded towards a valid bound; infinite (or -infinite) if there is none.
 
-    The plan puts the first workload that waits onto a GPU of some type, together with any others that wait; under
-    ``goodput`` it may leave the first one out. All these choices are tried.
+    The search puts the first waiting workload on a GPU of each type, together with every set of other waiting
+    workloads. Under ``goodput`` it also leaves the first waiting workload out.
 
     Raises
     ------
@@ -44,59 +44,69 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
     unit = lcm(*(price.denominator for price in statement.prices)) if statement.minimised else 10**9
     unit = unit_for(max(rates)) if goodput else unit
     prices = [int(price * unit) for price in statement.prices]
-    worth = [_worths(statement, t, count, unit, progress) for t in range(len(statement.views))]
-    worst = inf if statement.minimised else -inf
+    worths_by_type = [_worths(statement, gpu_type, count, unit, progress) for gpu_type in range(len(statement.views))]
+    no_plan = inf if statement.minimised else -inf
 
     @cache
-    def best(waiting: int, free_gpus: tuple[int, ...]) -> float:
+    def best_value_of(waiting: int, free_gpus: tuple[int, ...]) -> float:
         if waiting == 0:
             return 0
-        if best.cache_info().currsize > MOST_STATES:
+        if best_value_of.cache_info().currsize > MOST_STATES:
             raise GivenUpError(f"an exhaustive proof over more than {MOST_STATES:,} sets of workloads and GPUs")
-        first = waiting & -waiting
-        rest = waiting ^ first
-        best_value = worst if statement.serves_all else best(rest, free_gpus)
-        others = rest
+        first_bit = waiting & -waiting
+        rest_after_first = waiting ^ first_bit
+        best_value = no_plan if statement.serves_all else best_value_of(rest_after_first, free_gpus)
+        companions = rest_after_first
         while True:
-            for t, free_of_type in enumerate(free_gpus):
-                gpu_worth = worth[t].get(first | others)
-                if free_of_type and gpu_worth is not None:
-                    rest_value = best(rest ^ others, (*free_gpus[:t], free_of_type - 1, *free_gpus[t + 1 :]))
+            for gpu_type, free_of_type in enumerate(free_gpus):
+                worth_on_gpu = worths_by_type[gpu_type].get(first_bit | companions)
+                if free_of_type and worth_on_gpu is not None:
+                    rest_value = best_value_of(
+                        rest_after_first ^ companions,
+                        (*free_gpus[:gpu_type], free_of_type - 1, *free_gpus[gpu_type + 1 :]),
+                    )
                     if abs(rest_value) < inf:
                         best_value = (
-                            min(best_value, prices[t] + rest_value)
+                            min(best_value, prices[gpu_type] + rest_value)
                             if statement.minimised
-                            else max(best_value, gpu_worth + rest_value)
+                            else max(best_value, worth_on_gpu + rest_value)
                         )
-            if others == 0:
+            if companions == 0:
                 return best_value
-            others = (others - 1) & rest
+            companions = (companions - 1) & rest_after_first
 
     limits = tuple(count if limit is None else min(limit, count) for limit in statement.limits)
-    value = best(2**count - 1, limits)
+    value = best_value_of(2**count - 1, limits)
     return Fraction(int(value), unit) if abs(value) < inf else value
 
 
-def _worths(statement: Statement, t: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
+def _worths(statement: Statement, gpu_type: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
     """Return the largest worth of every set of workloads that fits on a GPU of type t, by set of positions."""
-    view = statement.views[t]
-    groups = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
+    view = statement.views[gpu_type]
+    class_of = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
     offers = offers_of(statement, [0] * len(statement.copies), unit, range(len(statement.copies)))
     candidates = candidates_on(view, offers, progress)
     conditions = Conditions.root(statement).matrices(len(statement.copies))
-    worth_of: dict[int, int] = {}
-    for members in range(1, 2**count):
-        subsets = [members ^ (1 << w) for w in range(count) if members >> w & 1]
-        size = len(subsets)
-        if size > view.tables.most_residents or (size > 1 and any(subset not in worth_of for subset in subsets)):
+    worth_by_set: dict[int, int] = {}
+    for positions in range(1, 2**count):
+        smaller_sets = [positions ^ (1 << position) for position in range(count) if positions >> position & 1]
+        size = len(smaller_sets)
+        if size > view.tables.most_residents or (
+            size > 1 and any(smaller_set not in worth_by_set for smaller_set in smaller_sets)
+        ):
             continue  # a set fits only if all its subsets fit
-        copies = np.bincount([groups[w] for w in range(count) if members >> w & 1], minlength=len(statement.copies))
+        copies = np.bincount(
+            [class_of[position] for position in range(count) if positions >> position & 1],
+            minlength=len(statement.copies),
+        )
         search = GpuSearch(view.tables, candidates.of_classes(copies > 0), copies, *conditions)
         try:
-            sizes = range(size, size + 1)
-            worth, pattern = search.above(-MOST, sizes, best=True, progress=lambda part: progress(part / 2**count))
+            only_size = range(size, size + 1)
+            worth, pattern = search.above(
+                -LARGEST_WHOLE, only_size, best=True, progress=lambda part: progress(part / 2**count)
+            )
         except GivenUpError as limit:
             raise GivenUpError(f"the search over patterns of {view.gpu.name} ended: {limit}") from None
         if pattern:
-            worth_of[members] = worth
-    return worth_of
+            worth_by_set[positions] = worth
+    return worth_by_set

@@ -19,12 +19,12 @@ class GivenUpError(NotProvenError):
 
 
 def check_memory(kind: str, *lengths: int) -> None:
-    """Check that arrays of ``lengths``, multiplied, are within the limit.
+    """Check that arrays whose size is the product of ``lengths`` are within the limit.
 
     Raises
     ------
     GivenUpError
-        If they are not; ``kind`` names the arrays.
+        If they are not; its message names the arrays by ``kind``.
     """
     if (numbers := prod(lengths)) > MOST_NUMBERS:
         raise GivenUpError(f"{kind} would take {numbers:,} numbers in memory, at most {MOST_NUMBERS:,} are allowed")

@@ -1,12 +1,12 @@
 """Tests of one GPU: the alternatives at a box's floors, and whether a pattern fits.
 
-Alternatives, and sets of options, are relaxed: limits have the margin. A decided pattern (the batch and the share of
-every slot) is tested as the judge tests it, with the tolerance of constraints alone.
+The limits of alternatives and of sets of options are relaxed by the margin. A pattern whose batches and shares are all
+decided is tested as the judge tests it, with the tolerance of constraints alone.
 """
 
 import numpy as np
 
-from bench.certificate.boxes import FINE
+from bench.certificate.boxes import STEPS_PER_UNIT
 from bench.certificate.knapsack import Alternatives
 from bench.certificate.patterns import Candidates
 from instances.arrays import Ints
@@ -21,80 +21,106 @@ ROUNDING = 1e-13
 
 @compiled
 def time_at_floors(
-    merged: Tables, model: int, batch: int, units: int, residents: int, l2: float, power: float
+    merged: Tables, model: int, batch: int, units: int, residents: int, demand_floor: float, power_floor: float
 ) -> float:
-    """Return the least GPU time of a slot on a GPU whose total demands, the slot's included, are at least these."""
-    others = max(0.0, l2 - merged.l2_pct[model, batch, units])
+    """Return the least GPU time of a slot on a GPU whose total demands, its own included, are at least the floors."""
+    others_demand = max(0.0, demand_floor - merged.l2_pct[model, batch, units])
     return gpu_time_ms(
-        merged, model, batch, units, residents, others, 0.0, max(power, merged.power_w[model, batch, units])
+        merged,
+        model,
+        batch,
+        units,
+        residents,
+        others_demand,
+        0.0,
+        max(power_floor, merged.power_w[model, batch, units]),
     )
 
 
 @compiled
 def least_share(
-    merged: Tables, candidates: Candidates, model: int, option: int, residents: int, l2_floor: float, power_floor: float
+    merged: Tables,
+    candidates: Candidates,
+    model: int,
+    option: int,
+    residents: int,
+    demand_floor: float,
+    power_floor: float,
 ) -> int:
-    """Return the least share at which an option meets its budget on a GPU whose total demands are at least these.
+    """Return the least share at which an option meets its budget on a GPU whose total demands are at least the floors.
 
-    Return ``share_units + 1`` if there is none. The totals include the option's own demands. The search starts at the
-    option's least share alone and tries every larger share, because a budget may fall as the share grows.
+    The share is ``share_units + 1`` if no share meets the budget. The totals include the option's own demands. The
+    search tries every share from the option's least share alone, because a budget may fall as the share grows.
     """
-    b, last = candidates.batch[option], candidates.budget_ms.shape[1] - 1
-    u = candidates.alone[option]
-    while u <= merged.share_units:
-        time_ms = time_at_floors(merged, model, b, u, residents, l2_floor, power_floor)
-        if time_ms <= candidates.budget_ms[option, u if last else 0] * (1.0 + MARGIN):
-            return u
-        u = merged.next_share[u]
-    return u
+    batch, budget_by_share = candidates.batch[option], candidates.budget_ms.shape[1] - 1
+    units = candidates.least_share_alone[option]
+    while units <= merged.share_units:
+        time_ms = time_at_floors(merged, model, batch, units, residents, demand_floor, power_floor)
+        if time_ms <= candidates.budget_ms[option, units if budget_by_share else 0] * (1.0 + MARGIN):
+            return units
+        units = merged.next_share[units]
+    return units
 
 
 @compiled
-def worth_at(candidates: Candidates, k: int, rate_rps: float) -> int:
-    """Return the worth of candidate ``k``, rounded up, if the largest throughput of its slot is ``rate_rps``."""
-    return candidates.worth[k] + int(np.ceil(candidates.per_rps[k] * rate_rps * (1.0 + ROUNDING)))
+def worth_at(candidates: Candidates, candidate: int, rate_rps: float) -> int:
+    """Return the worth of a candidate, rounded up, if the largest throughput of its slot is ``rate_rps``."""
+    return candidates.worth[candidate] + int(np.ceil(candidates.worth_per_rps[candidate] * rate_rps * (1.0 + ROUNDING)))
 
 
 @compiled
 def least_demands(
     merged: Tables,
     candidates: Candidates,
-    k: int,
+    candidate: int,
     low: int,
     high: int,
     residents: int,
-    l2_floor: float,
+    demand_floor: float,
     power_floor: float,
 ) -> tuple[int, float, float, float]:
-    """Return the least share, L2, power and memory of candidate ``k`` over its options from ``low`` to ``high - 1``.
+    """Return the least share, demand, power and memory of a candidate over its options ``low`` to ``high - 1``.
 
     The share is ``share_units + 1`` if no option meets its budget at the floors.
     """
-    m = candidates.model[k]
-    units, l2, power, memory = merged.share_units + 1, np.inf, np.inf, np.inf
-    for o in range(low, high):
-        u = least_share(merged, candidates, m, o, residents, l2_floor, power_floor)
-        if u <= merged.share_units:
-            b = candidates.batch[o]
-            units, memory = min(units, u), min(memory, merged.memory_mib[m, b])
-            l2, power = min(l2, merged.l2_pct[m, b, u]), min(power, merged.power_w[m, b, u])
-    return units, l2, power, memory
+    model = candidates.model[candidate]
+    units, demand, power, memory = merged.share_units + 1, np.inf, np.inf, np.inf
+    for option in range(low, high):
+        units_of_option = least_share(merged, candidates, model, option, residents, demand_floor, power_floor)
+        if units_of_option <= merged.share_units:
+            batch = candidates.batch[option]
+            units, memory = min(units, units_of_option), min(memory, merged.memory_mib[model, batch])
+            demand = min(demand, merged.l2_pct[model, batch, units_of_option])
+            power = min(power, merged.power_w[model, batch, units_of_option])
+    return units, demand, power, memory
 
 
 @compiled
 def alternatives_of_sets(
-    merged: Tables, candidates: Candidates, residents: int, l2_floor: float, power_floor: float, given: Alternatives
+    merged: Tables,
+    candidates: Candidates,
+    residents: int,
+    demand_floor: float,
+    power_floor: float,
+    alternatives: Alternatives,
 ) -> int:
-    """Write an alternative per candidate: least share, demand and power of its options. Return their number."""
+    """Write one alternative per candidate that meets its budget; return their number.
+
+    An alternative has the least share, demand and power of the candidate's options.
+    """
     count = 0
-    for k in range(len(candidates.model)):
-        low, high = candidates.first[k], candidates.first[k + 1]
-        units, l2, power, _ = least_demands(merged, candidates, k, low, high, residents, l2_floor, power_floor)
+    for candidate in range(len(candidates.model)):
+        low, high = candidates.first_option[candidate], candidates.first_option[candidate + 1]
+        units, demand, power, _ = least_demands(
+            merged, candidates, candidate, low, high, residents, demand_floor, power_floor
+        )
         if units <= merged.share_units:
-            given.candidate[count], given.units[count], given.worth[count] = k, units, candidates.worth[k]
-            given.option[count] = -1
-            given.l2[count] = int(np.floor(l2 * FINE * (1.0 - MARGIN)))
-            given.power[count] = int(np.floor(power * FINE * (1.0 - MARGIN)))
+            alternatives.candidate[count] = candidate
+            alternatives.units[count] = units
+            alternatives.worth[count] = candidates.worth[candidate]
+            alternatives.option[count] = -1
+            alternatives.demand[count] = int(np.floor(demand * STEPS_PER_UNIT * (1.0 - MARGIN)))
+            alternatives.power[count] = int(np.floor(power * STEPS_PER_UNIT * (1.0 - MARGIN)))
             count += 1
     return count
 
@@ -105,28 +131,36 @@ def alternatives_of_slots(
     merged: Tables,
     candidates: Candidates,
     residents: int,
-    l2_floor: float,
+    demand_floor: float,
     power_floor: float,
-    given: Alternatives,
+    alternatives: Alternatives,
 ) -> int:
     """Write one alternative per candidate, option and share that meets its budget; return their number.
 
-    An alternative's worth is that of its throughput at the floors. In a pattern of the box, its worth is at most this.
+    The worth of an alternative follows from its throughput at the floors. In no pattern of the box is it worth more.
     """
-    count, last = 0, candidates.budget_ms.shape[1] - 1
-    for k in range(len(candidates.model)):
-        m = candidates.model[k]
-        for o in range(candidates.first[k], candidates.first[k + 1]):
-            b, u = candidates.batch[o], candidates.alone[o]
-            while u <= merged.share_units:
-                time_ms = time_at_floors(merged, m, b, u, residents, l2_floor, power_floor)
-                if time_ms <= candidates.budget_ms[o, u if last else 0] * (1.0 + MARGIN):
-                    given.candidate[count], given.units[count], given.option[count] = k, u, o
-                    given.worth[count] = worth_at(candidates, k, 1000.0 * b / (time_ms + tables.exposed_ms[m, b]))
-                    given.l2[count] = int(np.floor(merged.l2_pct[m, b, u] * FINE * (1.0 - MARGIN)))
-                    given.power[count] = int(np.floor(merged.power_w[m, b, u] * FINE * (1.0 - MARGIN)))
+    count, by_share = 0, candidates.budget_ms.shape[1] - 1
+    for candidate in range(len(candidates.model)):
+        model = candidates.model[candidate]
+        for option in range(candidates.first_option[candidate], candidates.first_option[candidate + 1]):
+            batch, units = candidates.batch[option], candidates.least_share_alone[option]
+            while units <= merged.share_units:
+                time_ms = time_at_floors(merged, model, batch, units, residents, demand_floor, power_floor)
+                if time_ms <= candidates.budget_ms[option, units if by_share else 0] * (1.0 + MARGIN):
+                    alternatives.candidate[count] = candidate
+                    alternatives.units[count] = units
+                    alternatives.option[count] = option
+                    alternatives.worth[count] = worth_at(
+                        candidates, candidate, 1000.0 * batch / (time_ms + tables.exposed_ms[model, batch])
+                    )
+                    alternatives.demand[count] = int(
+                        np.floor(merged.l2_pct[model, batch, units] * STEPS_PER_UNIT * (1.0 - MARGIN))
+                    )
+                    alternatives.power[count] = int(
+                        np.floor(merged.power_w[model, batch, units] * STEPS_PER_UNIT * (1.0 - MARGIN))
+                    )
                     count += 1
-                u = merged.next_share[u]
+                units = merged.next_share[units]
     return count
 
 
@@ -134,74 +168,80 @@ def alternatives_of_slots(
 def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, node_limit: int) -> int:
     """Return whether one GPU serves the chosen candidates at some batches and shares: 1, 0, or -1 if undecided.
 
-    Each candidate has a range of options; at first it has all of them. Floors are lower bounds on the total demand and
-    power of every choice within the ranges. At given floors, each candidate has a least share, demand and power over
+    Each candidate has a range of options, at first all its options. Floors are lower bounds on the total demand and
+    power of every choice within the ranges. At these floors, each candidate has a least share, demand and power over
     its range. Their sums are higher floors, so this step is repeated up to a fixed point. If the least shares then
     exceed the GPU, or the least memories its memory, no choice fits. Otherwise the widest range is halved.
 
     If each range has one option, the least shares are computed from the true tables: each share is raised until its
-    slot meets its budget. The fixed point has the least shares of all feasible choices, so it decides.
+    slot meets its budget. These shares are at most those of any feasible choice, so the test of them is exact.
     """
-    count = len(chosen)
-    depth = 2 + 8 * count
-    low, high = np.empty((depth, count), dtype=np.int64), np.empty((depth, count), dtype=np.int64)
-    for j in range(count):
-        low[0, j], high[0, j] = candidates.first[chosen[j]], candidates.first[chosen[j] + 1]
-    stored, nodes = 1, 0
-    while stored > 0:
-        stored -= 1
+    slot_count = len(chosen)
+    depth = 2 + 8 * slot_count
+    low, high = np.empty((depth, slot_count), dtype=np.int64), np.empty((depth, slot_count), dtype=np.int64)
+    for member in range(slot_count):
+        low[0, member], high[0, member] = (
+            candidates.first_option[chosen[member]],
+            candidates.first_option[chosen[member] + 1],
+        )
+    waiting_ranges, nodes = 1, 0
+    while waiting_ranges > 0:
+        waiting_ranges -= 1
         nodes += 1
-        if nodes > node_limit or stored + 2 >= depth:
+        if nodes > node_limit or waiting_ranges + 2 >= depth:
             return -1
-        if not _may_fit(merged, candidates, chosen, low[stored], high[stored]):
+        if not _may_fit(merged, candidates, chosen, low[waiting_ranges], high[waiting_ranges]):
             continue
-        widest = np.argmax(high[stored] - low[stored])
-        if high[stored, widest] - low[stored, widest] == 1:
-            if _fits_exactly(tables, candidates, chosen, low[stored]):
+        widest = np.argmax(high[waiting_ranges] - low[waiting_ranges])
+        if high[waiting_ranges, widest] - low[waiting_ranges, widest] == 1:
+            if _fits_exactly(tables, candidates, chosen, low[waiting_ranges]):
                 return 1
             continue
-        middle = (low[stored, widest] + high[stored, widest]) // 2
-        low[stored + 1], high[stored + 1] = low[stored], high[stored]
-        high[stored, widest] = low[stored + 1, widest] = middle
-        stored += 2
+        middle = (low[waiting_ranges, widest] + high[waiting_ranges, widest]) // 2
+        low[waiting_ranges + 1], high[waiting_ranges + 1] = low[waiting_ranges], high[waiting_ranges]
+        high[waiting_ranges, widest] = low[waiting_ranges + 1, widest] = middle
+        waiting_ranges += 2
     return 0
 
 
 @compiled
 def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, high: Ints) -> bool:
     residents = len(chosen)
-    l2_floor, power_floor = 0.0, 0.0
+    demand_floor, power_floor = 0.0, 0.0
     while True:
-        total, l2, power, memory = 0, 0.0, 0.0, 0.0
-        for j in range(residents):
-            units, own_l2, own_power, own_memory = least_demands(
-                merged, candidates, chosen[j], low[j], high[j], residents, l2_floor, power_floor
+        total_units, demand, power, memory = 0, 0.0, 0.0, 0.0
+        for member in range(residents):
+            units, slot_demand, slot_power, slot_memory = least_demands(
+                merged, candidates, chosen[member], low[member], high[member], residents, demand_floor, power_floor
             )
-            total, l2, power, memory = total + units, l2 + own_l2, power + own_power, memory + own_memory
-        if total > merged.share_units or memory > merged.memory_limit_mib * (1.0 + MARGIN):
+            total_units = total_units + units
+            demand = demand + slot_demand
+            power = power + slot_power
+            memory = memory + slot_memory
+        if total_units > merged.share_units or memory > merged.memory_limit_mib * (1.0 + MARGIN):
             return False
-        l2, power = l2 * (1.0 - MARGIN), power * (1.0 - MARGIN)
-        if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
+        demand, power = demand * (1.0 - MARGIN), power * (1.0 - MARGIN)
+        if demand <= demand_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
             return True
-        l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
+        demand_floor, power_floor = max(demand, demand_floor), max(power, power_floor)
 
 
 @compiled
 def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints) -> bool:
-    count, last = len(chosen), candidates.budget_ms.shape[1] - 1
-    model, batch, units = candidates.model[chosen], candidates.batch[option], candidates.alone[option]
-    times_ms, raised, memory = np.empty(count), True, 0.0
-    for j in range(count):
+    slot_count, budget_by_share = len(chosen), candidates.budget_ms.shape[1] - 1
+    model, batch, units = candidates.model[chosen], candidates.batch[option], candidates.least_share_alone[option]
+    times_ms, raised, memory = np.empty(slot_count), True, 0.0
+    for j in range(slot_count):
         memory += tables.memory_mib[model[j], batch[j]]
     if memory > tables.memory_limit_mib:
         return False
     while raised:
         if units.sum() > tables.share_units:
             return False
-        gpu_times_ms(tables, model, batch, units, count, times_ms)
+        gpu_times_ms(tables, model, batch, units, slot_count, times_ms)
         raised = False
-        for j in range(count):
-            if times_ms[j] > candidates.budget_ms[option[j], units[j] if last else 0]:
+        for j in range(slot_count):
+            if times_ms[j] > candidates.budget_ms[option[j], units[j] if budget_by_share else 0]:
                 units[j] = tables.next_share[units[j]]
                 if units[j] > tables.share_units:
                     return False
@@ -212,14 +252,14 @@ def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: 
 @compiled
 def exact_worth(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints, units: Ints) -> tuple[bool, int]:
     """Return whether these slots fit on one GPU, and the sum of their worths beside each other."""
-    count, last = len(chosen), candidates.budget_ms.shape[1] - 1
+    slot_count, budget_by_share = len(chosen), candidates.budget_ms.shape[1] - 1
     model, batch = candidates.model[chosen], candidates.batch[option]
-    times_ms, worth, memory = np.empty(count), 0, 0.0
-    gpu_times_ms(tables, model, batch, units, count, times_ms)
-    for j in range(count):
-        if times_ms[j] > candidates.budget_ms[option[j], units[j] if last else 0]:
+    times_ms, worth, memory = np.empty(slot_count), 0, 0.0
+    gpu_times_ms(tables, model, batch, units, slot_count, times_ms)
+    for j in range(slot_count):
+        if times_ms[j] > candidates.budget_ms[option[j], units[j] if budget_by_share else 0]:
             return False, 0
-        exposed = tables.exposed_ms[model[j], batch[j]]
-        worth += worth_at(candidates, chosen[j], 1000.0 * batch[j] / (times_ms[j] + exposed))
+        exposed_ms = tables.exposed_ms[model[j], batch[j]]
+        worth += worth_at(candidates, chosen[j], 1000.0 * batch[j] / (times_ms[j] + exposed_ms))
         memory += tables.memory_mib[model[j], batch[j]]
     return memory <= tables.memory_limit_mib, worth

@@ -40,12 +40,13 @@ def value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
         count = sum(gpu.type == pool.type.name for gpu in used_gpus)
         if pool.count is not None and count > pool.count:
             raise NotProvenError(f"the plan uses {count} {pool.type.name}, the pool has {pool.count}")
-    # If a plan serves a workload at another rate than arrives, its slots must be in time at their planned rates and at
-    # their parts of the arriving rate. Under goodput and scale, the plan itself sets the rate that arrives.
+    # If the served rate of a workload differs from its arriving rate, its slots must be in time at their planned rates
+    # and at their parts of the arriving rate. Under goodput and scale, the plan itself sets the arriving rate.
     plan_sets_rates = instance.objective in (Objective.GOODPUT, Objective.SCALE)
     unequal_rps = {} if plan_sets_rates else {name: rate for name, rate in served.items() if rate != rates_rps[name]}
     throughput = [
-        _throughput_rps(gpu, views[gpu.type], unequal_rps, f"GPU {g} of the plan") for g, gpu in enumerate(plan.gpus)
+        _throughput_rps(gpu, views[gpu.type], unequal_rps, f"GPU {position} of the plan")
+        for position, gpu in enumerate(plan.gpus)
     ]
     match instance.objective:
         case Objective.COST:
@@ -64,23 +65,27 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
     index_of, pool_types = instance.workload_index, {pool.type.name for pool in instance.gpus}
     parts_by_workload: dict[str, list[float]] = defaultdict(list)
     any_parts = claim.plan_class == "split" and claim.parts is None
-    for g, gpu in enumerate(plan.gpus):
+    for position, gpu in enumerate(plan.gpus):
         if gpu.type not in pool_types:
-            raise NotProvenError(f"GPU {g} of the plan: the pool has no {gpu.type}")
+            raise NotProvenError(f"GPU {position} of the plan: the pool has no {gpu.type}")
         for gpulet in gpu.gpulets:
             if len(gpulet.slots) != 1 or gpulet.duty_cycle_ms is not None:
-                raise NotProvenError(f"GPU {g} of the plan: slots take turns, which the claim does not cover")
+                raise NotProvenError(f"GPU {position} of the plan: slots take turns, which the claim does not cover")
             slot = gpulet.slots[0]
             if slot.workload not in index_of:
-                raise NotProvenError(f"GPU {g} of the plan: the instance has no workload {slot.workload}")
+                raise NotProvenError(f"GPU {position} of the plan: the instance has no workload {slot.workload}")
             rate_rps = instance.workloads[index_of[slot.workload]].rate_rps
             steps = slot.rate_rps / (GOODPUT_STEP * rate_rps)
             in_steps = instance.objective is Objective.GOODPUT or claim.parts is not None
             if in_steps and abs(steps - round(steps)) > TOLERANCE * steps:
-                raise NotProvenError(f"GPU {g} of the plan: {slot.workload} is not served in steps of 1/{PART_STEPS}")
+                raise NotProvenError(
+                    f"GPU {position} of the plan: {slot.workload} is not served in steps of 1/{PART_STEPS}"
+                )
             parts_by_workload[slot.workload].append(slot.rate_rps)
         if not any_parts and len({gpulet.slots[0].workload for gpulet in gpu.gpulets}) < len(gpu.gpulets):
-            raise NotProvenError(f"GPU {g} of the plan: two slots of one workload, which the claim does not cover")
+            raise NotProvenError(
+                f"GPU {position} of the plan: two slots of one workload, which the claim does not cover"
+            )
     served = {name: fsum(parts_rps) for name, parts_rps in parts_by_workload.items()}
     for name, parts_rps in parts_by_workload.items():
         if len(parts_rps) > 1 and claim.plan_class != "split":
@@ -94,7 +99,7 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
 def _throughput_rps(gpu: PlacedGpu, view: View, unequal_rps: Mapping[str, float], where: str) -> float:
     """Return the throughput of one GPU's slots; check shares, batches, memory and times.
 
-    ``unequal_rps`` has the served rates, by workload, that differ from the arriving ones.
+    ``unequal_rps`` is the served rate of each workload whose served and arriving rates differ.
     """
     tables, index_of = view.tables, view.instance.workload_index
     slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
@@ -111,10 +116,10 @@ def _throughput_rps(gpu: PlacedGpu, view: View, unequal_rps: Mapping[str, float]
         raise NotProvenError(f"{where}: {len(slots)} slots; the claim covers {tables.most_residents}")
     times_ms = np.empty(len(slots))
     gpu_times_ms(tables, model, batch, units, len(slots), times_ms)
-    for w, slot, u, time_ms in zip(workload, slots, units.tolist(), times_ms.tolist(), strict=True):
+    for position, slot, share_units, time_ms in zip(workload, slots, units.tolist(), times_ms.tolist(), strict=True):
         rates = {slot.rate_rps}
         if slot.workload in unequal_rps:
-            rates.add(float(view.rate_rps[w]) * (slot.rate_rps / unequal_rps[slot.workload]))
-        if not all(time_ms <= float(view.budgets_at_ms(w, slot.batch, rate, u)) for rate in rates):
+            rates.add(float(view.rate_rps[position]) * (slot.rate_rps / unequal_rps[slot.workload]))
+        if not all(time_ms <= float(view.budgets_at_ms(position, slot.batch, rate, share_units)) for rate in rates):
             raise NotProvenError(f"{where}: {slot.workload} takes {time_ms:.3f} ms, longer than its budget")
     return fsum((1000.0 * batch / (times_ms + tables.exposed_ms[model, batch])).tolist())

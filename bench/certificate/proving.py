@@ -21,8 +21,11 @@ from instances import Instance, Objective, Plan
 from instances.arrays import Ints
 from instances.files import instance_to_json, plan_to_json
 
-SLACK = 0.02
-"""Proven bound between the next lower cost (0) and the bound of the duals (1); a lower bound is checked sooner."""
+BOUND_FRACTION = 0.02
+"""Position of the proven bound between the next lower cost (0) and the bound of the duals (1).
+
+A low bound proves the same cost and is checked sooner.
+"""
 
 ROUNDING = 64
 """Whole units added to the dual of a GPU type, since the worths of its residents are rounded up."""
@@ -50,12 +53,12 @@ def certificate(
     nodes
         Proof of a run as its row stores it (``duals``): leaves with float duals, and inner nodes.
     bound
-        The run's bound. Under ``scale`` the claim takes it over. Otherwise, where the workloads are few, an exhaustive
-        proof replaces duals that prove less.
+        The run's bound. Under ``scale`` the claim has this bound. Under other objectives, an exhaustive proof replaces
+        duals that prove a weaker bound, if there are few workloads.
     scope
         Scope of the bound, as a row stores it (``bound_scope``); spatial plans by default.
     progress
-        Function that is told which part of an exhaustive proof was done since the last call; each GPU type counts as 1.
+        Function of the part of an exhaustive proof that was done since the last call; each GPU type counts as 1.
 
     Raises
     ------
@@ -80,8 +83,8 @@ def _certificate(
     progress: Progress,
 ) -> dict[str, Any]:
     bound = bound if bound is not None and isfinite(bound) else None
-    known = {"plan_class": "spatial"} if scope is None else scope
-    plan_class, parts = str(known["plan_class"]), known.get("part_steps")
+    bound_scope = {"plan_class": "spatial"} if scope is None else scope
+    plan_class, parts = str(bound_scope["plan_class"]), bound_scope.get("part_steps")
     if plan_class not in ("spatial", "split"):
         raise NotProvenError("plans that take turns have no certificates")
     claim: dict[str, Any] = {
@@ -93,24 +96,26 @@ def _certificate(
         plan = None
     statement = Statement.of(instance, BoundClaim.model_validate(claim))
     scale = instance.objective is Objective.SCALE
-    few = len(instance.workloads) <= MOST_WORKLOADS and not statement.by_parts
+    exhaustible = len(instance.workloads) <= MOST_WORKLOADS and not statement.by_parts
     if not nodes and instance.objective is Objective.GOODPUT:  # no plan serves more than arrives
         nodes = [{"workloads": [w.rate_rps for w in instance.workloads], "gpus": [0.0 for _ in instance.gpus]}]
-    if not nodes and not few:
+    if not nodes and not exhaustible:
         raise NotProvenError("the run kept no duals")
-    weak = True
+    needs_exhaustion = True
     if nodes:
         proof = _rounded(statement, nodes)
-        proven = _bound_of_duals(statement, proof)
-        weak = few and not scale and not as_strong(attainable(statement, proven), bound, statement.minimised)
-    if weak:
-        proof, proven = {"kind": "exhaustive"}, exhaustive_bound(statement, progress)
+        proven_bound = _bound_of_duals(statement, proof)
+        needs_exhaustion = (
+            exhaustible and not scale and not as_strong(attainable(statement, proven_bound), bound, statement.minimised)
+        )
+    if needs_exhaustion:
+        proof, proven_bound = {"kind": "exhaustive"}, exhaustive_bound(statement, progress)
     if not scale:
-        proven = attainable(statement, proven)
-        none = proven == inf if statement.minimised else proven < 0
-        proven = max(0, proven)  # rounded duals may prove a little less
+        proven_bound = attainable(statement, proven_bound)
+        no_plan = proven_bound == inf if statement.minimised else proven_bound < 0
+        proven_bound = max(0, proven_bound)  # rounded duals may prove a little less
         digits = DIGITS_OF_COSTS if statement.minimised else DIGITS
-        claim["bound"] = NONE if none else decimal(Fraction(proven), up=not statement.minimised, digits=digits)
+        claim["bound"] = NONE if no_plan else decimal(Fraction(proven_bound), up=not statement.minimised, digits=digits)
     return {
         "version": 1,
         "instance": instance_to_json(instance, frozen=True),
@@ -126,11 +131,14 @@ def _bound_of_duals(statement: Statement, data: Mapping[str, Any]) -> Fraction |
 
 
 def as_strong(proven: Fraction | float, bound: float | None, minimised: bool) -> bool:
-    """Return whether a proven bound is at least as strong as a run's; both say that no plan exists if infinite."""
+    """Return whether a proven bound is at least as strong as a run's bound.
+
+    An infinite ``proven``, or a missing ``bound``, says that no plan exists.
+    """
     if bound is None or abs(proven) == inf:
         return abs(proven) == inf
-    room = AGREEMENT * abs(Fraction(bound))
-    return proven >= bound - room if minimised else proven <= bound + room
+    tolerance = AGREEMENT * abs(Fraction(bound))
+    return proven >= bound - tolerance if minimised else proven <= bound + tolerance
 
 
 def decimal(value: Fraction, *, up: bool, digits: int = DIGITS) -> str:
@@ -145,76 +153,86 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
     largest = max((abs(x) for node in nodes for x in (*node.get("workloads", ()), *node.get("gpus", ()))), default=1.0)
     unit = unit_for(largest)
     class_of = classes(statement.instance)
-    written: list[dict[str, Any]] = []
+    rounded_nodes: list[dict[str, Any]] = []
     branches = {0: Conditions.root(statement)}
     for position, node in enumerate(nodes):
         branch = branches[position]
         if "on" in node:
-            workloads = {"pair": ("first", "second"), "seat": ("first",)}.get(node["on"], ())
-            inner = {**node, **{key: int(class_of[node[key]]) for key in workloads}}
-            written.append(inner)
-            halves = branch.branches(Fork.model_validate(inner), statement, f"node {position}")
-            branches |= dict(zip(inner["branches"], halves, strict=True))
+            class_fields = {"pair": ("first", "second"), "seat": ("first",)}.get(node["on"], ())
+            rounded_fork = {**node, **{key: int(class_of[node[key]]) for key in class_fields}}
+            rounded_nodes.append(rounded_fork)
+            children = branch.branches(Fork.model_validate(rounded_fork), statement, f"node {position}")
+            branches |= dict(zip(rounded_fork["branches"], children, strict=True))
         else:
-            written.append(_leaf(statement, node, unit, branch, class_of))
-    start: dict[str, Any] = {"kind": "dual" if len(written) == 1 else "tree", "unit": unit}
-    return start | (written[0] if len(written) == 1 else {"nodes": written})
+            rounded_nodes.append(_leaf(statement, node, unit, branch, class_of))
+    header: dict[str, Any] = {"kind": "dual" if len(rounded_nodes) == 1 else "tree", "unit": unit}
+    return header | (rounded_nodes[0] if len(rounded_nodes) == 1 else {"nodes": rounded_nodes})
 
 
 def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class_of: Ints) -> dict[str, list[int]]:
     """Return the whole duals of a leaf."""
     # Identical workloads have one dual: the mean of theirs proves as much.
-    dual = np.bincount(class_of, weights=node["workloads"]) / statement.copies
-    worth = np.array(node["gpus"], dtype=np.float64)
+    duals = np.bincount(class_of, weights=node["workloads"]) / statement.copies
+    gpu_worths = np.array(node["gpus"], dtype=np.float64)
     if not statement.minimised:
-        charge = [ceil(Fraction(x) * unit) for x in dual.tolist()]
-        # A little more for every GPU shortens the search; together it is an eighth of the margin at most.
-        total = fsum((dual * statement.copies).tolist()) + fsum(
-            v * (n or 0) for v, n in zip(worth.tolist(), branch.most, strict=True)
+        charges = [ceil(Fraction(dual) * unit) for dual in duals.tolist()]
+        # Slightly larger duals of the GPUs shorten the search; together they add at most an eighth of the tolerance.
+        total_worth = fsum((duals * statement.copies).tolist()) + fsum(
+            worth * (limit or 0) for worth, limit in zip(gpu_worths.tolist(), branch.most_gpus, strict=True)
         )
-        spare = int(Fraction(total) * unit * AGREEMENT / 8) // max(1, sum(n or 0 for n in branch.most))
+        spare = int(Fraction(total_worth) * unit * AGREEMENT / 8) // max(
+            1, sum(limit or 0 for limit in branch.most_gpus)
+        )
         return {
-            "workloads": charge,
-            "gpus": [max(0, ceil(Fraction(v) * unit)) + ROUNDING + spare for v in worth.tolist()],
+            "workloads": charges,
+            "gpus": [max(0, ceil(Fraction(worth) * unit)) + ROUNDING + spare for worth in gpu_worths.tolist()],
         }
-    dual = np.maximum(dual, 0.0)
-    price = np.array([float(p) for p in statement.prices])
+    duals = np.maximum(duals, 0.0)
+    prices = np.array([float(price) for price in statement.prices])
 
     def cost_at(factor: float) -> float:
-        """Return the bound at ``factor`` times the duals; -inf if a type without a limit contradicts them."""
-        total = factor * fsum((dual * statement.copies).tolist())
-        for v, p, limit, least in zip(worth.tolist(), price.tolist(), branch.most, branch.least, strict=True):
-            over = factor * v - p
-            if over > 0.0:
-                total = -inf if limit is None and over > 1e-12 * p else total - over * (limit or 0)
+        """Return the bound at ``factor`` times the duals; -inf if they exceed the price of a type without a limit."""
+        bound = factor * fsum((duals * statement.copies).tolist())
+        for worth, price, limit, fewest_gpus in zip(
+            gpu_worths.tolist(), prices.tolist(), branch.most_gpus, branch.fewest_gpus, strict=True
+        ):
+            excess = factor * worth - price
+            if excess > 0.0:
+                bound = -inf if limit is None and excess > 1e-12 * price else bound - excess * (limit or 0)
             else:
-                total -= over * least
-        return total
+                bound -= excess * fewest_gpus
+        return bound
 
     # The bound is concave in the factor, with corners where a worth is a price.
-    corners = [p / v for p, v in zip(price.tolist(), worth.tolist(), strict=True) if v > 0.0 and p / v < inf]
-    factor = max(corners, key=cost_at, default=0.0)
-    most = cost_at(factor)
-    below = _cost_below(most, statement)
-    if most > below:
-        factor = _factor_for(below + SLACK * (most - below), factor, cost_at)
-    gpus = [
-        0 if (limit is None and least == 0) else _whole_dual(factor * v - p, unit, limit, least)
-        for v, p, limit, least in zip(worth.tolist(), price.tolist(), branch.most, branch.least, strict=True)
+    corners = [
+        price / worth
+        for price, worth in zip(prices.tolist(), gpu_worths.tolist(), strict=True)
+        if worth > 0.0 and price / worth < inf
     ]
-    return {"workloads": [floor(Fraction(factor * x) * unit) for x in dual.tolist()], "gpus": gpus}
+    factor = max(corners, key=cost_at, default=0.0)
+    best_bound = cost_at(factor)
+    cost_below = _cost_below(best_bound, statement)
+    if best_bound > cost_below:
+        factor = _factor_for(cost_below + BOUND_FRACTION * (best_bound - cost_below), factor, cost_at)
+    gpus = [
+        0 if (limit is None and fewest_gpus == 0) else _whole_dual(factor * worth - price, unit, limit, fewest_gpus)
+        for worth, price, limit, fewest_gpus in zip(
+            gpu_worths.tolist(), prices.tolist(), branch.most_gpus, branch.fewest_gpus, strict=True
+        )
+    ]
+    return {"workloads": [floor(Fraction(factor * dual) * unit) for dual in duals.tolist()], "gpus": gpus}
 
 
-def _whole_dual(over: float, unit: int, limit: int | None, least: int) -> int:
-    """Return the dual of a GPU type whose patterns are worth ``over`` more than its price."""
-    if over > 0.0:
-        return 0 if limit is None else ceil(Fraction(over) * unit) + ROUNDING
-    return min(0, ceil(Fraction(over) * unit) + ROUNDING) if least else 0
+def _whole_dual(excess: float, unit: int, limit: int | None, fewest_gpus: int) -> int:
+    """Return the dual of a GPU type whose patterns are worth ``excess`` more than its price."""
+    if excess > 0.0:
+        return 0 if limit is None else ceil(Fraction(excess) * unit) + ROUNDING
+    return min(0, ceil(Fraction(excess) * unit) + ROUNDING) if fewest_gpus else 0
 
 
-def _factor_for(target: float, most: float, cost_at: Callable[[float], float]) -> float:
-    """Return the least factor up to ``most`` whose bound is at least ``target``, by bisection."""
-    low, high = 0.0, most
+def _factor_for(target: float, largest_factor: float, cost_at: Callable[[float], float]) -> float:
+    """Return the least factor up to ``largest_factor`` whose bound is at least ``target``, by bisection."""
+    low, high = 0.0, largest_factor
     for _ in range(60):
         middle = (low + high) / 2.0
         if cost_at(middle) >= target:
@@ -229,4 +247,4 @@ def _cost_below(bound: float, statement: Statement) -> float:
     if bound <= 0.0 or statement.instance.objective is not Objective.SCALE:
         return float(costs_around(Fraction(max(0.0, bound)), statement.prices, statement.limits)[0])
     # No plan exists if serving all costs more than the whole pool.
-    return float(sum(p * (n or 0) for p, n in zip(statement.prices, statement.limits, strict=True)))
+    return float(sum(price * (limit or 0) for price, limit in zip(statement.prices, statement.limits, strict=True)))

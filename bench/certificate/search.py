@@ -1,10 +1,10 @@
 """Exhaustive search of one GPU type for a pattern worth more than a threshold, or a proof that there is none.
 
-The patterns with N residents are covered by boxes of their total demand C (L2 and DRAM merged, see ``patterns``) and
-their total power P; ``knapsack`` bounds the worth of the patterns in a box. A box whose bound exceeds the threshold is
-searched depth first: the search leaves a partial pattern once the dynamic program says that no completion exceeds the
-threshold, and tests every complete pattern (``one_gpu``). If that takes too many nodes, the box is cut in two; both
-halves are searched.
+Boxes of the total demand C (a weighted sum of L2 and DRAM, see ``patterns``) and the total power P cover the patterns
+with N residents. ``knapsack`` bounds the worth of the patterns in a box. A box whose bound exceeds the threshold is
+searched depth first. The search leaves a partial pattern once the dynamic program shows that no completion exceeds the
+threshold, and it tests every complete pattern (``one_gpu``). If this search takes too many nodes, the box is cut in two
+and both halves are searched.
 """
 
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ ROUNDS = 12
 """Steps towards good multipliers in each box."""
 
 FIRST_NODES, FIRST_NODES_OF_SLOTS, NARROW_NODES = 3_000, 100_000, 100_000_000
-"""Node limits of a box that can be cut, for alternatives of sets and for those of slots; and of a box too narrow."""
+"""Node limits: of a box that can be cut, for alternatives of sets and for those of slots; and of a box too narrow."""
 
 SET_NODES = 200_000
 """Nodes of the test of one set of residents."""
 
-NARROW, NARROW_SLOTS = 2e-3, 1e-6
+NARROW_GROWTH_OF_SETS, NARROW_GROWTH_OF_SLOTS = 2e-3, 1e-6
 """A box is not cut if no time grows by this fraction from its low to its high corner.
 
 The first limit is for alternatives of sets, which stand for all options of a candidate; the second for those of slots.
 """
 
 MOST_BOXES = 300_000
-"""Boxes that wait before a search gives up."""
+"""Largest number of waiting boxes; a search with more gives up."""
 
 _ARRAYS = 16
 """Numbers per alternative in memory at a time."""
@@ -47,32 +47,34 @@ REFUTED, FOUND, LIMIT = 0, 1, 2
 
 
 @compiled
-def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, residents: int, size: int) -> Alternatives:
+def _seated(
+    alternatives: Alternatives, count: int, of_class: Ints, copies: Ints, residents: int, size: int
+) -> Alternatives:
     """Return the first ``count`` alternatives, each once for every seat of its class: ``size`` in total.
 
     A class has a seat for each of its workloads, but at most ``residents``.
     """
-    source, seat, earlier = np.empty((3, size), dtype=np.int64)
-    total, seats, at = 0, 0, 0
-    while at < count:
-        group, end = of_class[given.candidate[at]], at
-        while end < count and of_class[given.candidate[end]] == group:
+    sources, seat, earlier = np.empty((3, size), dtype=np.int64)
+    written, seat_count, begin = 0, 0, 0
+    while begin < count:
+        group, end = of_class[alternatives.candidate[begin]], begin
+        while end < count and of_class[alternatives.candidate[end]] == group:
             end += 1
         for copy in range(min(copies[group], residents)):
-            for j in range(at, end):
-                source[total], seat[total], earlier[total] = j, seats, seats - 1 if copy else -1
-                total += 1
-            seats += 1
-        at = end
+            for j in range(begin, end):
+                sources[written], seat[written], earlier[written] = j, seat_count, seat_count - 1 if copy else -1
+                written += 1
+            seat_count += 1
+        begin = end
     return Alternatives(
         seat,
         earlier,
-        given.candidate[source],
-        given.option[source],
-        given.units[source],
-        given.worth[source],
-        given.l2[source],
-        given.power[source],
+        alternatives.candidate[sources],
+        alternatives.option[sources],
+        alternatives.units[sources],
+        alternatives.worth[sources],
+        alternatives.demand[sources],
+        alternatives.power[sources],
     )
 
 
@@ -80,16 +82,16 @@ def _seated(given: Alternatives, count: int, of_class: Ints, copies: Ints, resid
 def _allowed(chosen: Ints, of_class: Ints, apart: Flags, together: Ints) -> bool:
     """Return whether a branch allows a pattern.
 
-    The pattern must hold no two classes that are ``apart``, and every group of ``together`` wholly or not at all.
+    The pattern must contain no two classes that are ``apart``, and every group of ``together`` wholly or not at all.
     """
     for i in range(len(chosen)):
-        a, mates = of_class[chosen[i]], 0
+        first_class, group_size = of_class[chosen[i]], 0
         for j in range(len(chosen)):
-            b = of_class[chosen[j]]
-            if apart[a, b]:
+            second_class = of_class[chosen[j]]
+            if apart[first_class, second_class]:
                 return False
-            mates += together[a] == together[b]
-        if together[a] >= 0 and mates < (together == together[a]).sum():
+            group_size += together[first_class] == together[second_class]
+        if together[first_class] >= 0 and group_size < (together == together[first_class]).sum():
             return False
     return True
 
@@ -99,7 +101,7 @@ def search_box(
     tables: Tables,
     merged: Tables,
     candidates: Candidates,
-    given: Alternatives,
+    alternatives: Alternatives,
     limits: BoxLimits,
     threshold: int,
     multipliers: Ints,
@@ -108,7 +110,7 @@ def search_box(
     together: Ints,
     table: Ints,
     best: bool,
-    found: Ints,
+    best_candidates: Ints,
 ) -> tuple[int, int, int]:
     """Search one box for a pattern worth more than ``threshold``; with ``best``, for the one that is worth most.
 
@@ -118,87 +120,103 @@ def search_box(
         ``REFUTED``: no pattern of the box is worth more than the returned threshold; ``FOUND``: the search ended at
         the first pattern that is worth more than the given one; ``LIMIT``: it took too many nodes.
     threshold, bound : int
-        Worth of the last pattern found, whose candidates are in ``found``, or the given threshold if there is none; and
-        bound on the box.
+        Worth of the last pattern found, or the given threshold if none is found; and bound on the box. The candidates
+        of this pattern are in ``best_candidates``.
     """
-    residents, capacity, slots = limits.residents, table.shape[2] - 1, given.option[0] >= 0
-    charged, first = np.empty(len(given.units), dtype=np.int64), np.empty(len(given.units) + 1, dtype=np.int64)
-    bound = bound_box(given, limits, threshold, multipliers, ROUNDS, charged, table, first)
+    residents, capacity, has_options = limits.residents, table.shape[2] - 1, alternatives.option[0] >= 0
+    charged = np.empty(len(alternatives.units), dtype=np.int64)
+    first_row_of_seat = np.empty(len(alternatives.units) + 1, dtype=np.int64)
+    bound = bound_box(alternatives, limits, threshold, multipliers, ROUNDS, charged, table, first_row_of_seat)
     if bound <= threshold:
         return REFUTED, threshold, bound
     # Leave out the alternatives that are in no pattern worth more than the threshold.
-    charged[:] = given.worth - multipliers[0] * given.l2 - multipliers[1] * given.power
-    offset = multipliers[0] * limits.l2_most + multipliers[1] * limits.power_most
-    order = by_units(given, limits, capacity)
-    keep = np.empty(len(given.units), dtype=np.bool_)
-    undominated(order, given.seat, charged, residents, keep)
-    fill_table(np.flatnonzero(keep), given.seat, given.units, charged, residents, table, first)
-    beside = table[0, residents - 1].copy()
+    charged[:] = alternatives.worth - multipliers[0] * alternatives.demand - multipliers[1] * alternatives.power
+    offset = multipliers[0] * limits.demand_ceiling + multipliers[1] * limits.power_ceiling
+    order = by_units(alternatives, limits, capacity)
+    keep = np.empty(len(alternatives.units), dtype=np.bool_)
+    undominated(order, alternatives.seat, charged, residents, keep)
+    fill_table(
+        np.flatnonzero(keep), alternatives.seat, alternatives.units, charged, residents, table, first_row_of_seat
+    )
+    worth_of_others = table[0, residents - 1].copy()
     keep[:] = False
-    for k in order:
-        keep[k] = charged[k] + beside[capacity - given.units[k]] + offset > threshold
-    kept = np.flatnonzero(keep)
-    groups = fill_table(kept, given.seat, given.units, charged, residents, table, first)
-    group = np.empty(len(kept), dtype=np.int64)
-    for g in range(groups):
-        group[first[g] : first[g + 1]] = g
+    for row in order:
+        keep[row] = charged[row] + worth_of_others[capacity - alternatives.units[row]] + offset > threshold
+    rows = np.flatnonzero(keep)
+    seat_count = fill_table(rows, alternatives.seat, alternatives.units, charged, residents, table, first_row_of_seat)
+    seat_number = np.empty(len(rows), dtype=np.int64)
+    for number in range(seat_count):
+        seat_number[first_row_of_seat[number] : first_row_of_seat[number + 1]] = number
 
-    at = np.full(residents, -1, dtype=np.int64)
-    worth, l2 = np.zeros(residents + 1, dtype=np.int64), np.zeros(residents + 1, dtype=np.int64)
-    power, left = np.zeros(residents + 1, dtype=np.int64), np.full(residents + 1, capacity, dtype=np.int64)
-    chosen, picked = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
+    position = np.full(residents, -1, dtype=np.int64)
+    worth, demand = np.zeros(residents + 1, dtype=np.int64), np.zeros(residents + 1, dtype=np.int64)
+    power, free_units = np.zeros(residents + 1, dtype=np.int64), np.full(residents + 1, capacity, dtype=np.int64)
+    chosen, chosen_rows = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
     nodes, depth = 0, 0
     while depth >= 0:
-        at[depth] += 1
-        j, need = at[depth], residents - depth
+        position[depth] += 1
+        place, free_seats = position[depth], residents - depth
         # The values of the table do not increase from a seat to the next: no later seat has a better completion.
-        if j >= len(kept) or worth[depth] + table[group[j], need, left[depth]] + offset <= threshold:
+        if (
+            place >= len(rows)
+            or worth[depth] + table[seat_number[place], free_seats, free_units[depth]] + offset <= threshold
+        ):
             depth -= 1
             continue
-        k = kept[j]
-        u = given.units[k]
+        row = rows[place]
+        units = alternatives.units[row]
         if (
-            u > left[depth]
-            or worth[depth] + charged[k] + table[group[j] + 1, need - 1, left[depth] - u] + offset <= threshold
-            or l2[depth] + given.l2[k] > limits.l2_most
-            or power[depth] + given.power[k] > limits.power_most
+            units > free_units[depth]
+            or worth[depth]
+            + charged[row]
+            + table[seat_number[place] + 1, free_seats - 1, free_units[depth] - units]
+            + offset
+            <= threshold
+            or demand[depth] + alternatives.demand[row] > limits.demand_ceiling
+            or power[depth] + alternatives.power[row] > limits.power_ceiling
         ):
             continue
         # Identical workloads take their seats in order, with alternatives that do not decrease: each pattern once.
-        if given.earlier[k] >= 0:
-            before = kept[at[depth - 1]] if depth else -1
+        if alternatives.earlier[row] >= 0:
+            previous = rows[position[depth - 1]] if depth else -1
             if (
-                before < 0
-                or given.seat[before] != given.earlier[k]
-                or (given.candidate[before], given.option[before], given.units[before])
-                > (given.candidate[k], given.option[k], given.units[k])
+                previous < 0
+                or alternatives.seat[previous] != alternatives.earlier[row]
+                or (alternatives.candidate[previous], alternatives.option[previous], alternatives.units[previous])
+                > (alternatives.candidate[row], alternatives.option[row], alternatives.units[row])
             ):
                 continue
         nodes += 1
         if nodes > node_limit:
             return LIMIT, threshold, bound
-        chosen[depth], picked[depth] = given.candidate[k], k
-        if need > 1:
+        chosen[depth], chosen_rows[depth] = alternatives.candidate[row], row
+        if free_seats > 1:
             depth += 1
-            at[depth] = first[group[j] + 1] - 1
-            worth[depth] = worth[depth - 1] + charged[k]
-            l2[depth], power[depth] = l2[depth - 1] + given.l2[k], power[depth - 1] + given.power[k]
-            left[depth] = left[depth - 1] - u
+            position[depth] = first_row_of_seat[seat_number[place] + 1] - 1
+            worth[depth] = worth[depth - 1] + charged[row]
+            demand[depth] = demand[depth - 1] + alternatives.demand[row]
+            power[depth] = power[depth - 1] + alternatives.power[row]
+            free_units[depth] = free_units[depth - 1] - units
             continue
         if not _allowed(chosen, candidates.of_class, apart, together):
             continue
-        if slots:
+        if has_options:
             # The demands of slots are exact, so a pattern below a floor belongs to another box.
-            if l2[depth] + given.l2[k] < limits.l2_least or power[depth] + given.power[k] < limits.power_least:
+            if (
+                demand[depth] + alternatives.demand[row] < limits.demand_floor
+                or power[depth] + alternatives.power[row] < limits.power_floor
+            ):
                 continue
-            fit, total = exact_worth(tables, candidates, chosen, given.option[picked], given.units[picked])
+            fits_gpu, pattern_worth = exact_worth(
+                tables, candidates, chosen, alternatives.option[chosen_rows], alternatives.units[chosen_rows]
+            )
         else:
-            total = given.worth[picked].sum()
-            if total <= threshold:
+            pattern_worth = alternatives.worth[chosen_rows].sum()
+            if pattern_worth <= threshold:
                 continue
-            fit = fits(tables, merged, candidates, chosen, SET_NODES) != 0
-        if fit and total > threshold:
-            found[:], threshold = chosen, total
+            fits_gpu = fits(tables, merged, candidates, chosen, SET_NODES) != 0
+        if fits_gpu and pattern_worth > threshold:
+            best_candidates[:], threshold = chosen, pattern_worth
             if not best:
                 return FOUND, threshold, bound
     return REFUTED, threshold, bound
@@ -213,8 +231,8 @@ class GpuSearch:
     copies
         Number of workloads of each class, shape (classes,).
     apart, together
-        Pairs of classes that no pattern holds, shape (classes, classes); group of classes that a pattern holds wholly
-        or not at all, -1 without a group, shape (classes,).
+        Pairs of classes that no pattern contains, shape (classes, classes); group of classes that a pattern contains
+        wholly or not at all, -1 without a group, shape (classes,).
     """
 
     tables: Tables
@@ -225,17 +243,21 @@ class GpuSearch:
 
     def __post_init__(self) -> None:
         self.merged = merged_tables(self.tables)
-        self.by_slots = bool(np.any(self.candidates.per_rps > 0.0))
-        known, permitted = self.candidates, self.tables.permitted
-        self._many = len(known.batch) * len(permitted) if self.by_slots else len(known.model)
-        check_memory("the alternatives of a search", _ARRAYS, self._many)
-        self._given = Alternatives(*np.empty((len(Alternatives._fields), self._many), dtype=np.int64))
-        largest = float(np.abs(known.worth).max(initial=0))
-        for k, m in enumerate(known.model):
-            batch = known.batch[known.first[k] : known.first[k + 1]]
-            least_ms = self.tables.active_ms[m, batch][:, permitted].min(axis=1) + self.tables.exposed_ms[m, batch]
+        self.by_slots = bool(np.any(self.candidates.worth_per_rps > 0.0))
+        candidates, permitted = self.candidates, self.tables.permitted
+        self._most_alternatives = len(candidates.batch) * len(permitted) if self.by_slots else len(candidates.model)
+        check_memory("the alternatives of a search", _ARRAYS, self._most_alternatives)
+        self._buffer = Alternatives(*np.empty((len(Alternatives._fields), self._most_alternatives), dtype=np.int64))
+        largest = float(np.abs(candidates.worth).max(initial=0))
+        for candidate, model in enumerate(candidates.model):
+            batch = candidates.batch[candidates.first_option[candidate] : candidates.first_option[candidate + 1]]
+            least_ms = (
+                self.tables.active_ms[model, batch][:, permitted].min(axis=1) + self.tables.exposed_ms[model, batch]
+            )
             rate = 1000.0 * float((batch / least_ms).max(initial=0.0))
-            largest = max(largest, abs(float(known.worth[k])) + float(known.per_rps[k]) * rate)
+            largest = max(
+                largest, abs(float(candidates.worth[candidate])) + float(candidates.worth_per_rps[candidate]) * rate
+            )
         check_worth(largest, self.tables.most_residents)
 
     def above(
@@ -254,7 +276,7 @@ class GpuSearch:
         best
             Whether to return the pattern of the largest worth instead of the first one above ``threshold``.
         progress
-            Function that is told the part of the search that was done since the last call.
+            Function of the fraction of the search that was done since the last call.
 
         Raises
         ------
@@ -262,19 +284,19 @@ class GpuSearch:
             If the search gives up.
         """
         pattern: list[int] = []
-        numbers = count(2)
-        places = int(np.minimum(self.copies[np.unique(self.candidates.of_class)], self.tables.most_residents).sum())
-        numbers_of_residents = residents or range(1, min(self.tables.most_residents, places) + 1)
-        for n in numbers_of_residents:
-            # The box with the largest bound comes first: it holds the largest worths.
-            first = self._first_boxes(n)
-            part = 1.0 / (len(first) * len(numbers_of_residents))
-            boxes = [(NOTHING, place, part, box, np.zeros(2, dtype=np.int64)) for place, box in enumerate(first)]
+        order = count(2)
+        seats = int(np.minimum(self.copies[np.unique(self.candidates.of_class)], self.tables.most_residents).sum())
+        resident_counts = residents or range(1, min(self.tables.most_residents, seats) + 1)
+        for resident_count in resident_counts:
+            # The box with the largest bound comes first, because it may contain the largest worths.
+            first_boxes = self._first_boxes(resident_count)
+            part = 1.0 / (len(first_boxes) * len(resident_counts))
+            boxes = [(NOTHING, rank, part, box, np.zeros(2, dtype=np.int64)) for rank, box in enumerate(first_boxes)]
             while boxes and -boxes[0][0] > threshold:
                 _, _, part, box, multipliers = heappop(boxes)
-                status, worth, bound, found = self._search(box, multipliers, threshold, best)
+                status, worth, bound, found_pattern = self._search(box, multipliers, threshold, best)
                 if worth > threshold:
-                    threshold, pattern = worth, found
+                    threshold, pattern = worth, found_pattern
                 if status == FOUND:
                     return threshold, pattern
                 progress(0.0 if status == LIMIT else part)
@@ -282,49 +304,51 @@ class GpuSearch:
                     raise GivenUpError(f"more than {MOST_BOXES:,} boxes wait")
                 if status == LIMIT:
                     for half in reversed(box.halves(int(np.argmax(box.growths(self.merged))))):
-                        heappush(boxes, (-bound, next(numbers), part / 2.0, half, multipliers.copy()))
+                        heappush(boxes, (-bound, next(order), part / 2.0, half, multipliers.copy()))
         return threshold, pattern
 
     def _first_boxes(self, residents: int) -> list[PatternBox]:
-        """Return boxes that cover all totals of this many residents, cut where the frequency begins to fall."""
+        """Return boxes that cover all patterns of this many residents, cut where the frequency begins to fall."""
         whole = whole_box(self.merged, self.candidates.model, residents, residents)
         throttled_w = self.tables.max_power_w - self.tables.idle_power_w
-        if 0.0 < throttled_w < whole.power_most:
-            return [whole._replace(power_least=throttled_w), whole._replace(power_most=throttled_w)]
+        if 0.0 < throttled_w < whole.power_ceiling_w:
+            return [whole._replace(power_floor_w=throttled_w), whole._replace(power_ceiling_w=throttled_w)]
         return [whole]
 
     def _search(
         self, box: PatternBox, multipliers: Ints, threshold: int, best: bool
     ) -> tuple[int, int, int, list[int]]:
-        residents, floors = box.most, (box.most, box.l2_least, box.power_least)
+        residents, floors = box.most_residents, (box.most_residents, box.demand_floor_pct, box.power_floor_w)
         if self.by_slots:
-            many = alternatives_of_slots(self.tables, self.merged, self.candidates, *floors, self._given)
+            alternative_count = alternatives_of_slots(self.tables, self.merged, self.candidates, *floors, self._buffer)
         else:
-            many = alternatives_of_sets(self.merged, self.candidates, *floors, self._given)
-        if many == 0:
+            alternative_count = alternatives_of_sets(self.merged, self.candidates, *floors, self._buffer)
+        if alternative_count == 0:
             return REFUTED, threshold, NOTHING, []
         of_class = self.candidates.of_class
-        size = int(np.minimum(self.copies[of_class[self._given.candidate[:many]]], residents).sum())
-        check_memory("the alternatives of a search", _ARRAYS, self._many + size)
-        given = _seated(self._given, many, of_class, self.copies, residents, size)
-        if len(given.seat) == 0 or given.seat[-1] + 1 < residents:
+        seated_count = int(
+            np.minimum(self.copies[of_class[self._buffer.candidate[:alternative_count]]], residents).sum()
+        )
+        check_memory("the alternatives of a search", _ARRAYS, self._most_alternatives + seated_count)
+        alternatives = _seated(self._buffer, alternative_count, of_class, self.copies, residents, seated_count)
+        if len(alternatives.seat) == 0 or alternatives.seat[-1] + 1 < residents:
             return REFUTED, threshold, NOTHING, []
         # A ceiling beyond the largest demands excludes nothing and is lowered.
         limits = box_limits(box)
         limits = limits._replace(
-            l2_most=min(limits.l2_most, residents * int(given.l2.max())),
-            power_most=min(limits.power_most, residents * int(given.power.max())),
+            demand_ceiling=min(limits.demand_ceiling, residents * int(alternatives.demand.max())),
+            power_ceiling=min(limits.power_ceiling, residents * int(alternatives.power.max())),
         )
-        shape = int(given.seat[-1]) + 2, residents + 1, self.tables.share_units + 1
+        shape = int(alternatives.seat[-1]) + 2, residents + 1, self.tables.share_units + 1
         check_memory("the dynamic program of a search", *shape)
         table = np.empty(shape, dtype=np.int64)
-        narrow = max(box.growths(self.merged)) < (NARROW_SLOTS if self.by_slots else NARROW)
-        found = np.empty(residents, dtype=np.int64)
+        narrow = max(box.growths(self.merged)) < (NARROW_GROWTH_OF_SLOTS if self.by_slots else NARROW_GROWTH_OF_SETS)
+        found_pattern = np.empty(residents, dtype=np.int64)
         status, worth, bound = search_box(
             self.tables,
             self.merged,
             self.candidates,
-            given,
+            alternatives,
             limits,
             threshold,
             multipliers,
@@ -333,8 +357,8 @@ class GpuSearch:
             self.together,
             table,
             best,
-            found,
+            found_pattern,
         )
         if status == LIMIT and narrow:
             raise GivenUpError(f"a box too narrow to be cut has more than {NARROW_NODES:,} nodes")
-        return status, worth, bound, found.tolist()
+        return status, worth, bound, found_pattern.tolist()

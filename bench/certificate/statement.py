@@ -99,16 +99,16 @@ class Statement:
         """Price of a GPU of each type, exactly as written."""
         return [Fraction(repr(float(pool.type.price_per_hour))) for pool in self.instance.gpus]
 
-    def rates(self, group: int) -> list[tuple[float, Fraction]]:
+    def rates(self, class_: int) -> list[tuple[float, Fraction]]:
         """Return the rates at which one slot may be planned for a class, each with the part of the workload.
 
         Under ``goodput``, and in split plans, a slot serves a multiple of 1/20 of its workload's rate. Otherwise it
         serves the whole rate.
         """
-        own = float(self.instance.workloads[int(self.member[group])].rate_rps)
+        rate_rps = float(self.instance.workloads[int(self.member[class_])].rate_rps)
         if self.instance.objective is Objective.GOODPUT or self.by_parts:
-            return [(own * (step / PART_STEPS), Fraction(step, PART_STEPS)) for step in range(1, PART_STEPS + 1)]
-        return [(own, Fraction(1))]
+            return [(rate_rps * (step / PART_STEPS), Fraction(step, PART_STEPS)) for step in range(1, PART_STEPS + 1)]
+        return [(rate_rps, Fraction(1))]
 
 
 def classes(instance: Instance) -> Ints:

@@ -4,14 +4,14 @@
 one-sided t-test. Late requests come in clusters, so the standard error is that of sums over blocks of time, not of
 single requests. If successive blocks are correlated, whole simulations take the place of blocks.
 
-**Unclear.** A test that finds nothing may have seen too little. ``detectable`` is the missed fraction at which the test
-would find the workload late with probability ``POWER``. The variance of the count of late requests is that of clusters,
-in proportion to the missed fraction: as large as observed, and at least that of clusters of ``CLUSTER`` requests. The
-test cannot tell if ``detectable`` exceeds the allowed fraction by more than ``margin``.
+**Unclear.** A test with too few requests may miss a late workload. ``detectable`` is the missed fraction at which the
+test would find the workload late with probability ``POWER``. The assumed variance of the number of late requests is
+proportional to the missed fraction. It is as large as observed, and at least that of clusters of ``CLUSTER`` requests.
+The test cannot tell if ``detectable`` exceeds the allowed fraction by more than ``margin``.
 
-**Steady.** Half of the simulations begin with idle servers and miss too little at first; the others begin with a
-backlog and miss too much. If the two halves differ, the simulations have not reached the steady state: a workload is
-late only if the first half finds it late, and is in time only if the second half finds so.
+**Steady.** Half of the simulations begin with idle servers, so too few requests miss at first. The other half begin
+with a backlog, so too many requests miss. If the two halves differ, the simulations have not reached the steady state.
+A workload is then late only if it is late in the first half, and in time only if it is in time in the second half.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from enum import Enum
 
 import numpy as np
 
-from bench.holding.verdict import Attained
+from bench.holding.verdict import WorkloadAttainment
 from bench.simulation.result import Series
 from instances.arrays import Flags, Floats
 
@@ -28,7 +28,7 @@ POWER = 0.95
 """Probability with which the test finds a workload that misses the detectable fraction."""
 
 MARGIN = 0.005
-"""Largest permitted distance of the detectable fraction from the allowed one; half the allowed fraction if less."""
+"""Largest permitted distance of the detectable fraction from the allowed fraction; see ``margin_of``."""
 
 CLUSTER = 10.0
 """Least assumed variance of the number of late requests over its mean, as for clusters of this many requests."""
@@ -37,7 +37,7 @@ CORRELATION_ERRORS = 2.5
 """Correlation of successive blocks, in standard errors, above which they do not count as independent."""
 
 UNSTEADY_ERRORS = 3.0
-"""Difference of the two halves, in standard errors, from which on the simulations are not in the steady state."""
+"""Difference of the two halves, in standard errors, above which the simulations are not in the steady state."""
 
 
 class Spread(Enum):
@@ -59,7 +59,7 @@ class Counts:
     Attributes
     ----------
     arrived, missed
-        All requests, and those not in time.
+        All requests, and the requests that are not in time.
     backlog
         Simulations that begin with a backlog, shape (simulations,).
     """
@@ -84,21 +84,21 @@ class Estimate:
 
     def late(self, allowed: float, level: float) -> Flags:
         """Return the workloads that miss more than ``allowed`` by the test at ``level``."""
-        found: Flags = self.fraction + _quantile(self.freedom, level) * self.error > allowed
-        return found
+        late: Flags = self.fraction + _quantile(self.freedom, level) * self.error > allowed
+        return late
 
     def detectable(self, allowed: float, level: float) -> Floats:
         """Return the missed fraction at which ``late`` is true with probability ``POWER``."""
         clusters = self._clusters()
         distance = -_quantile(self.freedom, level) - _quantile(self.freedom, 1.0 - POWER)
         # The fraction m with m = allowed + distance · sqrt(m · clusters / requests), a quadratic equation in sqrt(m)
-        half = distance * np.sqrt(clusters / np.maximum(self.requests, 1.0)) / 2.0
-        return np.minimum(1.0, (half + np.sqrt(half**2 + allowed)) ** 2)
+        half_linear = distance * np.sqrt(clusters / np.maximum(self.requests, 1.0)) / 2.0
+        return np.minimum(1.0, (half_linear + np.sqrt(half_linear**2 + allowed)) ** 2)
 
     def _clusters(self) -> Floats:
         """Return the variance of the number of late requests over its mean."""
-        observed = self.error**2 * self.requests / np.maximum(self.fraction, np.finfo(float).tiny)
-        return np.maximum(CLUSTER, np.where(self.fraction > 0.0, observed, 0.0))
+        observed_variance = self.error**2 * self.requests / np.maximum(self.fraction, np.finfo(float).tiny)
+        return np.maximum(CLUSTER, np.where(self.fraction > 0.0, observed_variance, 0.0))
 
 
 def _quantile(freedom: Floats, probability: float) -> Floats:
@@ -110,27 +110,27 @@ def _quantile(freedom: Floats, probability: float) -> Floats:
 
 def estimate(counts: Counts, spread: Spread) -> Estimate:
     """Return the missed fraction of each workload, and the standard error of this ratio of sums over blocks."""
-    total = counts.arrived.sum(axis=(0, 1))
-    requests = np.maximum(total, 1.0)
-    fraction = counts.missed.sum(axis=(0, 1)) / requests
+    requests = counts.arrived.sum(axis=(0, 1))
+    divisor = np.maximum(requests, 1.0)
+    fraction = counts.missed.sum(axis=(0, 1)) / divisor
     residual = counts.missed - fraction * counts.arrived
     simulations, blocks = residual.shape[:2]
-    others = max(1, simulations - 1)
-    by_simulation = (residual.sum(axis=1) ** 2).sum(axis=0) * simulations / others
+    other_simulations = max(1, simulations - 1)
+    by_simulation = (residual.sum(axis=1) ** 2).sum(axis=0) * simulations / other_simulations
     squares = (residual**2).sum(axis=(0, 1))
     if spread is Spread.WHOLE_TRACE:
-        freedom = blocks * others
-        by_block = ((residual - residual.mean(axis=0)) ** 2).sum(axis=(0, 1)) * simulations / others
-        correlated = np.zeros(len(total), dtype=bool)
+        freedom = blocks * other_simulations
+        by_block = ((residual - residual.mean(axis=0)) ** 2).sum(axis=(0, 1)) * simulations / other_simulations
+        correlated = np.zeros(len(requests), dtype=bool)
     else:
         freedom = max(1, simulations * blocks - 1)
         by_block = squares * simulations * blocks / freedom
         pairs = max(1, simulations * (blocks - 1))
-        successive = (residual[:, :-1] * residual[:, 1:]).sum(axis=(0, 1)) * simulations * blocks / pairs
-        correlated = (successive > CORRELATION_ERRORS * squares / np.sqrt(pairs)) | (spread is Spread.PARTS)
+        successive_products = (residual[:, :-1] * residual[:, 1:]).sum(axis=(0, 1)) * simulations * blocks / pairs
+        correlated = (successive_products > CORRELATION_ERRORS * squares / np.sqrt(pairs)) | (spread is Spread.PARTS)
     variance = np.where(correlated, by_simulation, by_block)
-    error = np.sqrt(variance) / requests
-    return Estimate(total, fraction, error, np.where(correlated, float(others), float(freedom)))
+    error = np.sqrt(variance) / divisor
+    return Estimate(requests, fraction, error, np.where(correlated, float(other_simulations), float(freedom)))
 
 
 def counts_of(simulated: Sequence[Series], backlog: Sequence[bool]) -> Counts:
@@ -141,20 +141,20 @@ def counts_of(simulated: Sequence[Series], backlog: Sequence[bool]) -> Counts:
 
 
 def margin_of(allowed: float) -> float:
-    """Return the largest permitted distance of the detectable fraction from the allowed one."""
+    """Return the largest permitted distance of the detectable fraction from the allowed fraction."""
     return min(MARGIN, allowed / 2.0)
 
 
 def longer_factor(detectable: float, allowed: float) -> float:
-    """Return the factor on the time of a test with which its ``detectable`` exceeds ``allowed`` by ``margin_of``."""
+    """Return the factor on the simulated time after which ``detectable`` exceeds ``allowed`` by the margin only."""
     margin = margin_of(allowed)
     return ((detectable - allowed) ** 2 / detectable) / (margin**2 / (allowed + margin))
 
 
-def attained(
+def workload_attainments(
     names: Sequence[str], counts: Counts, seconds: float, spread: Spread, allowed: float, level: float
-) -> list[Attained]:
-    """Return the result of each workload.
+) -> list[WorkloadAttainment]:
+    """Return the attainment of each workload, and the results of its tests.
 
     Parameters
     ----------
@@ -167,23 +167,25 @@ def attained(
     level
         Probability that a workload that misses exactly this fraction is found late.
     """
-    whole, margin = estimate(counts, spread), margin_of(allowed)
-    idle = backlog = whole
+    all_simulations, margin = estimate(counts, spread), margin_of(allowed)
+    idle_start = backlog_start = all_simulations
     if counts.backlog.any() and not counts.backlog.all():
-        idle, backlog = (estimate(counts.only(which), spread) for which in (~counts.backlog, counts.backlog))
-    apart = UNSTEADY_ERRORS * np.hypot(idle.error, backlog.error) + margin / 5.0
-    steady = backlog.fraction - idle.fraction <= apart
-    late = np.where(steady, whole.late(allowed, level), idle.late(allowed, level))
-    cautious = np.maximum(backlog.detectable(allowed, level), backlog.fraction)
-    detectable = np.where(steady, whole.detectable(allowed, level), cautious)
-    unclear = ~late & ((detectable > allowed + margin) | (~steady & backlog.late(allowed, level)))
+        idle_start, backlog_start = (
+            estimate(counts.only(simulations), spread) for simulations in (~counts.backlog, counts.backlog)
+        )
+    largest_difference = UNSTEADY_ERRORS * np.hypot(idle_start.error, backlog_start.error) + margin / 5.0
+    steady = backlog_start.fraction - idle_start.fraction <= largest_difference
+    late = np.where(steady, all_simulations.late(allowed, level), idle_start.late(allowed, level))
+    cautious_detectable = np.maximum(backlog_start.detectable(allowed, level), backlog_start.fraction)
+    detectable = np.where(steady, all_simulations.detectable(allowed, level), cautious_detectable)
+    unclear = ~late & ((detectable > allowed + margin) | (~steady & backlog_start.late(allowed, level)))
     return [
-        Attained(
+        WorkloadAttainment(
             name,
-            int(whole.requests[w]),
+            int(all_simulations.requests[w]),
             seconds,
-            1.0 - float(whole.fraction[w]),
-            float(whole.error[w]),
+            1.0 - float(all_simulations.fraction[w]),
+            float(all_simulations.error[w]),
             float(detectable[w]),
             bool(late[w]),
             bool(unclear[w]),

@@ -1,21 +1,21 @@
-"""Test of a plan: ten long simulations, and longer ones of those parts of it of which these cannot tell.
+"""Test of a plan: ten long simulations of the plan, and longer simulations of its unclear parts.
 
-A plan holds if no workload is late by a test at ``LEVEL`` divided by the number of workloads (Bonferroni), none is
-unclear, and a test does not find all requests together late by more than ``POOLED_MARGIN``; see
-``bench.holding.attainment``. The simulations have dynamic interference and no noise; their servers drop late requests
-if the instance says so. Under ``goodput`` only admitted requests count.
+A plan holds under three conditions. No workload is late by a test at ``LEVEL`` divided by the number of workloads
+(Bonferroni). No workload is unclear. All requests together are not late by more than ``POOLED_MARGIN``. See
+``bench.holding.attainment`` for the tests. The simulations have dynamic interference and no noise. Their servers drop
+late requests if the instance says so. Under ``goodput`` only admitted requests count.
 
-Workloads with few requests, and those whose queues settle slowly, need more simulated time than others. Their GPUs are
-simulated anew for longer, without the rest of the plan, until the test can tell or a limit is reached. The last
-simulations of a workload alone decide about it.
+Workloads with few requests, or with queues that settle slowly, need more simulated time. Their GPUs are simulated again
+for longer, without the other GPUs of the plan, until the test can tell or a limit is reached. Only the last simulations
+of a workload decide about it.
 """
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import cast
 
-from bench.holding.attainment import Spread, attained, counts_of, longer_factor
+from bench.holding.attainment import Spread, counts_of, longer_factor, workload_attainments
 from bench.holding.parts import PlanPart, independent_parts, rate_rps
-from bench.holding.verdict import LEVEL, Attained, Holding, with_overloads
+from bench.holding.verdict import LEVEL, Holding, WorkloadAttainment, with_overloads
 from bench.holding.windows import SIMULATIONS, Windows, windows_of
 from bench.plan_simulation import Result, expected_requests, simulation, warmup_of
 from bench.simulation.arrivals import Arrivals
@@ -27,19 +27,19 @@ from bench.simulation.settings import Settings
 from instances import InputError, Instance, Plan
 from instances.errors import FieldName
 
-LONGER, MOST_LONGER = 4.0, 100.0
-"""Least and largest factor on the time of simulations that cannot tell."""
+LEAST_LONGER, LARGEST_LONGER = 4.0, 100.0
+"""Least and largest factor on the simulated time of an unclear part."""
 
 LONGEST_S = 1_000_000.0
 """Longest measured time of a simulation."""
 
 MOST_FURTHER_REQUESTS = 500_000_000
-"""Most requests in the longer simulations of a plan: some ten seconds of one core."""
+"""Most requests in the longer simulations of a plan, which take some ten seconds on one core."""
 
 WARMUP_PART = 0.1
 """Least warm-up of a longer simulation, as a part of its measured time."""
 
-_WHOLE = 0.8
+_WHOLE_PLAN_FRACTION = 0.8
 """Finished fraction after the simulations of the whole plan."""
 
 
@@ -63,7 +63,7 @@ def holding(
     dropping
         Whether the servers drop late requests; ``None``: as the instance says.
     seconds
-        Measured time of each simulation; ``None``: ``SECONDS``, and longer where the test cannot tell.
+        Measured time of each simulation; ``None``: ``SECONDS``, and more for parts that are unclear.
 
     Raises
     ------
@@ -75,13 +75,13 @@ def holding(
         raise InputError(FieldName("check"), problem)
     whole = PlanPart(plan, instance, truth or instance)
     windows = windows_of(arrivals, rate_rps(whole), seconds)
-    found = yield from _Test(whole, dropping).run(windows, lengthen=seconds is None)
+    workloads = yield from _Test(whole, dropping).run(windows, lengthen=seconds is None)
     drops = Settings(dropping=dropping).drops(instance)
-    return Holding(instance.attainment, drops, windows.seconds, tuple(found))
+    return Holding(instance.attainment, drops, windows.seconds, tuple(workloads))
 
 
 class _Test:
-    """Test of a plan with given servers; the level and the overloaded servers are those of the whole plan."""
+    """Test of a plan and of its parts; the level and the overloaded servers are those of the whole plan."""
 
     def __init__(self, whole: PlanPart, dropping: bool | None) -> None:
         self._whole, self._dropping = whole, dropping
@@ -89,86 +89,93 @@ class _Test:
         self._tested = {name for name, rate in offered.items() if rate > 0.0}
         self._overloads: Sequence[Overload] = ()
 
-    def run(self, windows: Windows, lengthen: bool) -> Generator[float, None, list[Attained]]:
-        """Test the whole plan, and then longer the parts of which this cannot tell if ``lengthen``."""
-        first = yield from _scaled(self._simulated(self._whole, windows), 0.0, _WHOLE)
-        found = {one.workload: one for one in first}
+    def run(self, windows: Windows, lengthen: bool) -> Generator[float, None, list[WorkloadAttainment]]:
+        """Test the whole plan; with ``lengthen``, then test its unclear parts in longer simulations."""
+        whole_plan_results = yield from _scaled(self._simulated(self._whole, windows), 0.0, _WHOLE_PLAN_FRACTION)
+        result_by_name = {result.workload: result for result in whole_plan_results}
         parts = independent_parts(self._whole) if lengthen and windows.spread is not Spread.PARTS else []
-        parts = [part for part in parts if any(one.unclear for one in _of(part, found))]
-        left = float(MOST_FURTHER_REQUESTS)
+        parts = [part for part in parts if any(result.unclear for result in _results_of(part, result_by_name))]
+        requests_left = float(MOST_FURTHER_REQUESTS)
         for number, part in enumerate(parts):
-            begin, end = (_WHOLE + (1.0 - _WHOLE) * at / len(parts) for at in (number, number + 1))
-            longer = self._longer(part, windows, _of(part, found), left / (len(parts) - number))
-            results, requests = yield from _scaled(longer, begin, end)
-            found |= {one.workload: one for one in results}
-            left -= requests
-        return list(found.values())
+            begin, end = (
+                _WHOLE_PLAN_FRACTION + (1.0 - _WHOLE_PLAN_FRACTION) * done_parts / len(parts)
+                for done_parts in (number, number + 1)
+            )
+            lengthened = self._lengthened(
+                part, windows, _results_of(part, result_by_name), requests_left / (len(parts) - number)
+            )
+            results, requests = yield from _scaled(lengthened, begin, end)
+            result_by_name |= {result.workload: result for result in results}
+            requests_left -= requests
+        return list(result_by_name.values())
 
-    def _longer(
-        self, part: PlanPart, windows: Windows, found: Sequence[Attained], most: float
-    ) -> Generator[float, None, tuple[Sequence[Attained], float]]:
-        """Simulate a part for longer until the test can tell or more than ``most`` requests would arrive.
+    def _lengthened(
+        self, part: PlanPart, windows: Windows, results: Sequence[WorkloadAttainment], most_requests: float
+    ) -> Generator[float, None, tuple[Sequence[WorkloadAttainment], float]]:
+        """Simulate a part for longer until the test can tell or more than ``most_requests`` requests would arrive.
 
-        Return its results and the number of requests.
+        Return the results of the part and the number of simulated requests.
         """
-        per_second = SIMULATIONS * rate_rps(part) * (1.0 + WARMUP_PART)
+        requests_per_second = SIMULATIONS * rate_rps(part) * (1.0 + WARMUP_PART)
         requests = 0.0
-        while unclear := [one for one in found if one.unclear]:
-            factor = 1.2 * max(longer_factor(one.detectable, part.instance.may_miss) for one in unclear)
-            longest_s = min(LONGEST_S, (most - requests) / per_second)
+        while unclear := [result for result in results if result.unclear]:
+            factor = 1.2 * max(longer_factor(result.detectable, part.instance.may_miss) for result in unclear)
+            longest_s = min(LONGEST_S, (most_requests - requests) / requests_per_second)
             if part.instance.services:
                 longest_s = min(longest_s, MOST_REQUESTS / (2.0 * rate_rps(part)))
-            seconds = min(longest_s, windows.seconds * min(MOST_LONGER, max(LONGER, factor)))
+            seconds = min(longest_s, windows.seconds * min(LARGEST_LONGER, max(LEAST_LONGER, factor)))
             if seconds < 2.0 * windows.seconds:
                 break
             windows = windows.at_least(seconds)
-            found = yield from self._simulated(part, windows, WARMUP_PART * windows.seconds)
-            requests += per_second * windows.seconds
-        return found, requests
+            results = yield from self._simulated(part, windows, WARMUP_PART * windows.seconds)
+            requests += requests_per_second * windows.seconds
+        return results, requests
 
     def _simulated(
         self, part: PlanPart, windows: Windows, least_warmup_s: float = 0.0
-    ) -> Generator[float, None, list[Attained]]:
+    ) -> Generator[float, None, list[WorkloadAttainment]]:
         """Simulate a part and return its results."""
         plan, instance, truth = part.plan, part.instance, part.truth
-        asked = Settings(windows.arrivals, dropping=self._dropping)
-        warmup_s = max(least_warmup_s, warmup_of(plan, instance, asked, truth))
+        base_settings = Settings(windows.arrivals, dropping=self._dropping)
+        warmup_s = max(least_warmup_s, warmup_of(plan, instance, base_settings, truth))
         settings = [windows.settings(number, warmup_s, self._dropping) for number in range(SIMULATIONS)]
         series = []
-        for number, each in enumerate(settings):
+        for number, simulation_settings in enumerate(settings):
             begin, end = number / SIMULATIONS, (number + 1) / SIMULATIONS
-            result = yield from _scaled(simulation(plan, instance, each, truth), begin, end)
-            assert result.series is not None
-            series.append(result.series)
+            simulated = yield from _scaled(simulation(plan, instance, simulation_settings, truth), begin, end)
+            assert simulated.series is not None
+            series.append(simulated.series)
         if part is self._whole:
-            self._overloads = result.overloads
-        counts = counts_of(series, [each.backlog for each in settings])
+            self._overloads = simulated.overloads
+        counts = counts_of(series, [simulation_settings.backlog for simulation_settings in settings])
         allowed, level = instance.may_miss, LEVEL / max(1, len(self._tested))
         seconds = SIMULATIONS * windows.seconds
-        found = attained(series[0].workloads, counts, seconds, windows.spread, allowed, level)
-        return with_overloads([one for one in found if one.workload in self._tested], self._overloads, allowed)
+        results = workload_attainments(series[0].workloads, counts, seconds, windows.spread, allowed, level)
+        return with_overloads(
+            [result for result in results if result.workload in self._tested], self._overloads, allowed
+        )
 
 
-def _of(part: PlanPart, found: Mapping[str, Attained]) -> list[Attained]:
-    return [found[workload.id] for workload in part.instance.workloads if workload.id in found]
+def _results_of(part: PlanPart, results: Mapping[str, WorkloadAttainment]) -> list[WorkloadAttainment]:
+    return [results[workload.id] for workload in part.instance.workloads if workload.id in results]
 
 
 def _scaled(steps: Generator[float, None, Result], begin: float, end: float) -> Generator[float, None, Result]:
-    """Run steps of which all together finish the fraction from ``begin`` to ``end``."""
+    """Run ``steps``; map their finished fraction from [0, 1] to [``begin``, ``end``]."""
     while True:
         try:
             yield begin + (end - begin) * next(steps)
-        except StopIteration as done:
-            return cast(Result, done.value)
+        except StopIteration as finished:
+            return cast(Result, finished.value)
 
 
 def holding_of(simulated: Sequence[Series], instance: Instance, dropping: bool, seconds: float) -> Holding:
     """Return the result of the test for independent simulations of ``seconds`` each, all of which begin idle."""
     counts = counts_of(simulated, [False] * len(simulated))
-    asked = int((counts.arrived.sum(axis=(0, 1)) > 0.0).sum())
-    level, whole_s = LEVEL / max(1, asked), len(simulated) * seconds
-    found = attained(simulated[0].workloads, counts, whole_s, Spread.STATIONARY, instance.may_miss, level)
-    return Holding(instance.attainment, dropping, seconds, tuple(one for one in found if one.requests))
+    tested = int((counts.arrived.sum(axis=(0, 1)) > 0.0).sum())
+    level, whole_s = LEVEL / max(1, tested), len(simulated) * seconds
+    results = workload_attainments(simulated[0].workloads, counts, whole_s, Spread.STATIONARY, instance.may_miss, level)
+    return Holding(instance.attainment, dropping, seconds, tuple(result for result in results if result.requests))
 
 
 def expected_requests_of_test(plan: Plan, instance: Instance, arrivals: Arrivals) -> float:

@@ -11,7 +11,7 @@ from instances.grouping import grouped
 
 @dataclass(frozen=True, slots=True)
 class PlanPart:
-    """A plan or a part of one, with the instance and the true instance of its workloads."""
+    """A plan or a part of a plan, with the assumed instance and the true instance of its workloads."""
 
     plan: Plan
     instance: Instance
@@ -26,7 +26,7 @@ def rate_rps(part: PlanPart) -> float:
 def independent_parts(whole: PlanPart) -> list[PlanPart]:
     """Return the parts of a plan that have requests; GPUs of different parts share no workload and no service.
 
-    The workloads of a part get the requests that they get in the whole plan.
+    Each workload of a part has the arrival rate that it has in the whole plan.
     """
     plan, instance = whole.plan, whole.instance
     offered = offered_rps(plan, instance)
@@ -38,25 +38,27 @@ def independent_parts(whole: PlanPart) -> list[PlanPart]:
         return name
 
     def join(names: Iterable[str]) -> None:
-        first, *others = map(root, names)
-        for other in others:
-            leader[root(other)] = root(first)
+        first_root, *other_roots = map(root, names)
+        for other in other_roots:
+            leader[root(other)] = root(first_root)
 
-    used = [gpu for gpu in plan.gpus if gpu.gpulets]
-    for gpu in used:
+    used_gpus = [gpu for gpu in plan.gpus if gpu.gpulets]
+    for gpu in used_gpus:
         join(slot.workload for gpulet in gpu.gpulets for slot in gpulet.slots)
     for service in instance.services:
         join(workload.id for workload in instance.workloads if workload.service == service)
-    gpus = grouped((root(gpu.gpulets[0].slots[0].workload), gpu) for gpu in used)
+    gpus = grouped((root(gpu.gpulets[0].slots[0].workload), gpu) for gpu in used_gpus)
     members = grouped((root(workload.id), workload.id) for workload in instance.workloads)
 
-    def only(of: Instance, names: set[str]) -> Instance:
-        workloads = tuple(replace(w, rate_rps=offered[w.id]) for w in of.workloads if w.id in names)
-        return replace(of, objective=Objective.COST, workloads=workloads)
+    def restricted(full: Instance, names: set[str]) -> Instance:
+        workloads = tuple(replace(w, rate_rps=offered[w.id]) for w in full.workloads if w.id in names)
+        return replace(full, objective=Objective.COST, workloads=workloads)
 
     return [
         PlanPart(
-            Plan(plan.instance, tuple(gpus.get(key, ()))), only(instance, set(names)), only(whole.truth, set(names))
+            Plan(plan.instance, tuple(gpus.get(key, ()))),
+            restricted(instance, set(names)),
+            restricted(whole.truth, set(names)),
         )
         for key, names in members.items()
         if any(offered[name] > 0.0 for name in names)

@@ -12,20 +12,20 @@ POOLED_MARGIN = 0.001
 """Largest permitted distance of the attainment of all requests below the target."""
 
 LEVEL = 0.05
-"""Probability that a plan whose workloads all miss exactly the allowed fraction does not pass."""
+"""Largest probability that the test finds a late workload if all workloads miss exactly the allowed fraction."""
 
 POOLED_QUANTILE = NormalDist().inv_cdf(1.0 - LEVEL)
-"""Standard errors below the permitted distance at which all requests together are late."""
+"""Number of standard errors by which the attainment of all requests must be too low before they count as late."""
 
 
 @dataclass(frozen=True, slots=True)
-class Attained:
+class WorkloadAttainment:
     """Attainment of one workload.
 
     Attributes
     ----------
     requests, seconds
-        Measured requests, and the measured time of all its simulations together.
+        Number of measured requests, and the measured time of all simulations of the workload together.
     attainment, standard_error
         Fraction served within the SLO, and the standard error of this fraction.
     detectable
@@ -34,9 +34,9 @@ class Attained:
     late
         Whether the attainment is below the target.
     unclear
-        Whether the test cannot tell, because a workload that clearly misses the target may have passed it.
+        Whether the test cannot tell: it may not find a workload late that clearly misses the target.
     load
-        Least load of a server of the workload, if that alone proves that the attainment is below the target.
+        Least load of a server of the workload, if this load alone proves that the attainment is below the target.
     """
 
     workload: str
@@ -74,48 +74,58 @@ class Holding:
     target: float
     dropping: bool
     seconds: float
-    workloads: tuple[Attained, ...]
+    workloads: tuple[WorkloadAttainment, ...]
 
     @property
-    def late(self) -> tuple[Attained, ...]:
+    def late(self) -> tuple[WorkloadAttainment, ...]:
         """Workloads below the target, lowest attainment first."""
-        return tuple(sorted((one for one in self.workloads if one.late), key=lambda one: one.attainment))
+        return tuple(
+            sorted((workload for workload in self.workloads if workload.late), key=lambda workload: workload.attainment)
+        )
 
     @property
-    def unclear(self) -> tuple[Attained, ...]:
-        """Workloads of which the test cannot tell, the least certain first."""
-        return tuple(sorted((one for one in self.workloads if one.unclear), key=lambda one: -one.detectable))
+    def unclear(self) -> tuple[WorkloadAttainment, ...]:
+        """Workloads about which the test cannot tell, the largest ``detectable`` first."""
+        return tuple(
+            sorted(
+                (workload for workload in self.workloads if workload.unclear), key=lambda workload: -workload.detectable
+            )
+        )
 
     @property
     def attainment(self) -> float:
         """Attainment of the requests of all workloads together."""
-        total = sum(one.measured_rps for one in self.workloads)
-        return sum(one.measured_rps * one.attainment for one in self.workloads) / total if total else 1.0
+        total_rps = sum(workload.measured_rps for workload in self.workloads)
+        return (
+            sum(workload.measured_rps * workload.attainment for workload in self.workloads) / total_rps
+            if total_rps
+            else 1.0
+        )
 
     @property
     def standard_error(self) -> float:
         """Standard error of ``attainment``."""
-        total = sum(one.measured_rps for one in self.workloads)
-        parts = (one.measured_rps * one.standard_error for one in self.workloads)
-        return math.hypot(*parts) / total if total else 0.0
+        total_rps = sum(workload.measured_rps for workload in self.workloads)
+        weighted_errors = (workload.measured_rps * workload.standard_error for workload in self.workloads)
+        return math.hypot(*weighted_errors) / total_rps if total_rps else 0.0
 
     @property
     def detectable(self) -> float:
         """Largest ``detectable`` of the workloads that are not late."""
-        return max((one.detectable for one in self.workloads if not one.late), default=0.0)
+        return max((workload.detectable for workload in self.workloads if not workload.late), default=0.0)
 
     @property
     def holds(self) -> bool | None:
         """Whether the plan holds; ``None`` if the test cannot tell."""
-        together = self.attainment + POOLED_QUANTILE * self.standard_error
-        if self.late or together < self.target - POOLED_MARGIN:
+        largest_plausible_attainment = self.attainment + POOLED_QUANTILE * self.standard_error
+        if self.late or largest_plausible_attainment < self.target - POOLED_MARGIN:
             return False
         return None if self.unclear else True
 
     @property
     def requests(self) -> int:
         """Measured requests of all workloads."""
-        return sum(one.requests for one in self.workloads)
+        return sum(workload.requests for workload in self.workloads)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
@@ -128,22 +138,30 @@ class Holding:
             "requests": self.requests,
             "late": len(self.late),
             "unclear": len(self.unclear),
-            "workloads": [asdict(one) for one in self.workloads],
+            "workloads": [asdict(workload) for workload in self.workloads],
         }
 
 
-def with_overloads(found: Sequence[Attained], overloads: Sequence[Overload], allowed: float) -> list[Attained]:
-    """Return the results with those workloads late of which the loads alone prove that they miss more than ``allowed``.
+def with_overloads(
+    results: Sequence[WorkloadAttainment], overloads: Sequence[Overload], allowed: float
+) -> list[WorkloadAttainment]:
+    """Return the results, with workloads marked late if the loads alone prove that they miss more than ``allowed``.
 
-    If a server has several workloads, that with the lowest attainment is late.
+    If no workload of an overloaded server is late yet, the workload with the lowest attainment is marked.
     """
-    by_name = {one.workload: one for one in found}
-    for over in overloads:
-        if over.missed <= allowed:
+    by_name = {result.workload: result for result in results}
+    for overload in overloads:
+        if overload.missed <= allowed:
             continue
-        own = sorted((by_name[name] for name in over.workloads if name in by_name), key=lambda one: one.attainment)
-        for one in [one for one in own if one.late] or own[:1]:
+        lowest_first = sorted(
+            (by_name[name] for name in overload.workloads if name in by_name), key=lambda result: result.attainment
+        )
+        for result in [result for result in lowest_first if result.late] or lowest_first[:1]:
             # A server that drops requests serves at most this fraction of them.
-            most = min(one.attainment, 1.0 - over.missed) if over.missed < 1.0 else one.attainment
-            by_name[one.workload] = replace(one, attainment=most, late=True, unclear=False, load=over.load)
+            highest_attainment = (
+                min(result.attainment, 1.0 - overload.missed) if overload.missed < 1.0 else result.attainment
+            )
+            by_name[result.workload] = replace(
+                result, attainment=highest_attainment, late=True, unclear=False, load=overload.load
+            )
     return list(by_name.values())

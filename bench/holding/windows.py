@@ -1,4 +1,4 @@
-"""Simulated time of the test whether a plan holds: measured seconds, and the part of a trace, of each simulation."""
+"""Measured seconds of each simulation of the test whether a plan holds, and its part of an arrival trace."""
 
 import math
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ SECONDS = 300.0
 FIRST_SEED = 7_000_000
 """First seed of the simulations; schedulers and ``bench run`` use small ones."""
 
-MOST_WHOLE = 1_000_000_000
-"""Most requests for which every simulation covers a whole trace."""
+MOST_REQUESTS_OF_WHOLE_TRACES = 1_000_000_000
+"""Most requests of all simulations together if each simulation covers a whole trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Windows:
         """Return the settings of simulation ``number``; every second simulation begins with a backlog."""
         arrivals, trace = self.arrivals, self.arrivals.trace
         if trace is not None:
-            # The measurement begins with the trace, or with the part of the trace of this simulation.
+            # The measurement begins where the trace begins, or this simulation's part of the trace.
             warmup_s = float(math.ceil(warmup_s))
             first_s = number * len(trace.rates_rps) // SIMULATIONS if self.spread is Spread.PARTS else 0
             arrivals = replace(arrivals, trace=trace.beginning_at(first_s - int(warmup_s)))
@@ -68,14 +68,14 @@ class Windows:
 def windows_of(arrivals: Arrivals, requests_rps: float, seconds: float | None) -> Windows:
     """Return the windows of a test.
 
-    A trace is covered by every simulation, in whole rounds. Ten parts of it, at equal distances, are tested if
-    ``seconds`` is shorter than the trace, or if more than ``MOST_WHOLE`` requests would arrive.
+    Every simulation covers a trace in whole rounds. But if ``seconds`` is shorter than the trace, or if more than
+    ``MOST_REQUESTS_OF_WHOLE_TRACES`` requests would arrive, the simulations cover ten parts at equal distances.
     """
     trace = arrivals.trace
     if trace is None:
         return Windows(arrivals, seconds or SECONDS, Spread.STATIONARY)
     length_s = len(trace.rates_rps)
-    most_s = MOST_WHOLE / (SIMULATIONS * requests_rps) if requests_rps > 0.0 else math.inf
+    most_s = MOST_REQUESTS_OF_WHOLE_TRACES / (SIMULATIONS * requests_rps) if requests_rps > 0.0 else math.inf
     if seconds is None and length_s > max(SECONDS, most_s):
         seconds = max(SECONDS, float(math.floor(most_s)))
     if seconds is not None and seconds < length_s:

@@ -1,12 +1,13 @@
 """Rules of the judge for best-effort jobs that share whole GPUs (MediatorDNN).
 
 Every job has a gpulet of the whole GPU, as under MPS without limits. A slot's ``batch`` is the largest batch of the
-job. Its ``rate_rps`` is the scheduler's estimate and has no effect. The jobs of each GPU run concurrently for 200
-seconds, as ``instances.colocation`` describes, on batches unknown to the schedulers. The instance's seed draws these
-batches, so they are the same for every plan. The run gives three scores: requests served per second, GPUs used, and
-time over capacity, in which the jobs of a GPU need more than the whole GPU (Fig. 9).
+job. Its ``rate_rps`` is the scheduler's estimate and has no effect. The judge simulates the jobs of each GPU together
+for 200 seconds, as ``instances.colocation`` describes. Their batches are unknown to the schedulers. The instance's seed
+determines these batches, so they are the same for every plan. The simulation gives three scores: requests served per
+second, GPUs used, and the time in which the jobs of a GPU need more than the whole GPU (Fig. 9).
 
-Kinds of violation: ``job`` (not placed exactly once), ``batch`` (larger than the largest with figures) and ``memory``.
+Kinds of violation: ``job`` (not placed exactly once), ``batch`` (larger than the largest profiled batch) and
+``memory``.
 """
 
 import math
@@ -40,27 +41,27 @@ def check_shared_gpulet(gpulet: Gpulet, gpu: GpuType, where: str) -> None:
 def judge_colocation(
     plan: Plan, instance: Instance, views: Mapping[str, View]
 ) -> tuple[list[SlotVerdict], list[Violation], float]:
-    """Judge the GPUs and the grouping.
+    """Judge the placement of the jobs and the jobs of every GPU.
 
     Returns
     -------
     tuple
         The predictions for the slots, the violations, and the time over capacity in percent as a mean over used GPUs.
-        A GPU with a batch without figures has no predictions and does not count in the mean.
+        A GPU with an unprofiled batch has no predictions and does not count in the mean.
     """
-    judged: list[SlotVerdict] = []
-    found = _judge_groups(plan, instance)
+    slot_verdicts: list[SlotVerdict] = []
+    violations = _judge_groups(plan, instance)
     over_pct = []
     for position, gpu in enumerate(plan.gpus):
         slots = [slot for gpulet in gpu.gpulets for slot in gpulet.slots]
         view = views[gpu.type]
-        wrong = unsupported_batches(position, slots, view)
-        if slots and not wrong:
-            judged += _judge_slots(position, slots, view)
+        new_violations = unsupported_batches(position, slots, view)
+        if slots and not new_violations:
+            slot_verdicts += _judge_slots(position, slots, view)
             over_pct.append(over_capacity_pct(demand_over_time(gpu, view)))
-            wrong = excess_memory(position, slots, view)
-        found += wrong
-    return judged, found, math.fsum(over_pct) / len(over_pct) if over_pct else 0.0
+            new_violations = excess_memory(position, slots, view)
+        violations += new_violations
+    return slot_verdicts, violations, math.fsum(over_pct) / len(over_pct) if over_pct else 0.0
 
 
 def demand_over_time(gpu: PlacedGpu, view: View) -> Floats:
@@ -90,14 +91,14 @@ def _judge_groups(plan: Plan, instance: Instance) -> list[Violation]:
 
 
 def unsupported_batches(position: int, slots: Sequence[Slot], view: View) -> list[Violation]:
-    """Return a violation for every slot whose batch is larger than the largest with figures."""
-    found = []
+    """Return a violation for every slot whose batch is larger than the largest profiled batch."""
+    violations = []
     for slot in slots:
-        top = view.gpu.models[view.instance.model_of[slot.workload]].max_batch
-        if slot.batch > top:
-            message = f"GPU {position}, {slot.workload}: batch {slot.batch}, figures exist up to {top}"
-            found.append(Violation("batch", position, slot.workload, slot.batch, top, message))
-    return found
+        largest_batch = view.gpu.models[view.instance.model_of[slot.workload]].max_batch
+        if slot.batch > largest_batch:
+            message = f"GPU {position}, {slot.workload}: batch {slot.batch}, figures exist up to {largest_batch}"
+            violations.append(Violation("batch", position, slot.workload, slot.batch, largest_batch, message))
+    return violations
 
 
 def excess_memory(position: int, slots: Sequence[Slot], view: View) -> list[Violation]:
@@ -114,19 +115,23 @@ def excess_memory(position: int, slots: Sequence[Slot], view: View) -> list[Viol
 
 
 def _judge_slots(position: int, slots: Sequence[Slot], view: View) -> list[SlotVerdict]:
-    """Run the jobs of one GPU concurrently; times are means over completed launches, or infinite without one."""
-    drawn = [_drawn(slot, view) for slot in slots]
-    done = run_together(view.tables, drawn)
-    judged = []
-    for n, (slot, job) in enumerate(zip(slots, drawn, strict=True)):
-        count = int(done.launches[n])
-        gpu_ms = float(done.on_gpu_ms[n]) / count if count else math.inf
-        transfer_ms = float(view.tables.transfer_ms[job.model, job.batch[:count]].mean()) if count else 0.0
-        throughput_rps, busy = float(done.throughput_rps[n]), float(done.utilisation[n].mean())
-        judged.append(
+    """Simulate the jobs of one GPU together; return their mean times over completed launches, or infinite times."""
+    launches = [_drawn(slot, view) for slot in slots]
+    run = run_together(view.tables, launches)
+    slot_verdicts = []
+    for row, (slot, job_launches) in enumerate(zip(slots, launches, strict=True)):
+        completed = int(run.launches[row])
+        gpu_ms = float(run.on_gpu_ms[row]) / completed if completed else math.inf
+        transfer_ms = (
+            float(view.tables.transfer_ms[job_launches.model, job_launches.batch[:completed]].mean())
+            if completed
+            else 0.0
+        )
+        throughput_rps, busy = float(run.throughput_rps[row]), float(run.utilisation[row].mean())
+        slot_verdicts.append(
             SlotVerdict(position, slot.workload, gpu_ms, gpu_ms + transfer_ms, math.inf, throughput_rps, busy)
         )
-    return judged
+    return slot_verdicts
 
 
 def _drawn(slot: Slot, view: View) -> Launches:

@@ -1,7 +1,9 @@
-"""Rules of the judge for GPUs in MIG mode; MIG instances are isolated, so each one is judged separately.
+"""Rules of the judge for GPUs in MIG mode.
+
+MIG instances are isolated, so the judge checks each MIG instance separately.
 
 Kinds of violation: ``slice`` (no such size), ``start`` (not a permitted start for the size), ``overlap`` (two MIG
-instances hold the same position), ``blocked`` (a MIG instance holds a position that another one blocks),
+instances occupy the same position), ``blocked`` (a MIG instance occupies a position that another MIG instance blocks),
 ``configuration`` (no figures for the model with this size, batch and processes), ``latency`` (beyond half the SLO) and
 ``rate`` (more requests than the MIG instance can serve).
 """
@@ -41,23 +43,23 @@ def judge_mig_gpu(position: int, gpu: PlacedGpu, instance: Instance) -> tuple[li
     assert pool is not None
     assert pool.type.mig is not None
     mig = pool.type.mig
-    slots: list[SlotVerdict] = []
-    violations = [*_placement(position, gpu, mig)]
+    slot_verdicts: list[SlotVerdict] = []
+    violations = [*_placement_violations(position, gpu, mig)]
     for gpulet in gpu.gpulets:
-        slot, found = _judge_instance(position, gpulet, mig, instance)
-        slots.append(slot)
-        violations += found
-    return slots, violations
+        slot_verdict, new_violations = _judge_instance(position, gpulet, mig, instance)
+        slot_verdicts.append(slot_verdict)
+        violations += new_violations
+    return slot_verdicts, violations
 
 
-def _placement(position: int, gpu: PlacedGpu, mig: MigProfile) -> Iterator[Violation]:
+def _placement_violations(position: int, gpu: PlacedGpu, mig: MigProfile) -> Iterator[Violation]:
     """Find MIG instances of a wrong size, at a wrong start, or in conflict with each other."""
     placed: list[tuple[int, int, int]] = []
     for gpulet in gpu.gpulets:
         units, start, size = gpulet.share_units, gpulet.start, mig.slice_of(gpulet.share_units)
         assert start is not None
         if size is None:
-            sizes = ", ".join(str(one.units) for one in mig.slices)
+            sizes = ", ".join(str(slice_.units) for slice_ in mig.slices)
             message = f"GPU {position}: no instance has {units} slices; {gpu.type} has sizes {sizes}"
             yield Violation("slice", position, None, units, 0, message)
             continue
@@ -66,14 +68,14 @@ def _placement(position: int, gpu: PlacedGpu, mig: MigProfile) -> Iterator[Viola
             message = f"GPU {position}: an instance of {units} begins at {start}; it may at {starts}"
             yield Violation("start", position, None, start, 0, message)
         placed.append((start, units, size.span))
-    for (first, units, span), (second, other, _) in combinations(sorted(placed), 2):
-        shared = first + units - second
-        if shared > 0:
-            message = f"GPU {position}: the instances of {units} at {first} and of {other} at {second} overlap"
-            yield Violation("overlap", position, None, min(shared, other), 0, message)
+    for (first, units, span), (second, other_units, _) in combinations(sorted(placed), 2):
+        overlap = first + units - second
+        if overlap > 0:
+            message = f"GPU {position}: the instances of {units} at {first} and of {other_units} at {second} overlap"
+            yield Violation("overlap", position, None, min(overlap, other_units), 0, message)
         elif first + span > second:
-            message = f"GPU {position}: the instance of {units} at {first} blocks the one of {other} at {second}"
-            yield Violation("blocked", position, None, min(first + span - second, other), 0, message)
+            message = f"GPU {position}: the instance of {units} at {first} blocks the one of {other_units} at {second}"
+            yield Violation("blocked", position, None, min(first + span - second, other_units), 0, message)
 
 
 def _judge_instance(
@@ -82,24 +84,26 @@ def _judge_instance(
     (slot,) = gpulet.slots
     workload = instance.workloads[instance.workload_index[slot.workload]]
     budget_ms = workload.slo_ms / 2.0 / instance.latency_buffer
-    known = mig.configuration(workload.model, gpulet.share_units, slot.batch, gpulet.processes)
-    at = f"GPU {position}, {slot.workload}"
-    if known is None:
+    configuration = mig.configuration(workload.model, gpulet.share_units, slot.batch, gpulet.processes)
+    place = f"GPU {position}, {slot.workload}"
+    if configuration is None:
         message = (
-            f"{at}: no figures for {workload.model} in an instance of {gpulet.share_units}"
+            f"{place}: no figures for {workload.model} in an instance of {gpulet.share_units}"
             f" with batch {slot.batch} and {gpulet.processes} processes"
         )
-        nothing = SlotVerdict(position, slot.workload, math.inf, math.inf, budget_ms, 0.0, 0.0)
-        return nothing, [Violation("configuration", position, slot.workload, slot.batch, 0, message)]
-    found = []
-    if not known.latency_ms <= widened(budget_ms):
-        message = f"{at}: {known.latency_ms:g} ms exceed {budget_ms:g} ms, half its SLO"
-        found.append(Violation("latency", position, slot.workload, known.latency_ms, budget_ms, message))
+        no_figures = SlotVerdict(position, slot.workload, math.inf, math.inf, budget_ms, 0.0, 0.0)
+        return no_figures, [Violation("configuration", position, slot.workload, slot.batch, 0, message)]
+    violations = []
+    if not configuration.latency_ms <= widened(budget_ms):
+        message = f"{place}: {configuration.latency_ms:g} ms exceed {budget_ms:g} ms, half its SLO"
+        violations.append(Violation("latency", position, slot.workload, configuration.latency_ms, budget_ms, message))
     # The latency buffer lengthens every batch, so the throughput falls by the same factor.
-    most_rps = known.throughput_rps / instance.latency_buffer
+    most_rps = configuration.throughput_rps / instance.latency_buffer
     if slot.rate_rps > widened(most_rps):
-        message = f"{at}: {slot.rate_rps:g} req/s, the instance serves {most_rps:g}"
-        found.append(Violation("rate", position, slot.workload, most_rps, slot.rate_rps, message))
-    busy = min(1.0, slot.rate_rps / known.throughput_rps)
-    latency_ms = known.latency_ms
-    return SlotVerdict(position, slot.workload, latency_ms, latency_ms, budget_ms, known.throughput_rps, busy), found
+        message = f"{place}: {slot.rate_rps:g} req/s, the instance serves {most_rps:g}"
+        violations.append(Violation("rate", position, slot.workload, most_rps, slot.rate_rps, message))
+    busy = min(1.0, slot.rate_rps / configuration.throughput_rps)
+    latency_ms = configuration.latency_ms
+    return SlotVerdict(
+        position, slot.workload, latency_ms, latency_ms, budget_ms, configuration.throughput_rps, busy
+    ), violations

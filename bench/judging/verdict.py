@@ -15,7 +15,8 @@ class Violation:
         instances also ``slice``, ``start``, ``overlap``, ``blocked`` and ``configuration`` (``bench.judging.mig``); of
         best-effort jobs also ``job`` (``bench.judging.colocation``).
     gpu, workload
-        Position of the GPU in the plan, and id of the workload; ``None`` if the violation concerns no single one.
+        Position of the GPU in the plan, and id of the workload; ``None`` if the violation is not about one GPU or one
+        workload.
     actual, limit
         Actual value and its upper limit (``rate``: lower limit), in the units of the message.
     """

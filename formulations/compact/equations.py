@@ -1,8 +1,9 @@
 """iGniter's sixteen equations, in the order of their numbers, as rows and expressions of the compact model.
 
-``o`` is an option (a workload on one GPU type), ``(t, k)`` GPU number k of type t. The order in which the model states
-them is that of ``formulations.compact.build``. Where active times and demands are tables (every performance model but
-iGniter's), ``formulations.compact.tables`` replaces equation 11 and the demands in equations 8 and 10.
+``m`` is the Pyomo model, ``o`` an option (a workload on one GPU type), and ``(t, k)`` GPU number k of type t.
+``formulations.compact.build`` adds the rows to the model in another order. Where active times and demands are tables
+(every performance model but iGniter's), ``formulations.compact.tables`` replaces equation 11 and the demands in
+equations 8 and 10.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from formulations.compact.model import ROOM, CompactModel, Expr, Relation, add
+from formulations.compact.model import ROW_TOLERANCE, CompactModel, Expr, Relation, add
 from formulations.compact.options import Option
 from instances import SloRule
 from instances.tables import Tables
@@ -26,14 +27,14 @@ def inference_ms(m: Any, o: int, option: Option) -> Expr:
 def throughput(m: Any, o: int, exposed_ms: float) -> Relation:
     """Return the relation of the throughput ``h`` (equation 2)."""
 
-    def most(b: float, t_gpu: float) -> float:
+    def largest_throughput(b: float, t_gpu: float) -> float:
         # In requests per second
         return 1000.0 * b / (t_gpu + exposed_ms * b)
 
     exact = m.throughput[o] * (m.t_gpu[o] + exposed_ms * m.b[o]) <= 1000.0 * m.b[o]
-    size = 1000.0 * m.b[o].ub
-    roomy = m.throughput[o] / size * (m.t_gpu[o] + exposed_ms * m.b[o]) <= (1.0 + ROOM) * m.b[o] / m.b[o].ub
-    return Relation("throughput", m.throughput[o], m.b[o], m.t_gpu[o], most, exact, (roomy,))
+    scale = 1000.0 * m.b[o].ub
+    relaxed = m.throughput[o] / scale * (m.t_gpu[o] + exposed_ms * m.b[o]) <= (1.0 + ROW_TOLERANCE) * m.b[o] / m.b[o].ub
+    return Relation("throughput", m.throughput[o], m.b[o], m.t_gpu[o], largest_throughput, exact, (relaxed,))
 
 
 def most_throughput(option: Option, exposed_ms: float) -> float:
@@ -102,7 +103,7 @@ def power_above_cap_w(tables: Tables, demands_w: Expr) -> Expr:
 def active_time_alone(m: Any, o: int, option: Option) -> list[Relation]:
     """Return the relations of ``k_act``, the active time alone, and of the ability ``1000 b / k_act`` (equation 11).
 
-    The ability sets L2 demand and power. Rows with tolerance are divided by their largest value.
+    L2 demand and power depend on the ability. Rows with tolerance are divided by their largest value.
     """
     k1, k2, k3, k4, k5 = option.dnn.k
     pct = option.view.gpu.share_pct(1)
@@ -115,24 +116,29 @@ def active_time_alone(m: Any, o: int, option: Option) -> list[Relation]:
         return 1000.0 * b / k_act(b, r)
 
     b, r = m.b[o], m.r[o]
-    above, below = (m.k_act[o] - k5) * (pct * r + k4), k1 * b**2 + k2 * b + k3
-    done, asked = m.ability[o] * m.k_act[o], 1000.0 * b
-    most_below = max(k1 * x * x + k2 * x + k3 for x in option.batch)
-    above_1, below_1 = (m.k_act[o] - k5) * ((pct * r + k4) / most_below), below / most_below
-    done_1, asked_1 = done / (1000.0 * option.batch[1]), b / option.batch[1]
+    active_product, batch_polynomial = (m.k_act[o] - k5) * (pct * r + k4), k1 * b**2 + k2 * b + k3
+    served, served_batches = m.ability[o] * m.k_act[o], 1000.0 * b
+    largest_polynomial = max(k1 * x * x + k2 * x + k3 for x in option.batch)
+    scaled_product = (m.k_act[o] - k5) * ((pct * r + k4) / largest_polynomial)
+    scaled_polynomial = batch_polynomial / largest_polynomial
+    scaled_served, scaled_batches = served / (1000.0 * option.batch[1]), b / option.batch[1]
     # A smaller ability needs a larger k_act and would reduce interference, so k_act is bounded from both sides.
-    roomy = (above_1 >= (1.0 - ROOM) * below_1, above_1 <= (1.0 + ROOM) * below_1)
+    relaxed = (
+        scaled_product >= (1.0 - ROW_TOLERANCE) * scaled_polynomial,
+        scaled_product <= (1.0 + ROW_TOLERANCE) * scaled_polynomial,
+    )
+    relaxed_ability = (scaled_served >= (1.0 - ROW_TOLERANCE) * scaled_batches,)
     return [
-        Relation("k_act", m.k_act[o], b, r, k_act, above == below, roomy, points),
-        Relation("ability", m.ability[o], b, r, ability, done == asked, (done_1 >= (1.0 - ROOM) * asked_1,), points),
+        Relation("k_act", m.k_act[o], b, r, k_act, active_product == batch_polynomial, relaxed, points),
+        Relation("ability", m.ability[o], b, r, ability, served == served_batches, relaxed_ability, points),
     ]
 
 
 def cost(model: CompactModel) -> Expr:
     """Return the price of the GPUs in use (equation 12)."""
     m = model.pyomo
-    price = [offer.view.gpu.price_per_hour / model.unit for offer in model.offers]
-    return add(price[t] * m.used[t, k] for t, k in m.J)
+    prices = [offer.view.gpu.price_per_hour / model.objective_unit for offer in model.offers]
+    return add(prices[t] * m.used[t, k] for t, k in m.J)
 
 
 def rate_row(m: Any, o: int, option: Option, period_ms: Expr) -> Expr:
@@ -142,8 +148,8 @@ def rate_row(m: Any, o: int, option: Option, period_ms: Expr) -> Expr:
     """
     transfer_ms, exposed_ms = transfers_ms(m, o, option)
     instance = option.view.instance
-    hidden_ms = exposed_ms if instance.slo_rule is SloRule.HALF_SLO else transfer_ms
-    return m.t_gpu[o] + hidden_ms <= period_ms / instance.latency_buffer
+    delaying_ms = exposed_ms if instance.slo_rule is SloRule.HALF_SLO else transfer_ms
+    return m.t_gpu[o] + delaying_ms <= period_ms / instance.latency_buffer
 
 
 def latency_row(m: Any, o: int, option: Option) -> Expr:
@@ -158,13 +164,13 @@ def shares_row(m: Any, t: int, k: int, tables: Tables, shares: Iterable[Expr]) -
     return add(shares) <= tables.share_units * m.used[t, k]
 
 
-def placement_row(taken: Expr) -> Expr:
+def placement_row(placed_count: Expr) -> Expr:
     """Return the row of a workload's placement: one of its options is on a GPU (equation 16)."""
-    return taken == 1
+    return placed_count == 1
 
 
 def product(name: str, result: Expr, first: Expr, second: Expr) -> Relation:
     """Return the relation of a product of two variables."""
-    size = max(1.0, result.ub)
-    roomy = result / size >= (1.0 - ROOM) / size * first * second
-    return Relation(name, result, first, second, lambda x, y: x * y, result >= first * second, (roomy,))
+    scale = max(1.0, result.ub)
+    relaxed = result / scale >= (1.0 - ROW_TOLERANCE) / scale * first * second
+    return Relation(name, result, first, second, lambda x, y: x * y, result >= first * second, (relaxed,))

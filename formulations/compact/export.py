@@ -28,7 +28,9 @@ _VALUE = re.compile(
 
 
 def whole_model(instance: Instance, continuous_shares: bool = False) -> tuple[Search, CompactModel]:
-    """Return first fit, and the model of all spatial plans at least as good as it, without its nonlinear relations.
+    """Return a search with the plan of first fit, and the model of all spatial plans that are at least as good.
+
+    The model lacks its nonlinear relations.
 
     Raises
     ------
@@ -44,8 +46,8 @@ def whole_model(instance: Instance, continuous_shares: bool = False) -> tuple[Se
 def write(model: CompactModel, file: Path) -> None:
     """Write a model with the names and a legend of its variables; the ending of the file names the format.
 
-    Files for linear solvers begin with the legend as comments. Beside a file ``.nl`` lies one with the ending
-    ``.legend``.
+    Files for linear solvers begin with the legend as comments. The legend of a file ``.nl`` is a second file, with the
+    ending ``.legend``.
     """
     model.pyomo.write(str(file), io_options={"symbolic_solver_labels": True})
     lines = legend(model)
@@ -60,11 +62,11 @@ def legend(model: CompactModel) -> list[str]:
     """Return the meaning of the variables, options and GPU types of a model, a line for each."""
     instance = model.instance
     lines = [f"{instance.name}: {instance.objective}, plans of the class spatial; equations without a source: iGniter"]
-    variables = [each for each in model.pyomo.component_objects(pyo.Var, descend_into=False) if each.doc]
-    lines += [f"{each.name}({INDICES[each.index_set().name]}): {each.doc}" for each in variables]
+    variables = [variable for variable in model.pyomo.component_objects(pyo.Var, descend_into=False) if variable.doc]
+    lines += [f"{variable.name}({INDICES[variable.index_set().name]}): {variable.doc}" for variable in variables]
     for o, option in enumerate(model.options):
-        asked, gpu = instance.workloads[option.workload], model.offers[option.offer].view.gpu
-        lines.append(f"o={o}: workload {asked.id} ({asked.model}) on {gpu.name}")
+        workload, gpu = instance.workloads[option.workload], model.offers[option.offer].view.gpu
+        lines.append(f"o={o}: workload {workload.id} ({workload.model}) on {gpu.name}")
     lines.append("variables without a line here: piecewise linear functions of the others")
     lines += [f"t={t}: {offer.view.gpu.name}" for t, offer in enumerate(model.offers)]
     return [" ".join(line.split()) for line in lines]
@@ -76,8 +78,8 @@ def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
     Parameters
     ----------
     solution
-        Text that a solver wrote, as HiGHS, SCIP, Gurobi, CBC and CPLEX do: a line for each variable has its name and
-        its value. A variable without a line is 0.
+        Text of a solver such as HiGHS, SCIP, Gurobi, CBC or CPLEX: the line of each variable has its name and its
+        value. A variable without a line is 0.
     where
         Name of the solution's file, for errors.
 
@@ -87,24 +89,24 @@ def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
         If the instance has no model, the text names none of its variables, or a batch is missing.
     """
     search, model = whole_model(instance)
-    name = TextLabeler()
+    label_of = TextLabeler()
     values: dict[str, float] = {}
     for line in solution.splitlines():
-        for found in _VALUE.finditer(line):
-            values.setdefault(found["name"], float(found["value"]))
+        for match in _VALUE.finditer(line):
+            values.setdefault(match["name"], float(match["value"]))
 
     def value_of(variable: Any) -> float:
-        label = name(variable)
+        label = label_of(variable)
         if label.startswith("b(") and label not in values:
             raise InputError(where, f'lacks a value of "{label}", the batch of a workload; write all variables')
         return values.get(label, 0.0)
 
-    if not any(name(variable) in values for variable in model.pyomo.v.values()):
+    if not any(label_of(variable) in values for variable in model.pyomo.v.values()):
         raise InputError(where, f'names no variable of the model of "{instance.name}"; write names such as v(0_0_0)')
     for variable in model.pyomo.b.values():
         value_of(variable)  # a solution of a smaller instance lacks batches
-    groups = repair(search.problem, model.groups(value_of))
-    if groups is None:
+    patterns = repair(search.problem, model.patterns(value_of))
+    if patterns is None:
         return None
     search.plan = None  # without the plan of first fit, the solution's plan is accepted even if it is no better
-    return search.plan if search.accept(groups) else None
+    return search.plan if search.accept(patterns) else None

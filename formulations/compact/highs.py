@@ -12,7 +12,7 @@ from formulations.compact.search import SolverAnswer
 from formulations.highs import MOST_NODES, reset_threads
 
 NO_SOLUTION = frozenset({TerminationCondition.provenInfeasible, TerminationCondition.infeasibleOrUnbounded})
-"""Conditions that mean infeasible: every variable of a compact model is bounded, so it is never unbounded."""
+"""Conditions that mean infeasible; a compact model is never unbounded, because all its variables are bounded."""
 
 
 def solve(model: Any, run: Run, reserve_s: float = 0.0) -> SolverAnswer:

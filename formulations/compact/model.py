@@ -1,4 +1,7 @@
-"""Compact model: the Pyomo model, its index sets, and its nonlinear relations."""
+"""Compact model: the Pyomo model, its index sets, and its nonlinear relations.
+
+The indices o, t and k are those of ``formulations.compact.build``.
+"""
 
 import math
 from collections import defaultdict
@@ -18,7 +21,7 @@ from instances.one_gpu import Resident
 Expr = Any
 """Pyomo variable or expression (Pyomo publishes no types)."""
 
-ROOM = 1e-6
+ROW_TOLERANCE = 1e-6
 """Relative tolerance of the nonlinear rows, so that a solver's rounding cuts off no plan."""
 
 
@@ -26,7 +29,7 @@ ROOM = 1e-6
 class Relation:
     """Nonlinear relation between the Pyomo variables ``result`` and ``value(first, second)`` of one option.
 
-    Only ``result >= value`` matters (``<=`` for a throughput): the other direction never makes a plan better.
+    Only ``result >= value`` matters (``<=`` for a throughput), because no plan gains from a larger result.
 
     Attributes
     ----------
@@ -36,8 +39,8 @@ class Relation:
         The function on numbers.
     exact
         The relation as a Pyomo constraint without divisions.
-    roomy
-        The relation as constraints that are scaled to about 1 and have the tolerance ``ROOM``.
+    relaxed
+        The relation as constraints that are scaled to about 1 and have the tolerance ``ROW_TOLERANCE``.
     points
         Values of (first, second) over the option's configurations, shape (points, 2); ``None`` if these are continuous.
     """
@@ -48,14 +51,14 @@ class Relation:
     second: Expr
     value: Callable[[float, float], float]
     exact: Expr
-    roomy: tuple[Expr, ...]
+    relaxed: tuple[Expr, ...]
     points: Ints | None = None
 
 
 def price_unit(prices: Iterable[float]) -> float:
-    """Return the power of 1024 next to the largest price: solvers have absolute tolerances, for objectives of about 1.
+    """Return the power of 1024 nearest to the largest price; prices between $0.04 and $30 per hour have the unit 1.
 
-    Prices between $0.04 and $30 per hour have the unit 1.
+    Solvers have absolute tolerances that suit objectives of about 1.
     """
     largest = max(prices, default=0.0)
     return 1024.0 ** round(math.log2(largest) / 10.0) if largest > 0.0 else 1.0
@@ -70,43 +73,43 @@ class CompactModel:
     options
         The workloads on each GPU type.
     pyomo
-        The Pyomo model; it lacks its relations until they are stated in some form.
+        The Pyomo model; the relations are added to it later, exactly, with tolerance or linearised.
     gpus_of
         GPUs that each option may be on, as (offer, number).
-    on_gpu
+    options_on_gpu
         Options that may be on each GPU.
-    rank
-        Rank of each option among those of its GPU type; GPUs are numbered by the first rank on them.
+    rank_of
+        Rank of each option among the options of its GPU type; GPUs are numbered by the lowest rank on them.
     steps_of
         Rate steps that each option may be planned for (``goodput``).
-    unit
-        Value of the instance's objective that is 1 in the model's.
+    objective_unit
+        Value of the instance's objective that the model counts as 1.
     """
 
     instance: Instance
     offers: Sequence[Offer]
     options: Sequence[Option]
     pyomo: Any
-    rank: Sequence[int]
+    rank_of: Sequence[int]
     relations: list[Relation] = field(default_factory=list)
     gpus_of: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
-    on_gpu: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    options_on_gpu: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     steps_of: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    unit: float = 1.0
+    objective_unit: float = 1.0
 
     def state_relations(self, exact: bool) -> None:
-        """Add every relation, scaled and with tolerance (a relaxation), or ``exact`` as printed."""
+        """Add every relation: with ``exact`` as printed, otherwise scaled and with tolerance (a relaxation)."""
         self.pyomo.relation = pyo.ConstraintList()
         for relation in self.relations:
-            for row in (relation.exact,) if exact else relation.roomy:
+            for row in (relation.exact,) if exact else relation.relaxed:
                 self.pyomo.relation.add(row)
 
     def require(self, limit: float | None) -> None:
         """Restrict the model to plans whose objective reaches ``limit``; ``None`` permits all."""
         if limit is not None:
-            value, least = self.pyomo.value.expr, self.instance.objective.minimised
-            scaled = limit / self.unit
-            self.pyomo.better = pyo.Constraint(expr=value <= scaled if least else value >= scaled)
+            value, minimised = self.pyomo.value.expr, self.instance.objective.minimised
+            scaled = limit / self.objective_unit
+            self.pyomo.better = pyo.Constraint(expr=value <= scaled if minimised else value >= scaled)
 
     def _rate_rps(self, o: int, value_of: Callable[[Expr], float]) -> float:
         """Return the planned rate of an option in a solution."""
@@ -116,44 +119,46 @@ class CompactModel:
             rate *= GOODPUT_STEP * max(self.steps_of[o], key=lambda s: value_of(at_step[o, s]))
         return rate
 
-    def groups(self, value_of: Callable[[Expr], float]) -> list[Pattern]:
+    def patterns(self, value_of: Callable[[Expr], float]) -> list[Pattern]:
         """Read placement, batches and rates from the values of a solution's variables."""
         m = self.pyomo
-        groups: dict[tuple[int, int], list[Resident]] = defaultdict(list)
+        residents_of_gpu: dict[tuple[int, int], list[Resident]] = defaultdict(list)
         for o, t, k in m.V:
             if value_of(m.v[o, t, k]) > 0.5:
                 batch, rate = round(value_of(m.b[o])), self._rate_rps(o, value_of)
-                groups[t, k].append(Resident(self.options[o].workload, batch, rate))
-        return [Pattern.of(t, tuple(residents)) for (t, _), residents in sorted(groups.items())]
+                residents_of_gpu[t, k].append(Resident(self.options[o].workload, batch, rate))
+        return [Pattern.of(t, tuple(residents)) for (t, _), residents in sorted(residents_of_gpu.items())]
 
-    def spread(self, name: str, total: Sequence[Expr], bounds: Sequence[Range]) -> Any:
-        """Return variables equal to ``total[o] * v[o, t, k]`` by linear rows; each option is on at most one GPU.
+    def spread(self, name: str, totals: Sequence[Expr], ranges: Sequence[Range]) -> Any:
+        """Return variables equal to ``totals[o] * v[o, t, k]`` by linear rows; each option is on at most one GPU.
 
-        ``bounds`` has the range of every expression in ``total``, and ``name`` begins the names of the new components.
+        ``ranges`` is the range of every expression in ``totals``. The names of the new components begin with ``name``.
         """
         m = self.pyomo
-        reach = [(min(0.0, low), max(0.0, high)) for low, high in bounds]
-        there = pyo.Var(
-            m.V, bounds=lambda _, o, t, k: reach[o], doc=f"{name} of option o on GPU k of type t; 0 elsewhere"
+        ranges_with_zero = [(min(0.0, low), max(0.0, high)) for low, high in ranges]
+        amount_on_gpu = pyo.Var(
+            m.V,
+            bounds=lambda _, o, t, k: ranges_with_zero[o],
+            doc=f"{name} of option o on GPU k of type t; 0 elsewhere",
         )
-        away = pyo.Var(
+        amount_elsewhere = pyo.Var(
             m.O,
-            bounds=lambda _, o: reach[o] if m.elsewhere[o].ub else (0.0, 0.0),
+            bounds=lambda _, o: ranges_with_zero[o] if m.elsewhere[o].ub else (0.0, 0.0),
             doc=f"{name} of option o if it is on no GPU",
         )
         rows = pyo.ConstraintList()
-        for part, component in (("on", there), ("away", away), ("rows", rows)):
-            m.add_component(f"{name}_{part}", component)
+        for suffix, component in (("on", amount_on_gpu), ("away", amount_elsewhere), ("rows", rows)):
+            m.add_component(f"{name}_{suffix}", component)
         for o in m.O:
-            low, high = bounds[o]
-            places = [(there[o, t, k], m.v[o, t, k]) for t, k in self.gpus_of[o]]
+            low, high = ranges[o]
+            placements = [(amount_on_gpu[o, t, k], m.v[o, t, k]) for t, k in self.gpus_of[o]]
             if m.elsewhere[o].ub:
-                places.append((away[o], m.elsewhere[o]))
-            for amount, here in places:
-                rows.add(amount >= low * here)
-                rows.add(amount <= high * here)
-            rows.add(add(amount for amount, _ in places) == total[o])
-        return there
+                placements.append((amount_elsewhere[o], m.elsewhere[o]))
+            for amount, chosen in placements:
+                rows.add(amount >= low * chosen)
+                rows.add(amount <= high * chosen)
+            rows.add(add(amount for amount, _ in placements) == totals[o])
+        return amount_on_gpu
 
 
 def add(terms: Iterable[Expr]) -> Expr:

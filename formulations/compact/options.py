@@ -15,7 +15,7 @@ from instances.view import View
 Range = tuple[float, float]
 
 FORMULA = "igniter"
-"""Performance model whose active time is a formula of batch and share; those of the others are tables."""
+"""Performance model whose active time is a formula of batch and share; other models have tables."""
 
 ANALYTIC_RULES = frozenset({SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE})
 """SLO rules whose latency budget is a formula of batch and rate; the budget of ``p99`` is a table."""
@@ -115,8 +115,8 @@ def problem_of(instance: Instance, narrow: bool = True) -> Problem:
 def options_of(offers: Sequence[Offer]) -> list[Option]:
     """List the options of every workload; a workload that no GPU type serves alone has none."""
     options = [
-        Option(w, number, offer.view, configurations)
-        for number, offer in enumerate(offers)
+        Option(w, offer_position, offer.view, configurations)
+        for offer_position, offer in enumerate(offers)
         for w, configurations in enumerate(offer.configurations)
         if configurations.size
     ]

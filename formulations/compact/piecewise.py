@@ -2,9 +2,9 @@
 
 - ``k_act(b, r)`` and ``ability(b, r)``: a grid over batch and share is cut into triangles. The model has ``z >= F(b,
   r)`` with F linear on each triangle and equal to the function at its corners. Only integer batches and shares occur,
-  so the largest error on a triangle is a maximum over finitely many points. Shifted by that error (``certified``), F
-  bounds the function wherever a plan can be. Then the model is a relaxation of the true problem: the true values of
-  every plan satisfy every row. Triangles without a configuration are left out.
+  so the largest error on a triangle is a maximum over finitely many points. With ``certified``, F is shifted down by
+  that error, so that it is nowhere above the function at an integer batch and share. Then the model is a relaxation of
+  the true problem: the true values of every plan satisfy every row. Triangles without a configuration are left out.
 - The products ``cache_ms = k_act * others_l2`` and ``lost_ms = t_gpu * slowdown`` of continuous variables get two rows
   each: the convex envelope over their ranges (McCormick), never above the product. Their coefficients are small
   (0.2 % per percent of L2, 0.07 % per watt on a V100). Splitting these ranges as well gains nothing and costs binaries.
@@ -39,30 +39,30 @@ INSIDE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
+class RelativeError:
     """Relative error of an approximation.
 
     Attributes
     ----------
     largest, mean
         Largest and mean error over all points.
-    places
+    points
         Number of points.
     """
 
     largest: float
     mean: float
-    places: int
+    points: int
 
-    def joined(self, other: "Error") -> "Error":
-        """Return the error over the points of both."""
-        places = self.places + other.places
-        mean = (self.mean * self.places + other.mean * other.places) / places
-        return Error(max(self.largest, other.largest), mean, places)
+    def joined(self, other: "RelativeError") -> "RelativeError":
+        """Return the error over the points of both approximations."""
+        points = self.points + other.points
+        mean = (self.mean * self.points + other.mean * other.points) / points
+        return RelativeError(max(self.largest, other.largest), mean, points)
 
 
 def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, float]:
-    """State the relations of ``model``, none of which is stated yet; return their errors as statistics of the run.
+    """Add the relations to ``model``, piecewise linear; return their errors as statistics of the run.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, fl
     m = model.pyomo
     m.relation = pyo.ConstraintList()
     m.function = pyo.Block(pyo.Any)
-    errors: dict[str, Error] = {}
+    errors: dict[str, RelativeError] = {}
     for number, relation in enumerate(model.relations):
         if relation.points is None:
             for value in _envelope(relation.first, relation.second):
@@ -122,31 +122,31 @@ def _linear(coefficients: Floats) -> Any:
 def underneath(value: Callable[[float, float], float], points: Ints, pieces: int, certified: bool) -> list[Plane]:
     """Approximate a function of integers by a linear function on each simplex of ``triangulate``.
 
-    Return the corners of each simplex, and its function's (constant, slopes...) along the axes in which it extends.
+    Return the corners of each simplex, and the constant and slopes of its linear function along the simplex's axes.
 
     Parameters
     ----------
     points
         Points at which the approximation is needed, shape (points, 2).
     certified
-        Shift each linear function so that it is nowhere above the function at a point of its simplex, and touches it
-        at one point up to rounding. Otherwise it equals the function at the corners.
+        Shift each linear function down until it is at most the function at every point of its simplex. Without
+        ``certified`` it equals the function at the corners.
     """
-    found = []
+    planes = []
     for simplex in triangulate(points, pieces):
         axes = extent(simplex)
         rows = np.column_stack([np.ones(len(simplex)), simplex[:, axes]])
         coefficients = np.linalg.solve(rows, np.array([value(x, y) for x, y in simplex.tolist()]))
         if certified:
-            held = points[inside(simplex, points)]
-            true = np.array([value(x, y) for x, y in held.tolist()])
-            error = coefficients[0] + held[:, axes] @ coefficients[1:] - true
-            coefficients[0] -= error.max() + ROUNDING * np.abs(true).max()
-        found.append((simplex, np.asarray(coefficients, dtype=np.float64)))
-    return found
+            points_inside = points[inside(simplex, points)]
+            true_values = np.array([value(x, y) for x, y in points_inside.tolist()])
+            error = coefficients[0] + points_inside[:, axes] @ coefficients[1:] - true_values
+            coefficients[0] -= error.max() + ROUNDING * np.abs(true_values).max()
+        planes.append((simplex, np.asarray(coefficients, dtype=np.float64)))
+    return planes
 
 
-def grid_error(value: Callable[[float, float], float], points: Ints, planes: Sequence[Plane]) -> Error:
+def grid_error(value: Callable[[float, float], float], points: Ints, planes: Sequence[Plane]) -> RelativeError:
     """Measure an approximation at every integer point of its simplices, including points without a configuration.
 
     Where simplices meet, the larger error counts.
@@ -160,27 +160,29 @@ def grid_error(value: Callable[[float, float], float], points: Ints, planes: Seq
     planes
         Approximation from ``underneath``.
     """
-    spans = [np.arange(low, high + 1) for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True)]
-    grid = np.stack(np.meshgrid(*spans, indexing="ij"), axis=-1).reshape(-1, 2)
-    true = np.array([value(x, y) for x, y in grid.tolist()])
-    worst = np.full(len(grid), -1.0)
+    axis_values = [np.arange(low, high + 1) for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True)]
+    grid = np.stack(np.meshgrid(*axis_values, indexing="ij"), axis=-1).reshape(-1, 2)
+    true_values = np.array([value(x, y) for x, y in grid.tolist()])
+    largest_errors = np.full(len(grid), -1.0)
     for simplex, coefficients in planes:
-        held = inside(simplex, grid)
-        plane = coefficients[0] + grid[held][:, extent(simplex)] @ coefficients[1:]
-        worst[held] = np.maximum(worst[held], np.abs(plane - true[held]) / true[held])
-    covered = worst[worst >= 0.0]
-    return Error(float(covered.max()), float(covered.mean()), len(covered))
+        is_inside = inside(simplex, grid)
+        values = coefficients[0] + grid[is_inside][:, extent(simplex)] @ coefficients[1:]
+        largest_errors[is_inside] = np.maximum(
+            largest_errors[is_inside], np.abs(values - true_values[is_inside]) / true_values[is_inside]
+        )
+    covered = largest_errors[largest_errors >= 0.0]
+    return RelativeError(float(covered.max()), float(covered.mean()), len(covered))
 
 
-def envelope_error(x: tuple[float, float], y: tuple[float, float]) -> Error:
+def envelope_error(x: tuple[float, float], y: tuple[float, float]) -> RelativeError:
     """Measure the envelope of a product of two variables over their ranges, relative to the largest product.
 
-    The product exceeds it by ``min((x - x0)(y - y0), (x1 - x)(y1 - y))``. That is at most a quarter of the area of the
-    ranges, in the middle, and a twelfth on average.
+    The product exceeds the envelope by ``min((x - x0)(y - y0), (x1 - x)(y1 - y))``. This error is at most a quarter of
+    the area of the ranges, in the middle, and a twelfth on average.
     """
     area, largest = (x[1] - x[0]) * (y[1] - y[0]), x[1] * y[1]
-    part = area / largest if largest > 0.0 else 0.0
-    return Error(part / 4.0, part / 12.0, 1)
+    relative_area = area / largest if largest > 0.0 else 0.0
+    return RelativeError(relative_area / 4.0, relative_area / 12.0, 1)
 
 
 def triangulate(points: Ints, pieces: int) -> list[Floats]:

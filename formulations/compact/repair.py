@@ -1,9 +1,9 @@
 """Repair of a model's assignment: the one-GPU kernel tests each GPU, and excess workloads move elsewhere.
 
-A solver's shares satisfy its own model within its own tolerances. So only the placement, the batches and the rates are
-used. If the residents of a GPU do not fit, the best batch of each is tried, then the largest residents leave. They join
-the first GPU with room, open another one, or (``goodput``) are served at a lower rate. Without groups to start from,
-the repair is first fit decreasing.
+A solver's shares satisfy only the solver's model, within the solver's tolerances. So only the placement, the batches
+and the rates are used. If the residents of a GPU do not fit, the best batch of each is tried, then the largest
+residents leave. These join the first GPU with room, get a new GPU, or (``goodput``) are served at a lower rate. Without
+patterns to start from, the repair is first fit decreasing.
 """
 
 from collections.abc import Sequence
@@ -17,93 +17,105 @@ from instances.one_gpu import Resident
 from instances.tolerance import TOLERANCE
 
 BATCHES_REPAIRED = 2
-"""Batches that the repair tries at each rate of a workload: those of the fewest units."""
+"""Number of batches that the repair tries at each rate of a workload: those that need the fewest units."""
 
 
-def repair(problem: Problem, groups: Sequence[Pattern]) -> list[Pattern] | None:
-    """Return feasible groups close to ``groups``, or ``None`` if a required workload fits nowhere.
+def repair(problem: Problem, patterns: Sequence[Pattern]) -> list[Pattern] | None:
+    """Return feasible patterns close to ``patterns``, or ``None`` if a required workload fits nowhere.
 
     Parameters
     ----------
-    groups
-        At most ``Offer.count`` groups of each offer, each workload in at most one group.
+    patterns
+        At most ``Offer.count`` patterns of each offer, each workload in at most one pattern.
     """
-    settled = [_settle(problem, group) for group in groups]
-    repaired = [_Repaired.of(group, problem) for group in settled if group.residents]
-    served = {resident.workload for gpu in repaired for resident in gpu.group.residents}
-    lean = {
-        w: [leanest(offer.configurations[w], BATCHES_REPAIRED) for offer in problem.offers]
-        for w in range(len(problem.rates))
-        if w not in served
+    feasible_patterns = [_made_feasible(problem, pattern) for pattern in patterns]
+    repaired = [_Repaired.of(pattern, problem) for pattern in feasible_patterns if pattern.residents]
+    served = {resident.workload for gpu in repaired for resident in gpu.pattern.residents}
+    configurations_of = {
+        position: [leanest(offer.configurations[position], BATCHES_REPAIRED) for offer in problem.offers]
+        for position in range(len(problem.rates))
+        if position not in served
     }
-    for workload in sorted(lean, key=lambda w: -_fraction(problem.offers, lean[w])):
-        if not _place(problem, repaired, lean[workload]) and problem.instance.objective is not Objective.GOODPUT:
+    for workload in sorted(
+        configurations_of, key=lambda position: -_least_fraction(problem.offers, configurations_of[position])
+    ):
+        if (
+            not _place(problem, repaired, configurations_of[workload])
+            and problem.instance.objective is not Objective.GOODPUT
+        ):
             return None
-    return [gpu.group for gpu in repaired]
+    return [gpu.pattern for gpu in repaired]
 
 
 @dataclass(slots=True)
 class _Repaired:
-    """Feasible group, and the units that its least shares leave free: no workload that needs more can join."""
+    """Feasible pattern, and the units that its least shares leave free; no workload that needs more units can join."""
 
-    group: Pattern
+    pattern: Pattern
     free_units: int
 
     @classmethod
-    def of(cls, group: Pattern, problem: Problem) -> "_Repaired":
-        placed = problem.fits(group)
-        assert placed is not None, "only groups that fit are repaired"
-        return cls(group, problem.offers[group.pool].view.tables.share_units - placed.share_units)
+    def of(cls, pattern: Pattern, problem: Problem) -> "_Repaired":
+        placed = problem.fits(pattern)
+        assert placed is not None, "only patterns that fit are repaired"
+        return cls(pattern, problem.offers[pattern.pool].view.tables.share_units - placed.share_units)
 
 
-def _settle(problem: Problem, group: Pattern) -> Pattern:
-    """Make a group feasible: unchanged, with best batches, or without its largest residents."""
-    configurations = problem.offers[group.pool].configurations
-    while group.residents and problem.fits(group) is None:
-        best = Pattern.of(group.pool, tuple(_best(configurations[r.workload], r) for r in group.residents))
-        if problem.fits(best) is not None:
-            return best
-        largest = max(group.residents, key=lambda r: int(configurations[r.workload].units.min()))
-        group = Pattern.of(group.pool, tuple(r for r in group.residents if r is not largest))
-    return group
+def _made_feasible(problem: Problem, pattern: Pattern) -> Pattern:
+    """Return a feasible pattern: the pattern unchanged, with best batches, or without its largest residents."""
+    configurations = problem.offers[pattern.pool].configurations
+    while pattern.residents and problem.fits(pattern) is None:
+        with_best_batches = Pattern.of(
+            pattern.pool,
+            tuple(_with_best_batch(configurations[resident.workload], resident) for resident in pattern.residents),
+        )
+        if problem.fits(with_best_batches) is not None:
+            return with_best_batches
+        largest = max(pattern.residents, key=lambda resident: int(configurations[resident.workload].units.min()))
+        pattern = Pattern.of(pattern.pool, tuple(resident for resident in pattern.residents if resident is not largest))
+    return pattern
 
 
-def _best(configurations: Configurations, resident: Resident) -> Resident:
+def _with_best_batch(configurations: Configurations, resident: Resident) -> Resident:
     """Return the resident with the batch that serves its rate on the fewest units."""
     for residents in lean_residents(leanest(configurations, BATCHES_REPAIRED)).values():
-        for lean in residents:
-            if abs(lean.rate_rps - resident.rate_rps) <= TOLERANCE * resident.rate_rps:
-                return lean
+        for candidate in residents:
+            if abs(candidate.rate_rps - resident.rate_rps) <= TOLERANCE * resident.rate_rps:
+                return candidate
     return resident
 
 
-def _fraction(offers: Sequence[Offer], lean: Sequence[Configurations]) -> float:
+def _least_fraction(offers: Sequence[Offer], configurations_by_offer: Sequence[Configurations]) -> float:
     """Return the least fraction of a GPU that serves a workload at its highest feasible rate."""
     # The first configuration has the highest rate and the fewest units.
     fractions = [
         int(configurations.units[0]) / offer.view.tables.share_units
-        for offer, configurations in zip(offers, lean, strict=True)
+        for offer, configurations in zip(offers, configurations_by_offer, strict=True)
         if configurations.size
     ]
     return min(fractions, default=0.0)
 
 
-def _place(problem: Problem, repaired: list[_Repaired], lean: Sequence[Configurations]) -> bool:
-    """Add a workload to the first group with room, else to a new one; try lower rates only if both fail."""
-    offers, tried = problem.offers, [lean_residents(configurations) for configurations in lean]
-    cheapest_first = sorted(range(len(offers)), key=lambda t: offers[t].view.gpu.price_per_hour)
-    for step in sorted({step for by_step in tried for step in by_step}, reverse=True):
+def _place(problem: Problem, repaired: list[_Repaired], configurations_by_offer: Sequence[Configurations]) -> bool:
+    """Add a workload to the first pattern with room, else to a new one; try lower rates only if both fail."""
+    offers = problem.offers
+    residents_by_offer = [lean_residents(configurations) for configurations in configurations_by_offer]
+    cheapest_first = sorted(range(len(offers)), key=lambda position: offers[position].view.gpu.price_per_hour)
+    for step in sorted({step for residents_by_step in residents_by_offer for step in residents_by_step}, reverse=True):
         for position, gpu in enumerate(repaired):
-            o = gpu.group.pool
-            units = lean[o].units[lean[o].step == step].tolist()
-            for resident, least_units in zip(tried[o].get(step, []), units, strict=True):
+            configurations = configurations_by_offer[gpu.pattern.pool]
+            units = configurations.units[configurations.step == step].tolist()
+            residents = residents_by_offer[gpu.pattern.pool].get(step, [])
+            for resident, least_units in zip(residents, units, strict=True):
                 if least_units <= gpu.free_units:
-                    grown = Pattern.of(o, (*gpu.group.residents, resident))
-                    if problem.fits(grown) is not None:
-                        repaired[position] = _Repaired.of(grown, problem)
+                    enlarged = Pattern.of(gpu.pattern.pool, (*gpu.pattern.residents, resident))
+                    if problem.fits(enlarged) is not None:
+                        repaired[position] = _Repaired.of(enlarged, problem)
                         return True
-        for t in cheapest_first:
-            if step in tried[t] and sum(gpu.group.pool == t for gpu in repaired) < offers[t].count:
-                repaired.append(_Repaired.of(Pattern.of(t, (tried[t][step][0],)), problem))
+        for offer_position in cheapest_first:
+            residents = residents_by_offer[offer_position].get(step, [])
+            used_gpus = sum(gpu.pattern.pool == offer_position for gpu in repaired)
+            if residents and used_gpus < offers[offer_position].count:
+                repaired.append(_Repaired.of(Pattern.of(offer_position, (residents[0],)), problem))
                 return True
     return False

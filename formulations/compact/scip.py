@@ -25,16 +25,15 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 def _load() -> Any:
     """Import PySCIPOpt with single-threaded linear algebra.
 
-    Idle threads spin, which makes SCIP many times slower if other programs use the cores.
-
-    The library reads its number of threads from the environment when it is loaded.
+    The linear algebra library reads its number of threads from the environment when it is loaded. With several threads,
+    idle threads spin, which makes SCIP many times slower if other programs use the cores.
     """
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    previous_values = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     try:
         return import_module("pyscipopt")  # by name: its own type stubs do not pass mypy
     finally:
-        for name, value in before.items():
+        for name, value in previous_values.items():
             if value is None:
                 del os.environ[name]
             else:
@@ -47,8 +46,8 @@ pyscipopt: Any = _load()
 class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
     """Event handler that passes on every new incumbent."""
 
-    def __init__(self, found: Callable[[], None]) -> None:
-        self.found = found
+    def __init__(self, on_incumbent: Callable[[], None]) -> None:
+        self.on_incumbent = on_incumbent
 
     def eventinit(self) -> None:
         self.model.catchEvent(pyscipopt.SCIP_EVENTTYPE.BESTSOLFOUND, self)
@@ -57,11 +56,11 @@ class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
         self.model.dropEvent(pyscipopt.SCIP_EVENTTYPE.BESTSOLFOUND, self)
 
     def eventexec(self, event: Any) -> None:
-        self.found()
+        self.on_incumbent()
 
 
 def solve(
-    model: CompactModel, run: Run, reserve_s: float, take: Callable[[Callable[[Expr], float]], None]
+    model: CompactModel, run: Run, reserve_s: float, on_solution: Callable[[Callable[[Expr], float]], None]
 ) -> SolverAnswer:
     """Solve a compact model with all its rows.
 
@@ -71,8 +70,8 @@ def solve(
         The work limit counts nodes.
     reserve_s
         Seconds before the deadline at which the solver stops.
-    take
-        Called with each new incumbent: a function from Pyomo variables to values.
+    on_solution
+        Called at each new incumbent with a function that returns the value of a Pyomo variable.
     """
     scip = pyscipopt.Model()
     scip.hideOutput()
@@ -87,10 +86,10 @@ def solve(
 
     def value_of(variable: Expr) -> float:
         # A variable that is in no row is not in the file.
-        known = variables.get(variable.name)
-        return float(variable.lb) if known is None else float(scip.getSolVal(scip.getBestSol(), known))
+        scip_variable = variables.get(variable.name)
+        return float(variable.lb) if scip_variable is None else float(scip.getSolVal(scip.getBestSol(), scip_variable))
 
-    scip.includeEventhdlr(_Incumbents(lambda: take(value_of)), "incumbents", "passes on every new incumbent")
+    scip.includeEventhdlr(_Incumbents(lambda: on_solution(value_of)), "incumbents", "passes on every new incumbent")
     scip.setParam("randomization/randomseedshift", run.seed % 2**31)
     scip.setParam("lp/threads", run.threads)
     if math.isfinite(run.remaining_s):
@@ -105,7 +104,7 @@ def solve(
     bound = float(scip.getDualbound())
     if infeasible:
         bound = math.inf if model.instance.objective.minimised else -math.inf
-    known = infeasible or abs(bound) < scip.infinity()
+    bounded = infeasible or abs(bound) < scip.infinity()
     return SolverAnswer(
-        scip.getNSols() > 0, finished, infeasible, bound if known else None, float(scip.getNTotalNodes())
+        scip.getNSols() > 0, finished, infeasible, bound if bounded else None, float(scip.getNTotalNodes())
     )

@@ -9,7 +9,7 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.compact.options import problem_of, why_not_compact
 from formulations.compact.repair import repair
 from formulations.pattern import Pattern
-from formulations.problem import Problem, groups_of
+from formulations.problem import Problem, patterns_of
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
 from instances.one_gpu import fit_gpu, placed_throughput_rps
@@ -23,14 +23,14 @@ BUILD_S_PER_PLACE = 0.004
 BUILD_PART = 0.5
 """Fraction of the remaining time that stating a model may take."""
 
-SOLVER_ROOM = 1e-6
-"""Allowance of a solver's bound for its tolerances (1e-6 on rows and on integrality), relative to the bound.
+SOLVER_TOLERANCE = 1e-6
+"""Relative allowance on a solver's bound for the solver's tolerances (1e-6 on rows and on integrality).
 
-A cost below the model's unit has the allowance of the unit, because solvers' tolerances are absolute.
+A cost below the model's unit has the allowance of one unit, because solvers' tolerances are absolute.
 """
 
 OPTIMAL_WITHIN = 3e-6
-"""Relative difference from the bound within which a plan is optimal: more than ``SOLVER_ROOM`` plus ``BETTER``."""
+"""Relative difference from the bound within which a plan is optimal: more than ``SOLVER_TOLERANCE`` plus ``BETTER``."""
 
 BETTER = 1e-6
 """Least relative improvement over the incumbent that a model's plans must have; absolute if its value is 0."""
@@ -45,8 +45,8 @@ class Search:
     plan, value
         The incumbent, and its objective; ``nan`` without one.
     limit
-        Objective that the plans of the model reach; ``None`` for all.
-    unit
+        Objective that every plan of the model reaches; ``None`` if the model has all plans.
+    objective_unit
         See ``CompactModel``.
     """
 
@@ -55,7 +55,7 @@ class Search:
     plan: Plan | None = None
     value: float = math.nan
     limit: float | None = None
-    unit: float = 1.0
+    objective_unit: float = 1.0
     statistics: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -66,11 +66,11 @@ class Search:
         problem = problem_of(instance)
         if instance.objective is not Objective.GOODPUT and (reason := problem.unservable()):
             return Outcome(Status.INFEASIBLE, reason=reason)
-        if not any(each.size for offer in problem.offers for each in offer.configurations):
+        if not any(configurations.size for offer in problem.offers for configurations in offer.configurations):
             return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, certified=True))
         search = cls(problem, run)
         if run.start is not None:
-            search.accept(groups_of(run.start, problem, problem.rates))
+            search.accept(patterns_of(run.start, problem, problem.rates))
         first_fit = repair(problem, [])
         if first_fit is not None:
             search.accept(search._spread(first_fit))
@@ -86,45 +86,52 @@ class Search:
         """The instance of the problem."""
         return self.problem.instance
 
-    def _spread(self, groups: list[Pattern]) -> list[Pattern]:
-        """Move residents of full GPUs to idle ones under ``capacity``, which may use every GPU."""
+    def _spread(self, patterns: list[Pattern]) -> list[Pattern]:
+        """Move residents of full GPUs to idle GPUs under ``capacity``, where a plan may use every GPU."""
         if self.instance.objective is not Objective.CAPACITY:
-            return groups
-        for t, offer in enumerate(self.problem.offers):
-            for _ in range(offer.count - sum(group.pool == t for group in groups)):
-                fullest = max(groups, key=lambda group: (group.pool == t) * len(group.residents), default=None)
-                if fullest is None or fullest.pool != t or len(fullest.residents) < 2:
+            return patterns
+        for offer_position, offer in enumerate(self.problem.offers):
+            for _ in range(offer.count - sum(pattern.pool == offer_position for pattern in patterns)):
+                fullest = max(
+                    patterns,
+                    key=lambda pattern: (pattern.pool == offer_position) * len(pattern.residents),
+                    default=None,
+                )
+                if fullest is None or fullest.pool != offer_position or len(fullest.residents) < 2:
                     break
-                groups = [group for group in groups if group is not fullest]
-                groups += [Pattern.of(t, fullest.residents[:1]), Pattern.of(t, fullest.residents[1:])]
-        return groups
+                patterns = [pattern for pattern in patterns if pattern is not fullest]
+                patterns += [
+                    Pattern.of(offer_position, fullest.residents[:1]),
+                    Pattern.of(offer_position, fullest.residents[1:]),
+                ]
+        return patterns
 
-    def accept(self, groups: Sequence[Pattern]) -> bool:
-        """Make feasible groups the incumbent if they serve all required workloads and are better."""
-        if self.instance.objective is not Objective.GOODPUT and not self.problem.serves_all(groups):
+    def accept(self, patterns: Sequence[Pattern]) -> bool:
+        """Make feasible patterns the incumbent if they serve all required workloads and are better."""
+        if self.instance.objective is not Objective.GOODPUT and not self.problem.serves_all(patterns):
             return False
-        placed = [self._placed(group) for group in groups]
-        value = self._value(groups, placed)
+        placed = [self._placed(pattern) for pattern in patterns]
+        value = self._value(patterns, placed)
         if self.plan is not None and self.sense * (value - self.value) <= 0.0:
             return False
         self.plan, self.value = Plan(self.instance.name, tuple(placed)), value
         self.run.report(plan=self.plan)
         return True
 
-    def _placed(self, group: Pattern) -> PlacedGpu:
+    def _placed(self, pattern: Pattern) -> PlacedGpu:
         if self.instance.objective is Objective.CAPACITY:
-            gpu = fit_gpu(self.problem.offers[group.pool].view, group.residents, spend_spare=True)
+            gpu = fit_gpu(self.problem.offers[pattern.pool].view, pattern.residents, spend_spare=True)
         else:
-            gpu = self.problem.fits(group)
-        assert gpu is not None, "only groups that fit are accepted"
+            gpu = self.problem.fits(pattern)
+        assert gpu is not None, "only patterns that fit are accepted"
         return gpu
 
-    def _value(self, groups: Sequence[Pattern], placed: Sequence[PlacedGpu]) -> float:
+    def _value(self, patterns: Sequence[Pattern], placed: Sequence[PlacedGpu]) -> float:
         if self.instance.objective is Objective.COST:
             return self.instance.cost_per_hour(placed)
         if self.instance.objective is Objective.GOODPUT:
-            return math.fsum(resident.rate_rps for group in groups for resident in group.residents)
-        views = [self.problem.offers[group.pool].view for group in groups]
+            return math.fsum(resident.rate_rps for pattern in patterns for resident in pattern.residents)
+        views = [self.problem.offers[pattern.pool].view for pattern in patterns]
         return math.fsum(map(placed_throughput_rps, views, placed))
 
     @property
@@ -136,25 +143,31 @@ class Search:
 
     def gpus(self, ties: bool = False) -> list[int]:
         """Return how many GPUs of each offer a better plan can use; with ``ties``, also an equal plan."""
-        most = self.better_than
-        if ties and most is not None:
-            most = self.value * (1.0 + BETTER)
-        if self.sense > 0 or most is None:
+        highest_cost = self.better_than
+        if ties and highest_cost is not None:
+            highest_cost = self.value * (1.0 + BETTER)
+        if self.sense > 0 or highest_cost is None:
             return [offer.count for offer in self.problem.offers]
         prices = [offer.view.gpu.price_per_hour for offer in self.problem.offers]
         return [
-            offer.count if price * offer.count <= most else max(0, math.floor(most / price))
+            offer.count if price * offer.count <= highest_cost else max(0, math.floor(highest_cost / price))
             for offer, price in zip(self.problem.offers, prices, strict=True)
         ]
 
     def too_large(self, gpus: Sequence[int]) -> str:
-        """Return the reason why the model takes too long to build; empty if it does not."""
-        sizes = [sum(1 for each in offer.configurations if each.size) for offer in self.problem.offers]
-        places = sum(max(0, size - k) for size, count in zip(sizes, gpus, strict=True) for k in range(count))
-        takes_s = BUILD_S_PER_PLACE * places
-        if takes_s <= BUILD_PART * self.run.remaining_s:
+        """Return the reason why the model takes too long to build; empty if there is time to build it."""
+        servable_counts = [
+            sum(1 for configurations in offer.configurations if configurations.size) for offer in self.problem.offers
+        ]
+        places = sum(
+            max(0, servable_count - k)
+            for servable_count, count in zip(servable_counts, gpus, strict=True)
+            for k in range(count)
+        )
+        build_s = BUILD_S_PER_PLACE * places
+        if build_s <= BUILD_PART * self.run.remaining_s:
             return ""
-        return f"no time for the model: building it for {places} places takes about {takes_s:.0f} s"
+        return f"no time for the model: building it for {places} places takes about {build_s:.0f} s"
 
     def bound(self, solver_bound: float | None, certified: bool) -> Bound | None:
         """Turn a solver's bound on the plans that reach ``limit`` into a bound on all plans.
@@ -166,12 +179,16 @@ class Search:
         certified
             Whether the solver's model contains every plan that reaches the limit.
         """
-        best = self.sense * math.inf
-        if solver_bound is None or solver_bound == best or (solver_bound == -best and self.limit is None):
+        no_plan_value = self.sense * math.inf
+        if (
+            solver_bound is None
+            or solver_bound == no_plan_value
+            or (solver_bound == -no_plan_value and self.limit is None)
+        ):
             return None
-        least = 1.0 if self.instance.objective is Objective.COST else 0.0
-        room = SOLVER_ROOM * max(least, abs(solver_bound)) if math.isfinite(solver_bound) else 0.0
-        value = (solver_bound + self.sense * room) * self.unit
+        least_scale = 1.0 if self.instance.objective is Objective.COST else 0.0
+        allowance = SOLVER_TOLERANCE * max(least_scale, abs(solver_bound)) if math.isfinite(solver_bound) else 0.0
+        value = (solver_bound + self.sense * allowance) * self.objective_unit
         if self.limit is not None:
             value = self.sense * max(self.sense * value, self.sense * self.limit)
         return Bound(value if self.sense > 0 else next_cost(max(0.0, value), self.instance), certified)
@@ -189,8 +206,8 @@ class Search:
         if self.plan is None:
             status = Status.INFEASIBLE if infeasible else Status.UNKNOWN
         else:
-            reached = bound is not None and abs(bound.value - self.value) <= OPTIMAL_WITHIN * abs(self.value)
-            status = Status.OPTIMAL if reached and trusted else Status.FEASIBLE
+            attained = bound is not None and abs(bound.value - self.value) <= OPTIMAL_WITHIN * abs(self.value)
+            status = Status.OPTIMAL if attained and trusted else Status.FEASIBLE
         return Outcome(status, self.plan, bound, self.statistics, reason)
 
 
@@ -210,12 +227,12 @@ def improving_model(
         return search.outcome(search.bound(math.inf, certified=True))
     if reason := search.too_large(gpus):
         return search.outcome(None, reason)
-    # Pyomo takes a second to import: instances that need no model, or have none, do without it.
+    # Pyomo takes a second to import, so it is imported only if a model is built.
     from formulations.compact.build import build
 
     model = build(search.problem, gpus, continuous_shares)
     model.require(search.limit)
-    search.unit = model.unit
+    search.objective_unit = model.objective_unit
     return search, model
 
 
@@ -230,10 +247,10 @@ class SolverAnswer:
     infeasible
         Whether the solver claims that no solution exists.
     bound
-        Bound on the objective of every solution; ``None`` if unknown. If no solution exists, it is the worst objective:
-        ``inf`` if that is minimised, ``-inf`` if it is maximised.
+        Bound on the objective of every solution; ``None`` if unknown. If no solution exists, the bound is ``inf`` for a
+        minimised and ``-inf`` for a maximised objective.
     problem
-        Reason why the solver refuses the model; empty if it does not.
+        Reason why the solver refuses the model; empty if the solver accepts it.
     """
 
     solved: bool

@@ -1,6 +1,7 @@
 """Active times and demands of the compact model as tables: one binary for each pair of batch and share.
 
-Under iGniter's performance model they are formulas instead (``formulations.compact.equations``).
+Under iGniter's performance model they are formulas instead (``formulations.compact.equations``). The indices o, t and k
+are those of ``formulations.compact.build``; p is another option.
 """
 
 from typing import Any
@@ -27,29 +28,32 @@ def state_tables(model: CompactModel) -> None:
         return
     m, options = model.pyomo, model.options
     points = [_points(option) for option in options]
-    m.P = pyo.Set(initialize=[(o, *at) for o, places in enumerate(points) for at in places.tolist()], dimen=3)
+    m.P = pyo.Set(
+        initialize=[(o, *chosen) for o, option_points in enumerate(points) for chosen in option_points.tolist()],
+        dimen=3,
+    )
     m.at = pyo.Var(m.P, domain=pyo.Binary, doc="1 if option o has batch b and share r")
     m.beside = pyo.Var(m.O, domain=pyo.Binary, doc="1 if option o has a neighbour")
-    extra_ms = [_company_ms(option, points[o]) for o, option in enumerate(options)]
+    company_ms = [_company_ms(option, points[o]) for o, option in enumerate(options)]
     m.company_ms = pyo.Var(
         m.O,
-        bounds=lambda _, o: (min(0.0, extra_ms[o].min()), max(0.0, extra_ms[o].max())),
+        bounds=lambda _, o: (min(0.0, company_ms[o].min()), max(0.0, company_ms[o].max())),
         doc="time that any neighbour adds, ms",
     )
     rows = m.tables = pyo.ConstraintList()
     for o, option in enumerate(options):
-        at = [m.at[o, b, r] for b, r in points[o].tolist()]
-        rows.add(add(at) == 1)
-        rows.add(_weighted(at, points[o][:, 0]) == m.b[o])
-        rows.add(_weighted(at, points[o][:, 1]) == m.r[o])
-        rows.add(_weighted(at, _table(option, option.view.tables.active_ms, points[o])) == m.k_act[o])
-        most_ms = max(0.0, float(extra_ms[o].max()))
-        rows.add(m.company_ms[o] >= _weighted(at, extra_ms[o]) - most_ms * (1 - m.beside[o]))
+        chosen = [m.at[o, b, r] for b, r in points[o].tolist()]
+        rows.add(add(chosen) == 1)
+        rows.add(_weighted(chosen, points[o][:, 0]) == m.b[o])
+        rows.add(_weighted(chosen, points[o][:, 1]) == m.r[o])
+        rows.add(_weighted(chosen, _table(option, option.view.tables.active_ms, points[o])) == m.k_act[o])
+        most_ms = max(0.0, float(company_ms[o].max()))
+        rows.add(m.company_ms[o] >= _weighted(chosen, company_ms[o]) - most_ms * (1 - m.beside[o]))
         for t, k in model.gpus_of[o]:
-            others = [p for p in model.on_gpu[t, k] if p != o]
-            most = min(len(others), option.view.tables.most_residents - 1)
-            present = add(m.v[p, t, k] for p in others)
-            rows.add(present <= most * m.beside[o] + len(others) * (1 - m.v[o, t, k]))
+            others_of_gpu = [p for p in model.options_on_gpu[t, k] if p != o]
+            most_others = min(len(others_of_gpu), option.view.tables.most_residents - 1)
+            others_here = add(m.v[p, t, k] for p in others_of_gpu)
+            rows.add(others_here <= most_others * m.beside[o] + len(others_of_gpu) * (1 - m.v[o, t, k]))
 
 
 def demands(model: CompactModel) -> tuple[list[Expr], list[Expr], list[Expr]]:
@@ -59,13 +63,13 @@ def demands(model: CompactModel) -> tuple[list[Expr], list[Expr], list[Expr]]:
         l2 = [option.dnn.l2[0] * m.ability[o] + option.dnn.l2[1] for o, option in enumerate(options)]
         power = [option.dnn.power[0] * m.ability[o] + option.dnn.power[1] for o, option in enumerate(options)]
         return l2, [0.0] * len(options), power
-    found: tuple[list[Expr], list[Expr], list[Expr]] = ([], [], [])
+    demands_by_quantity: tuple[list[Expr], list[Expr], list[Expr]] = ([], [], [])
     for o, option in enumerate(options):
         points, tables = _points(option), option.view.tables
-        at = [m.at[o, b, r] for b, r in points.tolist()]
-        for target, table in zip(found, (tables.l2_pct, tables.dram_pct, tables.power_w), strict=True):
-            target.append(_weighted(at, _table(option, table, points)))
-    return found
+        chosen = [m.at[o, b, r] for b, r in points.tolist()]
+        for target, table in zip(demands_by_quantity, (tables.l2_pct, tables.dram_pct, tables.power_w), strict=True):
+            target.append(_weighted(chosen, _table(option, table, points)))
+    return demands_by_quantity
 
 
 def _points(option: Option) -> Ints:
@@ -78,7 +82,7 @@ def _table(option: Option, table: Floats, points: Ints) -> Floats:
 
 
 def _company_ms(option: Option, points: Ints) -> Floats:
-    """Return the time that co-location adds before any demand; negative where pairs are clipped."""
+    """Return the time that any neighbour adds, apart from its demands; negative where the factor is less than 1."""
     tables = option.view.tables
     return _table(option, tables.active_ms, points) * (_table(option, tables.company, points) - 1.0)
 

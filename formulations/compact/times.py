@@ -1,4 +1,7 @@
-"""Variables and rows of the compact model's GPU times, budgets and objective, for every SLO rule."""
+"""Variables and rows of the compact model's GPU times, budgets and objective, for every SLO rule.
+
+The indices o, t and k are those of ``formulations.compact.build``.
+"""
 
 import numpy as np
 import pyomo.environ as pyo
@@ -35,14 +38,14 @@ def state_times(model: CompactModel) -> None:
         t_sch = equations.scheduling_ms(m, o, option)
         t_act, products = equations.active_ms(m, o, option)
         if is_tabulated(model):
-            # Co-location alone adds company_ms, which may be negative; this row keeps the time at least at that alone.
+            # Co-location adds company_ms, which may be negative. This row keeps the time at least the time alone.
             t_act += m.company_ms[o]
             rows.add(m.t_gpu[o] - m.lost_ms[o] >= t_sch + m.k_act[o])
         else:
             model.relations += equations.active_time_alone(m, o, option)
-        row, lost = equations.gpu_time(m, o, t_sch, t_act)
+        row, lost_clock = equations.gpu_time(m, o, t_sch, t_act)
         rows.add(row)
-        model.relations += [*products, lost]
+        model.relations += [*products, lost_clock]
 
 
 def state_budgets(model: CompactModel) -> None:
@@ -55,16 +58,16 @@ def state_budgets(model: CompactModel) -> None:
     for o, option in enumerate(options):
         workload = model.instance.workloads[option.workload]
         if model.instance.objective is Objective.GOODPUT:
-            per_rate = [
-                (m.b_at[o, s], m.at_step[o, s], 1000.0 / (GOODPUT_STEP * s * workload.rate_rps))
-                for s in model.steps_of[o]
+            batches_by_rate = [
+                (m.b_at[o, step], m.at_step[o, step], 1000.0 / (GOODPUT_STEP * step * workload.rate_rps))
+                for step in model.steps_of[o]
             ]
         else:
-            per_rate = [(m.b[o], 1, 1000.0 / workload.rate_rps)]
-        period_ms = add(interarrival_ms * b for b, _, interarrival_ms in per_rate)
+            batches_by_rate = [(m.b[o], 1, 1000.0 / workload.rate_rps)]
+        period_ms = add(interarrival_ms * batch for batch, _, interarrival_ms in batches_by_rate)
         if rule is SloRule.ASSEMBLY:
             # InSS equation 3
-            assembly_ms = add(interarrival_ms * (b - taken) for b, taken, interarrival_ms in per_rate)
+            assembly_ms = add(interarrival_ms * (batch - chosen) for batch, chosen, interarrival_ms in batches_by_rate)
             rows.add(equations.inference_ms(m, o, option) <= (workload.slo_ms - assembly_ms) / buffer)
             rows.add(equations.inference_ms(m, o, option) <= period_ms / buffer)
         else:
@@ -73,30 +76,32 @@ def state_budgets(model: CompactModel) -> None:
 
 
 def _state_steps(model: CompactModel) -> None:
-    """Choose one rate per option; ``b_at`` is the batch at that rate and 0 at others, so ``b / rate`` is linear."""
+    """Choose one rate per option; ``b_at`` is the batch at the chosen rate, 0 at others, so ``b / rate`` is linear."""
     m, options = model.pyomo, model.options
-    at = {}
+    configurations_at = {}
     for o, option in enumerate(options):
-        model.steps_of[o] = [int(s) for s in np.unique(option.configurations.step)]
-        at.update({(o, s): option.configurations.only(option.configurations.step == s) for s in model.steps_of[o]})
-    batches = {key: span(configurations.batch) for key, configurations in at.items()}
-    m.S = pyo.Set(initialize=list(at), dimen=2)
+        model.steps_of[o] = [int(step) for step in np.unique(option.configurations.step)]
+        configurations_at.update(
+            {(o, step): option.configurations.only(option.configurations.step == step) for step in model.steps_of[o]}
+        )
+    batch_ranges = {key: span(configurations.batch) for key, configurations in configurations_at.items()}
+    m.S = pyo.Set(initialize=list(configurations_at), dimen=2)
     m.at_step = pyo.Var(m.S, domain=pyo.Binary, doc="1 if option o is planned for s/20 of its rate")
     m.b_at = pyo.Var(
         m.S,
-        bounds=lambda _, o, s: (0, batches[o, s][1]),
+        bounds=lambda _, o, step: (0, batch_ranges[o, step][1]),
         doc="batch of option o if planned for s/20 of its rate, else 0",
     )
     rows = m.steps = pyo.ConstraintList()
     for o in m.O:
         steps = model.steps_of[o]
-        rows.add(add(m.at_step[o, s] for s in steps) == 1)
-        rows.add(add(m.b_at[o, s] for s in steps) == m.b[o])
-        for s in steps:
-            rows.add(m.b_at[o, s] >= batches[o, s][0] * m.at_step[o, s])
-            rows.add(m.b_at[o, s] <= batches[o, s][1] * m.at_step[o, s])
+        rows.add(add(m.at_step[o, step] for step in steps) == 1)
+        rows.add(add(m.b_at[o, step] for step in steps) == m.b[o])
+        for step in steps:
+            rows.add(m.b_at[o, step] >= batch_ranges[o, step][0] * m.at_step[o, step])
+            rows.add(m.b_at[o, step] <= batch_ranges[o, step][1] * m.at_step[o, step])
         # Valid inequality that strengthens the relaxation: each rate needs its own least share.
-        rows.add(m.r[o] >= add(int(at[o, s].units.min()) * m.at_step[o, s] for s in steps))
+        rows.add(m.r[o] >= add(int(configurations_at[o, step].units.min()) * m.at_step[o, step] for step in steps))
 
 
 def state_objective(model: CompactModel) -> None:
@@ -105,23 +110,25 @@ def state_objective(model: CompactModel) -> None:
     if instance.objective is Objective.COST:
         m.value = pyo.Objective(expr=equations.cost(model))
         return
-    worth: list[Expr]
+    values: list[Expr]
     if instance.objective is Objective.GOODPUT:
-        per_step = [GOODPUT_STEP * instance.workloads[option.workload].rate_rps for option in options]
-        most = [per_step[o] * float(option.configurations.step.max()) for o, option in enumerate(options)]
-        worth = [per_step[o] * add(s * m.at_step[o, s] for s in model.steps_of[o]) for o in m.O]
+        rps_per_step = [GOODPUT_STEP * instance.workloads[option.workload].rate_rps for option in options]
+        largest_values = [rps_per_step[o] * float(option.configurations.step.max()) for o, option in enumerate(options)]
+        values = [rps_per_step[o] * add(step * m.at_step[o, step] for step in model.steps_of[o]) for o in m.O]
     else:
-        exposed = [float(option.view.tables.exposed_ms[option.row, 1]) for option in options]
-        most = [equations.most_throughput(option, y) for option, y in zip(options, exposed, strict=True)]
+        exposed_ms = [float(option.view.tables.exposed_ms[option.row, 1]) for option in options]
+        largest_values = [
+            equations.most_throughput(option, exposed) for option, exposed in zip(options, exposed_ms, strict=True)
+        ]
         m.throughput = pyo.Var(
-            m.O, bounds=lambda _, o: (0.0, most[o]), doc="throughput of option o, req/s (equation 2)"
+            m.O, bounds=lambda _, o: (0.0, largest_values[o]), doc="throughput of option o, req/s (equation 2)"
         )
-        worth = [m.throughput[o] for o in m.O]
-        model.relations += [equations.throughput(m, o, exposed[o]) for o in m.O]
-    # An option that is elsewhere has no value.
-    m.gained = pyo.Var(m.O, bounds=lambda _, o: (0.0, most[o]), doc="value of option o in the objective")
+        values = [m.throughput[o] for o in m.O]
+        model.relations += [equations.throughput(m, o, exposed_ms[o]) for o in m.O]
+    # An option that is on no GPU has no value.
+    m.gained = pyo.Var(m.O, bounds=lambda _, o: (0.0, largest_values[o]), doc="value of option o in the objective")
     rows = m.gains = pyo.ConstraintList()
     for o in m.O:
-        rows.add(m.gained[o] <= worth[o])
-        rows.add(m.gained[o] <= most[o] * (1 - m.elsewhere[o]))
+        rows.add(m.gained[o] <= values[o])
+        rows.add(m.gained[o] <= largest_values[o] * (1 - m.elsewhere[o]))
     m.value = pyo.Objective(expr=add(m.gained[o] for o in m.O), sense=pyo.maximize)

@@ -1,4 +1,4 @@
-"""Claims of CP-SAT that are proven once more: by column generation, or by a search without presolve."""
+"""Second proofs of CP-SAT's claims, by column generation or by a search without presolve."""
 
 from bench.api import Bound, Outcome, Status
 from formulations.confirmation import confirm
@@ -9,20 +9,20 @@ from formulations.problem import IN_PARTS, TOO_FEW, WHOLE
 
 
 def confirmed(progress: CpSatProgress, model: Assignment) -> Outcome:
-    """Return the outcome of a search that CP-SAT finished, with a claim only if it is proven once more.
+    """Return the outcome of a search that CP-SAT finished; it claims a proof only if a second proof confirms it.
 
-    Column generation is asked first; it needs milliseconds for most instances that CP-SAT finishes. If it does not
-    agree in time, CP-SAT must prove without presolve that no plan, or none better than the incumbent, exists.
+    Column generation is the first choice: it needs milliseconds for most instances that CP-SAT finishes. If it does not
+    agree in time, CP-SAT must prove without presolve that no plan, or no better plan than the incumbent, exists.
     """
     infeasible = progress.plan is None
     if progress.bound is not None and progress.bound == progress.certified_bound and not infeasible:
         return progress.outcome()
     instance, run = progress.problem.instance, progress.run
     value = 0.0 if infeasible else progress.value()
-    answer = confirm(instance, run, progress.plan, value)
-    agrees = answer.agrees and (infeasible or _same_plans(answer.bound, progress.best_bound()))
-    if not agrees and not _none_without_presolve(progress, model):
-        return progress.outcome(f"CP-SAT's proof is not confirmed: {answer.reason or 'it covers other plans'}")
+    confirmation = confirm(instance, run, progress.plan, value)
+    agrees = confirmation.agrees and (infeasible or _same_plans(confirmation.bound, progress.best_bound()))
+    if not agrees and not _excluded_without_presolve(progress, model):
+        return progress.outcome(f"CP-SAT's proof is not confirmed: {confirmation.reason or 'it covers other plans'}")
     if infeasible:
         reason = f"{TOO_FEW}, {IN_PARTS if progress.problem.split else WHOLE}"
         return Outcome(Status.INFEASIBLE, statistics=progress.statistics, reason=reason)
@@ -37,14 +37,14 @@ def _same_plans(bound: Bound | None, other: Bound | None) -> bool:
     return (bound.plan_class, bound.split_workloads) == (other.plan_class, other.split_workloads)
 
 
-def _none_without_presolve(progress: CpSatProgress, model: Assignment) -> bool:
+def _excluded_without_presolve(progress: CpSatProgress, model: Assignment) -> bool:
     """Return whether CP-SAT proves without presolve that the model has no plan, or none better than the incumbent."""
     if progress.plan is not None:
         model.require_better(progress.worth)
     model.deadline = solver_deadline(progress.run)
     plans = 0
 
-    def accept(groups: object) -> None:
+    def accept(patterns: object) -> None:
         nonlocal plans
         plans += 1
 

@@ -30,12 +30,13 @@ class Chains(NamedTuple):
     Attributes
     ----------
     units, memory, demand, conditions
-        Share, and the figures of ``formulations.cpsat.integers``, shape (all configurations, ...).
-    start
-        First configuration of each chain and the end of the last, shape (chains + 1,).
-    first
-        First chain of each workload and the end of the last, shape (workloads + 1,).
-    floor
+        Share in units, and memory, demands and conditions as in ``formulations.cpsat.integers``, shape (all
+        configurations, ...).
+    chain_start
+        Row of the first configuration of each chain, and the end of the last chain, shape (chains + 1,).
+    first_chain
+        First chain of each workload, and the end of the last workload's chains, shape (workloads + 1,).
+    least_amounts
         Least units, memory, L2, DRAM and power of each workload, shape (workloads, 5).
     """
 
@@ -43,59 +44,79 @@ class Chains(NamedTuple):
     memory: Ints
     demand: Ints
     conditions: Ints
-    start: Ints
-    first: Ints
-    floor: Ints
+    chain_start: Ints
+    first_chain: Ints
+    least_amounts: Ints
 
     @classmethod
-    def of(cls, workloads: Sequence[Configurations], tables: Tables, most: Floats) -> "Chains":
-        """Chain the configurations of ``workloads``; a workload without any gets no chain and fits nowhere.
+    def of(cls, workloads: Sequence[Configurations], tables: Tables, most_amounts: Floats) -> "Chains":
+        """Chain the configurations of ``workloads``; a workload without configurations has no chain and fits nowhere.
 
-        ``most`` is as for ``whole_conditions``.
+        ``most_amounts`` is that of ``whole_conditions``.
         """
-        joined = Configurations.joined(workloads)
-        figures = joined.units, whole_memory(joined, tables), whole_demand(joined, tables)
-        start = np.append(np.flatnonzero(joined.chain_starts()), joined.size)
-        amounts, least = np.column_stack(figures), np.zeros((len(workloads), 5), dtype=np.int64)
-        for w in np.unique(joined.item).tolist():
-            least[w] = amounts[joined.first[w] : joined.first[w + 1]].min(axis=0)
-        first = np.searchsorted(start, joined.first)
-        return cls(*figures, whole_conditions(joined, tables, most), start, first, least)
+        all_configurations = Configurations.joined(workloads)
+        figures = (
+            all_configurations.units,
+            whole_memory(all_configurations, tables),
+            whole_demand(all_configurations, tables),
+        )
+        chain_start = np.append(np.flatnonzero(all_configurations.chain_starts()), all_configurations.size)
+        amounts, least_amounts = np.column_stack(figures), np.zeros((len(workloads), 5), dtype=np.int64)
+        for workload in np.unique(all_configurations.item).tolist():
+            rows = slice(all_configurations.first[workload], all_configurations.first[workload + 1])
+            least_amounts[workload] = amounts[rows].min(axis=0)
+        first_chain = np.searchsorted(chain_start, all_configurations.first)
+        return cls(
+            *figures,
+            whole_conditions(all_configurations, tables, most_amounts),
+            chain_start,
+            first_chain,
+            least_amounts,
+        )
 
     def rows(self, workload: int) -> slice:
         """Return the rows of a workload's configurations."""
-        return slice(*self.start[self.first[workload : workload + 2]].tolist())
+        return slice(*self.chain_start[self.first_chain[workload : workload + 2]].tolist())
 
 
 @compiled
-def _settle(chains: Chains, position: Ints, chain: Ints, settled: int, count: int, base: Ints, room: int) -> bool:
-    """Raise the shares of the first ``settled`` members to the least ones that meet their conditions.
+def _raise_shares(
+    chains: Chains,
+    rows: Ints,
+    chains_of_members: Ints,
+    decided: int,
+    member_count: int,
+    least_of_others: Ints,
+    share_units: int,
+) -> bool:
+    """Raise the shares of the first ``decided`` members to the least shares that meet their conditions.
 
-    ``base`` holds the least units and demands of the other members.
+    Return whether the members fit. ``least_of_others`` is the sum of the least units, memory and demands of the other
+    members.
     """
     while True:
-        units, l2, dram, power = base[0], base[2], base[3], base[4]
-        for i in range(settled):
-            units += chains.units[position[i]]
-            l2 += chains.demand[position[i], 0]
-            dram += chains.demand[position[i], 1]
-            power += chains.demand[position[i], 2]
-        if units > room:
+        units, l2, dram, power = least_of_others[0], least_of_others[2], least_of_others[3], least_of_others[4]
+        for i in range(decided):
+            units += chains.units[rows[i]]
+            l2 += chains.demand[rows[i], 0]
+            dram += chains.demand[rows[i], 1]
+            power += chains.demand[rows[i], 2]
+        if units > share_units:
             return False
         raised = False
-        for i in range(settled):
-            k = position[i]
-            for row in range(2):
-                a = chains.conditions[k, row]
-                others = (
-                    a[1] * (l2 - chains.demand[k, 0])
-                    + a[2] * (dram - chains.demand[k, 1])
-                    + a[3] * (power - chains.demand[k, 2])
+        for i in range(decided):
+            row = rows[i]
+            for condition in range(2):
+                coefficients = chains.conditions[row, condition]
+                others_load = (
+                    coefficients[1] * (l2 - chains.demand[row, 0])
+                    + coefficients[2] * (dram - chains.demand[row, 1])
+                    + coefficients[3] * (power - chains.demand[row, 2])
                 )
-                if a[0] * count + others > a[4]:
+                if coefficients[0] * member_count + others_load > coefficients[4]:
                     raised = True
-                    position[i] += 1
-                    if position[i] == chains.start[chain[i] + 1]:
+                    rows[i] += 1
+                    if rows[i] == chains.chain_start[chains_of_members[i] + 1]:
                         return False
                     break
         if not raised:
@@ -106,63 +127,66 @@ def _settle(chains: Chains, position: Ints, chain: Ints, settled: int, count: in
 def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: int) -> bool:
     """Return whether ``members`` fit on one GPU in some configurations; ``True`` if ``NODE_LIMIT`` stops the search.
 
-    The search goes depth first over the chains of one member after another. The least shares of the decided members,
-    beside the least demands of the others, never fall with the depth. So an infeasible node prunes its subtree.
+    The search goes depth first over the chains of one member after another. At each node, the least shares of the
+    decided members beside the least demands of the others are computed. These shares never fall with the depth, so an
+    infeasible node prunes its subtree.
     """
-    count = len(members)
-    chain = np.zeros(count, dtype=np.int64)
-    position = np.zeros((count, count), dtype=np.int64)
-    base = np.zeros((count + 1, 5), dtype=np.int64)
-    for i in range(count - 1, -1, -1):
-        for q in range(5):
-            base[i, q] = base[i + 1, q] + chains.floor[members[i], q]
-    memory = np.zeros(count + 1, dtype=np.int64)
-    depth, nodes = 0, 0
-    chain[0] = chains.first[members[0]] - 1
+    member_count = len(members)
+    chains_of_members = np.zeros(member_count, dtype=np.int64)
+    rows = np.zeros((member_count, member_count), dtype=np.int64)
+    least_of_others = np.zeros((member_count + 1, 5), dtype=np.int64)
+    for i in range(member_count - 1, -1, -1):
+        for quantity in range(5):
+            least_of_others[i, quantity] = least_of_others[i + 1, quantity] + chains.least_amounts[members[i], quantity]
+    memory = np.zeros(member_count + 1, dtype=np.int64)
+    depth, node_count = 0, 0
+    chains_of_members[0] = chains.first_chain[members[0]] - 1
     while depth >= 0:
-        chain[depth] += 1
-        if chain[depth] == chains.first[members[depth] + 1]:
+        chains_of_members[depth] += 1
+        if chains_of_members[depth] == chains.first_chain[members[depth] + 1]:
             depth -= 1
             continue
-        nodes += 1
-        if nodes > NODE_LIMIT:
+        node_count += 1
+        if node_count > NODE_LIMIT:
             return True
-        at = chains.start[chain[depth]]
-        memory[depth + 1] = memory[depth] + chains.memory[at]
-        if memory[depth + 1] + base[depth + 1, 1] > memory_limit:
+        first_row = chains.chain_start[chains_of_members[depth]]
+        memory[depth + 1] = memory[depth] + chains.memory[first_row]
+        if memory[depth + 1] + least_of_others[depth + 1, 1] > memory_limit:
             continue
         for i in range(depth):
-            position[depth, i] = position[depth - 1, i]
-        position[depth, depth] = at
-        if not _settle(chains, position[depth], chain, depth + 1, count, base[depth + 1], share_units):
+            rows[depth, i] = rows[depth - 1, i]
+        rows[depth, depth] = first_row
+        if not _raise_shares(
+            chains, rows[depth], chains_of_members, depth + 1, member_count, least_of_others[depth + 1], share_units
+        ):
             continue
-        if depth == count - 1:
+        if depth == member_count - 1:
             return True
         depth += 1
-        chain[depth] = chains.first[members[depth]] - 1
+        chains_of_members[depth] = chains.first_chain[members[depth]] - 1
     return False
 
 
-def find_conflicts(chains: Chains, tables: Tables, most: int, deadline: float) -> list[tuple[int, ...]]:
-    """Return conflicts, smaller ones first; all of them unless a limit stops the search.
+def find_conflicts(chains: Chains, tables: Tables, most_sets: int, deadline: float) -> list[tuple[int, ...]]:
+    """Return all conflicts, smaller sets first, or those that were found before a limit stopped the search.
 
     Sets are enumerated by size; only sets whose subsets all fit are tested.
 
     Parameters
     ----------
-    most
+    most_sets
         Largest number of sets to test; the search stops before a size that would exceed it.
     deadline
         ``time.monotonic()`` value at which to stop.
     """
     limits = (tables.share_units, memory_limit(tables))
     conflicts: list[tuple[int, ...]] = []
-    fitting: set[tuple[int, ...]] = {(w,) for w in np.flatnonzero(np.diff(chains.first)).tolist()}
-    looked_at = 0
+    fitting: set[tuple[int, ...]] = {(workload,) for workload in np.flatnonzero(np.diff(chains.first_chain)).tolist()}
+    tested_count = 0
     while fitting:
         candidates = _one_larger(fitting)
-        looked_at += len(candidates)
-        if looked_at > most or time.monotonic() > deadline:
+        tested_count += len(candidates)
+        if tested_count > most_sets or time.monotonic() > deadline:
             break
         fitting = set()
         for members in candidates:
@@ -177,8 +201,8 @@ def _one_larger(fitting: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Return the sets with one member more whose subsets without any one member are all in ``fitting``."""
     by_head = grouped((members[:-1], members[-1]) for members in sorted(fitting))
     return [
-        (*head, a, b)
-        for head, tails in by_head.items()
-        for a, b in combinations(tails, 2)
-        if all((*head[:i], *head[i + 1 :], a, b) in fitting for i in range(len(head)))
+        (*shared_members, a, b)
+        for shared_members, last_members in by_head.items()
+        for a, b in combinations(last_members, 2)
+        if all((*shared_members[:i], *shared_members[i + 1 :], a, b) in fitting for i in range(len(shared_members)))
     ]

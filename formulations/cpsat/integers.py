@@ -1,7 +1,7 @@
 """Memory, demands and conditions of configurations in integers, rounded so that every feasible GPU stays feasible.
 
 Demands and coefficients of the conditions are rounded down, limits up. An infeasible GPU is feasible in integers only
-if it exceeds limits by no more than rounding.
+if it exceeds its limits by no more than the rounding.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ DEMAND_RESOLUTION = 100
 """Steps per percent of L2 and DRAM and per watt."""
 
 CONDITION_RESOLUTION = 1_000_000_000
-"""Largest number of steps of the larger of a condition's limit and its first coefficient."""
+"""Largest number of steps of a condition's limit, and of its first coefficient."""
 
 LARGEST_ROW = 2**31 - 2**16
 """Largest limit plus sum of a condition's coefficients times the ranges of their variables.
@@ -31,7 +31,7 @@ MEMORY_RESOLUTION = 16
 """Steps per MiB."""
 
 EXACT_LIMIT = 1 << 40
-"""Largest sum up to which weights are exact fractions."""
+"""Largest sum of integer weights without rounding of the weights."""
 
 
 def whole_memory(configurations: Configurations, tables: Tables) -> Ints:
@@ -44,22 +44,22 @@ def whole_demand(configurations: Configurations, tables: Tables) -> Ints:
     return np.floor(configurations.demand(tables) * DEMAND_RESOLUTION).astype(np.int64)
 
 
-def whole_conditions(configurations: Configurations, tables: Tables, most: Floats) -> Ints:
+def whole_conditions(configurations: Configurations, tables: Tables, most_amounts: Floats) -> Ints:
     """Return ``Configurations.conditions`` in integers: coefficients rounded down, limits up.
 
-    ``most`` bounds the number of residents of a GPU and the sums of their L2, DRAM and power, shape (4,).
+    ``most_amounts`` bounds the number of residents of a GPU and the sums of their L2, DRAM and power, shape (4,).
     """
-    rows = configurations.conditions(tables)
-    limit = np.abs(rows[:, :, 4])
-    size = np.maximum(limit, rows[:, :, 0])
-    steps = CONDITION_RESOLUTION / np.where(size > 0.0, size, 1.0)
-    reach = limit + 2.0 * (rows[:, :, :4] @ most)  # a workload's own demands move to the right side
-    steps = np.minimum(steps, LARGEST_ROW / np.where(reach > 0.0, reach, 1.0))
-    scaled = rows * steps[:, :, None]
+    conditions = configurations.conditions(tables)
+    limits = np.abs(conditions[:, :, 4])
+    largest_terms = np.maximum(limits, conditions[:, :, 0])
+    steps = CONDITION_RESOLUTION / np.where(largest_terms > 0.0, largest_terms, 1.0)
+    row_reach = limits + 2.0 * (conditions[:, :, :4] @ most_amounts)  # a workload's own demands move to the right side
+    steps = np.minimum(steps, LARGEST_ROW / np.where(row_reach > 0.0, row_reach, 1.0))
+    scaled = conditions * steps[:, :, None]
     scaled[:, :, 1:4] /= DEMAND_RESOLUTION
-    whole = np.floor(scaled)
-    whole[:, :, 4] += 2.0  # one for the fraction cut off, one for the rounding of floating-point numbers
-    return whole.astype(np.int64)
+    rounded = np.floor(scaled)
+    rounded[:, :, 4] += 2.0  # one for the fraction cut off, one for the rounding of floating-point numbers
+    return rounded.astype(np.int64)
 
 
 def memory_limit(tables: Tables) -> int:

@@ -23,12 +23,12 @@ RESERVE_S = 0.5
 def solver_deadline(run: Run, part: float = 1.0, reserved_s: float = 0.0) -> float:
     """Return the ``time.monotonic()`` value at which a solver must stop.
 
-    It may use ``part`` of the remaining time without ``reserved_s``.
+    The solver may use ``part`` of the remaining time without ``reserved_s``.
     """
-    left = run.remaining_s
-    if math.isinf(left):
-        return left
-    return time.monotonic() + part * (left - reserved_s - min(RESERVE_S, 0.1 * left))
+    remaining_s = run.remaining_s
+    if math.isinf(remaining_s):
+        return remaining_s
+    return time.monotonic() + part * (remaining_s - reserved_s - min(RESERVE_S, 0.1 * remaining_s))
 
 
 @dataclass
@@ -40,18 +40,18 @@ class CpSatProgress:
     weights
         Conversion between the integers and the unit of the objective.
     worth_of
-        Function that returns the integer objective of groups.
+        Function that returns the integer objective of patterns.
     bound
-        Best bound, that of CP-SAT included.
+        Best bound, including bounds of CP-SAT.
     certified_bound
-        Best bound that is proven without CP-SAT, or confirmed.
+        Best bound that is proven without CP-SAT, or confirmed by a second proof.
     """
 
     problem: Problem
     run: Run
     weights: Weights
     worth_of: Callable[[Sequence[Pattern]], int]
-    groups: Sequence[Pattern] = ()
+    patterns: Sequence[Pattern] = ()
     plan: Plan | None = None
     worth: int = 0
     bound: int | None = None
@@ -68,18 +68,18 @@ class CpSatProgress:
         """Whether the incumbent reaches the bound."""
         return self.plan is not None and self.bound == self.worth
 
-    def accept(self, groups: Sequence[Pattern]) -> None:
-        """Make feasible groups the incumbent if they are better."""
-        groups = self.problem.trimmed(groups)
-        worth = self.worth_of(groups)
+    def accept(self, patterns: Sequence[Pattern]) -> None:
+        """Make feasible patterns the incumbent if they are better."""
+        patterns = self.problem.trimmed(patterns)
+        worth = self.worth_of(patterns)
         if self.plan is None or self.sense * (worth - self.worth) > 0:
-            self.groups, self.worth, self.plan = groups, worth, self.problem.plan(groups)
+            self.patterns, self.worth, self.plan = patterns, worth, self.problem.plan(patterns)
             self.run.report(plan=self.plan)
 
     def improve_bound(self, bound: int, certified: bool = False) -> None:
         """Record and report a bound on all plans that are better than the incumbent, if it is tighter.
 
-        ``certified`` tells whether it is proven without CP-SAT.
+        ``certified`` says whether the bound is proven without CP-SAT.
         """
         if self.plan is not None:
             bound = self.sense * max(self.sense * bound, self.sense * self.worth)
@@ -89,8 +89,8 @@ class CpSatProgress:
             self.bound = bound
             self.run.report(bound=self.best_bound())
 
-    def _tighter(self, bound: int, than: int | None) -> bool:
-        return than is None or self.sense * (than - bound) > 0
+    def _tighter(self, bound: int, reference: int | None) -> bool:
+        return reference is None or self.sense * (reference - bound) > 0
 
     def best_bound(self) -> Bound | None:
         """Return the best bound in the unit of the objective; for an optimal plan, the plan's own value."""
@@ -113,7 +113,7 @@ class CpSatProgress:
         return math.fsum(slot.rate_rps for _, _, slot in self.plan.slots())
 
     def outcome(self, doubt: str = "") -> Outcome:
-        """Return the outcome; ``doubt`` tells why a claim of CP-SAT is not confirmed."""
+        """Return the outcome; ``doubt`` says why a claim of CP-SAT is not confirmed."""
         if self.plan is not None:
             proven = self.proven and self.bound == self.certified_bound
             status = Status.OPTIMAL if proven else Status.FEASIBLE

@@ -1,4 +1,4 @@
-"""The scheduler ``cpsat``: the compact assignment model, solved exactly by OR-Tools' CP-SAT."""
+"""Scheduler ``cpsat``: the compact assignment model, solved exactly by OR-Tools' CP-SAT."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -14,13 +14,13 @@ from instances.view import View
 class CpSat:
     """Assignment model in CP-SAT: every workload on one GPU at one (batch, share, rate), with linear time conditions.
 
-    Coefficients are rounded towards a relaxation, so bounds hold for the true problem. The one-GPU kernel checks every
-    solution, and groups that fit only in the rounded model are forbidden. Under ``capacity`` throughput depends on the
-    neighbours, so CP-SAT chooses among sets of workloads instead; see ``formulations.cpsat.capacity``.
+    Coefficients are rounded towards a relaxation, so bounds are valid for the true problem. The one-GPU kernel checks
+    every solution, and patterns that fit only in the rounded model are forbidden. Under ``capacity`` throughput depends
+    on the neighbours, so CP-SAT chooses among sets of workloads instead; see ``formulations.cpsat.capacity``.
 
     Under the rule ``attainment`` and ``cost``, a workload that no single GPU serves is served in parts on different
-    GPUs. Parts are multiples of 5 % of its rate, and ``optimal`` holds among such plans. Under gamma arrivals such an
-    instance is not solved (``unknown``): budgets are sampled, and a smaller part may have a smaller budget.
+    GPUs. Parts are multiples of 5 % of its rate, and ``optimal`` means optimal among such plans. Under gamma arrivals
+    such an instance is not solved (``unknown``): budgets are sampled, and a smaller part may have a smaller budget.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class CpSat:
 
     def warm(self) -> None:
         """Import the solver and load the compiled kernels."""
-        # OR-Tools takes a second to import: listing the schedulers does without it.
+        # OR-Tools takes a second to import, so listing the schedulers does not import it.
         from formulations.cpsat.search import build_once
 
         for instance in suite("igniter-3").build():

@@ -1,4 +1,4 @@
-"""Solution of the assignment model with CP-SAT, repeated until the result holds for the true problem.
+"""Solution of the assignment model with CP-SAT, repeated until the result is feasible for the true problem.
 
 Importing this module loads OR-Tools.
 """
@@ -14,11 +14,11 @@ from formulations.cpsat.assignment import Assignment
 from formulations.pattern import Pattern
 
 BOUND_TOLERANCE = 1e-6
-"""Allowance for floating-point bounds on the integer objective."""
+"""Allowance for the rounding of floating-point bounds on the integer objective."""
 
 
 class _Watcher(cp_model.CpSolverSolutionCallback):
-    """Callback that accepts feasible solutions and stops the search at a solution with an infeasible group."""
+    """Callback that accepts feasible solutions and stops the search at a solution with an infeasible pattern."""
 
     def __init__(self, assignment: Assignment, accept: Callable[[Sequence[Pattern]], None]) -> None:
         super().__init__()
@@ -26,13 +26,13 @@ class _Watcher(cp_model.CpSolverSolutionCallback):
         self.misfits: list[Pattern] = []
 
     def on_solution_callback(self) -> None:
-        groups = self.assignment.groups(self.boolean_value)
-        misfits = [group for group in groups if self.assignment.problem.fits(group) is None]
+        patterns = self.assignment.patterns(self.boolean_value)
+        misfits = [pattern for pattern in patterns if self.assignment.problem.fits(pattern) is None]
         if misfits:
             self.misfits += misfits
             self.stop_search()
         else:
-            self.accept(groups)
+            self.accept(patterns)
 
 
 def solver_of(run: Run, presolve: bool = True) -> cp_model.CpSolver:
@@ -58,7 +58,7 @@ def solve(
 ) -> bool:
     """Solve ``assignment``; return whether the last accepted solution is proven optimal.
 
-    Groups that fit only in the rounded model are forbidden in it as they occur. Presolve may overrun the deadline.
+    Patterns that fit only in the rounded model are added to it as forbidden. Presolve may overrun the deadline.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def solve(
     improve_bound
         Called with every bound on the objective.
     statistics
-        Increased by the solver's ``branches`` and ``conflicts``, by the ``restarts`` after infeasible groups, and by
+        Increased by the solver's ``branches`` and ``conflicts``, by the ``restarts`` after infeasible patterns, and by
         the deterministic time as ``work``.
     part
         Largest fraction of the remaining work to use.
@@ -80,12 +80,12 @@ def solve(
         return math.ceil(bound - BOUND_TOLERANCE) if sense < 0 else math.floor(bound + BOUND_TOLERANCE)
 
     work = statistics.setdefault("work", 0.0)
-    most = math.inf if run.work_limit is None else work + part * max(0.0, run.work_limit - work)
+    largest_work = math.inf if run.work_limit is None else work + part * max(0.0, run.work_limit - work)
     while True:
         solver = solver_of(run, presolve)
         solver.parameters.max_time_in_seconds = max(0.0, assignment.deadline - time.monotonic())
         if run.work_limit is not None:
-            solver.parameters.max_deterministic_time = max(0.0, most - statistics["work"])
+            solver.parameters.max_deterministic_time = max(0.0, largest_work - statistics["work"])
             solver.parameters.interleave_search = run.threads > 1  # without it, several threads are not deterministic
         # If every workload must be placed, conflict learning proves more than linear relaxations.
         solver.parameters.linearization_level = 2 if sense > 0 else 0
@@ -102,6 +102,6 @@ def solve(
             improve_bound(whole(solver.best_objective_bound))
         if not watcher.misfits:
             return status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
-        for group in watcher.misfits:
-            assignment.forbid(group)
+        for pattern in watcher.misfits:
+            assignment.forbid(pattern)
         statistics["restarts"] = statistics.get("restarts", 0.0) + 1

@@ -2,8 +2,9 @@
 
 Let every kind of MIG instance have a dual such that the duals of a layout never sum to more than the price of its GPU.
 The GPUs of any plan then cost at least the duals of their MIG instances. A cover of a workload is a set of MIG
-instances that serves it. So the cost is at least the sum, over the workloads, of the duals of their cheapest covers.
-The best duals are those of a restricted master over fractional covers and layouts; covers are its generated columns.
+instances that serves the workload. So the cost is at least the sum, over the workloads, of the duals of their cheapest
+covers. The best duals are those of a restricted master over fractional covers and layouts, which generates covers as
+columns.
 """
 
 import math
@@ -24,65 +25,70 @@ NODE_LIMIT = 20_000
 
 
 class MigCover(NamedTuple):
-    """Set of MIG instances that serves a workload, with the least sum of duals that was found.
+    """Cover of a workload, with the least sum of duals that was found.
 
     Attributes
     ----------
-    least
-        Lower bound on that sum for every cover: the sum of this one, unless the search was cut short.
+    least_cost
+        Lower bound on the sum of duals of every cover: the sum of this cover, unless the search was cut short.
     numbers
         Number of MIG instances of each kind.
     """
 
-    least: int
+    least_cost: int
     numbers: tuple[int, ...]
 
 
-def cheapest_cover(price: Sequence[int], rate: Sequence[int], demand: int, node_limit: int = NODE_LIMIT) -> MigCover:
+def cheapest_cover(prices: Sequence[int], rates: Sequence[int], demand: int, node_limit: int = NODE_LIMIT) -> MigCover:
     """Return the cheapest integer cover of ``demand``, by depth-first search in exact arithmetic.
 
     Parameters
     ----------
-    price, rate
+    prices, rates
         Dual and rate of one MIG instance of each kind. A kind of rate 0 serves nothing; at least one rate is positive.
     demand
         Positive demand, in the unit of the rates.
     node_limit
-        Nodes after which the search stops; ``least`` is then that of the fractional optimum.
+        Nodes after which the search stops; ``least_cost`` is then the value of the fractional optimum.
     """
-    # By dual per request: no later kind serves the remaining demand for less than the next one does.
-    order = sorted((k for k in range(len(rate)) if rate[k] > 0), key=lambda k: (Fraction(price[k], rate[k]), -rate[k]))
-    least = _ceil(demand * price[order[0]], rate[order[0]])
-    found = _ceil(demand, rate[order[0]])
-    best, best_count = found * price[order[0]], [found]
-    count: list[int] = []
+    # By dual per request, so that no later kind serves the remaining demand for less than the next kind does.
+    order = sorted(
+        (k for k in range(len(rates)) if rates[k] > 0), key=lambda k: (Fraction(prices[k], rates[k]), -rates[k])
+    )
+    fractional_bound = _ceil(demand * prices[order[0]], rates[order[0]])
+    single_kind_count = _ceil(demand, rates[order[0]])
+    least_cost, cheapest_numbers = single_kind_count * prices[order[0]], [single_kind_count]
+    numbers_so_far: list[int] = []
     nodes = 0
 
-    def search(left: int, paid: int) -> None:
-        nonlocal best, best_count, nodes
-        depth = len(count)
+    def search(remaining: int, cost_so_far: int) -> None:
+        nonlocal least_cost, cheapest_numbers, nodes
+        depth = len(numbers_so_far)
         kind = order[depth]
-        most = _ceil(left, rate[kind])
-        if paid + most * price[kind] < best:
-            best, best_count = paid + most * price[kind], [*count, most]
+        number_needed = _ceil(remaining, rates[kind])
+        if cost_so_far + number_needed * prices[kind] < least_cost:
+            least_cost, cheapest_numbers = cost_so_far + number_needed * prices[kind], [*numbers_so_far, number_needed]
         if depth + 1 == len(order):
             return
-        following = order[depth + 1]
-        for number in range(most - 1, -1, -1):
+        next_kind = order[depth + 1]
+        for number in range(number_needed - 1, -1, -1):
             nodes += 1
-            rest, so_far = left - number * rate[kind], paid + number * price[kind]
-            # Even fewer MIG instances of this kind, the cheapest per request, never lower the bound.
-            if so_far + _ceil(rest * price[following], rate[following]) >= best or nodes > node_limit:
+            still_remaining, new_cost = remaining - number * rates[kind], cost_so_far + number * prices[kind]
+            # Even fewer MIG instances of this kind, the cheapest per request, do not lower the bound.
+            if (
+                new_cost + _ceil(still_remaining * prices[next_kind], rates[next_kind]) >= least_cost
+                or nodes > node_limit
+            ):
                 return
-            count.append(number)
-            search(rest, so_far)
-            count.pop()
+            numbers_so_far.append(number)
+            search(still_remaining, new_cost)
+            numbers_so_far.pop()
 
     search(demand, 0)
-    numbers = [0] * len(rate)
-    for kind, number in zip(order, best_count, strict=False):
+    numbers = [0] * len(rates)
+    for kind, number in zip(order, cheapest_numbers, strict=False):
         numbers[kind] = number
-    return MigCover(best if nodes <= node_limit else least, tuple(numbers))
+    return MigCover(least_cost if nodes <= node_limit else fractional_bound, tuple(numbers))
 
 
 def _ceil(numerator: int, denominator: int) -> int:
@@ -102,22 +108,22 @@ def bounds(instance: Instance, offers: Offers, run: Run) -> Iterator[float]:
     """
     pricing = _Pricing(instance, offers)
     master = _Master(instance, offers, run.threads)
-    best = -math.inf
+    best_bound = -math.inf
     for _ in range(ROUNDS):
-        value, worth, served = master.solve()
-        bound, covers = pricing.bound(worth)
-        if bound > best:
-            best = bound
-            yield best
+        master_value, instance_duals, workload_duals = master.solve()
+        bound, covers = pricing.bound(instance_duals)
+        if bound > best_bound:
+            best_bound = bound
+            yield best_bound
         # No duals prove a bound above the master's value.
-        if next_cost(best, instance) >= next_cost(value, instance) or run.remaining_s <= 0.0:
+        if next_cost(best_bound, instance) >= next_cost(master_value, instance) or run.remaining_s <= 0.0:
             return
-        if not master.add(covers, worth, served):
+        if not master.add(covers, instance_duals, workload_duals):
             return
 
 
 class _Pricing:
-    """Bounds in integers: rates are rounded up, demands and GPU prices down, so that every bound holds exactly."""
+    """Bounds in integers: rates are rounded up, demands and GPU prices down, so that every bound is certified."""
 
     def __init__(self, instance: Instance, offers: Offers) -> None:
         self._offers = offers
@@ -126,29 +132,29 @@ class _Pricing:
         self._gpu_prices = [math.floor(pool.type.price_per_hour * _PER_DOLLAR) for pool in instance.gpus]
         self._available = [pool.count for pool in instance.gpus]
 
-    def bound(self, worth: Floats) -> tuple[float, list[MigCover]]:
-        """Return the bound from duals near ``worth``, and the cheapest cover of every workload at them."""
-        prices = [max(0, math.floor(price * _PER_DOLLAR)) for price in worth.tolist()]
+    def bound(self, instance_duals: Floats) -> tuple[float, list[MigCover]]:
+        """Return the bound from duals near ``instance_duals``, and the cheapest cover of every workload."""
+        prices = [max(0, math.floor(price * _PER_DOLLAR)) for price in instance_duals.tolist()]
         total = 0
         for pool, gpu_price in enumerate(self._gpu_prices):
-            most = max(
-                sum(int(number) * price for number, price in zip(row, prices, strict=True))
-                for (position, _), row in zip(self._offers.layouts, self._offers.count, strict=True)
+            layout_worth = max(
+                sum(int(number) * price for number, price in zip(numbers_by_kind, prices, strict=True))
+                for (position, _), numbers_by_kind in zip(self._offers.layouts, self._offers.count, strict=True)
                 if position == pool
             )
-            available = self._available[pool]
-            if most <= gpu_price:
+            gpu_count = self._available[pool]
+            if layout_worth <= gpu_price:
                 continue
-            if available is None:
+            if gpu_count is None:
                 for kind, (position, _) in enumerate(self._offers.kinds):
                     if position == pool:
-                        prices[kind] = prices[kind] * gpu_price // most
+                        prices[kind] = prices[kind] * gpu_price // layout_worth
             else:  # the MIG instances of each available GPU may sum to that much more than its price
-                total -= available * (most - gpu_price)
+                total -= gpu_count * (layout_worth - gpu_price)
         covers = [
             cheapest_cover(prices, rates, demand) for rates, demand in zip(self._rates, self._demands, strict=True)
         ]
-        total += sum(cover.least for cover in covers)
+        total += sum(cover.least_cost for cover in covers)
         return max(0.0, math.nextafter(total / _PER_DOLLAR, -math.inf)), covers
 
 
@@ -163,24 +169,28 @@ class _Master:
         reset_threads()
         self._solver = new_highs(threads)
         self._workloads, self._kinds = len(instance.workloads), len(offers.kinds)
-        self._known: set[tuple[int, tuple[int, ...]]] = set()
+        self._column_keys: set[tuple[int, tuple[int, ...]]] = set()
         pools = range(len(instance.gpus))
         for lower in [1.0] * self._workloads + [0.0] * self._kinds:
             self._solver.addRow(lower, math.inf, 0, np.array([], np.int32), np.array([]))
         for pool in pools:
-            available = instance.gpus[pool].count
-            upper = math.inf if available is None else float(available)
+            gpu_count = instance.gpus[pool].count
+            upper = math.inf if gpu_count is None else float(gpu_count)
             self._solver.addRow(-math.inf, upper, 0, np.array([], np.int32), np.array([]))
         first_pool = self._workloads + self._kinds
-        for (pool, _), row, price in zip(offers.layouts, offers.count, offers.price, strict=True):
-            held = np.flatnonzero(row)
-            self._column(float(price), [*(self._workloads + held), first_pool + pool], [*row[held], 1])
-        # GPUs beyond a bounded pool are permitted at a price above that of the whole pool, so a solution always exists.
-        beyond = 1000.0 * (1.0 + sum(pool.type.price_per_hour * (pool.count or 1) for pool in instance.gpus))
+        for (pool, _), numbers_by_kind, price in zip(offers.layouts, offers.count, offers.price, strict=True):
+            kinds_in_layout = np.flatnonzero(numbers_by_kind)
+            self._column(
+                float(price),
+                [*(self._workloads + kinds_in_layout), first_pool + pool],
+                [*numbers_by_kind[kinds_in_layout], 1],
+            )
+        # GPUs beyond a bounded pool are permitted at a price above the whole pool's, so a solution always exists.
+        price_beyond_pool = 1000.0 * (1.0 + sum(pool.type.price_per_hour * (pool.count or 1) for pool in instance.gpus))
         for pool in pools:
-            self._column(beyond, [first_pool + pool], [-1])
+            self._column(price_beyond_pool, [first_pool + pool], [-1])
         for workload, rates in enumerate(offers.rate_rps):
-            # Start with one cover of each kind alone; a kind without one would have a dual of zero at first.
+            # Start with a cover of each kind alone; without that cover, the kind would have a dual of zero at first.
             for kind in np.flatnonzero(rates):
                 count = np.zeros(self._kinds, np.int64)
                 count[kind] = math.ceil(instance.workloads[workload].rate_rps / rates[kind])
@@ -189,26 +199,26 @@ class _Master:
     def solve(self) -> tuple[float, Floats, Floats]:
         """Return the value, the dual of a MIG instance of each kind, and the dual of each workload."""
         self._solver.run()
-        dual = np.array(self._solver.getSolution().row_dual)
-        worth = np.maximum(dual[self._workloads : self._workloads + self._kinds], 0.0)
-        return float(self._solver.getInfo().objective_function_value), worth, dual[: self._workloads]
+        row_duals = np.array(self._solver.getSolution().row_dual)
+        instance_duals = np.maximum(row_duals[self._workloads : self._workloads + self._kinds], 0.0)
+        return float(self._solver.getInfo().objective_function_value), instance_duals, row_duals[: self._workloads]
 
-    def add(self, covers: Sequence[MigCover], worth: Floats, served: Floats) -> bool:
+    def add(self, covers: Sequence[MigCover], instance_duals: Floats, workload_duals: Floats) -> bool:
         """Add the new covers of negative reduced cost; return whether there are any."""
-        found = False
+        added = False
         for workload, cover in enumerate(covers):
-            if float(worth @ np.array(cover.numbers)) < served[workload] - 1e-9:
-                found |= self._add(workload, cover.numbers)
-        return found
+            if float(instance_duals @ np.array(cover.numbers)) < workload_duals[workload] - 1e-9:
+                added |= self._add(workload, cover.numbers)
+        return added
 
-    def _add(self, workload: int, count: tuple[int, ...]) -> bool:
-        if (workload, count) in self._known:
+    def _add(self, workload: int, numbers: tuple[int, ...]) -> bool:
+        if (workload, numbers) in self._column_keys:
             return False
-        self._known.add((workload, count))
-        used = np.flatnonzero(count)
-        self._column(0.0, [workload, *(self._workloads + used)], [1, *(-count[kind] for kind in used)])
+        self._column_keys.add((workload, numbers))
+        used_kinds = np.flatnonzero(numbers)
+        self._column(0.0, [workload, *(self._workloads + used_kinds)], [1, *(-numbers[kind] for kind in used_kinds)])
         return True
 
     def _column(self, cost: float, rows: Sequence[int], values: Sequence[float]) -> None:
-        index = np.array(rows, dtype=np.int32)
-        self._solver.addCol(cost, 0.0, math.inf, len(index), index, np.array(values, dtype=np.float64))
+        row_indices = np.array(rows, dtype=np.int32)
+        self._solver.addCol(cost, 0.0, math.inf, len(row_indices), row_indices, np.array(values, dtype=np.float64))

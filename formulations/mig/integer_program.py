@@ -11,8 +11,8 @@ from formulations.mig.offers import Offers
 from instances import Instance
 from instances.arrays import Ints
 
-_ENOUGH = 1e4
-"""Right side of the coverage rows: the solver's absolute tolerance of 1e-6 is relatively less than the judge's."""
+_ROW_SCALE = 1e4
+"""Right side of the coverage rows, so large that the solver's absolute tolerance of 1e-6 is less than the judge's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSo
     s.t. sum_k rate_wk y_wk >= R_w            for every workload w
          sum_w y_wk <= sum_l count_lk x_l     for every kind k of MIG instance
          sum_(l of pool p) x_l <= count_p     for every bounded pool p;  x, y integer
+
+    ``x`` is ``gpus_of_layout``, and ``y`` is ``instances_of_kind``.
     """
     reset_threads()
     solver = new_highs(
@@ -53,19 +55,28 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSo
         objective_target=stop_at * (1.0 + 1e-9),
     )
     workloads, kinds = offers.rate_rps.shape
-    x = [solver.addIntegral(lb=0, obj=float(price)) for price in offers.price]
-    y = [[solver.addIntegral(lb=0) for _ in range(kinds)] for _ in range(workloads)]
+    gpus_of_layout = [solver.addIntegral(lb=0, obj=float(price)) for price in offers.price]
+    instances_of_kind = [[solver.addIntegral(lb=0) for _ in range(kinds)] for _ in range(workloads)]
     for w, workload in enumerate(instance.workloads):
         # A MIG instance counts for at most the whole rate of the workload.
-        part = np.minimum(offers.rate_rps[w] / workload.rate_rps, 1.0)
-        solver.addConstr(solver.qsum(float(_ENOUGH * part[k]) * y[w][k] for k in range(kinds)) >= _ENOUGH)
-    for k in range(kinds):
-        cut = solver.qsum(int(offers.count[layout, k]) * x[layout] for layout in range(len(x)))
-        solver.addConstr(solver.qsum(y[w][k] for w in range(workloads)) <= cut)
+        served_part = np.minimum(offers.rate_rps[w] / workload.rate_rps, 1.0)
+        solver.addConstr(
+            solver.qsum(float(_ROW_SCALE * served_part[kind]) * instances_of_kind[w][kind] for kind in range(kinds))
+            >= _ROW_SCALE
+        )
+    for kind in range(kinds):
+        available_instances = solver.qsum(
+            int(offers.count[layout, kind]) * gpus_of_layout[layout] for layout in range(len(gpus_of_layout))
+        )
+        solver.addConstr(solver.qsum(instances_of_kind[w][kind] for w in range(workloads)) <= available_instances)
     for position, pool in enumerate(instance.gpus):
         if pool.count is not None:
-            own = [x[layout] for layout, (owner, _) in enumerate(offers.layouts) if owner == position]
-            solver.addConstr(solver.qsum(own) <= pool.count)
+            layouts_of_pool = [
+                gpus_of_layout[layout]
+                for layout, (layout_pool, _) in enumerate(offers.layouts)
+                if layout_pool == position
+            ]
+            solver.addConstr(solver.qsum(layouts_of_pool) <= pool.count)
     solver.run()
     status, info = solver.getModelStatus(), solver.getInfo()
     proven = status in (
@@ -74,8 +85,10 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSo
         highspy.HighsModelStatus.kObjectiveTarget,
     )
     nodes = max(0, int(info.mip_node_count))
-    nothing = np.zeros((workloads, kinds), np.int64)
+    no_instances = np.zeros((workloads, kinds), np.int64)
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        return MigSolution(None, nothing, proven, nodes)
-    value = np.round(solver.getSolution().col_value).astype(np.int64)
-    return MigSolution(value[: len(x)], value[len(x) :].reshape(workloads, kinds), proven, nodes)
+        return MigSolution(None, no_instances, proven, nodes)
+    values = np.round(solver.getSolution().col_value).astype(np.int64)
+    return MigSolution(
+        values[: len(gpus_of_layout)], values[len(gpus_of_layout) :].reshape(workloads, kinds), proven, nodes
+    )

@@ -43,17 +43,24 @@ class Offers:
     @classmethod
     def of(cls, instance: Instance) -> "Offers":
         """Return the offers of ``instance``, whose GPUs are all cut into MIG instances."""
-        migs = {at: pool.type.mig for at, pool in enumerate(instance.gpus) if pool.type.mig is not None}
-        kinds = tuple((position, one.units) for position, mig in migs.items() for one in mig.slices)
-        layouts = tuple((position, layout) for position, mig in migs.items() for layout in mig.layouts())
+        mig_of_pool = {
+            position: pool.type.mig for position, pool in enumerate(instance.gpus) if pool.type.mig is not None
+        }
+        kinds = tuple((position, slice_.units) for position, mig in mig_of_pool.items() for slice_ in mig.slices)
+        layouts = tuple((position, layout) for position, mig in mig_of_pool.items() for layout in mig.layouts())
         best = tuple(
             tuple(
-                migs[position].fastest(workload.model, units, widened(workload.slo_ms / 2.0 / instance.latency_buffer))
+                mig_of_pool[position].fastest(
+                    workload.model, units, widened(workload.slo_ms / 2.0 / instance.latency_buffer)
+                )
                 for position, units in kinds
             )
             for workload in instance.workloads
         )
-        rates = [[0.0 if one is None else one.throughput_rps for one in row] for row in best]
+        rates_rps = [
+            [0.0 if configuration is None else configuration.throughput_rps for configuration in configurations]
+            for configurations in best
+        ]
         return cls(
             kinds,
             layouts,
@@ -63,5 +70,5 @@ class Offers:
             ),
             np.array([instance.gpus[pool].type.price_per_hour for pool, _ in layouts]),
             best,
-            np.array(rates).reshape(len(best), len(kinds)) / instance.latency_buffer,
+            np.array(rates_rps).reshape(len(best), len(kinds)) / instance.latency_buffer,
         )

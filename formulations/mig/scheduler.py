@@ -1,4 +1,4 @@
-"""The scheduler ``mig``: exact plans of GPUs cut into MIG instances (ParvaGPU's problem), with a certified bound."""
+"""Scheduler ``mig``: exact plans of GPUs cut into MIG instances (ParvaGPU's problem), with a certified bound."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -43,8 +43,8 @@ class Mig:
                 reason = f"{workload.id}: no MIG instance runs {workload.model} within {workload.slo_ms / 2:g} ms"
                 return Outcome(Status.INFEASIBLE, reason=reason)
         bound = None
-        for value in bounds(instance, offers, run):
-            bound = Bound(value, certified=True, plan_class=PlanClass.SPLIT)
+        for bound_value in bounds(instance, offers, run):
+            bound = Bound(bound_value, certified=True, plan_class=PlanClass.SPLIT)
             run.report(bound=bound)
         target = 0.0 if bound is None else next_cost(bound.value, instance)
         solution = solve(instance, offers, run, target)
@@ -58,23 +58,23 @@ class Mig:
 
 
 def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
-    """Assign the MIG instances of the GPUs to the workloads; leave out all that no workload needs, and empty GPUs."""
-    waiting: dict[tuple[int, int], list[tuple[Slot, int]]] = defaultdict(list)
+    """Assign the MIG instances of the GPUs to the workloads; leave out superfluous MIG instances and empty GPUs."""
+    slots_of_kind: dict[tuple[int, int], list[tuple[Slot, int]]] = defaultdict(list)
     for w, workload in enumerate(instance.workloads):
-        numbers = _needed(used[w], offers.rate_rps[w], workload.rate_rps)
+        needed = _needed(used[w], offers.rate_rps[w], workload.rate_rps)
         # Every MIG instance serves the same fraction of its largest rate.
-        fraction = workload.rate_rps / float(numbers @ offers.rate_rps[w])
-        for k, best in enumerate(offers.best[w]):
+        fraction = workload.rate_rps / float(needed @ offers.rate_rps[w])
+        for kind, best in enumerate(offers.best[w]):
             if best is not None:
-                slot = Slot(workload.id, best.batch, fraction * float(offers.rate_rps[w, k]))
-                waiting[offers.kinds[k]] += [(slot, best.processes)] * int(numbers[k])
+                slot = Slot(workload.id, best.batch, fraction * float(offers.rate_rps[w, kind]))
+                slots_of_kind[offers.kinds[kind]] += [(slot, best.processes)] * int(needed[kind])
     placed = []
-    for (pool, layout), number in zip(offers.layouts, gpus, strict=True):
-        for _ in range(number):
+    for (pool, layout), gpu_count in zip(offers.layouts, gpus, strict=True):
+        for _ in range(gpu_count):
             gpulets = []
             for units, start in layout:
-                if waiting[pool, units]:
-                    slot, processes = waiting[pool, units].pop(0)
+                if slots_of_kind[pool, units]:
+                    slot, processes = slots_of_kind[pool, units].pop(0)
                     gpulets.append(Gpulet(units, (slot,), start=start, processes=processes))
             if gpulets:
                 placed.append(PlacedGpu(instance.gpus[pool].type.name, tuple(gpulets)))
@@ -82,10 +82,7 @@ def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
 
 
 def _needed(numbers: Ints, rate_rps: Floats, demand_rps: float) -> Ints:
-    """Return ``numbers`` without superfluous MIG instances, which are removed from the last kind to the first.
-
-    The rest serves the demand.
-    """
+    """Return ``numbers`` without the MIG instances that the demand does not need, removed from the last kind first."""
     needed = numbers.copy()
     for kind in reversed(range(len(needed))):
         while needed[kind] > 0:

@@ -13,7 +13,7 @@ from bench.fleet.last_straw import candidates, last_straw, relaxed
 from bench.fleet.replanning import replan
 from bench.fleet.solving import solved_here
 from bench.fleet.surviving import surviving
-from bench.holding.verdict import Attained, Holding
+from bench.holding.verdict import Holding, WorkloadAttainment
 from bench.judging.judge import judge
 from bench.ledger.row import Row
 from heuristics.baselines.equal_shares import WholeGpu
@@ -82,7 +82,7 @@ def test_the_example_is_complete(tmp_path: Path, asked: Instance) -> None:
 def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: Callable[..., Row]) -> None:
     plan = Plan(asked.name, (PlacedGpu("a100", (Gpulet(54, (Slot("moderation", 1, 1.0),)),)),))
     dearer, none = (make_row(gpus_used=n, cost_per_hour=cost) for n, cost in ((2, 8.2), (None, None)))
-    found = Attained("moderation", 100, 10.0, 0.5, 0.01, 0.012, True, False)
+    found = WorkloadAttainment("moderation", 100, 10.0, 0.5, 0.01, 0.012, True, False)
     late, kept, unclear = (
         Holding(0.99, True, 300.0, (each,))
         for each in (
@@ -110,7 +110,7 @@ def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: C
 
 
 def test_the_answer_says_on_which_servers_the_plan_holds() -> None:
-    found = Attained("moderation", 100, 3000.0, 0.5, 0.01, 0.0123, True, False)
+    found = WorkloadAttainment("moderation", 100, 3000.0, 0.5, 0.01, 0.0123, True, False)
     late, kept = (
         Holding(0.99, True, 300.0, (found,)),
         Holding(0.99, False, 300.0, (replace(found, late=False, attainment=1.0),)),

@@ -29,7 +29,7 @@ def assign(model: CompactModel, plan: Plan) -> None:
             homes.setdefault(slots[option.workload, option.offer][0], []).append(o)
     # The model numbers GPUs of one type by the first rank on them.
     count = [0] * len(model.offers)
-    for residents in sorted(homes.values(), key=lambda members: min(model.rank[o] for o in members)):
+    for residents in sorted(homes.values(), key=lambda members: min(model.rank_of[o] for o in members)):
         t = options[residents[0]].offer
         for o in residents:
             if (o, t, count[t]) in m.V:

@@ -245,9 +245,9 @@ def test_the_cheapest_cover_is_the_one_of_brute_force(kinds: list[tuple[int, int
     found = cheapest_cover(price, rate, demand, limit)
 
     assert sum(number * one for number, one in zip(found.numbers, rate, strict=True)) >= demand
-    assert found.least <= least <= value(found.numbers)
+    assert found.least_cost <= least <= value(found.numbers)
     if limit == 10_000:
-        assert found.least == value(found.numbers) == least
+        assert found.least_cost == value(found.numbers) == least
 
 
 # --- Bounds ---

@@ -162,7 +162,7 @@ def test_a_plan_becomes_values_and_is_read_off_them_again() -> None:
     assert plan is not None
     assign(model, plan)
 
-    groups = model.groups(lambda variable: float(variable.value))
+    groups = model.patterns(lambda variable: float(variable.value))
 
     read = {
         frozenset((instance.workloads[r.workload].id, r.batch, r.rate_rps) for r in group.residents) for group in groups

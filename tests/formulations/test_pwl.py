@@ -134,7 +134,7 @@ def test_the_error_of_a_chord_is_its_largest_and_mean_over_the_grid() -> None:
     # The chord from (1, 1) to (4, 16) is 5 x - 4: 6 for 4, 11 for 9.
     assert error.largest == pytest.approx(6 / 4 - 1)
     assert error.mean == pytest.approx((0 + 6 / 4 - 1 + 11 / 9 - 1 + 0) / 4)
-    assert error.places == 4
+    assert error.points == 4
 
 
 def test_more_pieces_are_closer_and_certified_ones_a_little_farther() -> None:
@@ -275,7 +275,7 @@ def test_a_model_finds_that_plan_without_a_start(monkeypatch: pytest.MonkeyPatch
 
     answer = solve(model.pyomo, Run())
 
-    groups = model.groups(lambda variable: float(variable.value))
+    groups = model.patterns(lambda variable: float(variable.value))
     assert answer.bound == pytest.approx(3.06)
     assert [len(group.residents) for group in groups] == [3]
     assert problem.fits(groups[0]) is not None

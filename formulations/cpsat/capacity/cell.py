@@ -1,14 +1,15 @@
 """Cells of a GPU's configurations: an upper bound on the throughput inside a cell, and the plan behind the bound.
 
 A cell gives every resident an interval of its configurations. A resident's throughput at given shares and batches is
-``1000 b f / (A + y f)``. A is its work in milliseconds at full clock, linear in the demands of its neighbours; f is the
-clock, and y is the transfer time that no execution hides. The throughput is convex in A and concave in the total power.
-So a chord in A and a tangent in the power are upper bounds, with slopes bounded over the cell. The remaining problem is
-separable: each resident's throughput beside the least demands of the others, minus the loss that its own demands cause
-its neighbours. A dynamic program over the shares of the GPU maximises the sum.
+``1000 b f / (A + y f)``. A is its work in milliseconds at full clock, linear in the demands of its neighbours. f is the
+clock as a fraction of the full clock, and y is the transfer time that no execution hides. The throughput is convex in A
+and concave in the total power. So a chord in A and a tangent in the power are upper bounds, with slopes bounded over
+the cell. The remaining problem is separable: each resident adds its throughput beside the least demands of the others,
+minus the loss that its own demands cause its neighbours. A dynamic program over the shares of the GPU maximises the
+sum.
 
-Rounding errors are about 1e-15; ``MARGIN`` is far above them. Comparisons that drop a configuration are relaxed by it,
-and every upper bound is raised by it.
+Rounding errors are about 1e-15, and ``MARGIN`` is far larger. Comparisons that drop a configuration are relaxed by
+``MARGIN``, and every upper bound is raised by it.
 """
 
 import numpy as np
@@ -34,82 +35,83 @@ def overestimate(
     members
         Class of each resident, ascending, shape (residents,).
     low, high
-        First configuration of each resident and the one after its last; narrowed to those that some plan may use.
+        First configuration of each resident, and the end of its configurations; narrowed to those that a plan may use.
     chosen
         Overwritten with the configurations that attain the bound.
     """
-    count = len(members)
-    alive = np.ones((count, np.max(high - low)), dtype=np.bool_)
-    start = low.copy()
-    least, most = np.empty((count, 5)), np.empty((count, 5))
-    if not _filter(gpu, configurations, low, high, start, alive, least, most):
+    resident_count = len(members)
+    feasible = np.ones((resident_count, np.max(high - low)), dtype=np.bool_)
+    first_rows = low.copy()
+    least_amounts, most_amounts = np.empty((resident_count, 5)), np.empty((resident_count, 5))
+    if not _drop_infeasible(gpu, configurations, low, high, first_rows, feasible, least_amounts, most_amounts):
         return -np.inf
-    for i in range(1, count):
+    for i in range(1, resident_count):
         if members[i] == members[i - 1]:
             # Symmetry breaking: the first of identical residents takes the earlier configuration.
             high[i - 1] = min(high[i - 1], high[i])
             low[i] = max(low[i], low[i - 1])
             if low[i - 1] >= high[i - 1] or low[i] >= high[i]:
                 return -np.inf
-    return _most(gpu, configurations, low, high, start, alive, least, most, chosen)
+    return _separable_bound(gpu, configurations, low, high, first_rows, feasible, least_amounts, most_amounts, chosen)
 
 
 @compiled
-def _filter(
+def _drop_infeasible(
     gpu: Tables,
     configurations: Configurations,
     low: Ints,
     high: Ints,
-    start: Ints,
-    alive: Flags,
-    least: Floats,
-    most: Floats,
+    first_rows: Ints,
+    feasible: Flags,
+    least_amounts: Floats,
+    most_amounts: Floats,
 ) -> bool:
     """Drop configurations that violate a limit even beside the least demands in the cell, until nothing changes.
 
-    ``least`` and ``most`` are overwritten with each resident's least and most L2, DRAM, power, units and memory.
+    ``least_amounts`` and ``most_amounts`` are overwritten with each resident's least and largest L2, DRAM, power, units
+    and memory. Return whether every resident has a configuration left.
     """
-    count = len(low)
+    resident_count = len(low)
     while True:
-        for i in range(count):
-            least[i] = np.inf
-            most[i] = -np.inf
-            for k in range(low[i], high[i]):
-                if alive[i, k - start[i]]:
-                    for q in range(5):
-                        amount = _amount(gpu, configurations, k, q)
-                        least[i, q] = min(least[i, q], amount)
-                        most[i, q] = max(most[i, q], amount)
-            if least[i, 3] == np.inf:
+        for i in range(resident_count):
+            least_amounts[i] = np.inf
+            most_amounts[i] = -np.inf
+            for row in range(low[i], high[i]):
+                if feasible[i, row - first_rows[i]]:
+                    for quantity in range(5):
+                        amount = _amount(gpu, configurations, row, quantity)
+                        least_amounts[i, quantity] = min(least_amounts[i, quantity], amount)
+                        most_amounts[i, quantity] = max(most_amounts[i, quantity], amount)
+            if least_amounts[i, 3] == np.inf:
                 return False
         changed = False
-        for i in range(count):
-            others = _sum_but(least, i)
-            for k in range(low[i], high[i]):
-                if not alive[i, k - start[i]]:
+        for i in range(resident_count):
+            others_least = _sum_of_others(least_amounts, i)
+            for row in range(low[i], high[i]):
+                if not feasible[i, row - first_rows[i]]:
                     continue
-                fits = configurations.units[k] + others[3] <= gpu.share_units and (
-                    _amount(gpu, configurations, k, 4) + others[4] <= gpu.memory_limit_mib * (1.0 + MARGIN)
+                fits = configurations.units[row] + others_least[3] <= gpu.share_units and (
+                    _amount(gpu, configurations, row, 4) + others_least[4] <= gpu.memory_limit_mib * (1.0 + MARGIN)
                 )
                 if fits:
-                    work_ms, _ = _work_ms(gpu, configurations, k, count, others[0], others[1])
-                    clock = _clock(gpu, _amount(gpu, configurations, k, 2) + others[2])
-                    fits = clock > 0.0 and work_ms <= configurations.budget_ms[k, 0] * clock * (1.0 + MARGIN)
+                    work_ms, _ = _work_ms(gpu, configurations, row, resident_count, others_least[0], others_least[1])
+                    clock = _clock(gpu, _amount(gpu, configurations, row, 2) + others_least[2])
+                    fits = clock > 0.0 and work_ms <= configurations.budget_ms[row, 0] * clock * (1.0 + MARGIN)
                 if not fits:
-                    alive[i, k - start[i]] = False
+                    feasible[i, row - first_rows[i]] = False
                     changed = True
-            while low[i] < high[i] and not alive[i, low[i] - start[i]]:
+            while low[i] < high[i] and not feasible[i, low[i] - first_rows[i]]:
                 low[i] += 1
-            while high[i] > low[i] and not alive[i, high[i] - 1 - start[i]]:
+            while high[i] > low[i] and not feasible[i, high[i] - 1 - first_rows[i]]:
                 high[i] -= 1
         if not changed:
             return True
 
 
 @compiled
-def _amount(gpu: Tables, configurations: Configurations, k: int, quantity: int) -> float:
+def _amount(gpu: Tables, configurations: Configurations, row: int, quantity: int) -> float:
     """Return L2, DRAM, power, units or memory of a configuration."""
-    model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
+    model, batch, units = configurations.model[row], configurations.batch[row], configurations.units[row]
     if quantity == 0:
         return float(gpu.l2_pct[model, batch, units])
     if quantity == 1:
@@ -120,7 +122,7 @@ def _amount(gpu: Tables, configurations: Configurations, k: int, quantity: int) 
 
 
 @compiled
-def _sum_but(amounts: Floats, left_out: int) -> Floats:
+def _sum_of_others(amounts: Floats, left_out: int) -> Floats:
     """Return the sum of each quantity over all residents but one."""
     total = np.zeros(amounts.shape[1])
     for i in range(len(amounts)):
@@ -131,10 +133,10 @@ def _sum_but(amounts: Floats, left_out: int) -> Floats:
 
 @compiled
 def _work_ms(
-    gpu: Tables, configurations: Configurations, k: int, residents: int, l2_pct: float, dram_pct: float
+    gpu: Tables, configurations: Configurations, row: int, residents: int, l2_pct: float, dram_pct: float
 ) -> tuple[float, bool]:
     """Return the GPU time at full clock beside others with these demands, and whether the growth is clipped at 1."""
-    model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
+    model, batch, units = configurations.model[row], configurations.batch[row], configurations.units[row]
     company = 1.0 if residents <= 1 else gpu.company[model, batch, units]
     growth = company + gpu.alpha_l2[model] * l2_pct + gpu.alpha_dram[model] * dram_pct
     clipped = gpu.pairwise and growth < 1.0
@@ -154,98 +156,112 @@ def _clock(gpu: Tables, power_w: float) -> float:
 
 @compiled
 def _slopes(
-    gpu: Tables, configurations: Configurations, k: int, count: int, others_least: Floats, others_most: Floats
+    gpu: Tables, configurations: Configurations, row: int, residents: int, others_least: Floats, others_most: Floats
 ) -> tuple[float, float, float, float]:
     """Return the throughput beside the least demands, and its least loss per percent of L2, of DRAM and per watt."""
-    model, batch, units = configurations.model[k], configurations.batch[k], configurations.units[k]
-    exposed_ms, asked = gpu.exposed_ms[model, batch], 1000.0 * batch
-    power_w = _amount(gpu, configurations, k, 2) + others_least[2]
-    best_ms, clipped = _work_ms(gpu, configurations, k, count, others_least[0], others_least[1])
+    model, batch, units = configurations.model[row], configurations.batch[row], configurations.units[row]
+    exposed_ms, rps_factor = gpu.exposed_ms[model, batch], 1000.0 * batch
+    power_w = _amount(gpu, configurations, row, 2) + others_least[2]
+    least_work_ms, clipped = _work_ms(gpu, configurations, row, residents, others_least[0], others_least[1])
     clock = _clock(gpu, power_w)
-    throughput = asked * clock / (best_ms + exposed_ms * clock)
-    per_ms = 0.0
+    throughput = rps_factor * clock / (least_work_ms + exposed_ms * clock)
+    loss_per_ms = 0.0
     if not clipped:
-        # The slope of the chord in A, f / ((A0 + y f) (A1 + y f)), rises and then falls with f: it is least at an end.
-        worst_ms, _ = _work_ms(gpu, configurations, k, count, others_most[0], others_most[1])
-        slowest = max(0.0, _clock(gpu, _amount(gpu, configurations, k, 2) + others_most[2]))
-        per_ms = asked * min(
-            clock / ((best_ms + exposed_ms * clock) * (worst_ms + exposed_ms * clock)),
-            slowest / ((best_ms + exposed_ms * slowest) * (worst_ms + exposed_ms * slowest)),
+        # The slope of the chord in A, f / ((A0 + y f) (A1 + y f)), rises and then falls with f, so it is least at an
+        # end of the range of f.
+        most_work_ms, _ = _work_ms(gpu, configurations, row, residents, others_most[0], others_most[1])
+        slowest_clock = max(0.0, _clock(gpu, _amount(gpu, configurations, row, 2) + others_most[2]))
+        loss_per_ms = rps_factor * min(
+            clock / ((least_work_ms + exposed_ms * clock) * (most_work_ms + exposed_ms * clock)),
+            slowest_clock
+            / ((least_work_ms + exposed_ms * slowest_clock) * (most_work_ms + exposed_ms * slowest_clock)),
         )
     active_ms = gpu.active_ms[model, batch, units]
-    per_watt = 0.0
+    loss_per_watt = 0.0
     if gpu.idle_power_w + power_w >= gpu.max_power_w:
         # Slope of the tangent in the power, at the least power
-        per_watt = -gpu.throttle_per_w * asked * best_ms / (best_ms + exposed_ms * clock) ** 2
-    per_l2, per_dram = per_ms * active_ms * gpu.alpha_l2[model], per_ms * active_ms * gpu.alpha_dram[model]
-    return throughput, per_l2, per_dram, per_watt
+        loss_per_watt = -gpu.throttle_per_w * rps_factor * least_work_ms / (least_work_ms + exposed_ms * clock) ** 2
+    loss_per_l2 = loss_per_ms * active_ms * gpu.alpha_l2[model]
+    loss_per_dram = loss_per_ms * active_ms * gpu.alpha_dram[model]
+    return throughput, loss_per_l2, loss_per_dram, loss_per_watt
 
 
 @compiled
-def _most(
+def _separable_bound(
     gpu: Tables,
     configurations: Configurations,
     low: Ints,
     high: Ints,
-    start: Ints,
-    alive: Flags,
-    least: Floats,
-    most: Floats,
+    first_rows: Ints,
+    feasible: Flags,
+    least_amounts: Floats,
+    most_amounts: Floats,
     chosen: Ints,
 ) -> float:
-    """Return the upper bound of a filtered cell."""
-    count, shares = len(low), gpu.share_units
-    throughput = np.empty(alive.shape)
-    loss = np.full((count, 3), np.inf)
-    for i in range(count):
-        others_least, others_most = _sum_but(least, i), _sum_but(most, i)
-        for k in range(low[i], high[i]):
-            if alive[i, k - start[i]]:
-                value, per_l2, per_dram, per_watt = _slopes(gpu, configurations, k, count, others_least, others_most)
-                throughput[i, k - start[i]] = value
-                loss[i, 0] = min(loss[i, 0], per_l2)
-                loss[i, 1] = min(loss[i, 1], per_dram)
-                loss[i, 2] = min(loss[i, 2], per_watt)
-        if loss[i, 0] == np.inf:
+    """Return the upper bound of a cell after ``_drop_infeasible``; see the module's text."""
+    resident_count, share_units = len(low), gpu.share_units
+    throughput = np.empty(feasible.shape)
+    least_losses = np.full((resident_count, 3), np.inf)
+    for i in range(resident_count):
+        others_least, others_most = _sum_of_others(least_amounts, i), _sum_of_others(most_amounts, i)
+        for row in range(low[i], high[i]):
+            if feasible[i, row - first_rows[i]]:
+                rps, loss_per_l2, loss_per_dram, loss_per_watt = _slopes(
+                    gpu, configurations, row, resident_count, others_least, others_most
+                )
+                throughput[i, row - first_rows[i]] = rps
+                least_losses[i, 0] = min(least_losses[i, 0], loss_per_l2)
+                least_losses[i, 1] = min(least_losses[i, 1], loss_per_dram)
+                least_losses[i, 2] = min(least_losses[i, 2], loss_per_watt)
+        if least_losses[i, 0] == np.inf:
             return -np.inf
-    # table[i, s]: the largest throughput of residents i, i + 1, ... in s units.
-    table = np.full((count + 1, shares + 1), -np.inf)
-    table[count] = 0.0
-    worth, best = np.full((count, shares + 1), -np.inf), np.zeros((count, shares + 1), dtype=np.int64)
-    total = 0.0
-    for i in range(count - 1, -1, -1):
-        charge = _sum_but(loss, i)
-        largest = 0.0
-        for k in range(low[i], high[i]):
-            if alive[i, k - start[i]]:
-                value, u = throughput[i, k - start[i]], configurations.units[k]
-                largest = max(largest, value)
-                for q in range(3):
-                    value -= charge[q] * (_amount(gpu, configurations, k, q) - least[i, q])
-                if value > worth[i, u]:
-                    worth[i, u], best[i, u] = value, k
-        total += largest
-        for u in range(shares + 1):
-            if worth[i, u] > -np.inf:
-                for s in range(u, shares + 1):
-                    table[i, s] = max(table[i, s], worth[i, u] + table[i + 1, s - u])
-    if table[0, shares] == -np.inf:
+    # table[i, s]: largest sum of throughputs minus losses of the residents i, i + 1, ... in s units
+    table = np.full((resident_count + 1, share_units + 1), -np.inf)
+    table[resident_count] = 0.0
+    largest_net = np.full((resident_count, share_units + 1), -np.inf)
+    best_row = np.zeros((resident_count, share_units + 1), dtype=np.int64)
+    total_rps = 0.0
+    for i in range(resident_count - 1, -1, -1):
+        loss_of_others = _sum_of_others(least_losses, i)
+        largest_rps = 0.0
+        for row in range(low[i], high[i]):
+            if feasible[i, row - first_rows[i]]:
+                rps, units = throughput[i, row - first_rows[i]], configurations.units[row]
+                largest_rps = max(largest_rps, rps)
+                for quantity in range(3):
+                    rps -= loss_of_others[quantity] * (
+                        _amount(gpu, configurations, row, quantity) - least_amounts[i, quantity]
+                    )
+                if rps > largest_net[i, units]:
+                    largest_net[i, units], best_row[i, units] = rps, row
+        total_rps += largest_rps
+        for units in range(share_units + 1):
+            if largest_net[i, units] > -np.inf:
+                for available_units in range(units, share_units + 1):
+                    table[i, available_units] = max(
+                        table[i, available_units], largest_net[i, units] + table[i + 1, available_units - units]
+                    )
+    if table[0, share_units] == -np.inf:
         return -np.inf
-    free = shares
-    for i in range(count):
-        for u in range(free + 1):
-            if worth[i, u] > -np.inf and worth[i, u] + table[i + 1, free - u] == table[i, free]:
-                chosen[i] = best[i, u]
-                free -= u
+    free_units = share_units
+    for i in range(resident_count):
+        for units in range(free_units + 1):
+            if (
+                largest_net[i, units] > -np.inf
+                and largest_net[i, units] + table[i + 1, free_units - units] == table[i, free_units]
+            ):
+                chosen[i] = best_row[i, units]
+                free_units -= units
                 break
-    return float(table[0, shares] + MARGIN * total)
+    return float(table[0, share_units] + MARGIN * total_rps)
 
 
 @compiled
 def throughput_of(gpu: Tables, configurations: Configurations, chosen: Ints) -> tuple[float, float]:
     """Return the throughput of these configurations on one GPU, and the least slack.
 
-    The slack covers shares, memory and times, relative to their limits. The GPU is feasible iff it is not negative.
+    The slack is the least over shares, memory and times, relative to their limits. The GPU is feasible if and only if
+    the slack is not negative.
     """
     count = len(chosen)
     model, batch, units = configurations.model[chosen], configurations.batch[chosen], configurations.units[chosen]
@@ -253,12 +269,12 @@ def throughput_of(gpu: Tables, configurations: Configurations, chosen: Ints) -> 
     gpu_times_ms(gpu, model, batch, units, count, times_ms)
     if units.sum() > gpu.share_units:
         return 0.0, -np.inf
-    total = memory_mib = 0.0
+    total_rps = memory_mib = 0.0
     for i in range(count):
         memory_mib += gpu.memory_mib[model[i], batch[i]]
     slack = (gpu.memory_limit_mib - memory_mib) / gpu.memory_limit_mib
     for i in range(count):
         budget_ms = configurations.budget_ms[chosen[i], 0]
         slack = min(slack, (budget_ms - times_ms[i]) / budget_ms)
-        total += 1000.0 * batch[i] / (times_ms[i] + gpu.exposed_ms[model[i], batch[i]])
-    return total, slack
+        total_rps += 1000.0 * batch[i] / (times_ms[i] + gpu.exposed_ms[model[i], batch[i]])
+    return total_rps, slack

@@ -1,6 +1,6 @@
 """Largest throughput of one set of workloads on one GPU: best-first branch and bound over cells.
 
-A search can be interrupted and continued at any time; in between it holds an incumbent and a bound.
+A search can be interrupted and continued at any time. An interrupted search has an incumbent and a bound.
 """
 
 import heapq
@@ -21,7 +21,7 @@ CLOSED_WITHIN = 5e-10
 """Relative difference from the bound within which a plan is optimal."""
 
 FIRST_CELLS = 50
-"""Number of cells in a search's first part; each later part visits twice as many."""
+"""Number of cells in a search's first part; each later part visits twice as many cells."""
 
 DEADLINE_EVERY = 64
 """Number of cells between two checks of the clock."""
@@ -33,108 +33,113 @@ class OneGpu:
 
     Attributes
     ----------
-    configurations, impact
+    configurations, impacts
         See ``class_configurations``.
     members
         Class of each resident, ascending.
     value, chosen
         Largest throughput found (-inf at first), and its configurations.
-    open
+    open_cells
         Open cells as (-upper bound, number, low, high), the largest bound first.
-    doubtful
-        Largest throughput of a plan that violates a limit by no more than rounding: it counts for the bound only.
-    part
+    borderline_value
+        Largest throughput of a plan that violates a limit by no more than rounding; only the bound takes it into
+        account.
+    next_cells
         Number of cells in the next part of the search.
     """
 
     gpu: Tables
     configurations: Configurations
-    impact: Floats
+    impacts: Floats
     members: tuple[int, ...]
     value: float = -math.inf
     chosen: tuple[int, ...] = ()
-    open: list[tuple[float, int, Ints, Ints]] = field(default_factory=list)
-    doubtful: float = -math.inf
-    part: int = FIRST_CELLS
-    _pushed: int = 0
+    open_cells: list[tuple[float, int, Ints, Ints]] = field(default_factory=list)
+    borderline_value: float = -math.inf
+    next_cells: int = FIRST_CELLS
+    _cell_count: int = 0
 
     @classmethod
-    def of(cls, gpu: Tables, configurations: Configurations, impact: Floats, members: Sequence[int]) -> "OneGpu":
+    def of(cls, gpu: Tables, configurations: Configurations, impacts: Floats, members: Sequence[int]) -> "OneGpu":
         """Start with the cell of all configurations."""
-        search = cls(gpu, configurations, impact, tuple(members))
-        first = configurations.first
-        search._look(first[list(members)], first[np.array(members) + 1], math.inf)
+        search = cls(gpu, configurations, impacts, tuple(members))
+        first_row = configurations.first
+        search._examine(first_row[list(members)], first_row[np.array(members) + 1], math.inf)
         return search
 
     @property
     def bound(self) -> float:
         """Upper bound on the throughput of feasible plans; -inf if there is none."""
-        top = -self.open[0][0] if self.open else -math.inf
-        return max(self.value * (1.0 + CLOSED_WITHIN), self.doubtful, top)
+        largest_open_bound = -self.open_cells[0][0] if self.open_cells else -math.inf
+        return max(self.value * (1.0 + CLOSED_WITHIN), self.borderline_value, largest_open_bound)
 
     @property
     def closed(self) -> bool:
         """Whether the search is finished: nothing better exists."""
-        return not self.open
+        return not self.open_cells
 
     @property
     def impossible(self) -> bool:
         """Whether the set is proven infeasible."""
         return self.bound == -math.inf
 
-    def go_on(self, deadline: float) -> int:
+    def search_part(self, deadline: float) -> int:
         """Search one more part; return the number of cells visited."""
         visited = 0
-        while self.open and visited < self.part:
+        while self.open_cells and visited < self.next_cells:
             if visited % DEADLINE_EVERY == 0 and time.monotonic() >= deadline:
                 return visited
-            negative, _, low, high = heapq.heappop(self.open)
-            if not self._promises(-negative):
-                self.open.clear()
+            negative, _, low, high = heapq.heappop(self.open_cells)
+            if not self._may_improve(-negative):
+                self.open_cells.clear()
                 break
             visited += 1
-            i, cut = self._split(low, high)
-            below, above = high.copy(), low.copy()
-            below[i] = above[i] = cut
-            self._look(low.copy(), below, -negative)
-            self._look(above, high.copy(), -negative)
-        if self.open and not self._promises(-self.open[0][0]):
-            self.open.clear()
-        self.part *= 2
+            resident, split_row = self._split(low, high)
+            high_of_lower, low_of_upper = high.copy(), low.copy()
+            high_of_lower[resident] = low_of_upper[resident] = split_row
+            self._examine(low.copy(), high_of_lower, -negative)
+            self._examine(low_of_upper, high.copy(), -negative)
+        if self.open_cells and not self._may_improve(-self.open_cells[0][0]):
+            self.open_cells.clear()
+        self.next_cells *= 2
         return visited
 
-    def _promises(self, bound: float) -> bool:
+    def _may_improve(self, bound: float) -> bool:
         return self.value == -math.inf or bound > self.value * (1.0 + CLOSED_WITHIN)
 
-    def _look(self, low: Ints, high: Ints, parent: float) -> None:
+    def _examine(self, low: Ints, high: Ints, parent_bound: float) -> None:
         """Bound a cell, test the plan behind the bound, and keep the cell open if its bound exceeds the incumbent."""
         if (low >= high).any():
             return
         chosen = np.empty(len(low), dtype=np.int64)
-        bound = min(parent, overestimate(self.gpu, self.configurations, np.array(self.members), low, high, chosen))
+        bound = min(
+            parent_bound, overestimate(self.gpu, self.configurations, np.array(self.members), low, high, chosen)
+        )
         if bound == -math.inf:
             return
-        total, slack = throughput_of(self.gpu, self.configurations, chosen)
-        if slack >= 0.0 and total > self.value:
-            self.value, self.chosen = total, tuple(chosen.tolist())
+        throughput_rps, slack = throughput_of(self.gpu, self.configurations, chosen)
+        if slack >= 0.0 and throughput_rps > self.value:
+            self.value, self.chosen = throughput_rps, tuple(chosen.tolist())
         if (high - low).max() == 1:
             if -MARGIN <= slack < 0.0:
-                self.doubtful = max(self.doubtful, total * (1.0 + MARGIN))
-        elif self._promises(bound):
-            self._pushed += 1
-            heapq.heappush(self.open, (-bound, self._pushed, low, high))
+                self.borderline_value = max(self.borderline_value, throughput_rps * (1.0 + MARGIN))
+        elif self._may_improve(bound):
+            self._cell_count += 1
+            heapq.heappush(self.open_cells, (-bound, self._cell_count, low, high))
 
     def _split(self, low: Ints, high: Ints) -> tuple[int, int]:
         """Return the resident whose impact varies most, and the split point of its interval: halfway in impact."""
-        impact = self.impact
-        width = np.where(high - low > 1, impact[high - 1] - impact[low], -1.0)
-        if width.max() <= 0.0:
-            i = int(np.argmax(high - low))
-            return i, int(low[i] + high[i]) // 2
-        i = int(np.argmax(width))
-        middle = (impact[low[i]] + impact[high[i] - 1]) / 2.0
-        cut = int(low[i] + np.searchsorted(impact[low[i] : high[i]], middle, side="right"))
-        return i, min(max(cut, int(low[i]) + 1), int(high[i]) - 1)
+        impacts = self.impacts
+        impact_ranges = np.where(high - low > 1, impacts[high - 1] - impacts[low], -1.0)
+        if impact_ranges.max() <= 0.0:
+            resident = int(np.argmax(high - low))
+            return resident, int(low[resident] + high[resident]) // 2
+        resident = int(np.argmax(impact_ranges))
+        middle_impact = (impacts[low[resident]] + impacts[high[resident] - 1]) / 2.0
+        split_row = int(
+            low[resident] + np.searchsorted(impacts[low[resident] : high[resident]], middle_impact, side="right")
+        )
+        return resident, min(max(split_row, int(low[resident]) + 1), int(high[resident]) - 1)
 
 
 def class_configurations(
@@ -142,50 +147,57 @@ def class_configurations(
 ) -> tuple[Configurations, Floats]:
     """Return the configurations that are feasible alone on a GPU, with a class of identical workloads as an item.
 
-    The second array has the impact of each: approximately the fraction by which it slows each neighbour. A class is
-    listed by ascending impact, and cells are split along it.
+    The second array is the impact of each configuration: approximately the fraction by which it slows each neighbour.
+    The configurations of a class are sorted by ascending impact, and cells are split along the impact.
     """
-    tables, used = view.tables, np.unique(view.model)
-    slows = np.array([tables.alpha_l2[used].mean(), tables.alpha_dram[used].mean(), -tables.throttle_per_w])
-    listed, impacts = [], []
+    tables, used_models = view.tables, np.unique(view.model)
+    slowdown_per_unit = np.array(
+        [tables.alpha_l2[used_models].mean(), tables.alpha_dram[used_models].mean(), -tables.throttle_per_w]
+    )
+    configurations_by_class, impacts = [], []
     for members in classes:
         servable = servable_configurations(view, members[0], rates[members[0]])
-        impact = servable.demand(tables) @ slows
+        impact = servable.demand(tables) @ slowdown_per_unit
         order = np.argsort(impact, kind="stable")
-        listed.append(servable.only(order))
+        configurations_by_class.append(servable.only(order))
         impacts.append(impact[order])
-    return Configurations.joined(listed), np.concatenate(impacts)
+    return Configurations.joined(configurations_by_class), np.concatenate(impacts)
 
 
 GpuSets = dict[tuple[int, ...], OneGpu]
 
 
 def gpu_sets(
-    gpu: Tables, configurations: Configurations, impact: Floats, sizes: Sequence[int], most_sets: int, deadline: float
+    gpu: Tables,
+    configurations: Configurations,
+    impact: Floats,
+    class_sizes: Sequence[int],
+    most_sets: int,
+    deadline: float,
 ) -> GpuSets | None:
     """List the sets that may fit on a GPU type.
 
-    Return ``None`` if there are more than ``most_sets``, or if ``time.monotonic()`` reaches the deadline. ``sizes`` has
-    the number of workloads of each class.
+    Return ``None`` if there are more than ``most_sets``, or if ``time.monotonic()`` reaches the deadline.
+    ``class_sizes`` is the number of workloads of each class.
     """
-    found: GpuSets = {}
-    grown: list[tuple[int, ...]] = [()]
-    for _ in range(min(gpu.most_residents, sum(sizes))):
-        last, grown = grown, []
-        for members in last:
-            for joining in range(members[-1] if members else 0, len(sizes)):
-                candidate = (*members, joining)
-                if candidate.count(joining) > sizes[joining] or not _parts_fit(candidate, found):
+    sets: GpuSets = {}
+    new_sets: list[tuple[int, ...]] = [()]
+    for _ in range(min(gpu.most_residents, sum(class_sizes))):
+        previous_sets, new_sets = new_sets, []
+        for members in previous_sets:
+            for new_class in range(members[-1] if members else 0, len(class_sizes)):
+                candidate = (*members, new_class)
+                if candidate.count(new_class) > class_sizes[new_class] or not _parts_fit(candidate, sets):
                     continue
-                if len(found) == most_sets or time.monotonic() >= deadline:
+                if len(sets) == most_sets or time.monotonic() >= deadline:
                     return None
                 search = OneGpu.of(gpu, configurations, impact, candidate)
                 if not search.impossible:
-                    found[candidate] = search
-                    grown.append(candidate)
-    return found
+                    sets[candidate] = search
+                    new_sets.append(candidate)
+    return sets
 
 
-def _parts_fit(candidate: tuple[int, ...], found: GpuSets) -> bool:
-    """Return whether the set may fit without any one of its members."""
-    return len(candidate) == 1 or all(candidate[:i] + candidate[i + 1 :] in found for i in range(len(candidate)))
+def _parts_fit(candidate: tuple[int, ...], sets: GpuSets) -> bool:
+    """Return whether every set without one of the candidate's members may fit."""
+    return len(candidate) == 1 or all(candidate[:i] + candidate[i + 1 :] in sets for i in range(len(candidate)))

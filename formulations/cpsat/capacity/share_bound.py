@@ -1,8 +1,9 @@
 """Lagrangian bound on ``capacity`` without sets of workloads and without interference.
 
 Every GPU type has a multiplier, the charge for one of its units. Every workload takes the configuration with the
-largest throughput minus the charge for its units. For any nonnegative multipliers, the sum of these differences plus
-the charge for all units of the pool is an upper bound. The multipliers are improved one at a time.
+largest difference between its throughput and the charge for its units. For any nonnegative multipliers, the sum of
+these differences plus the charge for all units of the pool is an upper bound. The multipliers are improved one at a
+time.
 """
 
 import math
@@ -35,50 +36,58 @@ def share_bound(
     sizes
         Number of workloads of each class.
     """
-    alone = [_alone_rps(gpu, offered) for gpu, offered in zip(tables, configurations, strict=True)]
-    supply = np.array([gpu.share_units * count for gpu, count in zip(tables, counts, strict=True)], dtype=np.float64)
+    throughput_alone = [
+        _alone_rps(gpu, configurations_of_type)
+        for gpu, configurations_of_type in zip(tables, configurations, strict=True)
+    ]
+    units_of_type = np.array(
+        [gpu.share_units * count for gpu, count in zip(tables, counts, strict=True)], dtype=np.float64
+    )
     workloads = np.array(sizes, dtype=np.float64)
-    most = np.max([values.max(axis=1) for values in alone], axis=0)
-    if most.min(initial=0.0) == -np.inf:
+    largest_rps = np.max([class_rps.max(axis=1) for class_rps in throughput_alone], axis=0)
+    if largest_rps.min(initial=0.0) == -np.inf:
         return -math.inf
 
     def bound(charge: Floats) -> float:
-        gains = [(values - c * np.arange(values.shape[1])).max(axis=1) for values, c in zip(alone, charge, strict=True)]
-        return float(charge @ supply + workloads @ np.max(gains, axis=0))
+        gains = [
+            (class_rps - type_charge * np.arange(class_rps.shape[1])).max(axis=1)
+            for class_rps, type_charge in zip(throughput_alone, charge, strict=True)
+        ]
+        return float(charge @ units_of_type + workloads @ np.max(gains, axis=0))
 
-    charge = np.zeros(len(alone))
+    charge = np.zeros(len(throughput_alone))
     for _ in range(ROUNDS):
-        for t in range(len(charge)):
-            charge = _better(bound, charge, t, float(most.max(initial=0.0)))
-    value = min(bound(charge), float(workloads @ most))
-    return value + ROUNDING * float(charge @ supply + workloads @ most)
+        for gpu_type in range(len(charge)):
+            charge = _better(bound, charge, gpu_type, float(largest_rps.max(initial=0.0)))
+    value = min(bound(charge), float(workloads @ largest_rps))
+    return value + ROUNDING * float(charge @ units_of_type + workloads @ largest_rps)
 
 
-def _better(bound: Callable[[Floats], float], charge: Floats, t: int, highest: float) -> Floats:
-    """Return the multipliers with that of type ``t`` improved; the bound is convex in it."""
+def _better(bound: Callable[[Floats], float], charge: Floats, gpu_type: int, highest: float) -> Floats:
+    """Return the multipliers after a golden-section search along the multiplier of ``gpu_type``."""
 
-    def at(value: float) -> Floats:
+    def with_charge(value: float) -> Floats:
         trial = charge.copy()
-        trial[t] = value
+        trial[gpu_type] = value
         return trial
 
     low, high = 0.0, highest
     for _ in range(STEPS):
-        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-        if bound(at(left)) <= bound(at(right)):
-            high = right
+        lower, upper = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+        if bound(with_charge(lower)) <= bound(with_charge(upper)):
+            high = upper
         else:
-            low = left
-    return min((charge, at(high)), key=bound)
+            low = lower
+    return min((charge, with_charge(high)), key=bound)
 
 
 def _alone_rps(gpu: Tables, configurations: Configurations) -> Floats:
     """Return the largest throughput of each class at each share alone on a GPU, shape (classes, units + 1)."""
-    values = np.full((len(configurations.first) - 1, gpu.share_units + 1), -np.inf)
+    largest_rps = np.full((len(configurations.first) - 1, gpu.share_units + 1), -np.inf)
     model, batch = configurations.model, configurations.batch
-    at = (model, batch, configurations.units)
-    clock = 1.0 + gpu.throttle_per_w * np.maximum(0.0, gpu.idle_power_w + gpu.power_w[at] - gpu.max_power_w)
-    time_ms = (gpu.scheduling_ms[model] + gpu.active_ms[at]) / clock
+    index = (model, batch, configurations.units)
+    clock = 1.0 + gpu.throttle_per_w * np.maximum(0.0, gpu.idle_power_w + gpu.power_w[index] - gpu.max_power_w)
+    time_ms = (gpu.scheduling_ms[model] + gpu.active_ms[index]) / clock
     throughput = 1000.0 * batch / (time_ms + gpu.exposed_ms[model, batch])
-    np.maximum.at(values, (configurations.item, configurations.units), throughput)
-    return values
+    np.maximum.at(largest_rps, (configurations.item, configurations.units), throughput)
+    return largest_rps

@@ -19,7 +19,7 @@ from formulations.cpsat.capacity.partition import Chosen, best_partition
 from formulations.cpsat.capacity.share_bound import share_bound
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, ROUNDING, solver_deadline
 from formulations.pattern import Pattern
-from formulations.problem import TOO_FEW, WHOLE, Problem, first_fit, groups_of
+from formulations.problem import TOO_FEW, WHOLE, Problem, first_fit, patterns_of
 from instances import PlacedGpu, Plan
 from instances.arrays import Floats
 from instances.configurations import Configurations
@@ -32,7 +32,7 @@ LISTING_PART = 0.5
 """Fraction of the remaining time that listing the sets may take."""
 
 OPEN_CELLS = 400_000
-"""Largest number of open cells over all sets: about 500 bytes each."""
+"""Largest number of open cells over all sets; a cell takes about 500 bytes."""
 
 
 @dataclass
@@ -54,10 +54,10 @@ class MostThroughput:
     statistics: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        alike: dict[tuple[str, float, float], list[int]] = defaultdict(list)
-        for w, asked in enumerate(self.problem.instance.workloads):
-            alike[asked.model, asked.slo_ms, asked.rate_rps].append(w)
-        self.classes = list(alike.values())
+        workloads_by_class: dict[tuple[str, float, float], list[int]] = defaultdict(list)
+        for position, workload in enumerate(self.problem.instance.workloads):
+            workloads_by_class[workload.model, workload.slo_ms, workload.rate_rps].append(position)
+        self.classes = list(workloads_by_class.values())
         self.sizes = [len(members) for members in self.classes]
         self.counts = [offer.count for offer in self.problem.offers]
         self.tables = [offer.view.tables for offer in self.problem.offers]
@@ -75,9 +75,9 @@ class MostThroughput:
             self.impacts.append(impact)
         self._improve_bound(share_bound(self.tables, self.configurations, self.counts, self.sizes))
         if run.start is not None:
-            self._take_groups(groups_of(run.start, problem, problem.rates))
-        order, even = problem.largest_first(), [1.0] * len(problem.offers)
-        self._take_groups(self._spread(first_fit(problem, order, even, run.deadline)))
+            self._accept_patterns(patterns_of(run.start, problem, problem.rates))
+        order, equal_prices = problem.largest_first(), [1.0] * len(problem.offers)
+        self._accept_patterns(self._spread(first_fit(problem, order, equal_prices, run.deadline)))
         sets, reason = self._list_sets()
         if sets is not None and self._refine(sets) and self.plan is None:
             return Outcome(Status.INFEASIBLE, statistics=self.statistics, reason=f"{TOO_FEW}, {WHOLE}")
@@ -94,54 +94,56 @@ class MostThroughput:
             self.bound = bound
             self.run.report(bound=Bound(bound, certified=True))
 
-    def _take(self, gpus: Sequence[PlacedGpu], value: float) -> None:
-        """Make a plan that places every workload the incumbent if it is better."""
+    def _accept(self, gpus: Sequence[PlacedGpu], value: float) -> None:
+        """Make a plan that serves all workloads the incumbent if the plan is better."""
         if value > self.value:
             self.plan, self.value = Plan(self.problem.instance.name, tuple(gpus)), value
             self.run.report(plan=self.plan)
 
-    def _take_groups(self, groups: Sequence[Pattern]) -> None:
+    def _accept_patterns(self, patterns: Sequence[Pattern]) -> None:
         """Distribute the spare shares of GPUs that place every workload, and accept the plan."""
-        if not self.problem.serves_all(groups):
+        if not self.problem.serves_all(patterns):
             return
         gpus, value = [], 0.0
-        for group in groups:
-            view = self.problem.offers[group.pool].view
-            gpu = fit_gpu(view, group.residents, spend_spare=True)
+        for pattern in patterns:
+            view = self.problem.offers[pattern.pool].view
+            gpu = fit_gpu(view, pattern.residents, spend_spare=True)
             if gpu is None:
                 return
             gpus.append(gpu)
             value += placed_throughput_rps(view, gpu)
-        self._take(gpus, value)
+        self._accept(gpus, value)
 
-    def _spread(self, groups: Sequence[Pattern]) -> list[Pattern]:
-        """Split the fullest GPUs of a type until none of its GPUs is idle: fewer residents interfere less."""
-        spread: list[Pattern] = []
-        for t, count in enumerate(self.counts):
-            own = sorted((group.residents for group in groups if group.pool == t), key=len)
-            while own and len(own) < count and len(own[-1]) > 1:
-                fullest = own.pop()
+    def _spread(self, patterns: Sequence[Pattern]) -> list[Pattern]:
+        """Split the fullest GPUs of a type until none of its GPUs is idle, because fewer residents interfere less."""
+        spread_patterns: list[Pattern] = []
+        for offer_position, count in enumerate(self.counts):
+            residents_of_gpus = sorted(
+                (pattern.residents for pattern in patterns if pattern.pool == offer_position), key=len
+            )
+            while residents_of_gpus and len(residents_of_gpus) < count and len(residents_of_gpus[-1]) > 1:
+                fullest = residents_of_gpus.pop()
                 half = len(fullest) // 2
-                own = sorted([*own, fullest[:half], fullest[half:]], key=len)
-            spread += [Pattern.of(t, residents) for residents in own]
-        return spread
+                residents_of_gpus = sorted([*residents_of_gpus, fullest[:half], fullest[half:]], key=len)
+            spread_patterns += [Pattern.of(offer_position, residents) for residents in residents_of_gpus]
+        return spread_patterns
 
     def _list_sets(self) -> tuple[list[GpuSets] | None, str]:
         """List the sets of every GPU type; return ``None`` and the reason if there are too many or no time is left."""
         deadline = solver_deadline(self.run, LISTING_PART)
         sets = []
-        for of_type in zip(self.tables, self.configurations, self.impacts, strict=True):
-            listed = gpu_sets(*of_type, self.sizes, self.most_sets, deadline)
-            if listed is None and time.monotonic() >= deadline:
+        for type_inputs in zip(self.tables, self.configurations, self.impacts, strict=True):
+            sets_of_type = gpu_sets(*type_inputs, self.sizes, self.most_sets, deadline)
+            if sets_of_type is None and time.monotonic() >= deadline:
                 return None, "no time to list all sets of workloads that may share a GPU"
-            if listed is None:
+            if sets_of_type is None:
                 return None, f"more than {self.most_sets} sets of workloads may share a GPU (parameter gpu_sets)"
-            sets.append(listed)
+            sets.append(sets_of_type)
         self.statistics["gpu_sets"] = float(sum(map(len, sets)))
         return sets, ""
 
     def _refine(self, sets: Sequence[GpuSets]) -> bool:
-        """Alternate between choosing sets and searching them until none improves; return whether no plan exists."""
+        """Choose sets and search the chosen sets, in turn, until no bound improves; return whether no plan exists."""
         deadline = solver_deadline(self.run)
         self.statistics |= {"partitions": 0.0, "cells": 0.0}
         while self.run.remaining_s > 0.0:
@@ -150,24 +152,33 @@ class MostThroughput:
             if bound == -math.inf:
                 return True
             self._improve_bound(bound * (1.0 + ROUNDING))
-            chosen = {(t, search.members): search for t, search in gpus}
-            self._take_sets(gpus)
-            unsettled = [search for search in chosen.values() if not search.closed]
-            if not unsettled or sum(len(s.open) for found in sets for s in found.values()) > OPEN_CELLS:
+            chosen_searches = {(gpu_type, search.members): search for gpu_type, search in gpus}
+            self._accept_sets(gpus)
+            open_searches = [search for search in chosen_searches.values() if not search.closed]
+            if (
+                not open_searches
+                or sum(len(search.open_cells) for sets_of_type in sets for search in sets_of_type.values()) > OPEN_CELLS
+            ):
                 break
-            for search in unsettled:
-                self.statistics["cells"] += search.go_on(deadline)
-            self._take_sets(gpus)
+            for search in open_searches:
+                self.statistics["cells"] += search.search_part(deadline)
+            self._accept_sets(gpus)
         return False
 
-    def _take_sets(self, gpus: Chosen) -> None:
+    def _accept_sets(self, gpus: Chosen) -> None:
         """Build a plan from the best known configurations of the sets."""
         if not gpus or any(search.value == -math.inf for _, search in gpus):
             return
-        waiting = [list(members) for members in self.classes]
-        placed = []
-        for t, search in gpus:
-            offered, view, chosen = self.configurations[t], self.problem.offers[t].view, list(search.chosen)
-            own = [waiting[c].pop(0) for c in search.members]
-            placed.append(view.placed(own, offered.units[chosen], offered.batch[chosen], view.rate_rps[own]))
-        self._take(placed, math.fsum(search.value for _, search in gpus))
+        unplaced = [list(members) for members in self.classes]
+        placed_gpus = []
+        for offer_position, search in gpus:
+            configurations = self.configurations[offer_position]
+            view = self.problem.offers[offer_position].view
+            chosen = list(search.chosen)
+            workloads = [unplaced[class_].pop(0) for class_ in search.members]
+            placed_gpus.append(
+                view.placed(
+                    workloads, configurations.units[chosen], configurations.batch[chosen], view.rate_rps[workloads]
+                )
+            )
+        self._accept(placed_gpus, math.fsum(search.value for _, search in gpus))

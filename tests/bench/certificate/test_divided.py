@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bench.certificate.certificate import MOST, BoundClaim
+from bench.certificate.certificate import LARGEST_WHOLE, BoundClaim
 from bench.certificate.checking import check
 from bench.certificate.divided import divided_on
 from bench.certificate.divided_bound import bound_divided
@@ -95,7 +95,7 @@ def the_best_pattern_agrees(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_listed_patterns_of_a_box_hold_the_best(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same where every box is listed, and no relaxed choice is tried first."""
-    monkeypatch.setattr("bench.certificate.divided_search.LISTED", np.inf)
+    monkeypatch.setattr("bench.certificate.divided_search.LISTED_GROWTH", np.inf)
     monkeypatch.setattr("bench.certificate.divided_search.bound_divided", lambda *given: (bound_divided(*given)[0], 0))
     the_best_pattern_agrees(seed)
 
@@ -129,7 +129,7 @@ def test_slots_of_one_workload_count_at_most_as_the_workload() -> None:
 def test_a_worth_that_does_not_fit_is_not_searched() -> None:
     view = Statement.of(tiny(0, Objective.COST), SPLIT).views[0]
     with pytest.raises(GivenUpError):
-        DividedSearch(view.tables, divided_on(view, {0: MOST + 1}, np.array([0]), np.array([1])))
+        DividedSearch(view.tables, divided_on(view, {0: LARGEST_WHOLE + 1}, np.array([0]), np.array([1])))
 
 
 def test_the_plan_may_have_several_slots_of_a_workload_on_a_gpu() -> None:

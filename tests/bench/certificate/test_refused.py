@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.certificate.certificate import MOST
+from bench.certificate.certificate import LARGEST_WHOLE
 from bench.certificate.checking import check
 from bench.judging.judge import judge
 from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
@@ -107,7 +107,7 @@ def test_worths_beyond_64_bits_are_not_searched(kind: str) -> None:
     plan = Plan("asked", (spatial_gpu("v100", [("w", 40, 16, 5000.0)]),))
     assert judge(plan, fast).value == 5000.0
 
-    sentence = said(claiming(fast, "300", duals(0, gpu=MOST, unit=10**12), kind=kind))
+    sentence = said(claiming(fast, "300", duals(0, gpu=LARGEST_WHOLE, unit=10**12), kind=kind))
 
     ended = "given up: the duals: the search over patterns of v100 ended"
     assert sentence == f"{ended}: worths of slots are too large to be added in 64 bits"

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bench.holding.attainment import Spread, attained, counts_of, longer_factor, margin_of
-from bench.holding.verdict import Attained, Holding, with_overloads
+from bench.holding.attainment import Spread, counts_of, longer_factor, margin_of, workload_attainments
+from bench.holding.verdict import Holding, WorkloadAttainment, with_overloads
 from bench.holding.windows import BLOCKS, SIMULATIONS
 from bench.simulation.load import Overload
 from bench.simulation.result import Series
@@ -37,9 +37,9 @@ def noisy(*missed: float, spread: float = 0.1) -> np.ndarray:
 
 def result(
     simulated: Sequence[Series], backlog: Sequence[bool] = ALTERNATING, spread: Spread = Spread.STATIONARY
-) -> list[Attained]:
+) -> list[WorkloadAttainment]:
     counts = counts_of(simulated, backlog)
-    return attained(simulated[0].workloads, counts, SIMULATIONS * 300.0, spread, 0.01, LEVEL)
+    return workload_attainments(simulated[0].workloads, counts, SIMULATIONS * 300.0, spread, 0.01, LEVEL)
 
 
 def test_a_workload_is_late_if_it_misses_clearly_more_than_allowed() -> None:
@@ -141,12 +141,12 @@ def test_parts_of_a_trace_are_as_many_measurements_as_there_are_parts() -> None:
     assert one.unclear
 
 
-def of(*workloads: Attained) -> Holding:
+def of(*workloads: WorkloadAttainment) -> Holding:
     return Holding(0.99, True, 300.0, workloads)
 
 
-def workload(name: str, attainment: float, late: bool, unclear: bool, requests: int = 1000) -> Attained:
-    return Attained(name, requests, 3000.0, attainment, 0.0, 0.02 if unclear else 0.012, late, unclear)
+def workload(name: str, attainment: float, late: bool, unclear: bool, requests: int = 1000) -> WorkloadAttainment:
+    return WorkloadAttainment(name, requests, 3000.0, attainment, 0.0, 0.02 if unclear else 0.012, late, unclear)
 
 
 def test_a_plan_holds_only_if_every_workload_is_known_to() -> None:
@@ -162,7 +162,7 @@ def test_a_plan_holds_only_if_every_workload_is_known_to() -> None:
 def test_the_pooled_attainment_counts_requests_by_their_rate() -> None:
     """A longer simulation of a rare workload does not count more than its rate."""
     frequent, rare = workload("f", 0.9885, False, False, 100_000), workload("r", 1.0, False, False)
-    longer = Attained("r", 100_000, 300_000.0, 1.0, 0.0, 0.012, False, False)
+    longer = WorkloadAttainment("r", 100_000, 300_000.0, 1.0, 0.0, 0.012, False, False)
 
     assert of(frequent, rare).attainment == pytest.approx(of(frequent, longer).attainment)
     assert of(frequent, longer).holds is False
@@ -184,7 +184,7 @@ def test_the_load_alone_makes_a_workload_late() -> None:
 @pytest.mark.parametrize(("standard_error", "holds"), [(0.002, True), (0.0005, False)])
 def test_chance_alone_does_not_make_all_requests_late(standard_error: float, holds: bool) -> None:
     """The pooled attainment is 0.2 points below the target: one standard error, or four."""
-    one = Attained("a", 200_000, 3000.0, 0.898, standard_error, 0.102, late=False, unclear=False)
+    one = WorkloadAttainment("a", 200_000, 3000.0, 0.898, standard_error, 0.102, late=False, unclear=False)
     found = Holding(0.9, False, 300.0, (one,))
     assert found.standard_error == pytest.approx(standard_error)
     assert found.holds is holds

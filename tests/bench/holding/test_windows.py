@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.holding.attainment import Spread
-from bench.holding.windows import MOST_WHOLE, SIMULATIONS, windows_of
+from bench.holding.windows import MOST_REQUESTS_OF_WHOLE_TRACES, SIMULATIONS, windows_of
 from bench.simulation.arrivals import Arrivals, Process, Stream
 from bench.simulation.trace import Trace
 
@@ -36,7 +36,7 @@ def test_fewer_seconds_than_the_trace_has_are_ten_parts_spread_over_it() -> None
 
 
 def test_a_trace_of_too_many_requests_is_covered_by_parts() -> None:
-    rate_rps = MOST_WHOLE / (SIMULATIONS * 1000.0)
+    rate_rps = MOST_REQUESTS_OF_WHOLE_TRACES / (SIMULATIONS * 1000.0)
     assert windows_of(traced(*[1.0] * 1001), rate_rps, None).seconds == 1000.0
     assert windows_of(traced(*[1.0] * 1001), rate_rps, None).spread is Spread.PARTS
     assert windows_of(traced(*[1.0] * 999), rate_rps, None).spread is Spread.WHOLE_TRACE

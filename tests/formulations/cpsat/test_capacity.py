@@ -175,7 +175,7 @@ def test_a_cell_of_one_plan_is_its_throughput() -> None:
     offered, impact = class_configurations(view, [rates_of(instance, w) for w in range(3)], [[0], [1], [2]])
     search = OneGpu.of(view.tables, offered, impact, (0, 1, 2))
     while not search.closed:
-        search.go_on(float("inf"))
+        search.search_part(float("inf"))
     chosen = np.array(search.chosen)
 
     bound = overestimate(view.tables, offered, np.arange(3), chosen.copy(), chosen + 1, np.zeros(3, dtype=np.int64))

@@ -16,13 +16,13 @@ class ServedSlot:
     Attributes
     ----------
     workload
-        Position of its workload in the serving plan.
+        Position of the workload in the serving plan.
     dispatch
         Rule for starting batches that are not full.
     cycle_ms
-        Duty cycle of its gpulet, if it has one.
+        Duty cycle of the gpulet, if there is one.
     memory_mib
-        Its memory according to the catalogue.
+        Memory of the slot according to the catalogue.
     """
 
     workload: int
@@ -75,7 +75,7 @@ class ServingPlan:
     Attributes
     ----------
     name
-        Name of its instance.
+        Name of the instance.
     gpu_types
         Types of the plan's GPUs, by position.
     workloads
@@ -124,13 +124,13 @@ class ServingPlan:
 
 
 def _executors(plan: Plan, instance: Instance) -> Iterator[Executor]:
-    for g, gpu in enumerate(plan.gpus):
+    for index, gpu in enumerate(plan.gpus):
         pool = instance.pool(gpu.type)
         assert pool is not None
         for position, gpulet in enumerate(gpu.gpulets):
             share_pct = 100.0 * gpulet.share_units / pool.type.share_units
             slots = tuple(_slot(slot, gpulet.duty_cycle_ms, pool.type, instance) for slot in gpulet.slots)
-            yield Executor(g, position, share_pct, slots)
+            yield Executor(index, position, share_pct, slots)
 
 
 def _slot(slot: Slot, cycle_ms: float | None, gpu: GpuType, instance: Instance) -> ServedSlot:

@@ -89,11 +89,11 @@ def planned_day(
     usable = [_usable_plans(instance, plans, costs) for instance in instances]
     path = _cheapest_path(usable, instances[0], hours)
     windows, switching, before = [], 0.0, None
-    for w, choice in enumerate(path):
-        chosen = usable[w][choice]
-        started, dollars = (0, 0.0) if before is None else _switch(before, chosen, instances[w])
+    for index, choice in enumerate(path):
+        chosen = usable[index][choice]
+        started, dollars = (0, 0.0) if before is None else _switch(before, chosen, instances[index])
         chosen = chosen if before is None else aligned(chosen, before)
-        windows.append(Window(instances[w], plans[w], costs[w], bounds[w], chosen, started))
+        windows.append(Window(instances[index], plans[index], costs[index], bounds[index], chosen, started))
         switching, before = switching + dollars, chosen
     serving = math.fsum(judge(window.chosen, window.instance).cost_per_hour for window in windows) * hours
     return PlannedDay(
@@ -180,7 +180,11 @@ def _at_rates_of(plan: Plan, instance: Instance) -> Plan:
     planned_rps: dict[str, float] = {}
     for _, _, slot in plan.slots():
         planned_rps[slot.workload] = planned_rps.get(slot.workload, 0.0) + slot.rate_rps
-    factor = {w.id: w.rate_rps / planned_rps[w.id] for w in instance.workloads if w.id in planned_rps}
+    factor = {
+        workload.id: workload.rate_rps / planned_rps[workload.id]
+        for workload in instance.workloads
+        if workload.id in planned_rps
+    }
     return replace(plan.scaled(factor), instance=instance.name)
 
 

@@ -52,7 +52,7 @@ class DayOfTraffic:
 def read_day_of_traffic(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
     """Read a trace; rates are rounded up to steps of ``STEP``.
 
-    Columns ``time_s`` and the services' names hold requests per second. ``time_s,service,requests`` or timestamps with
+    Columns ``time_s`` and the services' names give requests per second. ``time_s,service,requests`` or timestamps with
     a column ``service`` or ``func`` count requests of services. A file without the services' names gives the shape of
     the day for every service; the mean over the day is the rate of the service.
 

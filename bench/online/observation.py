@@ -44,13 +44,13 @@ class Observation:
     def __sub__(self, other: "Observation") -> "Observation":
         return Observation(*map(sub, _fields(self), _fields(other)))
 
-    def of_workload(self, w: int) -> dict[str, Any]:
+    def of_workload(self, position: int) -> dict[str, Any]:
         """Return the counts of one workload as JSON values."""
         return {
-            "requests": int(self.arrived[w]),
-            "throughput_rps": float(self.throughput_rps[w]),
-            "late": int(self.late[w]),
-            "dropped": int(self.dropped[w]),
+            "requests": int(self.arrived[position]),
+            "throughput_rps": float(self.throughput_rps[position]),
+            "late": int(self.late[position]),
+            "dropped": int(self.dropped[position]),
         }
 
     @property

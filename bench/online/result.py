@@ -79,7 +79,7 @@ class Period:
             "late": int(observation.late.sum()),
             "dropped": int(observation.dropped.sum()),
             "violation_rate": observation.violation_rate,
-            "workloads": {name: observation.of_workload(w) for w, name in enumerate(ids)},
+            "workloads": {name: observation.of_workload(position) for position, name in enumerate(ids)},
         }
 
 
@@ -98,17 +98,20 @@ class OnlineRun:
     @property
     def gpus_held(self) -> float:
         """Mean number of GPUs with resident processes."""
-        return math.fsum(p.gpus_held * p.observation.seconds for p in self.periods) / self.observation.seconds
+        return (
+            math.fsum(period.gpus_held * period.observation.seconds for period in self.periods)
+            / self.observation.seconds
+        )
 
     @property
     def memory_pct(self) -> float | None:
         """Peak resident memory on the fullest GPU, in percent of its memory."""
-        return max((p.memory_pct for p in self.periods if p.memory_pct is not None), default=None)
+        return max((period.memory_pct for period in self.periods if period.memory_pct is not None), default=None)
 
     @property
     def overfull(self) -> int:
         """Number of periods in which the resident processes exceed the memory of a GPU."""
-        return sum(p.memory_pct is not None and p.memory_pct > 100.0 for p in self.periods)
+        return sum(period.memory_pct is not None and period.memory_pct > 100.0 for period in self.periods)
 
     @property
     def without_headroom(self) -> int:
@@ -134,7 +137,10 @@ class OnlineRun:
             "throughput_rps": float(observation.throughput_rps.sum()),
             "violation_rate": observation.violation_rate,
             "gpus_held": self.gpus_held,
-            "gpus_used": [min(p.gpus_used for p in self.periods), max(p.gpus_used for p in self.periods)],
+            "gpus_used": [
+                min(period.gpus_used for period in self.periods),
+                max(period.gpus_used for period in self.periods),
+            ],
             "memory_pct": self.memory_pct,
             "overfull_periods": self.overfull,
             "periods_without_headroom": self.without_headroom,
@@ -142,12 +148,13 @@ class OnlineRun:
             "workloads": [
                 {
                     "id": name,
-                    **observation.of_workload(w),
+                    **observation.of_workload(position),
                     "violation_rate": float(
-                        observation.violations[w] / max(1, observation.served[w] + observation.dropped[w])
+                        observation.violations[position]
+                        / max(1, observation.served[position] + observation.dropped[position])
                     ),
                 }
-                for w, name in enumerate(self.ids)
+                for position, name in enumerate(self.ids)
             ],
             "periods": [period.to_json(self.ids) for period in self.periods],
         }

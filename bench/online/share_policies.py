@@ -55,7 +55,7 @@ class Shadow(OnlinePolicy):
 
     The policy computes no new plan. A workload has one shadow process, so it moves at most once. The paper checks the
     P99 latency of one second and checks again after half a second; here one check decides. If two workloads on one GPU
-    need the free share, one of them moves, and the shadow of the other gets the rest.
+    need the free share, one workload moves, and the shadow of the other workload gets the remaining free share.
     """
 
     period_s: ClassVar[float] = 1.0

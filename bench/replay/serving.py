@@ -102,7 +102,7 @@ def _check(plans: Sequence[ServingPlan], settings: ReplaySettings, options: Repl
     if len(plans) == 1 and options.switch_at_s is not None:
         raise InputError(FieldName("switch_at_s"), "needs a second plan; give it with `then`")
     if len(plans) > 1:
-        first, second = ([(w.id, w.slo_ms) for w in plan.workloads] for plan in plans)
+        first, second = ([(workload.id, workload.slo_ms) for workload in plan.workloads] for plan in plans)
         if first != second:
             raise InputError(FieldName("then"), "its instance has other workloads or SLOs than that of the first plan")
         if options.switch_at_s is None or not 0.0 <= options.switch_at_s < settings.seconds:

@@ -114,7 +114,9 @@ class ServingPlan:
         return cls(
             instance.name,
             tuple(gpu.type for gpu in plan.gpus),
-            tuple(ServedWorkload(w.id, w.slo_ms, offered[w.id]) for w in instance.workloads),
+            tuple(
+                ServedWorkload(workload.id, workload.slo_ms, offered[workload.id]) for workload in instance.workloads
+            ),
             executors,
         )
 
@@ -134,10 +136,10 @@ def _executors(plan: Plan, instance: Instance) -> Iterator[Executor]:
 
 
 def _slot(slot: Slot, cycle_ms: float | None, gpu: GpuType, instance: Instance) -> ServedSlot:
-    w = instance.workload_index[slot.workload]
-    workload = instance.workloads[w]
+    position = instance.workload_index[slot.workload]
+    workload = instance.workloads[position]
     return ServedSlot(
-        workload=w,
+        workload=position,
         model=workload.model,
         batch=slot.batch,
         rate_rps=slot.rate_rps,

@@ -124,7 +124,7 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
     order = next(messages)
     pin_to_cores(order["cores"])
     shared = SharedRequests(order["requests"])
-    driver_ended, open_while_driver_lives = os.pipe()
+    driver_ended, pipe_writer = os.pipe()
     executors = [
         ExecutorThread(order, number, shared, channel, driver_ended) for number in range(len(order["executors"]))
     ]
@@ -133,7 +133,7 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
         for message in messages:
             for executor in executors:
                 executor.commands.put(message)
-        os.close(open_while_driver_lives)
+        os.close(pipe_writer)
         if not all(executor.serving.is_set() for executor in executors):
             os._exit(1)  # an executor that still loads or measures does not watch the pipe
 

@@ -153,7 +153,7 @@ class HostRig:
             time.sleep(IDLE_S / 2.0)
             with Sampler(self._sensor) as sampler:
                 time.sleep(IDLE_S / 2.0)
-            idle_w, limit_w = _mean([s.power_w for s in sampler.states]), _mean([self._sensor.power_limit_w()])
+            idle_w, limit_w = _mean([state.power_w for state in sampler.states]), _mean([self._sensor.power_limit_w()])
         return Device(
             kind=self._settings.device,
             name=description["name"],

@@ -31,7 +31,7 @@ class Bert(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words, self.positions, self.types = (nn.Embedding(n, WIDTH) for n in (VOCABULARY, POSITIONS, 2))
+        self.words, self.positions, self.types = (nn.Embedding(size, WIDTH) for size in (VOCABULARY, POSITIONS, 2))
         self.normalised = nn.LayerNorm(WIDTH, eps=1e-12)
         self.layers = nn.ModuleList(BertLayer() for _ in range(LAYERS))
         self.pooled = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh())

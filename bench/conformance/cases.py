@@ -1,4 +1,4 @@
-"""Instances for the checks of schedulers: small ones with a known best value, large ones and infeasible ones."""
+"""Instances for the checks of schedulers: small, with a known best value; large; and infeasible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -72,7 +72,7 @@ def large_instance(objective: Objective, partition: Partition) -> Instance:
 
 
 def infeasible_instance(objective: Objective, partition: Partition) -> Instance | None:
-    """Return an instance with a workload whose SLO no GPU can meet.
+    """Return an instance with a workload for which no GPU can meet the SLO.
 
     It exists for the objectives ``cost`` and ``capacity`` on shares; otherwise the result is ``None``.
     """
@@ -89,9 +89,8 @@ _DIFFERENT_WORKLOADS = (
     Workload("v", "vgg19", 60.0, 200.0),
 )
 _ALIKE_WORKLOADS = (
-    *(
-        Workload(f"alike {letter}", "resnet50", 40.0, 300.0) for letter in "cbad"
-    ),  # in another order than that of their ids
+    # The ids are not sorted, so that a scheduler that sorts workloads by id changes their order.
+    *(Workload(f"alike {letter}", "resnet50", 40.0, 300.0) for letter in "cbad"),
     Workload("one", "alexnet", 20.0, 200.0),
 )
 _THREE_ALIKE = tuple(Workload(f"alike {number}", "resnet50", 40.0, 1200.0) for number in range(3))

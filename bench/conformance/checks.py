@@ -25,8 +25,8 @@ TOLERANCE = 1e-6
 NO_PLAN = "there is no plan to check"
 
 EXHAUSTED_FRACTION = 0.9
-"""Fraction of the time limit from which a scheduler counts as one that runs until its deadline. The plan of such a
-scheduler may depend on the load of the machine."""
+"""Fraction of the time limit after which a scheduler counts as running until its deadline. The plan of such a scheduler
+may depend on the load of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class CheckSettings:
     Attributes
     ----------
     time_limit_s, hurried_s
-        Time limits on small instances, and on large ones in the check of the deadline.
+        Time limit on small instances, and time limit on large instances in the check of the deadline.
     grace_s
         Time after the limit at which a run is killed.
     memory_limit_mb, threads, jobs

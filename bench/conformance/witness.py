@@ -64,5 +64,5 @@ class Witness:
 
 
 def _contents(instance: Instance) -> tuple[str, object, object]:
-    """Return the contents of the instance; a copy computes its fingerprint, because an instance caches its own."""
+    """Return the contents of the instance; a copy computes the fingerprint, because an instance caches it."""
     return replace(instance).fingerprint, dict(instance.workload_index), dict(instance.model_of)

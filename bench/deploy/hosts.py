@@ -101,7 +101,7 @@ def write_triton(servers: Sequence[Server]) -> dict[str, str]:
 
 
 def read_triton(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environments of the servers; their batches must be those of the model configurations."""
+    """Return the environments of the servers; the batches must agree with the model configurations."""
     environments = read_shell(files)
     config_batches = [
         int(match[1])

@@ -15,7 +15,7 @@ SHARE_VARIABLE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """Variable by which MPS limits the share of a process."""
 
 PERCENTS = 100
-"""Share units of a GPU whose shares are whole percents."""
+"""Share units of a GPU if its shares are whole percents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Server:
 
 
 def in_percents(instance: Instance, allowed: tuple[int, ...] | None = None) -> Instance:
-    """Return the instance with shares in whole percents: all, or only the ``allowed`` ones."""
+    """Return the instance with shares in whole percents: all of them, or only the ``allowed`` shares."""
     types = (replace(pool.type, share_units=PERCENTS, allowed_shares=allowed) for pool in instance.gpus)
     pools = tuple(replace(pool, type=gpu) for pool, gpu in zip(instance.gpus, types, strict=True))
     return replace(instance, gpus=pools)

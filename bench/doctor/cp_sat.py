@@ -36,7 +36,7 @@ def lossy_model() -> "CpModel":
 
 
 def presolve_answers() -> list[Finding]:
-    """Solve a model whose best solution CP-SAT's presolve may lose: with the faulty presolve rule and without it."""
+    """Solve a model for which CP-SAT's presolve may lose the best solution, with the faulty rule and without it."""
     if distribution_version("ortools") is None:
         return []  # another check reports missing solvers
     largest = {with_rule: _largest(with_rule) for with_rule in (True, False)}

@@ -20,7 +20,7 @@ LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy
 IMPORT_LIMIT_S = 60.0
 
 MEMORY_PER_RUN_GB = 1.3
-"""Peak memory of a run's imports, before it solves anything."""
+"""Peak memory of a run after its imports, before it solves an instance."""
 
 DISK_GB = 1.0
 """Disk space for a ledger, plans, figures and compiled kernels."""

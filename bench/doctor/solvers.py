@@ -73,8 +73,8 @@ def installed_known_bad() -> list[tuple[KnownBad, str]]:
     releases = []
     for release in KNOWN_BAD:
         version = distribution_version(release.distribution)
-        no_conflict = release.conflicts_with and distribution_version(release.conflicts_with) is None
-        if version is not None and not no_conflict and release.covers(version):
+        applies = not release.conflicts_with or distribution_version(release.conflicts_with) is not None
+        if version is not None and applies and release.covers(version):
             releases.append((release, version))
     return releases
 

@@ -24,7 +24,7 @@ def gpus_in_words(plan: Plan) -> str:
 
 
 def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding | None]]) -> str:
-    """Return the saving over each of today's practices whose plan holds, and the GPUs with their price.
+    """Return the GPUs with their price, and the saving over each of today's practices whose plan holds.
 
     A practice can be cheaper than the best plan only if its model ignores interference, as time slicing does. The line
     then names the practice without a saving.
@@ -98,7 +98,7 @@ def dropping_line(dropping_row: Row, cost_per_hour: float) -> str:
 
 
 def headroom_line(verdict: Verdict) -> str:
-    """Return the service whose batches may slow down least before its SLO breaks."""
+    """Return the service with the least headroom: its batches may slow down least before its SLO breaks."""
     if not verdict.slots:
         return "least headroom: there is no service"
     tightest = min(verdict.slots, key=lambda slot: slot.budget_ms / slot.t_gpu_ms)

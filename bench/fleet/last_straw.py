@@ -47,7 +47,7 @@ def _with_workload(instance: Instance, changed: Workload) -> Instance:
 
 
 def last_straw(instance: Instance, plan: Plan, seconds: float) -> tuple[str, Plan] | None:
-    """Return a relaxation of one of the dearest services that saves a GPU, and its plan; ``None`` without one.
+    """Return a relaxation of one of the dearest services that saves a GPU, and its plan, or ``None`` if there is none.
 
     ``plan`` is the best plan of the instance, and ``seconds`` the time limit of all solves together.
     """

@@ -49,7 +49,7 @@ def surviving(plan: Plan, instance: Instance, bound_per_hour: float, seconds: fl
 
 
 def _serves(instance: Instance, remaining: Counter[str], seconds: float) -> bool:
-    """Return whether a plan was found on the remaining GPUs, whose numbers ``remaining`` gives by type."""
+    """Return whether a plan was found on the ``remaining`` GPUs, given as numbers by type."""
     pools = tuple(replace(pool, count=remaining[pool.type.name]) for pool in instance.gpus if remaining[pool.type.name])
     plan = solved_here(replace(instance, gpus=pools), seconds, below=float("inf")).plan
     return plan is not None and judge(plan, instance).feasible

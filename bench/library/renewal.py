@@ -1,4 +1,4 @@
-"""Renewal of library entries whose results this version no longer reproduces: the same problem under a new name."""
+"""Renewal of library entries that this version no longer reproduces: the same problem under a new name."""
 
 import re
 from dataclasses import replace

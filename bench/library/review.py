@@ -26,7 +26,7 @@ RECORD = "budgets.json"
 """File with the digests of the entries' budgets, by the names of the entries."""
 
 MULTIPLES = (0.5, 1.0, 2.0)
-"""Multiples of the rates whose budgets are compared under ``scale``."""
+"""Multiples of the rates at which budgets are compared under ``scale``."""
 
 STEPS = (PART_STEPS, PART_STEPS // 2, 1)
 """Twentieths of a rate at which budgets are compared under ``goodput``."""
@@ -41,7 +41,7 @@ class Review:
     plan
         Whether the judge accepts the plan with the value that the entry states.
     budgets
-        Whether the budgets are those on record; ``None`` for GPUs that are cut into MIG instances.
+        Whether the budgets equal the budgets on record; ``None`` for GPUs that are cut into MIG instances.
     certificate
         Whether the checker proves the certificate.
     """

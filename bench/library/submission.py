@@ -55,7 +55,7 @@ def submit(library: Library, data: object, where: str, author: str, progress: Pr
 
 
 def with_plan(entry: LibraryEntry, plan: Plan, author: str, where: str = "plan") -> tuple[Submission, LibraryEntry]:
-    """Compare a plan with that of an entry; return the result, and the entry with the better plan."""
+    """Compare a plan with the plan of an entry; return the result, and the entry with the better plan."""
     instance = entry.instance
     name = instance.name
     check_belongs(plan, instance, where)
@@ -102,7 +102,7 @@ def _submit_certificate(
 def with_bound(
     entry: LibraryEntry, data: Mapping[str, Any], verdict: ProofVerdict, author: str
 ) -> tuple[Submission, LibraryEntry]:
-    """Compare a proven bound with that of an entry; return the result, and the entry with the better bound.
+    """Compare a proven bound with the bound of an entry; return the result, and the entry with the better bound.
 
     A bound on split plans is also a bound on spatial plans.
     """

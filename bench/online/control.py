@@ -105,7 +105,7 @@ class Online:
         self._simulation = Simulation(plan, instance, settings, truth or instance, requests)
         self._without_headroom = without_headroom
         self._pending: tuple[float, Plan, bool] | None = None
-        self._total = Observation.nothing(len(instance.workloads))
+        self._total = Observation.empty(len(instance.workloads))
         self.periods: list[Period] = []
 
     def run(self) -> Iterator[Period]:
@@ -139,7 +139,7 @@ class Online:
         return gpu_s, max((pct for pct in memory_pcts if pct is not None), default=None)
 
     def _plans(self) -> list[Plan]:
-        """Return the plans with resident processes: the active plan, the one in preparation, and the standby plan."""
+        """Return the plans with resident processes: the active plan, the plan in preparation, and the standby plan."""
         plan = self._simulation.plan
         standby = self._policy.standby(plan)
         return [plan, *([] if self._pending is None else [self._pending[1]]), *([] if standby is None else [standby])]

@@ -20,7 +20,7 @@ class Observation:
     arrived
         Requests that arrived.
     served, late, dropped
-        Served requests (in time or late), the late ones among them, and dropped requests.
+        Served requests, late requests among the served requests, and dropped requests.
     service_ms
         Time from the start of the batch to the result, summed over the served requests.
     """
@@ -33,7 +33,7 @@ class Observation:
     service_ms: Floats
 
     @classmethod
-    def nothing(cls, workloads: int) -> Self:
+    def empty(cls, workloads: int) -> Self:
         """Return the observation of an empty interval."""
         zeros = np.zeros(workloads, dtype=np.int64)
         return cls(0.0, zeros, zeros, zeros, zeros, np.zeros(workloads))

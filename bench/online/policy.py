@@ -39,7 +39,7 @@ class OnlinePolicy(Protocol):
         """Return the decision after a period; GPUs keep their positions in the active ``plan``."""
 
     def standby(self, plan: Plan) -> Plan | None:
-        """Return the plan whose processes stay ready in addition to those of ``plan``; ``None`` by default."""
+        """Return the plan of the standby processes, in addition to the processes of ``plan``; ``None`` by default."""
         return None
 
 
@@ -60,7 +60,7 @@ class Reschedule(OnlinePolicy):
     Parameters
     ----------
     instance
-        Instance whose rates are the first estimate.
+        Instance; its rates are the first estimate.
     weight
         Weight of the last period in the estimate, above 0, at most 1.
     """

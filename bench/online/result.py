@@ -93,7 +93,7 @@ class OnlineRun:
     @property
     def observation(self) -> Observation:
         """Observation of the whole run."""
-        return sum((period.observation for period in self.periods), Observation.nothing(len(self.ids)))
+        return sum((period.observation for period in self.periods), Observation.empty(len(self.ids)))
 
     @property
     def gpus_held(self) -> float:
@@ -115,7 +115,7 @@ class OnlineRun:
 
     @property
     def without_headroom(self) -> int:
-        """Number of periods whose plan was made without the requested headroom."""
+        """Number of periods with a plan that was made without the requested headroom."""
         return sum(period.without_headroom for period in self.periods)
 
     def count(self, action: PeriodEnd) -> int:

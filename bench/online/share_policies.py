@@ -65,7 +65,7 @@ class Shadow(OnlinePolicy):
         self._moved: set[str] = set()
 
     def decide(self, plan: Plan, observation: Observation) -> PeriodDecision:
-        """Move workloads whose P99 latency in the period exceeds the SLO, at most one per GPU."""
+        """Move workloads that exceeded their SLO at P99 in the period, at most one workload per GPU."""
         changed = plan
         for position, gpu in enumerate(plan.gpus):
             for number, gpulet in enumerate(gpu.gpulets):

@@ -55,7 +55,7 @@ class Backend:
 
 
 class Cpu(Backend):
-    """One process per executor on the host's cores; it serves a tiny model, so its times tell nothing about a GPU."""
+    """One process per executor on the host's cores; it serves a tiny model, so its times do not apply to a GPU."""
 
     name, device = "cpu", "cpu"
 
@@ -162,7 +162,7 @@ class Green(_OneProcess):
 
 
 class StreamBackend(_OneProcess):
-    """One thread per executor with a CUDA stream of its own; nothing enforces the shares."""
+    """One thread per executor, each with its own CUDA stream; the shares are not enforced."""
 
     name, device = "stream", "cuda"
 

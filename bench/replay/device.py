@@ -125,7 +125,7 @@ def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[
     Parameters
     ----------
     device
-        ``cpu``; ``cuda``: the whole GPU that the process sees, which MPS may limit; ``green``: a green context on it.
+        ``cpu``; ``cuda``: the whole visible GPU, which MPS may limit; ``green``: a green context on this GPU.
     half, graphs
         Whether models run in half precision, and as CUDA graphs.
     share_pct

@@ -192,7 +192,7 @@ class GpuSensor:
 
 
 class Sampler:
-    """Periodic sampler of a GPU's state, in its own thread, from entering to leaving the context.
+    """Periodic sampler of a GPU's state; its own thread takes samples while the context is entered.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ class Multiprocessors:
 
     @contextmanager
     def stream(self, share_pct: float) -> Iterator[int]:
-        """Yield the handle of a stream whose kernels run on a share of the multiprocessors that no other stream uses.
+        """Yield the handle of a stream with its own share of the multiprocessors, which no other stream uses.
 
         The share is rounded down to whole steps, with a minimum of one step: two multiprocessors, or eight on GPUs with
         clusters of thread blocks. Shares of at least one step that sum to 100 percent always fit. Streams are reused
@@ -108,7 +108,7 @@ class Multiprocessors:
                 returned.append(handle)
 
     def _split_off(self, count: int) -> _Resource:
-        """Split ``count`` multiprocessors off the free ones."""
+        """Split ``count`` multiprocessors off the free multiprocessors."""
         if count > _count(self._free) - self._step:  # the remainder would be smaller than a step
             if count > _count(self._free):
                 raise OSError(f"{count} multiprocessors are needed, {_count(self._free)} of {self._total} are left")

@@ -89,7 +89,7 @@ class Child:
     descriptors
         File descriptors that the child inherits.
     environment
-        Variables in addition to those of the driver.
+        Variables in addition to the variables of the driver.
     """
 
     def __init__(

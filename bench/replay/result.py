@@ -1,4 +1,4 @@
-"""Result of a replay: the schema of a simulation plus fields of its own."""
+"""Result of a replay: the schema of a simulation, with additional fields."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -40,7 +40,7 @@ class ServedSlot:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return the slot whose fields, as JSON values, are ``data``."""
+        """Return the slot from its fields as JSON values."""
         return cls(**data | {"dispatch": DispatchRule(**data["dispatch"])})
 
 

@@ -22,7 +22,7 @@ class Device:
     Attributes
     ----------
     kind
-        ``cuda`` or ``cpu``; figures of a CPU say nothing about a GPU.
+        ``cuda`` or ``cpu``; figures of a CPU do not apply to a GPU.
     software
         Versions of driver and PyTorch.
     partition
@@ -75,7 +75,7 @@ class Times:
     batches
         Number of batches in the means.
     memory_mib
-        Device memory of the tenant: that of its process, divided by the number of tenants in it.
+        Device memory of the tenant: the memory of its process, divided by the number of tenants in this process.
     """
 
     upload_ms: float

@@ -137,7 +137,7 @@ def counted_kernels(net: torch.nn.Module, request: torch.Tensor) -> int:
 
 
 def counted_operators(net: torch.nn.Module, request: torch.Tensor) -> int:
-    """Return the number of operators in one forward pass, without views, which compute nothing."""
+    """Return the number of operators in one forward pass; views do not count, because they do not compute."""
 
     class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         count = 0

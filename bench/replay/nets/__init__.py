@@ -1,7 +1,7 @@
-"""DNN models for serving on hardware: those of the catalogue by name, and nets of the user as ``module:callable``.
+"""DNN models for serving on hardware: catalogue models by name, and nets of the user as ``module:callable``.
 
-The architectures are those of the original publications, in the variants whose sizes torchvision states. Layers that
-only training uses are left out. Weights are random and nothing is downloaded: times depend on shapes, not on weights.
+The architectures follow the original publications, in the variants with the sizes that torchvision states. Layers that
+only training uses are left out. Weights are random and not downloaded, because times depend on shapes and not on weights.
 This module loads without PyTorch; ``bench.replay.nets.building`` builds the nets.
 """
 
@@ -63,7 +63,8 @@ NETS = {
 """Nets by name. ``mobilenet`` is MobileNetV2, in agreement with the memory in the catalogue. ``tiny-cnn`` is for tests
 on the CPU; ``tiny-kernels`` measures the waiting time of kernels.
 
-The SSDs return boxes and scores, without torchvision's suppression of overlaps, whose shapes depend on the data.
+The SSDs return boxes and scores. They leave out torchvision's suppression of overlaps, because its shapes depend on
+the data.
 """
 
 

@@ -42,7 +42,7 @@ def initialised_net(name: str, half: bool) -> nn.Module:
 
 
 def initialise(net: nn.Module, examples: Tensor) -> None:
-    """Initialise a net of single precision so that its activations are like those of a trained net.
+    """Initialise a net of single precision so that its activations resemble the activations of a trained net.
 
     Activations must neither overflow nor vanish, because the power of a GPU depends on the bits that change. The
     weights keep the variance from layer to layer (He et al., 2015). One pass in training mode sets the statistics of

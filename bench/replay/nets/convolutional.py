@@ -1,4 +1,4 @@
-"""Convolutional classifiers: LeNet, AlexNet, VGG, ResNet, DenseNet, nets for phones, and tiny ones for tests."""
+"""Convolutional classifiers: LeNet, AlexNet, VGG, ResNet, DenseNet, nets for phones, and tiny nets for tests."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -133,7 +133,7 @@ MOBILENET_V1 = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((51
 
 
 def mobilenet_v1_features() -> list[Layers]:
-    """Return the layers of MobileNet before its mean: the first convolution, then the separable ones."""
+    """Return the layers of MobileNet before its mean: the first convolution, then the separable convolutions."""
     convolution = partial(normalised, activation=nn.ReLU6)
     parts, inputs = [convolution(3, 32, 3, 2)], 32
     for outputs, stride in MOBILENET_V1:
@@ -177,7 +177,7 @@ def _inverted(
 ) -> nn.Module:
     """Return a classifier of inverted residuals: widened, filtered channel by channel, and narrowed again.
 
-    A residual whose input and output differ in shape has no shortcut (Sandler et al., 2018).
+    A residual has no shortcut if its input and output differ in shape (Sandler et al., 2018).
     """
     layers, convolution = [*stem], partial(normalised, activation=activation)
     for expansion, outputs, repeats, first_stride, kernel in stages:

@@ -1,7 +1,7 @@
 """DNN models for serving on hardware: catalogue models by name, and nets of the user as ``module:callable``.
 
 The architectures follow the original publications, in the variants with the sizes that torchvision states. Layers that
-only training uses are left out. Weights are random and not downloaded, because times depend on shapes and not on weights.
+only training uses are left out. Weights are random and not downloaded, because times depend on shapes, not on weights.
 This module loads without PyTorch; ``bench.replay.nets.building`` builds the nets.
 """
 

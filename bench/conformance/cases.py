@@ -1,4 +1,4 @@
-"""Instances for the checks of schedulers: small ones with a known reachable value, large ones and infeasible ones."""
+"""Instances for the checks of schedulers: small, with a known best value; large; and infeasible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,33 +19,34 @@ class CheckedInstance:
     instance
         Instance with capacity to spare: every scheduler for its objective finds a plan.
     reachable
-        Best value of a plan of the class ``spatial``, which every proof of a scheduler covers; ``None`` if unknown.
+        Best value of a plan of the class ``spatial``, or ``None`` if unknown. The proofs of every scheduler cover this
+        class.
     """
 
     instance: Instance
     reachable: float | None
 
 
-def cases(objective: Objective, partition: Partition) -> list[CheckedInstance]:
+def small_instances(objective: Objective, partition: Partition) -> list[CheckedInstance]:
     """Return the small instances of an objective; some have workloads that differ only in their ids."""
     if partition is Partition.MIG:
-        few, *_ = parvagpu()
-        return [CheckedInstance(replace(few, name="check-mig", workloads=few.workloads[:4]), 4.10)]
+        smallest, *_ = parvagpu()
+        return [CheckedInstance(replace(smallest, name="check-mig", workloads=smallest.workloads[:4]), 4.10)]
     match objective:
         case Objective.COST:
             return [
-                CheckedInstance(_v100s("check-cost", objective, None, *_DIFFERENT), 3.06),
-                CheckedInstance(_v100s("check-cost-alike", objective, None, *_ALIKE), 6.12),
+                CheckedInstance(_v100s("check-cost", objective, None, *_DIFFERENT_WORKLOADS), 3.06),
+                CheckedInstance(_v100s("check-cost-alike", objective, None, *_ALIKE_WORKLOADS), 6.12),
             ]
         case Objective.CAPACITY:
             return [
-                CheckedInstance(_v100s("check-capacity", objective, 3, *_DIFFERENT), 11270.74653922),
-                CheckedInstance(_v100s("check-capacity-alike", objective, 3, *_ALIKE[:3]), 4605.15876458),
+                CheckedInstance(_v100s("check-capacity", objective, 3, *_DIFFERENT_WORKLOADS), 11270.74653922),
+                CheckedInstance(_v100s("check-capacity-alike", objective, 3, *_ALIKE_WORKLOADS[:3]), 4605.15876458),
             ]
         case Objective.GOODPUT:
             return [
-                CheckedInstance(_v100s("check-goodput", objective, 1, *_DIFFERENT), 1100.0),
-                CheckedInstance(_v100s("check-goodput-alike", objective, 1, *_MANY), 1440.0),
+                CheckedInstance(_v100s("check-goodput", objective, 1, *_DIFFERENT_WORKLOADS), 1100.0),
+                CheckedInstance(_v100s("check-goodput-alike", objective, 1, *_THREE_ALIKE), 1440.0),
             ]
         case Objective.SCALE:
             return [CheckedInstance(_rtx2080tis("check-scale", 3), 8.96)]
@@ -53,7 +54,7 @@ def cases(objective: Objective, partition: Partition) -> list[CheckedInstance]:
             return [CheckedInstance(replace(forty_jobs()[0], name="check-jobs", jobs=forty_jobs()[0].jobs[:6]), None)]
 
 
-def large(objective: Objective, partition: Partition) -> Instance:
+def large_instance(objective: Objective, partition: Partition) -> Instance:
     """Return an instance that exact methods cannot solve in reasonable time."""
     if partition is Partition.MIG:
         return parvagpu()[-1]
@@ -70,25 +71,31 @@ def large(objective: Objective, partition: Partition) -> Instance:
             return forty_jobs()[1]
 
 
-def impossible(objective: Objective, partition: Partition) -> Instance | None:
-    """Return an instance with a workload whose SLO no GPU can meet; ``None`` except for two objectives on shares."""
+def infeasible_instance(objective: Objective, partition: Partition) -> Instance | None:
+    """Return an instance with a workload for which no GPU can meet the SLO.
+
+    It exists for the objectives ``cost`` and ``capacity`` on shares; otherwise the result is ``None``.
+    """
     if partition is Partition.MIG or objective not in (Objective.COST, Objective.CAPACITY):
         return None
-    return _v100s("check-impossible", objective, None if objective is Objective.COST else 3, *_DIFFERENT, _NEVER)
+    return _v100s(
+        "check-impossible", objective, None if objective is Objective.COST else 3, *_DIFFERENT_WORKLOADS, _UNSERVABLE
+    )
 
 
-_DIFFERENT = (
+_DIFFERENT_WORKLOADS = (
     Workload("a", "alexnet", 15.0, 500.0),
     Workload("r", "resnet50", 40.0, 400.0),
     Workload("v", "vgg19", 60.0, 200.0),
 )
-_ALIKE = (
-    *(Workload(f"alike {letter}", "resnet50", 40.0, 300.0) for letter in "cbad"),  # not in the order of their ids
+_ALIKE_WORKLOADS = (
+    # The ids are not sorted, so that a scheduler that sorts workloads by id changes their order.
+    *(Workload(f"alike {letter}", "resnet50", 40.0, 300.0) for letter in "cbad"),
     Workload("one", "alexnet", 20.0, 200.0),
 )
-_MANY = tuple(Workload(f"alike {number}", "resnet50", 40.0, 1200.0) for number in range(3))
-_NEVER = Workload("never", "vgg19", 2.0, 200.0)
-_SCALED = (
+_THREE_ALIKE = tuple(Workload(f"alike {number}", "resnet50", 40.0, 1200.0) for number in range(3))
+_UNSERVABLE = Workload("never", "vgg19", 2.0, 200.0)
+_SCALE_WORKLOADS = (
     Workload("g", "googlenet", 44.0, 100.0),
     Workload("alike", "googlenet", 44.0, 100.0),
     Workload("r", "resnet50", 95.0, 50.0),
@@ -101,8 +108,10 @@ def _v100s(name: str, objective: Objective, count: int | None, *workloads: Workl
 
 
 def _rtx2080tis(name: str, count: int, copies: int = 1) -> Instance:
-    workloads: Sequence[Workload] = _SCALED
+    workloads: Sequence[Workload] = _SCALE_WORKLOADS
     if copies > 1:
-        workloads = [replace(one, id=f"{one.id} {copy}") for copy in range(copies) for one in _SCALED]
+        workloads = [
+            replace(workload, id=f"{workload.id} {copy}") for copy in range(copies) for workload in _SCALE_WORKLOADS
+        ]
     pool = (GpuPool(gpu_type("rtx2080ti"), count),)
     return Instance(name, Objective.SCALE, SloRule.DUTY_CYCLE, "gpulet", pool, tuple(workloads))

@@ -28,9 +28,9 @@ class Witness:
     target
         ``module:attribute`` of the scheduler.
     overrides
-        Its parameters, as a JSON object of texts.
+        Parameters of the scheduler, as a JSON object of texts.
     again
-        Whether to call it twice, each time with half of the time.
+        Whether to call the scheduler twice, each time with half of the time limit.
     """
 
     name: ClassVar[str] = "witness"
@@ -52,17 +52,17 @@ class Witness:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the outcome of the scheduler, with the statistics on its conformance."""
-        before = _state(instance)
+        before = _contents(instance)
         first_run = replace(run, deadline=time.monotonic() + run.remaining_s / 2.0) if self.again else run
         outcome = self._scheduler.schedule(instance, first_run)
-        if not isinstance(outcome, Outcome):  # the worker refuses it
+        if not isinstance(outcome, Outcome):  # the worker process refuses the wrong type
             return outcome
-        noted = {CHANGED: float(_state(instance) != before)}
+        statistics = {CHANGED: float(_contents(instance) != before)}
         if self.again:
-            noted[DIFFERS] = float(self._scheduler.schedule(instance, run).plan != outcome.plan)
-        return replace(outcome, statistics={**outcome.statistics, **noted})
+            statistics[DIFFERS] = float(self._scheduler.schedule(instance, run).plan != outcome.plan)
+        return replace(outcome, statistics={**outcome.statistics, **statistics})
 
 
-def _state(instance: Instance) -> tuple[str, object, object]:
-    """Return the content of the instance; the fingerprint is that of a copy, as an instance caches its own."""
+def _contents(instance: Instance) -> tuple[str, object, object]:
+    """Return the contents of the instance; a copy computes the fingerprint, because an instance caches it."""
     return replace(instance).fingerprint, dict(instance.workload_index), dict(instance.model_of)

@@ -1,4 +1,4 @@
-"""Servers of a plan: one process per gpulet with its environment, and the plan that environments describe."""
+"""Servers of a plan, one process per gpulet with its environment variables, and the plan read back from them."""
 
 import math
 import re
@@ -10,12 +10,12 @@ from bench.judging.judge import judge
 from bench.simulation.serving_rules import DispatchRule
 from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
 
-PIPES = "/tmp/nvidia-mps"  # noqa: S108 - the daemon's own default
-SHARE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+PIPE_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 - default folder of the daemon
+SHARE_VARIABLE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """Variable by which MPS limits the share of a process."""
 
 PERCENTS = 100
-"""Share units of a GPU whose shares are whole percents."""
+"""Share units of a GPU if its shares are whole percents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Server:
     timeout_ms: float
 
     @property
-    def facts(self) -> dict[str, str]:
-        """Environment that tells the process its slot."""
+    def slot_variables(self) -> dict[str, str]:
+        """Environment variables that describe the slot."""
         return {
             "GPUSHARE_GPU": str(self.gpu),
             "GPUSHARE_GPU_TYPE": self.gpu_type,
@@ -61,22 +61,22 @@ class Server:
         }
 
     @property
-    def limits(self) -> dict[str, str]:
-        """Environment by which MPS limits the process; device 0 is the only visible one."""
+    def mps_limits(self) -> dict[str, str]:
+        """Environment variables by which MPS limits the process; the process sees only device 0."""
         return {
-            "CUDA_MPS_PIPE_DIRECTORY": PIPES,
-            SHARE: str(self.percent),
+            "CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER,
+            SHARE_VARIABLE: str(self.percent),
             "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={self.memory_mib}M",
         }
 
     @property
     def environment(self) -> dict[str, str]:
-        """Whole environment on a host that numbers its GPUs as the plan does."""
-        return {"CUDA_VISIBLE_DEVICES": str(self.gpu), **self.limits, **self.facts}
+        """All environment variables, on a host that numbers its GPUs as the plan does."""
+        return {"CUDA_VISIBLE_DEVICES": str(self.gpu), **self.mps_limits, **self.slot_variables}
 
 
 def in_percents(instance: Instance, allowed: tuple[int, ...] | None = None) -> Instance:
-    """Return the instance with shares in whole percents: all, or only the ``allowed`` ones."""
+    """Return the instance with shares in whole percents: all of them, or only the ``allowed`` shares."""
     types = (replace(pool.type, share_units=PERCENTS, allowed_shares=allowed) for pool in instance.gpus)
     pools = tuple(replace(pool, type=gpu) for pool, gpu in zip(instance.gpus, types, strict=True))
     return replace(instance, gpus=pools)
@@ -87,11 +87,11 @@ def rounded_up(plan: Plan, instance: Instance) -> Plan | None:
     units = {pool.type.name: pool.type.share_units for pool in instance.gpus}
     gpus = []
     for gpu in plan.gpus:
-        percents = [math.ceil(one.share_units * PERCENTS / units[gpu.type] - 1e-9) for one in gpu.gpulets]
-        gpulets = [replace(one, share_units=share) for one, share in zip(gpu.gpulets, percents, strict=True)]
+        percents = [math.ceil(gpulet.share_units * PERCENTS / units[gpu.type] - 1e-9) for gpulet in gpu.gpulets]
+        gpulets = [replace(gpulet, share_units=share) for gpulet, share in zip(gpu.gpulets, percents, strict=True)]
         gpus.append(replace(gpu, gpulets=tuple(gpulets)))
-    found = replace(plan, gpus=tuple(gpus))
-    return found if judge(found, in_percents(instance)).feasible else None
+    rounded = replace(plan, gpus=tuple(gpus))
+    return rounded if judge(rounded, in_percents(instance)).feasible else None
 
 
 def servers(plan: Plan, instance: Instance) -> list[Server]:
@@ -102,10 +102,10 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
     InputError
         If slots take turns.
     """
-    verdict = iter(judge(plan, instance).slots)
+    slot_verdicts = iter(judge(plan, instance).slots)
     dispatch = DispatchRule.of(instance)
-    copies, used = Counter[str](), set[str]()
-    found = []
+    copies, used_names = Counter[str](), set[str]()
+    processes = []
     for position, gpu in enumerate(plan.gpus):
         for gpulet in gpu.gpulets:
             if len(gpulet.slots) > 1 or gpulet.duty_cycle_ms is not None:
@@ -113,14 +113,14 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
             (slot,) = gpulet.slots
             workload = instance.workloads[instance.workload_index[slot.workload]]
             pool = instance.pool(gpu.type)
-            assert pool is not None  # the judge has checked it
-            full_ms = next(verdict).t_inf_ms
+            assert pool is not None  # the judge has checked the GPU types
+            full_batch_ms = next(slot_verdicts).t_inf_ms
             name = label = _label(slot.workload)
-            while name in used:
+            while name in used_names:
                 copies[label] += 1
                 name = f"{label}-{copies[label] + 1}"
-            used.add(name)
-            found.append(
+            used_names.add(name)
+            processes.append(
                 Server(
                     name,
                     position,
@@ -131,10 +131,10 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
                     workload.model,
                     slot.batch,
                     slot.rate_rps,
-                    dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, full_ms),
+                    dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, full_batch_ms),
                 )
             )
-    return found
+    return processes
 
 
 def slot_of(environment: Mapping[str, str]) -> Slot:
@@ -144,14 +144,14 @@ def slot_of(environment: Mapping[str, str]) -> Slot:
 
 
 def plan_of_environments(name: str, environments: Iterable[Mapping[str, str]]) -> Plan:
-    """Return the plan of the instance ``name``, in whole percents, that the environments of its processes describe."""
-    types: dict[int, str] = {}
+    """Return the plan of the instance ``name`` that the environments of its processes describe, in whole percents."""
+    type_of_gpu: dict[int, str] = {}
     gpulets: dict[int, list[Gpulet]] = defaultdict(list)
-    for each in environments:
-        gpu = int(each["GPUSHARE_GPU"])
-        types[gpu] = each["GPUSHARE_GPU_TYPE"]
-        gpulets[gpu].append(Gpulet(int(each[SHARE]), (slot_of(each),)))
-    return Plan(name, tuple(PlacedGpu(types[gpu], tuple(gpulets[gpu])) for gpu in sorted(types)))
+    for environment in environments:
+        gpu = int(environment["GPUSHARE_GPU"])
+        type_of_gpu[gpu] = environment["GPUSHARE_GPU_TYPE"]
+        gpulets[gpu].append(Gpulet(int(environment[SHARE_VARIABLE]), (slot_of(environment),)))
+    return Plan(name, tuple(PlacedGpu(type_of_gpu[gpu], tuple(gpulets[gpu])) for gpu in sorted(type_of_gpu)))
 
 
 def _label(name: str) -> str:

@@ -20,45 +20,45 @@ LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy
 IMPORT_LIMIT_S = 60.0
 
 MEMORY_PER_RUN_GB = 1.3
-"""Peak memory of a run's imports, before it solves anything."""
+"""Peak memory of a run after its imports, before it solves an instance."""
 
 DISK_GB = 1.0
 """Disk space for a ledger, plans, figures and compiled kernels."""
 
-BUSY_PART = 0.25
+BUSY_LOAD = 0.25
 """Load per core above which other programs disturb the times."""
 
 
 def known_bad_versions() -> list[Finding]:
     """Find installed versions of solvers that are known to be bad."""
     return [
-        Finding(bad.distribution, Level.ERROR, f"{version} {bad.trouble}", f'pip install "{bad.install}"')
-        for bad, version in installed_known_bad()
+        Finding(release.distribution, Level.ERROR, f"{version} {release.trouble}", f'pip install "{release.install}"')
+        for release, version in installed_known_bad()
     ]
 
 
 def installed_versions() -> list[Finding]:
     """List the installed solvers."""
-    bad = {known.distribution for known, _ in installed_known_bad()}
+    bad_names = {release.distribution for release, _ in installed_known_bad()}
     findings = []
     for name, version in solver_versions().items():
         if version is None:
             findings.append(Finding(name, Level.ERROR, "is not installed", 'pip install "gpushare-bench"'))
-        elif name not in bad:
+        elif name not in bad_names:
             findings.append(Finding(name, Level.OK, version))
     return findings
 
 
 def import_clashes() -> list[Finding]:
     """Load the solvers with native libraries into one process, in every order."""
-    present = [name for name in LOADED_TOGETHER if distribution_version(name) is not None]
-    if len(present) < 2:
+    installed = [name for name in LOADED_TOGETHER if distribution_version(name) is not None]
+    if len(installed) < 2:
         return []
-    failed = {}
-    for order in permutations(present):
+    reason_of_order = {}
+    for order in permutations(installed):
         program = "; ".join(f"import {LOADED_TOGETHER[name]}" for name in order)
         try:
-            done = subprocess.run(  # noqa: S603 - a constant program
+            completed = subprocess.run(  # noqa: S603 - a constant program
                 [sys.executable, "-c", program],
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
@@ -68,15 +68,17 @@ def import_clashes() -> list[Finding]:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            failed[order] = f"no result after {IMPORT_LIMIT_S:g} s"
+            reason_of_order[order] = f"no result after {IMPORT_LIMIT_S:g} s"
             continue
-        if done.returncode:
-            failed[order] = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        if completed.returncode:
+            reason_of_order[order] = (completed.stderr.strip().splitlines() or [f"exit status {completed.returncode}"])[
+                -1
+            ]
     advice = 'pip install --force-reinstall "gpushare-bench" in a fresh environment'
     return [
         Finding("imports", Level.ERROR, f"{' then '.join(order)} in one process: {reason}", advice)
-        for order, reason in failed.items()
-    ] or [Finding("imports", Level.OK, f"{' and '.join(present)} load in one process")]
+        for order, reason in reason_of_order.items()
+    ] or [Finding("imports", Level.OK, f"{' and '.join(installed)} load in one process")]
 
 
 def cores() -> list[Finding]:
@@ -90,9 +92,9 @@ def load() -> list[Finding]:
     average = load_average()
     if average is None:
         return []
-    found = f"{average:.2f} on average over the last minute"
-    idle = average <= BUSY_PART * usable_cores()
-    return [rated("load", found, idle, "stop other programs before you measure times")]
+    observation = f"{average:.2f} on average over the last minute"
+    idle = average <= BUSY_LOAD * usable_cores()
+    return [rated("load", observation, idle, "stop other programs before you measure times")]
 
 
 def memory() -> list[Finding]:
@@ -100,14 +102,20 @@ def memory() -> list[Finding]:
     available_mib = memory_mib().get("MemAvailable")
     if available_mib is None:
         return []
-    available, jobs = available_mib / 1024.0, usable_cores()
-    found = f"{available:.1f} GB available"
-    if available >= MEMORY_PER_RUN_GB * jobs:
-        return [Finding("memory", Level.OK, found)]
-    fewer = int(available / MEMORY_PER_RUN_GB)
-    if fewer == 0:
-        return [Finding("memory", Level.ERROR, found, f"free {MEMORY_PER_RUN_GB:g} GB, which a run's imports need")]
-    return [Finding("memory", Level.WARNING, f"{found} for {jobs} runs at a time", f"use {option('jobs', fewer)}")]
+    available_gb, jobs = available_mib / 1024.0, usable_cores()
+    observation = f"{available_gb:.1f} GB available"
+    if available_gb >= MEMORY_PER_RUN_GB * jobs:
+        return [Finding("memory", Level.OK, observation)]
+    jobs_that_fit = int(available_gb / MEMORY_PER_RUN_GB)
+    if jobs_that_fit == 0:
+        return [
+            Finding("memory", Level.ERROR, observation, f"free {MEMORY_PER_RUN_GB:g} GB, which a run's imports need")
+        ]
+    return [
+        Finding(
+            "memory", Level.WARNING, f"{observation} for {jobs} runs at a time", f"use {option('jobs', jobs_that_fit)}"
+        )
+    ]
 
 
 def disk() -> list[Finding]:

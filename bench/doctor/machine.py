@@ -24,29 +24,31 @@ def control_groups() -> list[Finding]:
     cores = usable_cores()
     if quota is not None and quota < cores:
         jobs = max(1, int(quota))
-        found = f"a quota of {quota:.1f} cores, although {cores} are visible"
+        observation = f"a quota of {quota:.1f} cores, although {cores} are visible"
         findings.append(
-            Finding("control group", Level.WARNING, found, f"use {option('jobs', jobs)}, or raise the quota")
+            Finding("control group", Level.WARNING, observation, f"use {option('jobs', jobs)}, or raise the quota")
         )
     if throttled := _throttled():
         advice = "raise the CPU quota before you measure times"
         findings.append(Finding("control group", Level.WARNING, f"throttled {throttled} times so far", advice))
     limit_mib = memory_limit_mib()
     if limit_mib is not None:
-        found = f"memory limited to {limit_mib / 1024:.1f} GB"
+        observation = f"memory limited to {limit_mib / 1024:.1f} GB"
         findings.append(
-            Finding("control group", Level.OK, found, f"keep {option('jobs')} times {option('memory_limit')} below it")
+            Finding(
+                "control group", Level.OK, observation, f"keep {option('jobs')} times {option('memory_limit')} below it"
+            )
         )
     return findings or [Finding("control group", Level.OK, "no limits")]
 
 
 def cpu_quota() -> float | None:
     """Return the CPU quota of the control group in cores, or ``None`` without a quota."""
-    for file in _group_files("cpu.max"):  # version 2
-        quota, _, period = file.partition(" ")
+    for text in _group_file_texts("cpu.max"):  # version 2
+        quota, _, period = text.partition(" ")
         if quota != "max" and period:
             return float(quota) / float(period)
-    quotas, periods = _group_files("cpu.cfs_quota_us"), _group_files("cpu.cfs_period_us")  # version 1
+    quotas, periods = _group_file_texts("cpu.cfs_quota_us"), _group_file_texts("cpu.cfs_period_us")  # version 1
     for quota, period in zip(quotas, periods, strict=False):
         if float(quota) > 0.0:
             return float(quota) / float(period)
@@ -55,42 +57,46 @@ def cpu_quota() -> float | None:
 
 def memory_limit_mib() -> float | None:
     """Return the memory limit of the control group in MiB, or ``None`` if it is not below the machine's memory."""
-    texts = [*_group_files("memory.max"), *_group_files("memory.limit_in_bytes")]
+    texts = [*_group_file_texts("memory.max"), *_group_file_texts("memory.limit_in_bytes")]
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [limit for text in texts if text != "max" and 0 < (limit := int(text)) < total]
     return min(limits) / 2**20 if limits else None
 
 
 def _throttled() -> int:
-    lines = [line.split() for text in _group_files("cpu.stat") for line in text.splitlines()]
+    lines = [line.split() for text in _group_file_texts("cpu.stat") for line in text.splitlines()]
     return sum(int(line[1]) for line in lines if line[:1] == ["nr_throttled"])
 
 
-def _group_files(name: str) -> list[str]:
+def _group_file_texts(name: str) -> list[str]:
     """Return the contents of the files called ``name`` in the control groups of this process, of either version."""
-    found = []
+    texts = []
     for line in _text(PROCESSES / "self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         mount = SYSTEM / "fs/cgroup" / controllers.removeprefix("name=")
         for group in (mount / path.lstrip("/"), mount):  # inside a container the group is the mount itself
             if text := _text(group / name):
-                found.append(text)
+                texts.append(text)
                 break
-    return found
+    return texts
 
 
 def frequency() -> list[Finding]:
     """Check that the cores can run at full speed."""
     cpus = SYSTEM / "devices/system/cpu"
-    slow = any(_text(file) == "powersave" for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"))
-    hot = sum(int(_text(file) or 0) for file in cpus.glob("cpu[0-9]*/thermal_throttle/package_throttle_count"))
+    powersave = any(_text(file) == "powersave" for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    heat_throttles = sum(
+        int(_text(file) or 0) for file in cpus.glob("cpu[0-9]*/thermal_throttle/package_throttle_count")
+    )
     findings = []
-    if slow:
+    if powersave:
         advice = "cpupower frequency-set -g performance, if you compare times"
         findings.append(Finding("frequency", Level.WARNING, "the governor is powersave", advice))
-    if hot:
+    if heat_throttles:
         advice = f"improve the cooling, or use fewer {option('jobs')}"
-        findings.append(Finding("frequency", Level.WARNING, f"throttled {hot} times by heat since the boot", advice))
+        findings.append(
+            Finding("frequency", Level.WARNING, f"throttled {heat_throttles} times by heat since the boot", advice)
+        )
     if not findings and any(cpus.glob("cpu[0-9]*/cpufreq")):
         findings.append(Finding("frequency", Level.OK, "not throttled"))
     return findings
@@ -99,29 +105,36 @@ def frequency() -> list[Finding]:
 def swap() -> list[Finding]:
     """Check the use of swap space, which shows that memory was short."""
     memory = memory_mib()
-    total = memory.get("SwapTotal", 0.0)
-    if total == 0.0:
+    total_mib = memory.get("SwapTotal", 0.0)
+    if total_mib == 0.0:
         return []
-    used = total - memory.get("SwapFree", total)
-    found = f"{used / 1024.0:.1f} of {total / 1024.0:.1f} GB in use"
-    return [rated("swap", found, used <= SWAP_PART * total, "stop other programs; runs with swapped memory are slow")]
+    used_mib = total_mib - memory.get("SwapFree", total_mib)
+    observation = f"{used_mib / 1024.0:.1f} of {total_mib / 1024.0:.1f} GB in use"
+    return [
+        rated(
+            "swap",
+            observation,
+            used_mib <= SWAP_PART * total_mib,
+            "stop other programs; runs with swapped memory are slow",
+        )
+    ]
 
 
 def gpus() -> list[Finding]:
     """Check the GPUs and MPS; only replays and profiling need them."""
     try:
-        found = host_gpus()
+        gpus_of_host = host_gpus()
     except ModuleNotFoundError:
         return [Finding("GPU", Level.OK, 'not checked: nvidia-ml-py of the extra "replay" is not installed')]
     except OSError as error:
         return [Finding("GPU", Level.WARNING, f"NVML fails: {error}", "check the driver: nvidia-smi")]
-    if not found:
+    if not gpus_of_host:
         return [Finding("GPU", Level.OK, "none; only `bench replay` and `bench profile run` need one")]
     findings = []
-    for gpu in found:
-        about = f"{gpu.product}, driver {gpu.driver}, compute mode {gpu.compute_mode}, {gpu.temperature_c:.0f} °C"
+    for gpu in gpus_of_host:
+        observation = f"{gpu.product}, driver {gpu.driver}, compute mode {gpu.compute_mode}, {gpu.temperature_c:.0f} °C"
         permitted = gpu.compute_mode != "prohibited"
-        findings.append(rated("GPU", about, permitted, "permit programs on it: nvidia-smi -c DEFAULT"))
+        findings.append(rated("GPU", observation, permitted, "permit programs on it: nvidia-smi -c DEFAULT"))
     return [*findings, mps()]
 
 

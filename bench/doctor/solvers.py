@@ -24,30 +24,30 @@ class KnownBad:
 
     Attributes
     ----------
-    first, before
+    first, fixed_in
         First bad release, and the release that fixes it, if there is one.
     trouble
         Description of the fault.
     install
         Requirement to install instead.
-    beside
-        Other distribution that the fault depends on, or an empty text.
+    conflicts_with
+        Other distribution without which the fault does not occur, or an empty text.
     wrong_answers
-        Whether results are wrong. Otherwise runs fail, and their rows say so.
+        Whether results are wrong; otherwise runs fail, and their rows report the failure.
     """
 
     distribution: str
     first: Version
-    before: Version | None
+    fixed_in: Version | None
     trouble: str
     install: str
-    beside: str = ""
+    conflicts_with: str = ""
     wrong_answers: bool = False
 
     def covers(self, version: str) -> bool:
         """Return whether ``version`` is one of these releases."""
         release = numbers(version)
-        return self.first <= release and (self.before is None or release < self.before)
+        return self.first <= release and (self.fixed_in is None or release < self.fixed_in)
 
 
 _WRONG_OPTIMA = "reports wrong optima of mixed-integer programs (presolve)"
@@ -55,7 +55,7 @@ _CLASH = "cannot be loaded together with ortools: both contain a libhighs.so.1"
 
 KNOWN_BAD = (
     KnownBad("highspy", (1, 14), (1, 14, 1), _WRONG_OPTIMA, "highspy==1.13.1", wrong_answers=True),
-    KnownBad("highspy", (1, 15), None, _CLASH, "highspy==1.13.1", beside="ortools"),
+    KnownBad("highspy", (1, 15), None, _CLASH, "highspy==1.13.1", conflicts_with="ortools"),
 )
 
 
@@ -70,13 +70,13 @@ def numbers(version: str) -> Version:
 
 def installed_known_bad() -> list[tuple[KnownBad, str]]:
     """Return the bad releases that are installed, with their versions."""
-    found = []
-    for bad in KNOWN_BAD:
-        version = distribution_version(bad.distribution)
-        alone = bad.beside and distribution_version(bad.beside) is None
-        if version is not None and not alone and bad.covers(version):
-            found.append((bad, version))
-    return found
+    releases = []
+    for release in KNOWN_BAD:
+        version = distribution_version(release.distribution)
+        applies = not release.conflicts_with or distribution_version(release.conflicts_with) is not None
+        if version is not None and applies and release.covers(version):
+            releases.append((release, version))
+    return releases
 
 
 def refuse_wrong_answers() -> None:
@@ -89,10 +89,10 @@ def refuse_wrong_answers() -> None:
     InputError
         If such a solver is installed; the message names the solver and its replacement.
     """
-    for bad, version in installed_known_bad():
-        if bad.wrong_answers:
-            problem = f'{bad.trouble}; install another version: pip install "{bad.install}"'
-            raise InputError(f"{bad.distribution} {version}", problem)
+    for release, version in installed_known_bad():
+        if release.wrong_answers:
+            problem = f'{release.trouble}; install another version: pip install "{release.install}"'
+            raise InputError(f"{release.distribution} {version}", problem)
 
 
 LIMIT_S = 20.0
@@ -104,7 +104,7 @@ AGREEMENT = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class KnownOptimum:
-    """A small instance on V100s with an optimum known from exact methods without a floating-point relaxation.
+    """A small instance on V100s with a known optimum, proven by exact methods without a floating-point relaxation.
 
     Attributes
     ----------
@@ -124,9 +124,9 @@ class KnownOptimum:
 
     def instance(self) -> Instance:
         """Return the instance."""
-        asked = tuple(Workload(f"w{number}", *each) for number, each in enumerate(self.workloads, 1))
+        workloads = tuple(Workload(f"w{number}", *figures) for number, figures in enumerate(self.workloads, 1))
         pools = (GpuPool(gpu_type("v100"), self.gpus),)
-        return Instance(self.name, self.objective, SloRule.HALF_SLO, "igniter", pools, asked)
+        return Instance(self.name, self.objective, SloRule.HALF_SLO, "igniter", pools, workloads)
 
 
 KNOWN_OPTIMA = (
@@ -171,18 +171,18 @@ KNOWN_OPTIMA = (
 def nonlinear_answers() -> list[Finding]:
     """Solve instances with known optima by ``minlp``, with its own equations and with the equations as printed."""
     if distribution_version("pyscipopt") is None:
-        return []  # ``installed_versions`` reports it
+        return []  # ``installed_versions`` reports that SCIP is missing
     minlp: Callable[..., Scheduler] = load(entries()["minlp"].target)
-    ours = {known.name: _answer(minlp(), known) for known in KNOWN_OPTIMA}
-    printed = {known.name: _answer(minlp(as_printed=True), known) for known in KNOWN_OPTIMA}
+    own_equations = {problem.name: _answer(minlp(), problem) for problem in KNOWN_OPTIMA}
+    printed_equations = {problem.name: _answer(minlp(as_printed=True), problem) for problem in KNOWN_OPTIMA}
     advice = ""
-    if any(answer.startswith("wrong") for answer in ours.values()):
+    if any(answer.startswith("wrong") for answer in own_equations.values()):
         advice = 'pip install "gpushare-bench" in a fresh environment; until then minlp misses better plans'
-    elif any(answer != "right" for answer in ours.values()):
+    elif any(answer != "right" for answer in own_equations.values()):
         advice = "try again: the first run compiles kernels, and other programs take time, too"
     return [
-        Finding("minlp", Level.WARNING if advice else Level.OK, _listed(ours), advice),
-        Finding("minlp.as_printed", Level.OK, _listed(printed)),
+        Finding("minlp", Level.WARNING if advice else Level.OK, _listed(own_equations), advice),
+        Finding("minlp.as_printed", Level.OK, _listed(printed_equations)),
     ]
 
 
@@ -190,21 +190,21 @@ def _listed(answers: dict[str, str]) -> str:
     return "; ".join(f"{name}: {answer}" for name, answer in answers.items())
 
 
-def _answer(scheduler: Scheduler, known: KnownOptimum) -> str:
-    """Return whether the outcome of a scheduler agrees with the known optimum, in words."""
-    instance = known.instance()
+def _answer(scheduler: Scheduler, problem: KnownOptimum) -> str:
+    """Return a few words on whether the outcome of a scheduler agrees with the known optimum."""
+    instance = problem.instance()
     outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + LIMIT_S))
     if outcome.status is Status.OPTIMAL:
         value = math.nan if outcome.plan is None else judge(outcome.plan, instance).value
-        return "right" if math.isclose(value, known.optimum, rel_tol=AGREEMENT) else _wrong(value, known)
+        return "right" if math.isclose(value, problem.optimum, rel_tol=AGREEMENT) else _wrong(value, problem)
     if outcome.bound is not None:
-        beyond = outcome.bound.value - known.optimum
-        if (beyond if instance.objective.minimised else -beyond) > AGREEMENT * known.optimum:
-            return _wrong(outcome.bound.value, known)
+        excess = outcome.bound.value - problem.optimum
+        if (excess if instance.objective.minimised else -excess) > AGREEMENT * problem.optimum:
+            return _wrong(outcome.bound.value, problem)
     if outcome.status is Status.INFEASIBLE:
-        return f"wrong, no plan instead of {known.optimum:g}"
+        return f"wrong, no plan instead of {problem.optimum:g}"
     return f"not finished in {LIMIT_S:g} s"
 
 
-def _wrong(value: float, known: KnownOptimum) -> str:
-    return f"wrong, {value:g} instead of {known.optimum:g}"
+def _wrong(value: float, problem: KnownOptimum) -> str:
+    return f"wrong, {value:g} instead of {problem.optimum:g}"

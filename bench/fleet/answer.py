@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from bench.fleet.last_straw import MOST_CANDIDATES, RATES, SLOS
+from bench.fleet.last_straw import MOST_CANDIDATES, RATE_FACTORS, SLO_FACTORS
 from bench.fleet.replanning import Replanned
 from bench.fleet.surviving import Surviving
 from bench.formatting import gpu_count, percent, servers
@@ -24,72 +24,81 @@ def gpus_in_words(plan: Plan) -> str:
 
 
 def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding | None]]) -> str:
-    """Return the saving over each of today's practices whose plan holds, and the GPUs with their price.
+    """Return the GPUs with their price, and the saving over each of today's practices whose plan holds.
 
-    A practice can be cheaper than the best plan only if its model ignores interference, as time slicing does. It is
-    then named without a saving.
+    A practice can be cheaper than the best plan only if its model ignores interference, as time slicing does. The line
+    then names the practice without a saving.
     """
-    savings, others = [], []
-    for name, (other, held) in practice.items():
-        if other.cost_per_hour is None:
-            others.append(f"{name} finds no plan")
+    savings, remarks = [], []
+    for name, (row, result) in practice.items():
+        if row.cost_per_hour is None:
+            remarks.append(f"{name} finds no plan")
             continue
-        gpus = f"{gpu_count(other.gpus_used or 0)}, ${other.cost_per_hour:,.2f}/h"
-        if held is not None and held.holds is False:
-            others.append(f"{name} takes {gpus} and does not hold on {servers(held.dropping)}")
-        elif held is not None and held.holds is None:
-            others.append(f"{name} takes {gpus}, and the test cannot tell whether it holds on {servers(held.dropping)}")
-        elif other.cost_per_hour < cost:
-            others.append(f"{name} would take {gpus} if its processes did not slow each other down")
-        elif other.cost_per_hour > 0.0:
-            savings.append(f"{100.0 * (1.0 - cost / other.cost_per_hour):.0f} % over {name} ({gpus})")
+        gpus = f"{gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
+        if result is not None and result.holds is False:
+            remarks.append(f"{name} takes {gpus} and does not hold on {servers(result.dropping)}")
+        elif result is not None and result.holds is None:
+            remarks.append(
+                f"{name} takes {gpus}, and the test cannot tell whether it holds on {servers(result.dropping)}"
+            )
+        elif row.cost_per_hour < cost:
+            remarks.append(f"{name} would take {gpus} if its processes did not slow each other down")
+        elif row.cost_per_hour > 0.0:
+            savings.append(f"{100.0 * (1.0 - cost / row.cost_per_hour):.0f} % over {name} ({gpus})")
     answer = f"{gpus_in_words(plan)} for ${cost:,.2f}/h"
     sentence = f"saves {', '.join(savings)}: {answer}" if savings else answer
-    return "; ".join([sentence, *others])
+    return "; ".join([sentence, *remarks])
 
 
 def proof_line(row: Row, instance: Instance) -> str:
-    """Return the number of GPUs, or the price, that is proven too low."""
+    """Return the number of GPUs, or the price, below which no plan exists according to the certified bound."""
     if row.bound is None or not row.bound_certified or row.cost_per_hour is None:
         return "proven: nothing in the time allowed"
     bound = min(next_cost(row.bound, instance), row.cost_per_hour)
-    where = f"in the class {scope_in_words(row.bound_scope)}" if row.bound_scope else ""
+    in_class = f"in the class {scope_in_words(row.bound_scope)}" if row.bound_scope else ""
     price = instance.gpus[0].type.price_per_hour
     if bound >= row.cost_per_hour * (1.0 - 1e-9):
-        return f"proven: no plan is cheaper {where}".rstrip()
+        return f"proven: no plan is cheaper {in_class}".rstrip()
     if len(instance.gpus) == 1 and price > 0.0:
-        least = max(1, math.ceil(bound / price - 1e-6))
-        few, open_ = (f"{n} GPU{'s are' if n > 1 else ' is'}" for n in (least - 1, least))
-        return f"proven: {few} too few, {open_} not excluded {where}".rstrip()
-    return f"proven: below ${math.floor(100.0 * bound + 1e-6) / 100:,.2f}/h there is no plan {where}".rstrip()
+        gpus_not_excluded = max(1, math.ceil(bound / price - 1e-6))
+        too_few, not_excluded = (
+            f"{number} GPU{'s are' if number > 1 else ' is'}" for number in (gpus_not_excluded - 1, gpus_not_excluded)
+        )
+        return f"proven: {too_few} too few, {not_excluded} not excluded {in_class}".rstrip()
+    return f"proven: below ${math.floor(100.0 * bound + 1e-6) / 100:,.2f}/h there is no plan {in_class}".rstrip()
 
 
-def holding_line(found: Holding) -> str:
+def holding_line(holding: Holding) -> str:
     """Return whether the plan holds in simulations, and on which servers."""
-    test = f"{simulations_in_words(found)}, {found.requests:,} requests"
-    target, on = percent(found.target), servers(found.dropping)
-    if found.holds:
-        of_all = f"{percent(found.attainment)} of all; {test}"
-        return f"holds on {on}: every service keeps {target} in time ({of_all}; {power_in_words(found)})"
-    if found.holds is None:
-        return f"may hold on {on}: {doubt_in_words(found)} ({test})"
-    late = ", ".join(f"{one.workload} {percent(one.attainment)}" for one in found.late[:3]) or "all together"
-    loads = loads_in_words(found)
-    return f"does not hold on {on}: {late} below {target} in time ({test}{f'; {loads}' if loads else ''})"
+    test = f"{simulations_in_words(holding)}, {holding.requests:,} requests"
+    target, server_kind = percent(holding.target), servers(holding.dropping)
+    if holding.holds:
+        measured = f"{percent(holding.attainment)} of all; {test}"
+        return f"holds on {server_kind}: every service keeps {target} in time ({measured}; {power_in_words(holding)})"
+    if holding.holds is None:
+        return f"may hold on {server_kind}: {doubt_in_words(holding)} ({test})"
+    late = (
+        ", ".join(
+            f"{workload_result.workload} {percent(workload_result.attainment)}" for workload_result in holding.late[:3]
+        )
+        or "all together"
+    )
+    loads = loads_in_words(holding)
+    return f"does not hold on {server_kind}: {late} below {target} in time ({test}{f'; {loads}' if loads else ''})"
 
 
-def dropping_line(found: Row, cost_per_hour: float) -> str:
-    """Return what it costs that the servers drop no requests; ``found`` is the run for servers that do."""
-    if found.cost_per_hour is None or not found.feasible:
+def dropping_line(dropping_row: Row, cost_per_hour: float) -> str:
+    """Return the extra cost of servers that drop no requests; ``dropping_row`` is a run with dropping."""
+    if dropping_row.cost_per_hour is None or not dropping_row.feasible:
         return "  not dropping: no plan was found for servers that drop late requests"
-    more = cost_per_hour - found.cost_per_hour
-    price = f"${more:,.2f}/h more" if more > 1e-9 else "nothing"
-    gpus = f"{gpu_count(found.gpus_used or 0)}, ${found.cost_per_hour:,.2f}/h"
+    extra_per_hour = cost_per_hour - dropping_row.cost_per_hour
+    price = f"${extra_per_hour:,.2f}/h more" if extra_per_hour > 1e-9 else "nothing"
+    gpus = f"{gpu_count(dropping_row.gpus_used or 0)}, ${dropping_row.cost_per_hour:,.2f}/h"
     return f"  not dropping costs {price}: servers that drop late requests would take {gpus}"
 
 
 def headroom_line(verdict: Verdict) -> str:
-    """Return the service whose batches may slow down least before its SLO breaks."""
+    """Return the service with the least headroom: its batches may slow down least before its SLO breaks."""
     if not verdict.slots:
         return "least headroom: there is no service"
     tightest = min(verdict.slots, key=lambda slot: slot.budget_ms / slot.t_gpu_ms)
@@ -98,30 +107,38 @@ def headroom_line(verdict: Verdict) -> str:
     return f"least headroom: {tightest.workload}, its batches may take {100.0 * spare:.1f} % longer ({times})"
 
 
-def straw_line(found: tuple[str, Plan] | None, instance: Instance, cost_per_hour: float) -> str:
+def straw_line(straw: tuple[str, Plan] | None, instance: Instance, cost_per_hour: float) -> str:
     """Return the last straw: a service that saves a GPU by a lower rate or a longer SLO, confirmed by solving again."""
-    if found is None:
-        least, slowest = 100.0 * (1.0 - RATES[0]), 100.0 * (SLOS[0] - 1.0)
-        given_up = f"{least:.0f} % of its rate or {slowest:.0f} % on its SLO"
-        return f"last straw: none of the {MOST_CANDIDATES} dearest services saves a GPU by giving up {given_up}"
-    words, plan = found
-    saved = cost_per_hour - instance.cost_per_hour(plan.gpus)
-    return f"last straw: {words} saves ${saved:,.2f}/h and takes {gpus_in_words(plan)} (solved again)"
+    if straw is None:
+        smallest_pct, longest_pct = 100.0 * (1.0 - RATE_FACTORS[0]), 100.0 * (SLO_FACTORS[0] - 1.0)
+        relaxations = f"{smallest_pct:.0f} % of its rate or {longest_pct:.0f} % on its SLO"
+        return f"last straw: none of the {MOST_CANDIDATES} dearest services saves a GPU by giving up {relaxations}"
+    relaxation, plan = straw
+    saving_per_hour = cost_per_hour - instance.cost_per_hour(plan.gpus)
+    return f"last straw: {relaxation} saves ${saving_per_hour:,.2f}/h and takes {gpus_in_words(plan)} (solved again)"
 
 
-def moves_line(found: Replanned, cost_per_hour: float, unlimited_per_hour: float) -> str:
-    """Return the moves of a replanned plan, and what the limit on them costs."""
-    more = cost_per_hour - unlimited_per_hour
-    moved = f"{len(found.moved)} services change their GPU ({', '.join(found.moved)})" if found.moved else "no moves"
-    price = f"the limit costs ${more:,.2f}/h" if more > 1e-9 else "without the limit, no cheaper plan was found"
-    searched = "" if found.complete else "; not every choice of moves was tried in time"
-    return f"  moves: {moved}; {price}{searched}"
+def moves_line(replanned: Replanned, cost_per_hour: float, unlimited_per_hour: float) -> str:
+    """Return the moves of a replanned plan, and the extra cost of the limit on moves."""
+    extra_per_hour = cost_per_hour - unlimited_per_hour
+    moves = (
+        f"{len(replanned.moved)} services change their GPU ({', '.join(replanned.moved)})"
+        if replanned.moved
+        else "no moves"
+    )
+    price = (
+        f"the limit costs ${extra_per_hour:,.2f}/h"
+        if extra_per_hour > 1e-9
+        else "without the limit, no cheaper plan was found"
+    )
+    searched = "" if replanned.complete else "; not every choice of moves was tried in time"
+    return f"  moves: {moves}; {price}{searched}"
 
 
-def spare_line(found: Surviving) -> str:
-    """Return the spare GPU, its price, and the proof that less does not suffice."""
+def spare_line(survivor: Surviving) -> str:
+    """Return the spare GPU, the price of the plan with it, and the proven lower bound on this price."""
     proof = "proven least"
-    if found.bound_per_hour < found.cost_per_hour * (1.0 - 1e-6):
-        proof = f"proven: at least ${found.bound_per_hour:,.2f}/h"
-    total = f"${found.cost_per_hour:,.2f}/h with it"
-    return f"  survives any one GPU with a spare {found.spare}: {total} ({proof})"
+    if survivor.bound_per_hour < survivor.cost_per_hour * (1.0 - 1e-6):
+        proof = f"proven: at least ${survivor.bound_per_hour:,.2f}/h"
+    total = f"${survivor.cost_per_hour:,.2f}/h with it"
+    return f"  survives any one GPU with a spare {survivor.spare}: {total} ({proof})"

@@ -1,4 +1,4 @@
-"""Last straw: a service whose lower rate or longer SLO saves a GPU, proposed by duals, confirmed by solving again."""
+"""Last straw: a service that saves a GPU at a lower rate or a longer SLO. Duals propose it; a new solve confirms it."""
 
 import time
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from instances import Instance, Plan, Workload
 MOST_CANDIDATES = 3
 """Largest number of services that are tried."""
 
-RATES, SLOS = (0.75, 0.9), (1.5, 1.25)
-"""Factors on a service's rate, or else on its SLO, from strong to mild."""
+RATE_FACTORS, SLO_FACTORS = (0.75, 0.9), (1.5, 1.25)
+"""Factors on the rate of a service, and on its SLO, each from strong to mild."""
 
 _LEAST_SOLVE_S = 5.0
 
@@ -21,49 +21,51 @@ Relaxation = tuple[str, Instance]
 """Lower rate or longer SLO of one service in words, and the instance with it."""
 
 
-def candidates(instance: Instance, price: Mapping[str, float]) -> list[Workload]:
+def candidates(instance: Instance, dual: Mapping[str, float]) -> list[Workload]:
     """Return the services with the largest duals, the largest first."""
-    dearest = sorted(instance.workloads, key=lambda workload: -price.get(workload.id, 0.0))
-    return dearest[:MOST_CANDIDATES]
+    by_dual = sorted(instance.workloads, key=lambda workload: -dual.get(workload.id, 0.0))
+    return by_dual[:MOST_CANDIDATES]
 
 
 def relaxed(instance: Instance, service: Workload) -> list[list[Relaxation]]:
     """Return the relaxations of a service's rate and of its SLO, each from strong to mild."""
-    fewer, later = [], []
-    for factor in RATES:
-        less = replace(service, rate_rps=service.rate_rps * factor)
-        words = f"{service.id} at {less.rate_rps:.5g} instead of {service.rate_rps:.5g} req/s"
-        fewer.append((words, _with(instance, less)))
-    for factor in SLOS:
-        slower = replace(service, slo_ms=service.slo_ms * factor)
-        words = f"{service.id} within {slower.slo_ms:g} instead of {service.slo_ms:g} ms"
-        later.append((words, _with(instance, slower)))
-    return [fewer, later]
+    rate_relaxations, slo_relaxations = [], []
+    for factor in RATE_FACTORS:
+        lower_rate = replace(service, rate_rps=service.rate_rps * factor)
+        words = f"{service.id} at {lower_rate.rate_rps:.5g} instead of {service.rate_rps:.5g} req/s"
+        rate_relaxations.append((words, _with_workload(instance, lower_rate)))
+    for factor in SLO_FACTORS:
+        longer_slo = replace(service, slo_ms=service.slo_ms * factor)
+        words = f"{service.id} within {longer_slo.slo_ms:g} instead of {service.slo_ms:g} ms"
+        slo_relaxations.append((words, _with_workload(instance, longer_slo)))
+    return [rate_relaxations, slo_relaxations]
 
 
-def _with(instance: Instance, changed: Workload) -> Instance:
-    workloads = tuple(changed if each.id == changed.id else each for each in instance.workloads)
+def _with_workload(instance: Instance, changed: Workload) -> Instance:
+    workloads = tuple(changed if workload.id == changed.id else workload for workload in instance.workloads)
     return replace(instance, workloads=workloads)
 
 
 def last_straw(instance: Instance, plan: Plan, seconds: float) -> tuple[str, Plan] | None:
-    """Return a relaxation of one of the dearest services that saves a GPU, and its plan; ``None`` without one.
+    """Return a relaxation of one of the dearest services that saves a GPU, and its plan, or ``None`` if there is none.
 
     ``plan`` is the best plan of the instance, and ``seconds`` the time limit of all solves together.
     """
     deadline = time.monotonic() + seconds
-    price = solved_here(instance, seconds / 2.0, plan).prices(instance)
-    least = judge(plan, instance).cost_per_hour * (1.0 - 1e-9)
+    dual = solved_here(instance, seconds / 2.0, plan).prices(instance)
+    cost_limit = judge(plan, instance).cost_per_hour * (1.0 - 1e-9)
 
     def cheaper(relaxation: Instance) -> Plan | None:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0.0:
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0.0:
             return None
-        found = solved_here(relaxation, min(left_s, max(_LEAST_SOLVE_S, left_s / 3.0)), below=least).plan
-        verdict = None if found is None else judge(found, relaxation)
-        return found if verdict is not None and verdict.feasible and verdict.cost_per_hour < least else None
+        new_plan = solved_here(
+            relaxation, min(remaining_s, max(_LEAST_SOLVE_S, remaining_s / 3.0)), below=cost_limit
+        ).plan
+        verdict = None if new_plan is None else judge(new_plan, relaxation)
+        return new_plan if verdict is not None and verdict.feasible and verdict.cost_per_hour < cost_limit else None
 
-    for service in candidates(instance, price):
+    for service in candidates(instance, dual):
         for (strong, strong_instance), (mild, mild_instance) in relaxed(instance, service):
             if (saving := cheaper(strong_instance)) is not None:
                 milder = cheaper(mild_instance)

@@ -21,7 +21,7 @@ class Replanned:
     Attributes
     ----------
     plan
-        The plan. GPUs of the old plan keep their positions; closed ones have no gpulets. Every further GPU is in use.
+        The plan. GPUs of the old plan keep their positions; closed GPUs have no gpulets. Every new GPU is in use.
     moved
         Services that were on another GPU before.
     complete
@@ -36,9 +36,9 @@ class Replanned:
 def replan(instance: Instance, old: Plan, max_moves: int, seconds: float) -> Replanned:
     """Return the cheapest plan found with at most ``max_moves`` moves.
 
-    Shares and batches may change in place; services that only the old plan has are stopped. The search tries
-    every choice of services to move: first services on GPUs that can no longer serve all of theirs, then all services
-    of a GPU, which closes it. A local search plans each GPU.
+    Shares and batches may change in place. Services that only the old plan has are stopped. The search tries every
+    choice of services to move. First, it moves services off GPUs that can no longer serve all of their services. Then
+    it closes GPUs by moving all of their services. A local search plans each GPU.
 
     Raises
     ------
@@ -53,28 +53,32 @@ def replan(instance: Instance, old: Plan, max_moves: int, seconds: float) -> Rep
                     FieldName("max_moves"), f"{slot.workload} runs on several GPUs; expected one GPU per service"
                 )
     names = [workload.id for workload in instance.workloads]
-    kept: list[Contents] = [
+    old_contents: list[Contents] = [
         (gpu.type, frozenset(name for name in names if home.get(name) == position))
         for position, gpu in enumerate(old.gpus)
     ]
-    for kind in dict.fromkeys(gpu.type for gpu in old.gpus):
-        if instance.pool(kind) is None:
-            raise InputError(FieldName("old"), f"the old plan has a {kind}, which is not on offer")
-    spare: list[Contents] = []
-    new = tuple(name for name in names if name not in home)
+    for gpu_type in dict.fromkeys(gpu.type for gpu in old.gpus):
+        if instance.pool(gpu_type) is None:
+            raise InputError(FieldName("old"), f"the old plan has a {gpu_type}, which is not on offer")
+    spare_contents: list[Contents] = []
+    new_services = tuple(name for name in names if name not in home)
     for pool in instance.gpus:
-        used = sum(kind == pool.type.name for kind, _ in kept)
-        most = max_moves + len(new) if pool.count is None else min(max_moves + len(new), pool.count - used)
-        spare += [(pool.type.name, frozenset[str]())] * max(0, most)
+        used = sum(gpu_type == pool.type.name for gpu_type, _ in old_contents)
+        openable = (
+            max_moves + len(new_services)
+            if pool.count is None
+            else min(max_moves + len(new_services), pool.count - used)
+        )
+        spare_contents += [(pool.type.name, frozenset[str]())] * max(0, openable)
     search = _MoveSearch(instance, home, time.monotonic() + seconds)
-    search.place((*kept, *spare), new, max_moves)
+    search.place((*old_contents, *spare_contents), new_services, max_moves)
     if search.best is None:
         problem = f"{max_moves} moves are not enough" if search.complete else "no plan was found in time"
         raise InputError(FieldName("max_moves"), f"{problem}; allow more moves")
-    here, opened = search.best[: len(old.gpus)], search.best[len(old.gpus) :]
-    plan = Plan(instance.name, (*here, *(gpu for gpu in opened if gpu.gpulets)))
-    at = {slot.workload: position for position, _, slot in plan.slots()}
-    moved = tuple(name for name in names if name in home and at[name] != home[name])
+    old_gpus, new_gpus = search.best[: len(old.gpus)], search.best[len(old.gpus) :]
+    plan = Plan(instance.name, (*old_gpus, *(gpu for gpu in new_gpus if gpu.gpulets)))
+    new_position = {slot.workload: position for position, _, slot in plan.slots()}
+    moved = tuple(name for name in names if name in home and new_position[name] != home[name])
     return Replanned(plan, moved, search.complete)
 
 
@@ -82,8 +86,8 @@ def replan(instance: Instance, old: Plan, max_moves: int, seconds: float) -> Rep
 class _MoveSearch:
     """Depth-first search over the GPUs of the services, from their ``home`` GPUs in the old plan.
 
-    ``planned`` has a GPU for each contents, or ``None`` if no plan was found. ``best`` is the cheapest plan, ``least``
-    its cost, and ``complete`` whether nothing was skipped.
+    ``planned`` maps contents to a planned GPU, or to ``None`` if no plan was found. ``best`` is the cheapest plan, and
+    ``least_cost`` its cost. ``complete`` tells whether the search tried every choice.
     """
 
     instance: Instance
@@ -91,7 +95,7 @@ class _MoveSearch:
     deadline: float
     planned: dict[Contents, PlacedGpu | None] = field(default_factory=dict)
     best: tuple[PlacedGpu, ...] | None = None
-    least: float = float("inf")
+    least_cost: float = float("inf")
     complete: bool = True
 
     def gpu(self, contents: Contents) -> PlacedGpu | None:
@@ -101,50 +105,52 @@ class _MoveSearch:
         return self.planned[contents]
 
     def place(self, gpus: tuple[Contents, ...], waiting: tuple[str, ...], moves: int) -> None:
-        """Place the waiting services in every way, relieve GPUs that cannot serve all of theirs, then close GPUs."""
+        """Place the waiting services in every way, move services off overfull GPUs, then close GPUs."""
         if time.monotonic() > self.deadline:
             self.complete = False
         elif waiting:
-            empty: set[str] = set()
-            for position, (kind, there) in enumerate(gpus):
-                if self.home.get(waiting[0]) == position or (not there and kind in empty):
+            empty_types: set[str] = set()
+            for position, (gpu_type, services) in enumerate(gpus):
+                if self.home.get(waiting[0]) == position or (not services and gpu_type in empty_types):
                     continue  # empty GPUs of a type are alike
-                if not there:
-                    empty.add(kind)
-                together = kind, there | {waiting[0]}
-                if self.gpu(together) is not None:
-                    self.place((*gpus[:position], together, *gpus[position + 1 :]), waiting[1:], moves)
-        elif (full := next((p for p, each in enumerate(gpus) if self.gpu(each) is None), None)) is not None:
-            kind, there = gpus[full]
-            movable = sorted(name for name in there if self.home.get(name) == full) if moves else []
+                if not services:
+                    empty_types.add(gpu_type)
+                extended = gpu_type, services | {waiting[0]}
+                if self.gpu(extended) is not None:
+                    self.place((*gpus[:position], extended, *gpus[position + 1 :]), waiting[1:], moves)
+        elif (
+            overfull := next((index for index, contents in enumerate(gpus) if self.gpu(contents) is None), None)
+        ) is not None:
+            gpu_type, services = gpus[overfull]
+            movable = sorted(name for name in services if self.home.get(name) == overfull) if moves else []
             for service in movable:
-                left = kind, there - {service}
-                self.place((*gpus[:full], left, *gpus[full + 1 :]), (service,), moves - 1)
+                reduced = gpu_type, services - {service}
+                self.place((*gpus[:overfull], reduced, *gpus[overfull + 1 :]), (service,), moves - 1)
         else:
             self._accept(gpus)
-            for position, (kind, there) in enumerate(gpus):
-                if 0 < len(there) <= moves and all(self.home.get(name) == position for name in there):
-                    closed = (*gpus[:position], (kind, frozenset[str]()), *gpus[position + 1 :])
-                    self.place(closed, tuple(sorted(there)), moves - len(there))
+            for position, (gpu_type, services) in enumerate(gpus):
+                if 0 < len(services) <= moves and all(self.home.get(name) == position for name in services):
+                    closed = (*gpus[:position], (gpu_type, frozenset[str]()), *gpus[position + 1 :])
+                    self.place(closed, tuple(sorted(services)), moves - len(services))
 
     def _accept(self, gpus: tuple[Contents, ...]) -> None:
         prices = {pool.type.name: pool.type.price_per_hour for pool in self.instance.gpus}
-        cost = sum(prices[kind] for kind, there in gpus if there)
-        if cost < self.least - 1e-9:
-            self.least = cost
-            self.best = tuple(gpu for each in gpus if (gpu := self.gpu(each)) is not None)
+        cost = sum(prices[gpu_type] for gpu_type, services in gpus if services)
+        if cost < self.least_cost - 1e-9:
+            self.least_cost = cost
+            self.best = tuple(gpu for contents in gpus if (gpu := self.gpu(contents)) is not None)
 
 
-def _one_gpu(instance: Instance, kind: str, services: frozenset[str]) -> PlacedGpu | None:
+def _one_gpu(instance: Instance, gpu_type: str, services: frozenset[str]) -> PlacedGpu | None:
     """Return a GPU that serves the services, by local search."""
     if not services:
-        return PlacedGpu(kind, ())
-    pool = instance.pool(kind)
+        return PlacedGpu(gpu_type, ())
+    pool = instance.pool(gpu_type)
     assert pool is not None  # the GPU types of the old plan were checked
-    alone = replace(
+    one_gpu_instance = replace(
         instance,
         gpus=(GpuPool(pool.type, 1),),
         workloads=tuple(workload for workload in instance.workloads if workload.id in services),
     )
-    found = scheduler("local-search", rounds="100").schedule(alone, Run()).plan
-    return found.gpus[0] if found is not None and judge(found, alone).feasible else None
+    plan = scheduler("local-search", rounds="100").schedule(one_gpu_instance, Run()).plan
+    return plan.gpus[0] if plan is not None and judge(plan, one_gpu_instance).feasible else None

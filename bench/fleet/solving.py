@@ -20,8 +20,8 @@ from instances import Instance, Plan
 BEST = "colgen@local-search"
 """Local search, then column generation from its plan."""
 
-SHORT = ("local-search.rounds=2000",)
-"""Limit on the local search, which leaves most of the time to column generation."""
+LOCAL_SEARCH_LIMIT = ("local-search.rounds=2000",)
+"""Limit on the rounds of the local search; column generation gets most of the time."""
 
 PRACTICE = ("whole-gpu", "equal-shares", "time-slicing")
 """Schedulers that stand for today's practice."""
@@ -31,7 +31,7 @@ _MEMORY_GB = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Solve:
-    """A solve to make: an instance, a scheduler, and the time limit in seconds."""
+    """Order of one solve: an instance, a scheduler, and the time limit in seconds."""
 
     instance: Instance
     scheduler: str = BEST
@@ -50,20 +50,15 @@ def solved(solves: Sequence[Solve], ledger: Ledger | None = None, listener: List
         RunOrder(
             [solve.instance],
             [solve.scheduler],
-            SHORT if "local-search" in solve.scheduler else (),
+            LOCAL_SEARCH_LIMIT if "local-search" in solve.scheduler else (),
             [0],
             Limits(solve.time_limit_s, _MEMORY_GB, 1),
             Trial(),
         )
         for solve in solves
     ]
-    tasks = [task for found, _ in plan_orders(orders) for task in found]
+    tasks = [task for order_tasks, _ in plan_orders(orders) for task in order_tasks]
     return run_tasks(tasks, ledger, default_jobs(1), listener)
-
-
-def plan_of(row: Row) -> Plan | None:
-    """Return the plan of a run, if it has one."""
-    return row.plan
 
 
 def scheduler(name: str, **parameters: str) -> Scheduler:
@@ -73,17 +68,17 @@ def scheduler(name: str, **parameters: str) -> Scheduler:
 
 
 def solved_here(instance: Instance, seconds: float, start: Plan | None = None, below: float | None = None) -> Outcome:
-    """Return the result of the best schedulers in this process, which saves the start of a worker.
+    """Return the outcome of the best schedulers, run in this process without a worker.
 
-    With a known plan ``start``, the local search is left out. Column generation is left out if the local search finds
-    a plan that costs less than ``below`` per hour.
+    The local search is skipped if a plan ``start`` is given. Column generation is skipped if the local search finds a
+    plan that costs less than ``below`` dollars per hour.
     """
     chain = [("colgen", scheduler("colgen"))]
     if start is None:
         chain.insert(0, ("local-search", scheduler("local-search", rounds="200")))
     run = Run(deadline=time.monotonic() + seconds, start=start)
 
-    def enough(plan: Plan) -> bool:
+    def is_cheap_enough(plan: Plan) -> bool:
         return below is not None and judge(plan, instance).cost_per_hour < below
 
-    return run_chain(chain, instance, run, enough)
+    return run_chain(chain, instance, run, is_cheap_enough)

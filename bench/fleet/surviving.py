@@ -1,4 +1,4 @@
-"""Plans that survive the failure of any one GPU: after it, the GPUs left can serve all services."""
+"""Plans that survive the failure of any one GPU: the remaining GPUs can serve all services."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -10,9 +10,9 @@ from instances import Instance, PlacedGpu, Plan
 
 @dataclass(frozen=True, slots=True)
 class Surviving:
-    """A plan with a GPU without gpulets as the spare.
+    """A plan with one GPU without gpulets, the spare GPU.
 
-    ``spare`` is its GPU type. The cost is that of all GPUs with the spare, and the bound a lower bound on this cost.
+    ``spare`` is the type of this GPU. The cost includes the spare GPU. The bound is a lower bound on this cost.
     """
 
     plan: Plan
@@ -24,8 +24,8 @@ class Surviving:
 def surviving(plan: Plan, instance: Instance, bound_per_hour: float, seconds: float) -> Surviving | None:
     """Add to a plan the cheapest spare GPU with which it survives any one failure; return ``None`` if there is none.
 
-    After any failure, the GPUs left cost at least the bound, so all GPUs cost at least the bound plus the cheapest
-    GPU. With one GPU type, an optimal plan with one spare GPU is therefore optimal, too.
+    After any failure, the remaining GPUs cost at least the bound. All GPUs therefore cost at least the bound plus the
+    price of the cheapest GPU. With one GPU type, an optimal plan plus one spare GPU reaches this sum and is optimal.
 
     ``plan`` is feasible, and ``bound_per_hour`` a certified bound on the cost of a plan. All solves together take at
     most ``seconds``.
@@ -33,19 +33,23 @@ def surviving(plan: Plan, instance: Instance, bound_per_hour: float, seconds: fl
     used = Counter(gpu.type for gpu in plan.gpus if gpu.gpulets)
     pools = [pool for pool in instance.gpus if pool.count is None or pool.count > used[pool.type.name]]
     cost = judge(plan, instance).cost_per_hour
-    least = min(pool.type.price_per_hour for pool in instance.gpus)
-    each_s = seconds / max(1, len(pools) * len(used))
+    cheapest_per_hour = min(pool.type.price_per_hour for pool in instance.gpus)
+    solve_limit_s = seconds / max(1, len(pools) * len(used))
     for pool in sorted(pools, key=lambda pool: pool.type.price_per_hour):
         spare = pool.type.name
-        others = [kind for kind in used if kind != spare]
-        if all(_serves(instance, used + Counter([spare]) - Counter([kind]), each_s) for kind in others):
-            whole = Plan(plan.instance, (*plan.gpus, PlacedGpu(spare, ())))
-            return Surviving(whole, spare, cost + pool.type.price_per_hour, bound_per_hour + least)
+        other_types = [gpu_type for gpu_type in used if gpu_type != spare]
+        if all(
+            _serves(instance, used + Counter([spare]) - Counter([gpu_type]), solve_limit_s) for gpu_type in other_types
+        ):
+            plan_with_spare = Plan(plan.instance, (*plan.gpus, PlacedGpu(spare, ())))
+            return Surviving(
+                plan_with_spare, spare, cost + pool.type.price_per_hour, bound_per_hour + cheapest_per_hour
+            )
     return None
 
 
-def _serves(instance: Instance, left: Counter[str], seconds: float) -> bool:
-    """Return whether a plan was found on the GPUs that are left."""
-    pools = tuple(replace(pool, count=left[pool.type.name]) for pool in instance.gpus if left[pool.type.name])
-    found = solved_here(replace(instance, gpus=pools), seconds, below=float("inf")).plan
-    return found is not None and judge(found, instance).feasible
+def _serves(instance: Instance, remaining: Counter[str], seconds: float) -> bool:
+    """Return whether a plan was found on the ``remaining`` GPUs, given as numbers by type."""
+    pools = tuple(replace(pool, count=remaining[pool.type.name]) for pool in instance.gpus if remaining[pool.type.name])
+    plan = solved_here(replace(instance, gpus=pools), seconds, below=float("inf")).plan
+    return plan is not None and judge(plan, instance).feasible

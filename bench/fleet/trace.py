@@ -18,17 +18,17 @@ from instances.files.records import csv_text
 from instances.special_files import refuse_special
 
 PART_S = 60.0
-"""Length of the parts of a window; the busiest part gives the window's rate."""
+"""Length of the parts of a window; the busiest part determines the rate of the window."""
 
 STEP = 1.05
-"""Rates are rounded up to powers of this, so that windows with nearly the same rates have the same plan."""
+"""Rates are rounded up to powers of this factor. Windows with nearly the same rates then have the same plan."""
 
-TIMES = {
+TIMESTAMP_COLUMNS = {
     "end_timestamp": "duration",  # Azure Functions 2021: the end of an invocation, and its duration
     "TIMESTAMP": "",  # Azure LLM 2023: date and time
     "timestamp": "",  # Mooncake: milliseconds
 }
-"""Columns of timestamps, each of a known format, and the column to subtract from it."""
+"""Timestamp columns of known trace formats, each with the column to subtract from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class DayOfTraffic:
         Rate of each service in the busiest part of each window, rounded up to a step of ``STEP``, shape (windows,
         services).
     words
-        How the trace was read.
+        Description of the trace format.
     """
 
     window_s: float
@@ -52,9 +52,9 @@ class DayOfTraffic:
 def read_day_of_traffic(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
     """Read a trace; rates are rounded up to steps of ``STEP``.
 
-    Columns ``time_s`` and the services' names hold requests per second. ``time_s,service,requests`` or timestamps with
+    Columns ``time_s`` and the services' names give requests per second. ``time_s,service,requests`` or timestamps with
     a column ``service`` or ``func`` count requests of services. A file without the services' names gives the shape of
-    every service's day: its mean is the service's rate.
+    the day for every service; the mean over the day is the rate of the service.
 
     Raises
     ------
@@ -62,18 +62,18 @@ def read_day_of_traffic(path: Path, instance: Instance, window_s: float) -> DayO
         If a line is wrong, or a service has no requests; the error names file, line and column, or the service.
     """
     services = [workload.id for workload in instance.workloads]
-    mean = np.array([workload.rate_rps for workload in instance.workloads])
-    rates, words = _read(path, services, mean, window_s)
-    for service, most_rps in zip(services, rates.max(axis=0), strict=True):
-        if most_rps <= 0.0:
+    mean_rps = np.array([workload.rate_rps for workload in instance.workloads])
+    rates, description = _read(path, services, mean_rps, window_s)
+    for service, peak_rps in zip(services, rates.max(axis=0), strict=True):
+        if peak_rps <= 0.0:
             raise InputError(printable(str(path)), f"has no requests of {printable(service)}; expected at least one")
     # Round up to powers of STEP times the services' own rates.
-    steps = np.ceil(np.log(rates / mean) / np.log(STEP) - 1e-9)
-    return DayOfTraffic(window_s, mean * STEP**steps, words)
+    steps = np.ceil(np.log(rates / mean_rps) / np.log(STEP) - 1e-9)
+    return DayOfTraffic(window_s, mean_rps * STEP**steps, description)
 
 
-def _read(path: Path, services: Sequence[str], mean: Floats, window_s: float) -> tuple[Floats, str]:
-    """Return the rates of services of ``mean`` rates, and how they were read."""
+def _read(path: Path, services: Sequence[str], mean_rps: Floats, window_s: float) -> tuple[Floats, str]:
+    """Return the rates of the services in each window, and a description of the trace format."""
     name = printable(str(path))
     try:
         rows = list(csv.reader(_text(path).splitlines()))
@@ -85,71 +85,78 @@ def _read(path: Path, services: Sequence[str], mean: Floats, window_s: float) ->
     rows = rows[first_line - 1 :]
     if not rows:
         raise InputError(f"{name}: line {2 if header else 1}, column 1", "is empty; expected a trace")
-    named = [service for service in services if service in header]
-    if named:
-        if "time_s" not in header or len(named) < len(services):
-            lacking = ["time_s"] * ("time_s" not in header) + [each for each in services if each not in named]
+    named_services = [service for service in services if service in header]
+    if named_services:
+        if "time_s" not in header or len(named_services) < len(services):
+            missing = ["time_s"] * ("time_s" not in header) + [
+                service for service in services if service not in named_services
+            ]
             raise InputError(
-                f"{name}: line 1, column {lacking[0]}", f"is missing; the trace lacks {', '.join(lacking)}"
+                f"{name}: line 1, column {missing[0]}", f"is missing; the trace lacks {', '.join(missing)}"
             )
         times = _column(rows, header.index("time_s"), "time_s", name)
-        rates = np.stack([_column(rows, header.index(each), each, name) for each in services], axis=1)
+        rates = np.stack([_column(rows, header.index(service), service, name) for service in services], axis=1)
         return _windows(times, rates, window_s), "requests per second of every service"
-    key = next((each for each in ("service", "func") if each in header), None)
-    if "requests" in header and key is not None and "time_s" in header:
+    service_column = next((title for title in ("service", "func") if title in header), None)
+    if "requests" in header and service_column is not None and "time_s" in header:
         times = _column(rows, header.index("time_s"), "time_s", name)
         weights = _column(rows, header.index("requests"), "requests", name)
-        return _counted(times, weights, _cells(rows, header.index(key)), services, mean, window_s)
-    column = next((each for each in TIMES if each in header), None)
-    if column is not None:
-        times = _times(rows, header, column, name)
-        of = _cells(rows, header.index(key)) if key is not None else [""] * len(rows)
-        return _counted(times, np.ones(len(times)), of, services, mean, window_s)
+        return _counted(times, weights, _cells(rows, header.index(service_column)), services, mean_rps, window_s)
+    time_column = next((title for title in TIMESTAMP_COLUMNS if title in header), None)
+    if time_column is not None:
+        times = _times(rows, header, time_column, name)
+        service_of_row = _cells(rows, header.index(service_column)) if service_column is not None else [""] * len(rows)
+        return _counted(times, np.ones(len(times)), service_of_row, services, mean_rps, window_s)
     # One number a line, or the last column of several: requests in each second.
-    last = len(header) or max(1, *map(len, rows))
-    counts = _column(rows, last - 1, header[-1] if header else str(last), name, first_line)
-    return _shaped(np.arange(len(counts), dtype=float), counts, mean, window_s)
+    columns = len(header) or max(1, *map(len, rows))
+    counts = _column(rows, columns - 1, header[-1] if header else str(columns), name, first_line)
+    return _shaped(np.arange(len(counts), dtype=float), counts, mean_rps, window_s)
 
 
 def _counted(
-    times: Floats, weights: Floats, of: Sequence[str], services: Sequence[str], mean: Floats, window_s: float
+    times: Floats,
+    weights: Floats,
+    service_of_request: Sequence[str],
+    services: Sequence[str],
+    mean_rps: Floats,
+    window_s: float,
 ) -> tuple[Floats, str]:
-    """Return rates of counted requests: by service if the names are known, otherwise as one shape."""
+    """Return rates from request counts: by service if the names are known, otherwise one shape for all services."""
     part = _parts(times)
     parts = int(part.max()) + 1
-    at = np.arange(parts, dtype=np.float64) * PART_S
-    if set(services) <= set(of):
-        index = {service: position for position, service in enumerate(services)}
+    begin_s = np.arange(parts, dtype=np.float64) * PART_S
+    if set(services) <= set(service_of_request):
+        position_of = {service: position for position, service in enumerate(services)}
         rates = np.zeros((parts, len(services)))
-        for where, weight, service in zip(part, weights, of, strict=True):
-            if service in index:
-                rates[where, index[service]] += weight / PART_S
-        return _windows(at, rates, window_s), "counted requests of every service"
+        for index_of_part, weight, service in zip(part, weights, service_of_request, strict=True):
+            if service in position_of:
+                rates[index_of_part, position_of[service]] += weight / PART_S
+        return _windows(begin_s, rates, window_s), "counted requests of every service"
     counts = np.bincount(part, weights=weights, minlength=parts).astype(np.float64)
-    return _shaped(at, counts, mean, window_s)
+    return _shaped(begin_s, counts, mean_rps, window_s)
 
 
-def _shaped(times: Floats, counts: Floats, mean: Floats, window_s: float) -> tuple[Floats, str]:
+def _shaped(times: Floats, counts: Floats, mean_rps: Floats, window_s: float) -> tuple[Floats, str]:
     shape = _windows(times, counts[:, None], window_s) / max(counts.mean(), np.finfo(float).tiny)
-    return shape * mean[None, :], "one shape of the day for every service"
+    return shape * mean_rps[None, :], "one shape of the day for every service"
 
 
 def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
-    """Return the rates in the busiest part of each window, at least a thousandth of the largest."""
+    """Return the rates in the busiest part of each window, at least a thousandth of the peak rate."""
     part = _parts(times)
-    count = np.bincount(part).astype(float)
-    means = np.stack([np.bincount(part, weights=column) / np.maximum(count, 1.0) for column in rates.T], axis=1)
-    at = (np.arange(len(means)) * PART_S // window_s).astype(np.int64)
-    busiest = np.zeros((int(at.max()) + 1, rates.shape[1]))
-    np.maximum.at(busiest, at, means)
+    entries = np.bincount(part).astype(float)
+    mean_rps = np.stack([np.bincount(part, weights=column) / np.maximum(entries, 1.0) for column in rates.T], axis=1)
+    window = (np.arange(len(mean_rps)) * PART_S // window_s).astype(np.int64)
+    busiest = np.zeros((int(window.max()) + 1, rates.shape[1]))
+    np.maximum.at(busiest, window, mean_rps)
     return np.maximum(busiest, busiest.max(axis=0) / 1000.0)
 
 
 def _parts(times: Floats) -> Ints:
-    """Return the part of ``PART_S`` seconds in which each time lies, from the first time on."""
-    lasts_s = float(times.max() - times.min())
-    if lasts_s > MOST_SECONDS:
-        raise InputError(FieldName("trace"), f"lasts {lasts_s:.0f} s; expected at most {MOST_SECONDS:,} s")
+    """Return the index of the part of ``PART_S`` seconds that contains each time; part 0 begins at the first time."""
+    duration_s = float(times.max() - times.min())
+    if duration_s > MOST_SECONDS:
+        raise InputError(FieldName("trace"), f"lasts {duration_s:.0f} s; expected at most {MOST_SECONDS:,} s")
     return ((times - times.min()) // PART_S).astype(np.int64)
 
 
@@ -187,19 +194,23 @@ def _column(rows: Sequence[Sequence[str]], column: int, title: str, name: str, f
 
 def _times(rows: Sequence[Sequence[str]], header: Sequence[str], column: str, name: str) -> Floats:
     if column == "TIMESTAMP":
-        found = []
+        seconds = []
         for line, text in enumerate(_cells(rows, header.index(column)), 2):
             try:
                 moment = datetime.fromisoformat(text.strip()[:26])
             except ValueError:
                 where = f"{name}: line {line}, column {column}"
                 raise InputError(where, f'is "{printable(text[:60])}"; expected a date and time') from None
-            found.append(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())  # the host's clock may change
-        return np.array(found)
+            seconds.append(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())  # local time may jump
+        return np.array(seconds)
     times = _column(rows, header.index(column), column, name)
     if column == "timestamp" and "hash_ids" in header:
         return times / 1000.0
-    return times - (_column(rows, header.index(TIMES[column]), TIMES[column], name) if TIMES[column] else 0.0)
+    return times - (
+        _column(rows, header.index(TIMESTAMP_COLUMNS[column]), TIMESTAMP_COLUMNS[column], name)
+        if TIMESTAMP_COLUMNS[column]
+        else 0.0
+    )
 
 
 def window_instances(day: DayOfTraffic, instance: Instance) -> list[Instance]:

@@ -1,9 +1,9 @@
-"""Review of the library's entries: whether this version of the bench still computes what they state.
+"""Review of the library's entries: each entry stays if this version of the bench reproduces its results.
 
-An entry stays if its plan is judged feasible with the same value (up to a tie), the checker proves its certificate, and
-the latency budgets of its configurations are the same numbers, bit by bit, as those on record. The record is a file of
-digests beside the entries. An entry that is not on record does not stay either. An entry that does not stay is made
-again under a new name.
+An entry stays under three conditions. The judge accepts its plan with the stated value, up to a tie. The checker proves
+its certificate. The latency budgets of its configurations equal, bit by bit, the budgets on record. The record is a
+file of digests beside the entries; an entry without a digest does not stay. An entry that does not stay is renewed
+under another name.
 """
 
 import math
@@ -26,7 +26,7 @@ RECORD = "budgets.json"
 """File with the digests of the entries' budgets, by the names of the entries."""
 
 MULTIPLES = (0.5, 1.0, 2.0)
-"""Multiples of the rates whose budgets are compared under ``scale``."""
+"""Multiples of the rates at which budgets are compared under ``scale``."""
 
 STEPS = (PART_STEPS, PART_STEPS // 2, 1)
 """Twentieths of a rate at which budgets are compared under ``goodput``."""
@@ -34,14 +34,14 @@ STEPS = (PART_STEPS, PART_STEPS // 2, 1)
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Result of the review of one entry; ``None`` where the entry has nothing to compare.
+    """Result of the review of one entry; ``None`` marks a check that does not apply to the entry.
 
     Attributes
     ----------
     plan
         Whether the judge accepts the plan with the value that the entry states.
     budgets
-        Whether the budgets are those on record; ``None`` for GPUs that are cut into MIG instances.
+        Whether the budgets equal the budgets on record; ``None`` for GPUs that are cut into MIG instances.
     certificate
         Whether the checker proves the certificate.
     """
@@ -53,7 +53,7 @@ class Review:
 
     @property
     def stays(self) -> bool:
-        """Whether nothing has changed."""
+        """Whether the entry stays: no check has failed."""
         return False not in (self.plan, self.budgets, self.certificate)
 
 
@@ -74,7 +74,7 @@ def review(entry: LibraryEntry, certificate: Mapping[str, Any] | None, recorded:
 def budgets_digest(entry: LibraryEntry) -> str:
     """Return the SHA-256 of the budgets of the configurations: all GPU types, workloads, batches and shares.
 
-    The rates are those of the workloads; under ``scale`` at ``MULTIPLES``, under ``goodput`` at ``STEPS`` of them.
+    The rates are those of the workloads, under ``scale`` times ``MULTIPLES``, and under ``goodput`` in ``STEPS``.
     """
     digest = sha256()
     if entry.instance.partition is Partition.SHARES:
@@ -91,18 +91,18 @@ def budgets_digest(entry: LibraryEntry) -> str:
 def read_record(library: Library) -> dict[str, str]:
     """Return the digests on record."""
     file = library.folder / RECORD
-    found: Any = read_json(file) if file.is_file() else {}
-    return dict(found)
+    digests: Any = read_json(file) if file.is_file() else {}
+    return dict(digests)
 
 
 def write_record(library: Library, digests: Mapping[str, str]) -> None:
-    """Add digests of entries that are not on record; those of removed entries go, and all others stay."""
-    every, kept = dict(digests) | read_record(library), set(library.names())
-    write_json(library.folder / RECORD, {name: every[name] for name in sorted(every) if name in kept})
+    """Add digests of entries that are not on record, and remove the digests of entries that no longer exist."""
+    all_digests, names = dict(digests) | read_record(library), set(library.names())
+    write_json(library.folder / RECORD, {name: all_digests[name] for name in sorted(all_digests) if name in names})
 
 
 def _instances(entry: LibraryEntry) -> Iterator[Instance]:
-    """Yield the instance; under ``scale``, at some multiples of its rates."""
+    """Yield the instance, or under ``scale`` the instance at ``MULTIPLES`` of its rates."""
     if entry.instance.objective is Objective.SCALE:
         yield from map(entry.instance.scaled, MULTIPLES)
     else:
@@ -111,7 +111,7 @@ def _instances(entry: LibraryEntry) -> Iterator[Instance]:
 
 def _rates(view: View, workload: int) -> list[float]:
     """Return the rates at which the budgets of a slot are compared."""
-    own = float(view.rate_rps[workload])
+    rate_rps = float(view.rate_rps[workload])
     if view.instance.objective is not Objective.GOODPUT:
-        return [own]
-    return [own * (step / PART_STEPS) for step in STEPS]
+        return [rate_rps]
+    return [rate_rps * (step / PART_STEPS) for step in STEPS]

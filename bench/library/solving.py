@@ -25,65 +25,67 @@ def solve(
     library: Library,
     name: str,
     scheduler: Scheduler,
-    by: str,
+    author: str,
     time_limit_s: float,
     check_limit_s: float,
-    tell: Callable[[Submission], None],
+    report: Callable[[Submission], None],
 ) -> None:
-    """Run a scheduler on an entry, starting from its plan; write and tell each improvement.
+    """Run a scheduler on an entry, starting from the plan of the entry; write and report each improvement.
 
     The newest plan that improves the entry ``name`` is written when the run ends, also by Ctrl-C. The bound is written
-    after the check of its certificate. The entry credits ``by``. ``check_limit_s`` limits the making and the check of
-    the certificate, in seconds of computing.
+    after the check of its certificate. The entry credits ``author``. ``check_limit_s`` is the limit in CPU seconds on
+    making and checking the certificate.
     """
     entry = library.entry(name)
     if refusal(scheduler, entry.instance) is not None:
         return
     plans: list[Plan] = []
 
-    def keep(plan: Plan | None, bound: Bound | None) -> None:
+    def record(plan: Plan | None, bound: Bound | None) -> None:
         if plan is not None:
             plans.append(plan)
 
     try:
-        run = Run(time.monotonic() + time_limit_s, start=entry.plan, listener=keep)
+        run = Run(time.monotonic() + time_limit_s, start=entry.plan, listener=record)
         outcome = scheduler.schedule(entry.instance, run)
-        keep(outcome.plan, None)
+        record(outcome.plan, None)
     finally:  # after Ctrl-C, too
         for plan in reversed(plans):
-            found, entry = with_plan(entry, plan, by)
-            if found.new_best:
+            submission, entry = with_plan(entry, plan, author)
+            if submission.new_best:
                 library.write(entry)
-                tell(found)
+                report(submission)
                 break
     with suppress(NotProvenError, CheckTooLongError):
-        proven = _proved(entry, outcome, by, check_limit_s)
+        proven = _proved(entry, outcome, author, check_limit_s)
         if proven is not None and proven[0].new_bound:
             library.write(proven[1])
-            tell(proven[0])
+            report(proven[0])
 
 
-def _proved(entry: LibraryEntry, outcome: Outcome, by: str, limit_s: float) -> tuple[Submission, LibraryEntry] | None:
-    """Check the certificate of a run; return the result and the entry as ``with_bound`` does, ``None`` without one."""
+def _proved(
+    entry: LibraryEntry, outcome: Outcome, author: str, limit_s: float
+) -> tuple[Submission, LibraryEntry] | None:
+    """Make and check the certificate of a run; return the result of ``with_bound``, or ``None`` without one."""
     duals = [node for node in outcome.proof if isinstance(node, Duals)]
     if not all(isfinite(x) for node in duals for x in (*node.workloads, *node.gpus)):
         return None
     bound = outcome.bound
     nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
-    small = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
-    known = bool(nodes) or entry.instance.objective is Objective.GOODPUT
-    if (not known and not small) or (bound is None and entry.instance.objective is Objective.SCALE):
+    is_small = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
+    has_proof = bool(nodes) or entry.instance.objective is Objective.GOODPUT
+    if (not has_proof and not is_small) or (bound is None and entry.instance.objective is Objective.SCALE):
         return None
     deadline = time.process_time() + limit_s
 
-    def in_time(_: float) -> None:
+    def check_deadline(_: float) -> None:
         if time.process_time() > deadline:
             raise CheckTooLongError
 
     value, scope = (None, None) if bound is None else (bound.value, asdict(bound))
-    data = certificate(entry.instance, entry.plan, nodes, value, scope, in_time)
-    verdict = check(data, entry.instance.name, in_time)
+    data = certificate(entry.instance, entry.plan, nodes, value, scope, check_deadline)
+    verdict = check(data, entry.instance.name, check_deadline)
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)
-    prover = "exhaustive search" if data["proof"]["kind"] == "exhaustive" else by
+    prover = "exhaustive search" if data["proof"]["kind"] == "exhaustive" else author
     return with_bound(entry, data, verdict, prover)

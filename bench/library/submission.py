@@ -22,7 +22,7 @@ class Submission:
     Attributes
     ----------
     new_best, new_bound
-        Whether it improves the plan and the bound of the entry called ``name``.
+        Whether the submission improves the plan and the bound of the entry called ``name``.
     sentence
         The result in words.
     """
@@ -33,11 +33,11 @@ class Submission:
     sentence: str
 
 
-def submit(library: Library, data: object, where: str, by: str, progress: Progress = ignore) -> Submission:
+def submit(library: Library, data: object, where: str, author: str, progress: Progress = ignore) -> Submission:
     """Judge a plan or check a certificate, and write the entry that it improves.
 
     ``data`` is the content of a file, as parsed from JSON, and ``where`` the place that errors name. The entry credits
-    ``by``. For ``progress``, see ``bench.certificate.checking.check``.
+    ``author``. For ``progress``, see ``bench.certificate.checking.check``.
 
     Raises
     ------
@@ -45,23 +45,23 @@ def submit(library: Library, data: object, where: str, by: str, progress: Progre
         If the data is neither a plan nor a certificate, belongs to no entry, or the library cannot be written.
     """
     if isinstance(data, dict) and "claim" in data:
-        return _submit_certificate(library, data, where, by, progress)
+        return _submit_certificate(library, data, where, author, progress)
     plan = plan_from_json(data, where)
     entry = library.entry(plan.instance)
-    found, entry = with_plan(entry, plan, by, where)
-    if found.new_best:
+    submission, entry = with_plan(entry, plan, author, where)
+    if submission.new_best:
         library.write(entry)
-    return found
+    return submission
 
 
-def with_plan(entry: LibraryEntry, plan: Plan, by: str, where: str = "plan") -> tuple[Submission, LibraryEntry]:
-    """Compare a plan with that of an entry; return the result, and the entry with the better plan."""
+def with_plan(entry: LibraryEntry, plan: Plan, author: str, where: str = "plan") -> tuple[Submission, LibraryEntry]:
+    """Compare a plan with the plan of an entry; return the result, and the entry with the better plan."""
     instance = entry.instance
     name = instance.name
     check_belongs(plan, instance, where)
-    mig = instance.partition is Partition.MIG
-    if not (PlanClass.SPLIT if mig else PlanClass.SPATIAL).contains(plan.plan_class):
-        why = "entries have plans with one slot per gpulet" + ("" if mig else " and each workload on one GPU")
+    is_mig = instance.partition is Partition.MIG
+    if not (PlanClass.SPLIT if is_mig else PlanClass.SPATIAL).contains(plan.plan_class):
+        why = "entries have plans with one slot per gpulet" + ("" if is_mig else " and each workload on one GPU")
         return Submission(name, False, False, f"{name}: refused: the plan is {plan.plan_class}; {why}"), entry
     verdict = judge(plan, instance)
     if not verdict.feasible:
@@ -71,14 +71,14 @@ def with_plan(entry: LibraryEntry, plan: Plan, by: str, where: str = "plan") -> 
         relation = "is worse than" if better(entry.value, verdict.value, instance.objective) else "ties with"
         sentence = f"{name}: no new best: {verdict.value:.10g} {relation} {entry.value:.10g}"
         return Submission(name, False, False, sentence), entry
-    before = "" if entry.value is None else f" (before: {entry.value:.10g})"
-    found = replace(entry, plan=plan, value=verdict.value, plan_credit=credit(by))
-    closed = ", which the bound proves best" if found.closed else ""
-    return Submission(name, True, False, f"{name}: new best: {verdict.value:.10g}{before}{closed}"), found
+    previous = "" if entry.value is None else f" (before: {entry.value:.10g})"
+    improved = replace(entry, plan=plan, value=verdict.value, plan_credit=credit(author))
+    closed = ", which the bound proves best" if improved.closed else ""
+    return Submission(name, True, False, f"{name}: new best: {verdict.value:.10g}{previous}{closed}"), improved
 
 
 def _submit_certificate(
-    library: Library, data: Mapping[str, Any], where: str, by: str, progress: Progress
+    library: Library, data: Mapping[str, Any], where: str, author: str, progress: Progress
 ) -> Submission:
     instance = instance_from_json(data.get("instance"), f"{where}: instance")
     entry = library.entry(instance.name)
@@ -87,34 +87,38 @@ def _submit_certificate(
     verdict = check(data, where, progress)
     if not verdict.proven:
         return Submission(instance.name, False, False, f"{instance.name}: refused: {verdict.sentence}")
-    found, entry = with_bound(entry, data, verdict, by)
+    submission, entry = with_bound(entry, data, verdict, author)
     if data.get("plan") is not None:
-        plan, entry = with_plan(entry, plan_from_json(data["plan"], f"{where}: plan"), by, f"{where}: plan")
-        sentence = f"{plan.sentence}; {found.sentence}"
-        found = replace(found, new_best=plan.new_best, sentence=sentence)
-    if found.new_best or found.new_bound:
+        plan_submission, entry = with_plan(
+            entry, plan_from_json(data["plan"], f"{where}: plan"), author, f"{where}: plan"
+        )
+        sentence = f"{plan_submission.sentence}; {submission.sentence}"
+        submission = replace(submission, new_best=plan_submission.new_best, sentence=sentence)
+    if submission.new_best or submission.new_bound:
         library.write(entry)
-    return found
+    return submission
 
 
 def with_bound(
-    entry: LibraryEntry, data: Mapping[str, Any], verdict: ProofVerdict, by: str
+    entry: LibraryEntry, data: Mapping[str, Any], verdict: ProofVerdict, author: str
 ) -> tuple[Submission, LibraryEntry]:
-    """Compare a proven bound with that of an entry; return the result, and the entry with the better one.
+    """Compare a proven bound with the bound of an entry; return the result, and the entry with the better bound.
 
-    Bounds on split plans hold for spatial ones, too.
+    A bound on split plans is also a bound on spatial plans.
     """
     name, objective = entry.instance.name, entry.instance.objective
     assert verdict.proven
-    new, own = str(data["claim"]["bound"]), entry.bound
-    if own is not None and (own == NONE or (new != NONE and not better(float(own), float(new), objective))):
-        return Submission(name, False, False, f"{name}: no new bound: {new}, the entry has {own}"), entry
-    before = "" if own is None else f" (before: {own})"
-    found = replace(entry, claim=data["claim"], proof=data["proof"], proof_credit=credit(by))
-    closed = "; the entry is closed" if found.closed else ""
-    return Submission(name, False, True, f"{name}: new bound: {new}{before}{closed}"), found
+    new_bound, old_bound = str(data["claim"]["bound"]), entry.bound
+    if old_bound is not None and (
+        old_bound == NONE or (new_bound != NONE and not better(float(old_bound), float(new_bound), objective))
+    ):
+        return Submission(name, False, False, f"{name}: no new bound: {new_bound}, the entry has {old_bound}"), entry
+    previous = "" if old_bound is None else f" (before: {old_bound})"
+    improved = replace(entry, claim=data["claim"], proof=data["proof"], proof_credit=credit(author))
+    closed = "; the entry is closed" if improved.closed else ""
+    return Submission(name, False, True, f"{name}: new bound: {new_bound}{previous}{closed}"), improved
 
 
-def credit(by: str) -> Credit:
+def credit(author: str) -> Credit:
     """Return the credit for a finding with this version of the bench on this day."""
-    return Credit(by, distribution_version("gpushare-bench") or "", datetime.now(UTC).date().isoformat())
+    return Credit(author, distribution_version("gpushare-bench") or "", datetime.now(UTC).date().isoformat())

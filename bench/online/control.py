@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from bench.online.observation import Seen
+from bench.online.observation import Observation
 from bench.online.plan_switch import aligned, is_ready, memory_pct, resident
 from bench.online.planner import Planner
 from bench.online.policy import OnlinePolicy, Reschedule, Static
@@ -24,8 +24,8 @@ LEAST_PERIOD_S = 0.001
 class Pace:
     """Durations of an online run, in simulated seconds.
 
-    A decision is made every ``period_s``. New processes are ready ``reorganisation_s`` after it; gpulet: 10 to 15 s
-    (arXiv'21, Sec. 5).
+    The policy decides every ``period_s``. New processes are ready ``reorganisation_s`` after the decision; the gpulet
+    paper measures 10 to 15 s (arXiv'21, Sec. 5).
     """
 
     seconds: float
@@ -70,14 +70,14 @@ def online_instance(instance: Instance) -> Instance:
 
 
 class Online:
-    """One online run. The wall time of decisions has no effect on it.
+    """One online run; the wall time of decisions has no effect on the simulated time.
 
     Parameters
     ----------
     plan
         The first plan.
     instance
-        The instance of the plan, as ``online_instance`` returns it.
+        Instance of the plan, as ``online_instance`` returns it.
     truth
         Instance with the true figures of the GPUs; ``instance`` by default.
     without_headroom
@@ -104,54 +104,56 @@ class Online:
         settings = Settings(seconds=pace.seconds, warmup_s=0.0, seed=seed)
         self._simulation = Simulation(plan, instance, settings, truth or instance, requests)
         self._without_headroom = without_headroom
-        self._next: tuple[float, Plan, bool] | None = None
-        self._total = Seen.nothing(len(instance.workloads))
+        self._pending: tuple[float, Plan, bool] | None = None
+        self._total = Observation.empty(len(instance.workloads))
         self.periods: list[Period] = []
 
     def run(self) -> Iterator[Period]:
         """Serve all periods and yield each one when it ends."""
         for begin_s, end_s in self._pace.periods():
             gpu_s, memory_pct = self._serve(begin_s, end_s)
-            seen = self._since_last(end_s)
-            served_from, without_headroom = self._simulation.plan, self._without_headroom
-            answer = self._answer(seen, end_s)
-            period = Period(begin_s, seen, served_from, gpu_s / seen.seconds, memory_pct, answer, without_headroom)
+            observation = self._observed(end_s)
+            plan, without_headroom = self._simulation.plan, self._without_headroom
+            action = self._end_period(observation, end_s)
+            period = Period(
+                begin_s, observation, plan, gpu_s / observation.seconds, memory_pct, action, without_headroom
+            )
             self.periods.append(period)
             yield period
 
     def _serve(self, begin_s: float, end_s: float) -> tuple[float, float | None]:
-        """Serve until the end of a period; return the held GPU seconds and the peak resident memory in percent."""
+        """Serve until the end of a period; return the GPU seconds in use and the peak resident memory in percent."""
         simulation = self._simulation
-        gpu_s, memory = 0.0, [self._memory_pct()]
-        if self._next is not None and self._next[0] <= end_s:
-            ready_s, plan, without_headroom = self._next
-            gpu_s += (ready_s - begin_s) * self._gpus_held()
+        gpu_s, memory_pcts = 0.0, [self._memory_pct()]
+        if self._pending is not None and self._pending[0] <= end_s:
+            ready_s, plan, without_headroom = self._pending
+            gpu_s += (ready_s - begin_s) * self._resident_gpus()
             simulation.advance(1000.0 * ready_s)
             self._exchange(plan, without_headroom)
-            self._next, begin_s = None, ready_s
-            memory.append(self._memory_pct())
-        gpu_s += (end_s - begin_s) * self._gpus_held()
+            self._pending, begin_s = None, ready_s
+            memory_pcts.append(self._memory_pct())
+        gpu_s += (end_s - begin_s) * self._resident_gpus()
         simulation.advance(1000.0 * end_s)
         if end_s == self._pace.seconds:
             simulation.drain()
-        return gpu_s, max((pct for pct in memory if pct is not None), default=None)
+        return gpu_s, max((pct for pct in memory_pcts if pct is not None), default=None)
 
     def _plans(self) -> list[Plan]:
-        """Return the plans with resident processes: the active plan, the one in preparation, and the standby plan."""
+        """Return the plans with resident processes: the active plan, the plan in preparation, and the standby plan."""
         plan = self._simulation.plan
         standby = self._policy.standby(plan)
-        return [plan, *([] if self._next is None else [self._next[1]]), *([] if standby is None else [standby])]
+        return [plan, *([] if self._pending is None else [self._pending[1]]), *([] if standby is None else [standby])]
 
-    def _gpus_held(self) -> int:
+    def _resident_gpus(self) -> int:
         return len(resident(self._plans()))
 
     def _memory_pct(self) -> float | None:
         return memory_pct(self._plans(), self._instance)
 
-    def _since_last(self, now_s: float) -> Seen:
+    def _observed(self, now_s: float) -> Observation:
         self._simulation.tally()
         counts = self._simulation.measured.counts
-        total = Seen(
+        total = Observation(
             now_s,
             self._simulation.came.copy(),
             counts["served"].copy(),
@@ -159,16 +161,16 @@ class Online:
             counts["dropped"].copy(),
             counts["latency_ms"] - counts["waiting_ms"],
         )
-        seen, self._total = total - self._total, total
-        return seen
+        observation, self._total = total - self._total, total
+        return observation
 
-    def _answer(self, seen: Seen, now_s: float) -> PeriodEnd:
-        if self._next is not None:
+    def _end_period(self, observation: Observation, now_s: float) -> PeriodEnd:
+        if self._pending is not None:
             return PeriodEnd.UNDER_WAY
         if now_s == self._pace.seconds:
             return PeriodEnd.KEPT
         current = self._simulation.plan
-        decision = self._policy.decide(current, seen)
+        decision = self._policy.decide(current, observation)
         if decision.unschedulable:
             return PeriodEnd.UNSCHEDULABLE
         if decision.plan is None:
@@ -181,7 +183,7 @@ class Online:
         if ready or self._pace.reorganisation_s == 0.0:
             self._exchange(plan, without_headroom)
             return PeriodEnd.KEPT if ready and is_ready(current, [plan]) else PeriodEnd.EXCHANGED
-        self._next = now_s + self._pace.reorganisation_s, plan, without_headroom
+        self._pending = now_s + self._pace.reorganisation_s, plan, without_headroom
         return PeriodEnd.REORGANISED
 
     def _exchange(self, plan: Plan, without_headroom: bool) -> None:

@@ -18,7 +18,7 @@ _PEAKS = ((0.0, 1200.0, 4.0), (1400.0, 2900.0, 6.0))
 """Begin, end and height of each wave; the height is a multiple of the rate between the waves."""
 
 _LAG_S = 150.0
-"""Time over which the starts of the workloads are spread evenly."""
+"""Time over which the starts of the workloads' waves are spread evenly."""
 
 
 def waves(instance: Instance) -> dict[str, Trace]:
@@ -39,12 +39,12 @@ def waves(instance: Instance) -> dict[str, Trace]:
 
 
 def read_rate_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trace]:
-    """Read traces, ``FILE`` for all workloads or ``WORKLOAD=FILE`` for one; the last one of a workload counts.
+    """Read traces: ``FILE`` for all workloads, ``WORKLOAD=FILE`` for one; the last trace of a workload counts.
 
     Raises
     ------
     InputError
-        If a file is not a trace, or a workload is unknown or has no trace.
+        If a file is not a trace, or if a workload is unknown or has no trace.
     """
     ids = [workload.id for workload in instance.workloads]
     files: dict[str, str] = {}
@@ -60,15 +60,15 @@ def read_rate_traces(texts: Sequence[str], instance: Instance) -> dict[str, Trac
         raise InputError(
             FieldName("traces"), f"{missing[0]} has no trace; add {missing[0]}=FILE, or put one FILE for all first"
         )
-    read = {file: read_rate_trace(Path(file)) for file in dict.fromkeys(files.values())}
-    return {name: read[files[name]] for name in ids}
+    trace_of_file = {file: read_rate_trace(Path(file)) for file in dict.fromkeys(files.values())}
+    return {name: trace_of_file[files[name]] for name in ids}
 
 
 def streams(traces: Mapping[str, Trace], instance: Instance, seconds: float, seed: int) -> dict[str, Stream]:
     """Return the requests of every workload: independent Poisson processes whose rates follow the traces.
 
-    A trace longer than the run is used from its start; a shorter one repeats. Each is scaled so that its mean rate is
-    the workload's.
+    A trace longer than the run is used from its start; a shorter trace repeats. Each trace is scaled so that its mean
+    rate is the rate of the workload.
 
     Raises
     ------

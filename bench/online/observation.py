@@ -12,51 +12,51 @@ from instances.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class Observation:
     """Observation of an interval of ``seconds``; every array has shape (workloads,).
 
     Attributes
     ----------
-    came
+    arrived
         Requests that arrived.
     served, late, dropped
-        Served requests (in time or late), the late ones among them, and dropped requests.
+        Served requests, late requests among the served requests, and dropped requests.
     service_ms
         Time from the start of the batch to the result, summed over the served requests.
     """
 
     seconds: float
-    came: Ints
+    arrived: Ints
     served: Ints
     late: Ints
     dropped: Ints
     service_ms: Floats
 
     @classmethod
-    def nothing(cls, workloads: int) -> Self:
+    def empty(cls, workloads: int) -> Self:
         """Return the observation of an empty interval."""
-        none = np.zeros(workloads, dtype=np.int64)
-        return cls(0.0, none, none, none, none, np.zeros(workloads))
+        zeros = np.zeros(workloads, dtype=np.int64)
+        return cls(0.0, zeros, zeros, zeros, zeros, np.zeros(workloads))
 
-    def __add__(self, other: "Seen") -> "Seen":
-        return Seen(*map(add, _fields(self), _fields(other)))
+    def __add__(self, other: "Observation") -> "Observation":
+        return Observation(*map(add, _fields(self), _fields(other)))
 
-    def __sub__(self, other: "Seen") -> "Seen":
-        return Seen(*map(sub, _fields(self), _fields(other)))
+    def __sub__(self, other: "Observation") -> "Observation":
+        return Observation(*map(sub, _fields(self), _fields(other)))
 
-    def of_workload(self, w: int) -> dict[str, Any]:
+    def of_workload(self, position: int) -> dict[str, Any]:
         """Return the counts of one workload as JSON values."""
         return {
-            "requests": int(self.came[w]),
-            "throughput_rps": float(self.throughput_rps[w]),
-            "late": int(self.late[w]),
-            "dropped": int(self.dropped[w]),
+            "requests": int(self.arrived[position]),
+            "throughput_rps": float(self.throughput_rps[position]),
+            "late": int(self.late[position]),
+            "dropped": int(self.dropped[position]),
         }
 
     @property
     def rate_rps(self) -> Floats:
         """Requests that arrived per second."""
-        return self.came / self.seconds
+        return self.arrived / self.seconds
 
     @property
     def throughput_rps(self) -> Floats:
@@ -76,8 +76,8 @@ class Seen:
     @property
     def violation_rate(self) -> float:
         """Fraction of the finished requests that were late or dropped."""
-        ended = int((self.served + self.dropped).sum())
-        return int(self.violations.sum()) / ended if ended else 0.0
+        finished = int((self.served + self.dropped).sum())
+        return int(self.violations.sum()) / finished if finished else 0.0
 
 
-_fields = attrgetter(*(each.name for each in fields(Seen)))
+_fields = attrgetter(*(field.name for field in fields(Observation)))

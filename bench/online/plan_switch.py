@@ -12,55 +12,58 @@ from instances.view import View
 def aligned(plan: Plan, current: Plan) -> Plan:
     """Return ``plan`` with its GPUs at the positions of ``current`` where most of their processes already run.
 
-    GPUs are matched in descending order of the common share. The others take free positions of their type, used GPUs
-    first, and then new positions. Positions that the plan does not use have no gpulets.
+    GPUs are matched in descending order of the common share. Then the remaining GPUs take free positions of their type,
+    used GPUs first, and then new positions. Positions that the plan does not use have no gpulets.
     """
     pairs = sorted(
-        (-_common_units(gpu, there), not there.gpulets, g, position)
-        for g, gpu in enumerate(plan.gpus)
-        for position, there in enumerate(current.gpus)
-        if gpu.type == there.type and gpu.gpulets
+        (-_common_units(gpu, current_gpu), not current_gpu.gpulets, index, position)
+        for index, gpu in enumerate(plan.gpus)
+        for position, current_gpu in enumerate(current.gpus)
+        if gpu.type == current_gpu.type and gpu.gpulets
     )
     gpus = [PlacedGpu(gpu.type, ()) for gpu in current.gpus]
     placed: set[int] = set()
-    for _, _, g, position in pairs:
-        if g not in placed and not gpus[position].gpulets:
-            gpus[position] = plan.gpus[g]
-            placed.add(g)
-    gpus += [gpu for g, gpu in enumerate(plan.gpus) if gpu.gpulets and g not in placed]
+    for _, _, index, position in pairs:
+        if index not in placed and not gpus[position].gpulets:
+            gpus[position] = plan.gpus[index]
+            placed.add(index)
+    gpus += [gpu for index, gpu in enumerate(plan.gpus) if gpu.gpulets and index not in placed]
     return Plan(plan.instance, tuple(gpus))
 
 
-def _common_units(one: PlacedGpu, other: PlacedGpu) -> int:
+def _common_units(gpu: PlacedGpu, other: PlacedGpu) -> int:
     """Return the total share of the processes that both GPUs have."""
-    return one.share_units - sum(gpulet.share_units for gpulet in without(one.gpulets, other.gpulets))
+    return gpu.share_units - sum(gpulet.share_units for gpulet in unmatched(gpu.gpulets, other.gpulets))
 
 
 def resident(plans: Sequence[Plan]) -> dict[int, PlacedGpu]:
     """Return the resident gpulets of several plans by GPU position; a process common to several plans counts once."""
-    found: dict[int, PlacedGpu] = {}
+    gpu_at: dict[int, PlacedGpu] = {}
     for plan in plans:
         for position, gpu in enumerate(plan.gpus):
-            there = found.get(position, PlacedGpu(gpu.type, ()))
-            extra = without(gpu.gpulets, there.gpulets)
-            if there.gpulets or extra:
-                found[position] = PlacedGpu(gpu.type, (*there.gpulets, *extra))
-    return found
+            known_gpu = gpu_at.get(position, PlacedGpu(gpu.type, ()))
+            new_gpulets = unmatched(gpu.gpulets, known_gpu.gpulets)
+            if known_gpu.gpulets or new_gpulets:
+                gpu_at[position] = PlacedGpu(gpu.type, (*known_gpu.gpulets, *new_gpulets))
+    return gpu_at
 
 
 def is_ready(plan: Plan, plans: Sequence[Plan]) -> bool:
     """Return whether every process of ``plan`` is a process of ``plans``."""
-    there = resident(plans)
-    return not any(without(gpu.gpulets, there[g].gpulets if g in there else ()) for g, gpu in enumerate(plan.gpus))
+    resident_gpus = resident(plans)
+    return not any(
+        unmatched(gpu.gpulets, resident_gpus[position].gpulets if position in resident_gpus else ())
+        for position, gpu in enumerate(plan.gpus)
+    )
 
 
-def without(gpulets: Sequence[Gpulet], others: Sequence[Gpulet]) -> list[Gpulet]:
+def unmatched(gpulets: Sequence[Gpulet], others: Sequence[Gpulet]) -> list[Gpulet]:
     """Return the gpulets without a matching process among ``others``."""
-    left = Counter(map(identity, others))
+    remaining = Counter(map(identity, others))
     missing = []
     for gpulet in gpulets:
-        left[identity(gpulet)] -= 1
-        if left[identity(gpulet)] < 0:
+        remaining[identity(gpulet)] -= 1
+        if remaining[identity(gpulet)] < 0:
             missing.append(gpulet)
     return missing
 
@@ -80,6 +83,8 @@ def memory_pct(plans: Sequence[Plan], instance: Instance) -> float | None:
 def _memory_pct(gpu: PlacedGpu, view: View) -> float:
     index, tables = view.instance.workload_index, view.tables
     memory_mib = math.fsum(
-        tables.memory_mib[view.model[index[slot.workload]], slot.batch] for each in gpu.gpulets for slot in each.slots
+        tables.memory_mib[view.model[index[slot.workload]], slot.batch]
+        for gpulet in gpu.gpulets
+        for slot in gpulet.slots
     )
     return 100.0 * memory_mib / tables.memory_limit_mib

@@ -25,14 +25,14 @@ class SchedulerError(Exception):
 
 
 class Planner:
-    """Caller of a scheduler: it requests plans for the current rates.
+    """Planner that calls one scheduler for the current rates.
 
     Parameters
     ----------
-    spec
+    scheduler
         Name of the scheduler; in ``b@a``, scheduler ``b`` starts from the plan of ``a``.
     instance
-        Instance whose rates are replaced.
+        Instance; each call replaces its rates.
     parameters
         Overrides such as ``name.field=value``.
     headroom
@@ -61,16 +61,16 @@ class Planner:
             raise InputError(
                 FieldName("time_limit_s"), f"{time_limit_s:g}; expected a finite number of seconds greater than 0"
             )
-        known = entries()
-        stages = parse_spec(scheduler, known, FieldName("scheduler"))
-        overrides = parse_overrides(parameters, [*known, *(stage.name for stage in stages)])
+        registered = entries()
+        stages = parse_spec(scheduler, registered, FieldName("scheduler"))
+        overrides = parse_overrides(parameters, [*registered, *(stage.name for stage in stages)])
         self.name = scheduler
         self._chain = []
         for stage in stages:
-            found = load(stage.target, stage.version)
-            if (refused := refusal(found, instance)) is not None:
-                raise InputError(FieldName("scheduler"), f"{stage.name} {refused}")
-            self._chain.append((stage.name, instantiate(found, overrides.get(stage.name, {}), stage.name)))
+            scheduler_class = load(stage.target, stage.version)
+            if (refused_reason := refusal(scheduler_class, instance)) is not None:
+                raise InputError(FieldName("scheduler"), f"{stage.name} {refused_reason}")
+            self._chain.append((stage.name, instantiate(scheduler_class, overrides.get(stage.name, {}), stage.name)))
         self._instance, self._trials = prepared(instance), [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
         self._time_limit_s, self._seed = time_limit_s, seed
         self.without_headroom = False
@@ -88,11 +88,11 @@ class Planner:
         SchedulerError
             See ``plan``.
         """
-        found = self.plan(np.array([workload.rate_rps for workload in self._instance.workloads]))
-        if found is None:
+        plan = self.plan(np.array([workload.rate_rps for workload in self._instance.workloads]))
+        if plan is None:
             problem = f"{self.name} finds no plan for the rates of {self._instance.name}; lower them or widen the pool"
             raise InputError(FieldName("scheduler"), problem)
-        return found
+        return plan
 
     def plan(self, rates_rps: Floats, start: Plan | None = None) -> Plan | None:
         """Return a plan for rates above 0, shape (workloads,), or ``None`` if the scheduler finds none within the pool.
@@ -108,29 +108,29 @@ class Planner:
             replace(workload, rate_rps=float(rate))
             for workload, rate in zip(self._instance.workloads, rates_rps, strict=True)
         )
-        if start is not None:  # schedulers get no empty GPUs
+        if start is not None:  # schedulers expect plans without empty GPUs
             start = replace(start, gpus=tuple(gpu for gpu in start.gpus if gpu.gpulets))
-        for number, trial in enumerate(self._trials):
-            asked = trial.planned(replace(self._instance, workloads=workloads))
-            plan = self._asked(asked, start)
-            if plan is not None and self._fits(plan, asked):
-                self.without_headroom = number > 0
+        for attempt, trial in enumerate(self._trials):
+            planned_instance = trial.planned(replace(self._instance, workloads=workloads))
+            plan = self._planned(planned_instance, start)
+            if plan is not None and self._fits(plan, planned_instance):
+                self.without_headroom = attempt > 0
                 return plan
         return None
 
-    def _asked(self, instance: Instance, start: Plan | None) -> Plan | None:
+    def _planned(self, instance: Instance, start: Plan | None) -> Plan | None:
         run = Run(time.monotonic() + self._time_limit_s, self._seed, start=start)
         try:
             return run_chain(self._chain, instance, run).plan
         except Exception as error:  # a scheduler may raise anything
             raise SchedulerError(f"{self.name}: {type(error).__name__}: {error}") from error
 
-    def _fits(self, plan: Plan, asked: Instance) -> bool:
+    def _fits(self, plan: Plan, instance: Instance) -> bool:
         """Return whether the pool has enough GPUs; other violations show in the simulation."""
         try:
-            verdict = judge(plan, asked)
+            verdict = judge(plan, instance)
         except InputError as error:
             raise SchedulerError(f"{self.name}: {error}") from None
-        if (reason := no_simulation(plan, asked)) is not None:
+        if (reason := no_simulation(plan, instance)) is not None:
             raise SchedulerError(f"{self.name}: its plan cannot be served: {reason}")
         return all(violation.kind != "pool" for violation in verdict.violations)

@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from bench.online.observation import Seen
+from bench.online.observation import Observation
 from bench.online.planner import Planner
 from instances import InputError, Instance, Plan
 from instances.errors import FieldName
@@ -35,18 +35,18 @@ class OnlinePolicy(Protocol):
 
     period_s: ClassVar[float] = 20.0
 
-    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Return the decision after the period of ``seen``; GPUs keep their positions in the active ``plan``."""
+    def decide(self, plan: Plan, observation: Observation) -> PeriodDecision:
+        """Return the decision after a period; GPUs keep their positions in the active ``plan``."""
 
     def standby(self, plan: Plan) -> Plan | None:
-        """Return the plan whose processes stay ready in addition to those of ``plan``; ``None`` by default."""
+        """Return the plan of the standby processes, in addition to the processes of ``plan``; ``None`` by default."""
         return None
 
 
 class Static(OnlinePolicy):
     """Policy that keeps the first plan."""
 
-    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
+    def decide(self, plan: Plan, observation: Observation) -> PeriodDecision:
         """Keep the plan."""
         return PeriodDecision()
 
@@ -60,7 +60,7 @@ class Reschedule(OnlinePolicy):
     Parameters
     ----------
     instance
-        Instance whose rates are the first estimate.
+        Instance; its rates are the first estimate.
     weight
         Weight of the last period in the estimate, above 0, at most 1.
     """
@@ -71,12 +71,12 @@ class Reschedule(OnlinePolicy):
         self._planner, self._weight = planner, weight
         self._estimate_rps = np.array([workload.rate_rps for workload in instance.workloads])
 
-    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
+    def decide(self, plan: Plan, observation: Observation) -> PeriodDecision:
         """Schedule for the current estimate of the rates."""
-        self._estimate_rps += self._weight * (seen.rate_rps - self._estimate_rps)
-        # A workload without requests is planned with one request per period: without a slot, it could not be served
-        # when its requests resume.
-        found = self._planner.plan(np.maximum(self._estimate_rps, 1.0 / seen.seconds), plan)
-        if found is None:
+        self._estimate_rps += self._weight * (observation.rate_rps - self._estimate_rps)
+        # A workload without requests is planned with one request per period, because it needs a slot when its requests
+        # resume.
+        new_plan = self._planner.plan(np.maximum(self._estimate_rps, 1.0 / observation.seconds), plan)
+        if new_plan is None:
             return PeriodDecision(unschedulable=True)
-        return PeriodDecision(found, without_headroom=self._planner.without_headroom)
+        return PeriodDecision(new_plan, without_headroom=self._planner.without_headroom)

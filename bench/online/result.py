@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from bench.online.observation import Seen
+from bench.online.observation import Observation
 from instances import Plan
 
 
@@ -31,30 +31,30 @@ class Period:
 
     Attributes
     ----------
-    seen
-        Observation; it counts requests that finish in the period and may have arrived earlier.
+    observation
+        Counts of the period, which include requests that arrived earlier and finish in the period.
     plan
         Active plan at the end of the period.
     gpus_held
-        Mean number of GPUs with processes that serve, are in preparation or stand by.
+        Mean number of GPUs with resident processes: serving, in preparation, or on standby.
     memory_pct
-        Peak memory on the fullest GPU, including processes in preparation or on standby. Above 100 the switch would be
-        impossible. ``None`` for MIG.
+        Peak memory of the resident processes on the fullest GPU, in percent of its memory; ``None`` for MIG. Above 100,
+        the switch would be impossible.
     without_headroom
-        Whether its plan was made without the requested headroom, because none was found with it.
+        Whether the plan was made without the requested headroom, because no plan was found with the headroom.
     """
 
     begin_s: float
-    seen: Seen
+    observation: Observation
     plan: Plan
     gpus_held: float
     memory_pct: float | None
-    answer: PeriodEnd
+    action: PeriodEnd
     without_headroom: bool = False
 
     @property
     def gpus_used(self) -> int:
-        """GPUs of the plan."""
+        """Number of GPUs of the plan."""
         return self.plan.gpus_used
 
     @property
@@ -64,86 +64,97 @@ class Period:
 
     def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
         """Return the period as JSON values, with the workloads by id."""
-        seen = self.seen
+        observation = self.observation
         return {
             "begin_s": self.begin_s,
-            "end_s": self.begin_s + seen.seconds,
+            "end_s": self.begin_s + observation.seconds,
             "gpus_used": self.gpus_used,
             "share_units": self.share_units,
             "gpus_held": self.gpus_held,
             "memory_pct": self.memory_pct,
-            "answer": str(self.answer),
+            "answer": str(self.action),
             "without_headroom": self.without_headroom,
-            "requests": int(seen.came.sum()),
-            "throughput_rps": float(seen.throughput_rps.sum()),
-            "late": int(seen.late.sum()),
-            "dropped": int(seen.dropped.sum()),
-            "violation_rate": seen.violation_rate,
-            "workloads": {name: seen.of_workload(w) for w, name in enumerate(ids)},
+            "requests": int(observation.arrived.sum()),
+            "throughput_rps": float(observation.throughput_rps.sum()),
+            "late": int(observation.late.sum()),
+            "dropped": int(observation.dropped.sum()),
+            "violation_rate": observation.violation_rate,
+            "workloads": {name: observation.of_workload(position) for position, name in enumerate(ids)},
         }
 
 
 @dataclass(frozen=True, slots=True)
 class OnlineRun:
-    """An online run, or a part of one, of at least one period; ``ids`` are those of the workloads."""
+    """An online run, or a part of one, of at least one period; ``ids`` are the ids of the workloads."""
 
     ids: tuple[str, ...]
     periods: tuple[Period, ...]
 
     @property
-    def seen(self) -> Seen:
+    def observation(self) -> Observation:
         """Observation of the whole run."""
-        return sum((period.seen for period in self.periods), Seen.nothing(len(self.ids)))
+        return sum((period.observation for period in self.periods), Observation.empty(len(self.ids)))
 
     @property
     def gpus_held(self) -> float:
-        """Mean number of held GPUs."""
-        return math.fsum(p.gpus_held * p.seen.seconds for p in self.periods) / self.seen.seconds
+        """Mean number of GPUs with resident processes."""
+        return (
+            math.fsum(period.gpus_held * period.observation.seconds for period in self.periods)
+            / self.observation.seconds
+        )
 
     @property
     def memory_pct(self) -> float | None:
         """Peak resident memory on the fullest GPU, in percent of its memory."""
-        return max((p.memory_pct for p in self.periods if p.memory_pct is not None), default=None)
+        return max((period.memory_pct for period in self.periods if period.memory_pct is not None), default=None)
 
     @property
     def overfull(self) -> int:
         """Number of periods in which the resident processes exceed the memory of a GPU."""
-        return sum(p.memory_pct is not None and p.memory_pct > 100.0 for p in self.periods)
+        return sum(period.memory_pct is not None and period.memory_pct > 100.0 for period in self.periods)
 
     @property
     def without_headroom(self) -> int:
-        """Number of periods whose plan was made without the requested headroom."""
+        """Number of periods with a plan that was made without the requested headroom."""
         return sum(period.without_headroom for period in self.periods)
 
-    def count(self, answer: PeriodEnd) -> int:
-        """Return the number of periods that ended with ``answer``."""
-        return sum(period.answer is answer for period in self.periods)
+    def count(self, action: PeriodEnd) -> int:
+        """Return the number of periods that ended with ``action``."""
+        return sum(period.action is action for period in self.periods)
 
     def to_json(self) -> dict[str, Any]:
         """Return the run as JSON values: totals, results by workload, and the series of periods."""
-        seen = self.seen
-        came, served, dropped = (int(count.sum()) for count in (seen.came, seen.served, seen.dropped))
+        observation = self.observation
+        arrived, served, dropped = (
+            int(count.sum()) for count in (observation.arrived, observation.served, observation.dropped)
+        )
         return {
-            "seconds": seen.seconds,
-            "requests": came,
-            "late": int(seen.late.sum()),
+            "seconds": observation.seconds,
+            "requests": arrived,
+            "late": int(observation.late.sum()),
             "dropped": dropped,
-            "unfinished": came - served - dropped,
-            "throughput_rps": float(seen.throughput_rps.sum()),
-            "violation_rate": seen.violation_rate,
+            "unfinished": arrived - served - dropped,
+            "throughput_rps": float(observation.throughput_rps.sum()),
+            "violation_rate": observation.violation_rate,
             "gpus_held": self.gpus_held,
-            "gpus_used": [min(p.gpus_used for p in self.periods), max(p.gpus_used for p in self.periods)],
+            "gpus_used": [
+                min(period.gpus_used for period in self.periods),
+                max(period.gpus_used for period in self.periods),
+            ],
             "memory_pct": self.memory_pct,
             "overfull_periods": self.overfull,
             "periods_without_headroom": self.without_headroom,
-            "answers": {str(answer): self.count(answer) for answer in PeriodEnd},
+            "answers": {str(action): self.count(action) for action in PeriodEnd},
             "workloads": [
                 {
                     "id": name,
-                    **seen.of_workload(w),
-                    "violation_rate": float(seen.violations[w] / max(1, seen.served[w] + seen.dropped[w])),
+                    **observation.of_workload(position),
+                    "violation_rate": float(
+                        observation.violations[position]
+                        / max(1, observation.served[position] + observation.dropped[position])
+                    ),
                 }
-                for w, name in enumerate(self.ids)
+                for position, name in enumerate(self.ids)
             ],
             "periods": [period.to_json(self.ids) for period in self.periods],
         }

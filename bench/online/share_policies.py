@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from typing import ClassVar
 
-from bench.online.observation import Seen
+from bench.online.observation import Observation
 from bench.online.policy import OnlinePolicy, PeriodDecision
 from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
 from instances.tables import gpu_tables
@@ -12,7 +12,7 @@ from instances.view import View
 
 
 class Shares:
-    """Permitted shares of the GPUs of an instance without MIG; ``policy`` is the one that error messages name."""
+    """Permitted shares of the GPUs of an instance without MIG; error messages name ``policy``."""
 
     def __init__(self, instance: Instance, policy: str) -> None:
         if instance.partition is Partition.MIG:
@@ -20,21 +20,23 @@ class Shares:
                 f'policy "{policy}"', f"changes shares, which the MIG instances of {instance.name} do not permit"
             )
         tables = {pool.type.name: gpu_tables(pool.type, instance.performance_model) for pool in instance.gpus}
-        self._units = {name: each.share_units for name, each in tables.items()}
-        self._permitted = {name: [int(units) for units in each.permitted] for name, each in tables.items()}
+        self._units = {name: table.share_units for name, table in tables.items()}
+        self._permitted = {name: [int(units) for units in table.permitted] for name, table in tables.items()}
 
     def grown(self, gpulet: Gpulet, gpu: PlacedGpu, percent: float) -> Gpulet:
-        """Return the gpulet with up to ``percent`` of its GPU more, limited by the free share."""
-        free = max(0, self._units[gpu.type] - gpu.share_units)
-        most = gpulet.share_units + min(round(percent / 100.0 * self._units[gpu.type]), free)
-        largest = max((units for units in self._permitted[gpu.type] if units <= most), default=0)
-        return replace(gpulet, share_units=max(gpulet.share_units, largest))
+        """Return the gpulet with a share larger by up to ``percent`` of its GPU, limited by the free share."""
+        free_units = max(0, self._units[gpu.type] - gpu.share_units)
+        most_units = gpulet.share_units + min(round(percent / 100.0 * self._units[gpu.type]), free_units)
+        new_units = max((units for units in self._permitted[gpu.type] if units <= most_units), default=0)
+        return replace(gpulet, share_units=max(gpulet.share_units, new_units))
 
     def shrunk(self, gpulet: Gpulet, gpu: PlacedGpu, percent: float) -> Gpulet:
-        """Return the gpulet with up to ``percent`` of its GPU less."""
-        least = gpulet.share_units - round(percent / 100.0 * self._units[gpu.type])
-        smallest = min((units for units in self._permitted[gpu.type] if units >= least), default=gpulet.share_units)
-        return replace(gpulet, share_units=min(gpulet.share_units, smallest))
+        """Return the gpulet with a share smaller by up to ``percent`` of its GPU."""
+        least_units = gpulet.share_units - round(percent / 100.0 * self._units[gpu.type])
+        new_units = min(
+            (units for units in self._permitted[gpu.type] if units >= least_units), default=gpulet.share_units
+        )
+        return replace(gpulet, share_units=min(gpulet.share_units, new_units))
 
 
 def with_gpulet(plan: Plan, position: int, number: int, gpulet: Gpulet) -> Plan:
@@ -53,7 +55,7 @@ class Shadow(OnlinePolicy):
 
     The policy computes no new plan. A workload has one shadow process, so it moves at most once. The paper checks the
     P99 latency of one second and checks again after half a second; here one check decides. If two workloads on one GPU
-    need the free share, one of them moves, and the shadow of the other gets the rest.
+    need the free share, one workload moves, and the shadow of the other workload gets the remaining free share.
     """
 
     period_s: ClassVar[float] = 1.0
@@ -62,13 +64,13 @@ class Shadow(OnlinePolicy):
         self._index, self._shares = instance.workload_index, Shares(instance, "shadow")
         self._moved: set[str] = set()
 
-    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
-        """Move workloads whose P99 latency in the period exceeds the SLO, at most one per GPU."""
+    def decide(self, plan: Plan, observation: Observation) -> PeriodDecision:
+        """Move workloads that exceeded their SLO at P99 in the period, at most one workload per GPU."""
         changed = plan
         for position, gpu in enumerate(plan.gpus):
             for number, gpulet in enumerate(gpu.gpulets):
                 ids = {slot.workload for slot in gpulet.slots}
-                if any(seen.violating[self._index[name]] for name in ids - self._moved):
+                if any(observation.violating[self._index[name]] for name in ids - self._moved):
                     larger = self._shares.grown(gpulet, gpu, EXTRA_PCT)
                     if larger != gpulet:
                         changed = with_gpulet(changed, position, number, larger)
@@ -81,13 +83,15 @@ class Shadow(OnlinePolicy):
         return replace(plan, gpus=tuple(self._shadows(gpu) for gpu in plan.gpus))
 
     def _shadows(self, gpu: PlacedGpu) -> PlacedGpu:
-        waiting = [gpulet for gpulet in gpu.gpulets if not self._moved.issuperset(s.workload for s in gpulet.slots)]
-        larger = (self._shares.grown(gpulet, gpu, EXTRA_PCT) for gpulet in waiting)
+        unmoved = [
+            gpulet for gpulet in gpu.gpulets if not self._moved.issuperset(slot.workload for slot in gpulet.slots)
+        ]
+        larger = (self._shares.grown(gpulet, gpu, EXTRA_PCT) for gpulet in unmoved)
         return replace(gpu, gpulets=tuple(larger))
 
 
-BAND = 0.1
-"""Deviation from the target, as a part of it, within which a workload changes nothing (iGniter, Sec. 5.3)."""
+TOLERANCE = 0.1
+"""Fraction of the target time by which batches may be faster without a change (iGniter, Sec. 5.3)."""
 
 STEP_PCT = 10.0
 """Largest change of a share at a time, in percent of a GPU; a choice of this bench, as the papers give no bound."""
@@ -98,38 +102,41 @@ class Reactive(OnlinePolicy):
 
     The target time of a batch is half the SLO. The batch size changes by at most a factor of two, as if the time of a
     batch were proportional to its size. The share grows if the workload violates its SLO or its batches are slower than
-    the target. It shrinks if neither holds and the batches are faster than the target by more than the band. A gpulet
-    with several slots or without served requests does not change. The number of GPUs does not change.
+    the target. The share shrinks if the workload meets its SLO and its batches are faster than the target by more than
+    ``TOLERANCE``. A gpulet with several slots or without served requests does not change. The number of GPUs does not
+    change.
     """
 
     def __init__(self, instance: Instance) -> None:
         self._instance, self._shares = instance, Shares(instance, "reactive")
         self._views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
 
-    def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
+    def decide(self, plan: Plan, observation: Observation) -> PeriodDecision:
         """Tune the gpulets one after the other."""
         changed = plan
         for position, gpu in enumerate(plan.gpus):
             for number, gpulet in enumerate(gpu.gpulets):
                 if len(gpulet.slots) == 1 and gpulet.duty_cycle_ms is None:
-                    changed = with_gpulet(changed, position, number, self._tuned(changed, position, gpulet, seen))
+                    changed = with_gpulet(
+                        changed, position, number, self._tuned(changed, position, gpulet, observation)
+                    )
         return PeriodDecision(None if changed == plan else changed)
 
-    def _tuned(self, plan: Plan, position: int, gpulet: Gpulet, seen: Seen) -> Gpulet:
+    def _tuned(self, plan: Plan, position: int, gpulet: Gpulet, observation: Observation) -> Gpulet:
         gpu, (slot,) = plan.gpus[position], gpulet.slots
-        w = self._instance.workload_index[slot.workload]
-        if seen.served[w] == 0:
+        workload = self._instance.workload_index[slot.workload]
+        if observation.served[workload] == 0:
             return gpulet
         view = self._views[gpu.type]
-        target_ms = view.slo_ms[w] / 2.0
-        batch_ms = float(seen.service_ms[w] / seen.served[w])
+        target_ms = view.slo_ms[workload] / 2.0
+        batch_ms = float(observation.service_ms[workload] / observation.served[workload])
         slack = (target_ms - batch_ms) / target_ms
         batch = slot.batch
-        if not 0.0 <= slack <= BAND:
-            most = min(2 * batch, int(view.tables.max_batch[view.model[w]]))
-            batch = min(max(math.floor(batch * target_ms / batch_ms), math.ceil(batch / 2)), most)
-        if slack < 0.0 or seen.violating[w]:
+        if not 0.0 <= slack <= TOLERANCE:
+            largest_batch = min(2 * batch, int(view.tables.max_batch[view.model[workload]]))
+            batch = min(max(math.floor(batch * target_ms / batch_ms), math.ceil(batch / 2)), largest_batch)
+        if slack < 0.0 or observation.violating[workload]:
             gpulet = self._shares.grown(gpulet, gpu, STEP_PCT)
-        elif slack > BAND:
+        elif slack > TOLERANCE:
             gpulet = self._shares.shrunk(gpulet, gpu, STEP_PCT)
         return replace(gpulet, slots=(replace(slot, batch=batch),))

@@ -46,7 +46,7 @@ class Backend:
         raise NotImplementedError
 
     def running(self) -> AbstractContextManager[Mapping[str, str]]:
-        """Start the services that the workers need, by default none; yield the variables that point to them."""
+        """Start the services that the workers need, and yield the environment variables that point to them."""
         return nullcontext({})
 
     def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
@@ -55,12 +55,12 @@ class Backend:
 
 
 class Cpu(Backend):
-    """One process per executor on the host's cores; it serves a tiny model, whose times say nothing about a GPU."""
+    """One process per executor on the host's cores; it serves a tiny model, so its times do not apply to a GPU."""
 
     name, device = "cpu", "cpu"
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
-        """Check that the host's memory holds all workers."""
+        """Check that the host has enough memory for all workers."""
         free_mib = memory_mib().get("MemAvailable")
         needed_mib = CPU_WORKER_MIB * sum(len(plan.executors) for plan in plans)
         if free_mib is not None and needed_mib > free_mib:
@@ -78,25 +78,25 @@ class _GpuBackend(Backend):
     needed_mib: Sequence[float] = ()
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
-        """Check that the host has enough GPUs and that their free memory holds the plans."""
-        where = _place(self.name)
+        """Check that the host has enough GPUs, and that the GPUs have enough free memory for the plans."""
+        where = _field(self.name)
         self.gpus = required_gpus(where, "use `backend` cpu or sim")
-        wanted = max(len(plan.gpu_types) for plan in plans)
-        if wanted > len(self.gpus):
-            problem = f"the plan uses {wanted} GPUs; this host has {len(self.gpus)}; use `backend` cpu or sim"
+        gpu_count = max(len(plan.gpu_types) for plan in plans)
+        if gpu_count > len(self.gpus):
+            problem = f"the plan uses {gpu_count} GPUs; this host has {len(self.gpus)}; use `backend` cpu or sim"
             raise InputError(where, problem)
         for plan in plans:
             for executor in plan.executors:
                 for slot in executor.slots:
-                    input_shape(slot.model, where)  # fails here, before any worker starts
-        self.needed_mib = [sum(plan.memory_mib(position) for plan in plans) for position in range(wanted)]
+                    input_shape(slot.model, where)  # raises an error for an unknown model before any worker starts
+        self.needed_mib = [sum(plan.memory_mib(position) for plan in plans) for position in range(gpu_count)]
         for position, (gpu, needed_mib) in enumerate(zip(self.gpus, self.needed_mib, strict=False)):
             if gpu.mig:
                 raise InputError(where, f"GPU {position} is in MIG mode; a replay needs a whole GPU; disable MIG")
             if needed_mib > gpu.free_mib:
                 raise _does_not_fit(self.name, f"GPU {position}", needed_mib, gpu.free_mib)
 
-    def _seeing(self, gpu: int) -> dict[str, str]:
+    def _visible_gpu(self, gpu: int) -> dict[str, str]:
         return {"CUDA_VISIBLE_DEVICES": self.gpus[gpu].uuid}
 
 
@@ -110,7 +110,7 @@ class Mps(_GpuBackend):
         super().check(plans)
         if which(mps.CONTROL) is None:
             problem = f"needs {mps.CONTROL}, a part of NVIDIA's driver, on the path; install it or use `backend` green"
-            raise InputError(_place(self.name), problem)
+            raise InputError(_field(self.name), problem)
 
     def running(self) -> AbstractContextManager[Mapping[str, str]]:
         """Run the MPS control daemon."""
@@ -123,7 +123,7 @@ class Mps(_GpuBackend):
     def _environment(self, executor: Executor) -> dict[str, str]:
         gpu = executor.gpu
         memory_mib = self.gpus[gpu].free_mib * executor.memory_mib / self.needed_mib[gpu]
-        return self._seeing(gpu) | mps.client(executor.share_pct, memory_mib)
+        return self._visible_gpu(gpu) | mps.client(executor.share_pct, memory_mib)
 
 
 class TimeSlicingBackend(_GpuBackend):
@@ -132,9 +132,9 @@ class TimeSlicingBackend(_GpuBackend):
     name, device = "time-slicing", "cuda"
 
     def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
-        """Return one worker per executor, which does not find an MPS daemon even if one runs on the host."""
+        """Return one worker per executor; no worker finds an MPS daemon, even if a daemon runs on the host."""
         return [
-            WorkerSpec((number,), self._seeing(executor.gpu) | {mps.PIPES: os.devnull})
+            WorkerSpec((number,), self._visible_gpu(executor.gpu) | {mps.PIPES: os.devnull})
             for number, executor in enumerate(plan.executors)
         ]
 
@@ -145,7 +145,7 @@ class _OneProcess(_GpuBackend):
     def worker_specs(self, plan: ServingPlan) -> list[WorkerSpec]:
         """Return one worker per GPU."""
         by_gpu = grouped((executor.gpu, number) for number, executor in enumerate(plan.executors))
-        return [WorkerSpec(tuple(numbers), self._seeing(gpu)) for gpu, numbers in by_gpu.items()]
+        return [WorkerSpec(tuple(numbers), self._visible_gpu(gpu)) for gpu, numbers in by_gpu.items()]
 
 
 class Green(_OneProcess):
@@ -158,16 +158,16 @@ class Green(_OneProcess):
         super().check(plans)
         if not has_green_contexts():
             problem = "needs a driver with green contexts (555 or later); update it or use `backend` stream"
-            raise InputError(_place(self.name), problem)
+            raise InputError(_field(self.name), problem)
 
 
 class StreamBackend(_OneProcess):
-    """One thread per executor with a CUDA stream of its own; nothing enforces the shares."""
+    """One thread per executor, each with its own CUDA stream; the shares are not enforced."""
 
     name, device = "stream", "cuda"
 
 
-BACKENDS: dict[str, type[Backend]] = {kind.name: kind for kind in (Cpu, Mps, Green, TimeSlicingBackend, StreamBackend)}
+BACKENDS: dict[str, type[Backend]] = {cls.name: cls for cls in (Cpu, Mps, Green, TimeSlicingBackend, StreamBackend)}
 
 
 def backend(name: str) -> Backend:
@@ -176,17 +176,17 @@ def backend(name: str) -> Backend:
     Raises
     ------
     InputError
-        If there is none.
+        If there is no such backend.
     """
     if name not in BACKENDS:
         raise unknown_name(FieldName("backend"), "backend", name, [*BACKENDS, "sim"])
     return BACKENDS[name]()
 
 
-def _place(name: str) -> FieldName:
+def _field(name: str) -> FieldName:
     return FieldName("backend", f" {name}")
 
 
 def _does_not_fit(name: str, where: str, needed_mib: float, free_mib: float) -> InputError:
     problem = f"{where} has {free_mib:,.0f} MiB of free memory; the plan needs {needed_mib:,.0f} MiB"
-    return InputError(_place(name), f"{problem}; stop other programs there")
+    return InputError(_field(name), f"{problem}; stop other programs there")

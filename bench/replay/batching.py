@@ -12,22 +12,22 @@ class SlotQueue:
 
     Attributes
     ----------
-    one_ms, full_ms
-        Measured times of a batch of one and of a full batch; other sizes are interpolated linearly.
+    single_ms, full_ms
+        Measured times of a batch of one request and of a full batch; times of other sizes are interpolated linearly.
     waiting
-        Number and due time of each waiting request, in the order of time.
+        Number and due time (ms) of each waiting request, the earliest first.
     """
 
     batch: int
     timeout_ms: float
     slo_ms: float
-    one_ms: float
+    single_ms: float
     full_ms: float
     waiting: deque[tuple[int, float]] = field(default_factory=deque)
 
     @property
     def ready_ms(self) -> float:
-        """Time at which the next batch is ready: it is full, or its oldest request has waited for the timeout."""
+        """Time at which the next batch is full, or at which its oldest request has waited for the timeout."""
         if not self.waiting:
             return inf
         ready_ms = self.waiting[0][1] + self.timeout_ms
@@ -37,8 +37,8 @@ class SlotQueue:
 
     def expected_ms(self, size: int) -> float:
         """Return the expected time of a batch of ``size``."""
-        part = (size - 1) / (self.batch - 1) if self.batch > 1 else 1.0
-        return self.one_ms + (self.full_ms - self.one_ms) * part
+        fraction = (size - 1) / (self.batch - 1) if self.batch > 1 else 1.0
+        return self.single_ms + (self.full_ms - self.single_ms) * fraction
 
 
 class ExecutorQueues:
@@ -51,13 +51,13 @@ class ExecutorQueues:
         self.queues, self._dropping = queues, dropping
 
     def next(self) -> tuple[float, int]:
-        """Return the time at which the next batch is ready, infinite if no request waits, and its slot."""
+        """Return the time at which the next batch is ready, and the slot of the batch; infinity if no request waits."""
         return min((queue.ready_ms, slot) for slot, queue in enumerate(self.queues))
 
     def take(self, slot: int, now_ms: float) -> tuple[list[int], list[int]]:
         """Return the requests of the slot's batch that starts now, and the dropped requests.
 
-        After drops, the batch is empty if it is not ready any more or another slot is first.
+        The batch is empty if requests were dropped and another slot now comes first, or no batch is ready.
         """
         queue = self.queues[slot]
         waiting = queue.waiting
@@ -69,7 +69,7 @@ class ExecutorQueues:
         ):
             dropped.append(waiting.popleft()[0])
         if dropped:
-            ready_ms, first = self.next()
-            if ready_ms > now_ms or first != slot:
+            ready_ms, first_slot = self.next()
+            if ready_ms > now_ms or first_slot != slot:
                 return [], dropped
         return [waiting.popleft()[0] for _ in range(min(len(waiting), queue.batch))], dropped

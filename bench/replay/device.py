@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from bench.replay.green import multiprocessors
-from bench.replay.nets.building import build, example_input, settled
+from bench.replay.nets.building import build, example_input, initialised_net
 
-_FEWEST, _LEAST_S = 5, 0.3
-"""Smallest number of timed batches, and shortest time for which batches are timed, in seconds."""
+_MIN_BATCHES, _MIN_TIMED_S = 5, 0.3
+"""Smallest number of timed batches, and shortest time in seconds for which batches are timed."""
 
 _LOADING = threading.Lock()
-"""Lock for loading one net at a time: random numbers and synchronising fail while another thread captures a graph."""
+"""Lock for loading one net at a time; random numbers and synchronising fail while another thread captures a graph."""
 
 
 class Net(Protocol):
@@ -26,12 +26,12 @@ class Net(Protocol):
     def run(self, size: int) -> tuple[float, float]:
         """Serve a batch of ``size`` from buffer to buffer, and return its upload and computation time in ms.
 
-        The rest of its time is the download and the host's work.
+        The remaining time of the batch is the download and the host's work.
         """
 
 
 class CpuNet:
-    """A model on the CPU, with as many threads as the process has."""
+    """A model on the CPU, with all threads of the process."""
 
     def __init__(self, model: str, batch: int, half: bool) -> None:
         self._net = build(model, half)
@@ -70,7 +70,7 @@ class CudaNet:
 
     def _load(self, model: str, batch: int, half: bool) -> None:
         with torch.device("cuda"), torch.cuda.stream(self._stream):
-            self._net = settled(model, half)
+            self._net = initialised_net(model, half)
             self._input = example_input(model, batch, half)
             self._outputs = _flat(self._net(self._input))
             self._stream.synchronize()
@@ -91,7 +91,7 @@ class CudaNet:
     def run(self, size: int) -> tuple[float, float]:
         """Serve a batch of ``size``."""
         begin, uploaded, computed, done = self._events
-        captured = next((known for known in self._graphs if known >= size), None)
+        captured = next((graph_size for graph_size in self._graphs if graph_size >= size), None)
         with torch.cuda.stream(self._stream):
             begin.record()
             self._input[:size].copy_(self._host[:size], non_blocking=True)
@@ -110,7 +110,7 @@ class CudaNet:
 
 
 def _flat(outputs: Any) -> list[Tensor]:
-    """Return the outputs of a net as a list; nets of one's own may give several tensors."""
+    """Return the outputs of a net as a list; a user's net may return several tensors."""
     return [outputs] if isinstance(outputs, Tensor) else list(outputs)
 
 
@@ -125,7 +125,7 @@ def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[
     Parameters
     ----------
     device
-        ``cpu``; ``cuda``: the whole GPU that the process sees, which MPS may limit; ``green``: a green context on it.
+        ``cpu``; ``cuda``: the whole visible GPU, which MPS may limit; ``green``: a green context on this GPU.
     half, graphs
         Whether models run in half precision, and as CUDA graphs.
     share_pct
@@ -135,10 +135,10 @@ def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[
         if device == "cpu":
             yield lambda model, sizes: CpuNet(model, max(sizes), half)
             return
-        own: AbstractContextManager[torch.cuda.Stream] = (
+        stream_context: AbstractContextManager[torch.cuda.Stream] = (
             _green_stream(share_pct) if device == "green" else nullcontext(torch.cuda.Stream())  # type: ignore[no-untyped-call]
         )
-        with own as stream:
+        with stream_context as stream:
             yield lambda model, sizes: CudaNet(model, sizes, half, graphs, stream)
 
 
@@ -157,12 +157,12 @@ def use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def batch_ms(net: Net, size: int, least_s: float = _LEAST_S) -> float:
+def batch_ms(net: Net, size: int, min_s: float = _MIN_TIMED_S) -> float:
     """Return the time of a batch of ``size`` in ms: the median of several runs on the host's clock."""
-    found: list[float] = []
-    end = time.perf_counter() + least_s
-    while len(found) < _FEWEST or time.perf_counter() < end:
+    times_ms: list[float] = []
+    end = time.perf_counter() + min_s
+    while len(times_ms) < _MIN_BATCHES or time.perf_counter() < end:
         begin = time.perf_counter()
         net.run(size)
-        found.append(1000.0 * (time.perf_counter() - begin))
-    return median(found)
+        times_ms.append(1000.0 * (time.perf_counter() - begin))
+    return median(times_ms)

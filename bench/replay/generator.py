@@ -1,4 +1,4 @@
-"""Open-loop load generator: it sends each request at its scheduled time, even if earlier ones are not served yet."""
+"""Open-loop load generator: it sends each request at its scheduled time, even if earlier requests still wait."""
 
 import os
 import struct
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from bench.replay.process import Channel, Clock, Message, end_with, go_first, run_child, stay_on
+from bench.replay.process import Channel, Clock, Message, end_when_closed, pin_to_cores, raise_priority, run_child
 from bench.replay.recording import DROPPED, NO_SLOT, SharedRequests
 from bench.simulation.routing import routing_of, spread
 from instances.arrays import Records
@@ -29,19 +29,19 @@ def routes(slots: Sequence[tuple[int, int, float]], requests: Records) -> list[I
     """
     counts = np.bincount(requests["workload"], minlength=1 + max(workload for _, workload, _ in slots))
     number, workload, rate_rps = map(np.array, zip(*slots, strict=True))
-    routing, found = routing_of(len(counts), workload, rate_rps), []
-    for w, count in enumerate(counts):
-        at = np.empty(count, dtype=np.int64)
-        spread(routing, w, at)
-        found.append(iter(np.where(at < 0, NO_SLOT, number[at]).tolist()))
-    return found
+    routing, routes_by_workload = routing_of(len(counts), workload, rate_rps), []
+    for workload_index, count in enumerate(counts):
+        index_of_slot = np.empty(count, dtype=np.int64)
+        spread(routing, workload_index, index_of_slot)
+        routes_by_workload.append(iter(np.where(index_of_slot < 0, NO_SLOT, number[index_of_slot]).tolist()))
+    return routes_by_workload
 
 
 def send(
     shared: SharedRequests,
-    routes: Sequence[Sequence[Iterator[int]]],
+    routes_of_plans: Sequence[Sequence[Iterator[int]]],
     deliver: Callable[[int, int], None],
-    leave: Callable[[int], None],
+    close_plan: Callable[[int], None],
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
@@ -51,12 +51,12 @@ def send(
     ----------
     shared
         The requests, and the number of the active serving plan.
-    routes
+    routes_of_plans
         Slots of the requests, by serving plan and workload.
     deliver
         Function that sends a request to a slot.
-    leave
-        Function that closes a serving plan, which then gets no more requests.
+    close_plan
+        Function that closes a serving plan; the plan then gets no more requests.
     clock, sleep
         Functions that return the time since the beginning of the replay, and wait, in ms.
     """
@@ -70,9 +70,9 @@ def send(
         while (wait_ms := due_ms - clock()) > 0.0:
             sleep(wait_ms)
         if shared.plan != plan:
-            leave(plan)
+            close_plan(plan)
             plan = shared.plan
-        slot = next(routes[plan][workload])
+        slot = next(routes_of_plans[plan][workload])
         if slot == NO_SLOT:
             outcomes[request] = DROPPED
         else:
@@ -82,32 +82,32 @@ def send(
 
 
 def main(channel: Channel, messages: Iterator[Message]) -> None:
-    """Send the requests of the driver's order, and end after the last one."""
+    """Send the requests of the driver's order, and end after the last request."""
     order = next(messages)
-    stay_on(order["cores"])
+    pin_to_cores(order["cores"])
     shared = SharedRequests(order["requests"])
     inboxes: list[dict[int, int]] = [dict(plan) for plan in order["inboxes"]]
-    descriptor = {executor: fd for plan in inboxes for executor, fd in plan.items()}
-    for fd in descriptor.values():
+    inbox_of_executor = {executor: fd for plan in inboxes for executor, fd in plan.items()}
+    for fd in inbox_of_executor.values():
         os.set_blocking(fd, False)
-    places: list[tuple[int, int]] = order["places"]
+    place_of_slot: list[tuple[int, int]] = order["places"]
 
     def deliver(request: int, slot: int) -> None:
-        executor, place = places[slot]
-        # Requests stay unserved if their worker died or is tens of thousands of requests behind.
+        executor, place = place_of_slot[slot]
+        # The pipe is closed if the worker died, and full if the worker is tens of thousands of requests late.
         with suppress(BrokenPipeError, BlockingIOError):
-            os.write(descriptor[executor], SENT.pack(request, place))
+            os.write(inbox_of_executor[executor], SENT.pack(request, place))
 
-    def leave(plan: int) -> None:
+    def close_plan(plan: int) -> None:
         for fd in inboxes[plan].values():
             os.close(fd)
 
-    of_plans = [routes(slots, shared.requests) for slots in order["slots"]]
+    routes_of_plans = [routes(slots, shared.requests) for slots in order["slots"]]
     channel.say(ready=True)
     clock = Clock(next(messages)["zero_ns"])
-    end_with(messages)
-    go_first()
-    send(shared, of_plans, deliver, leave, clock, lambda wait_ms: time.sleep(wait_ms / 1000.0))
+    end_when_closed(messages)
+    raise_priority()
+    send(shared, routes_of_plans, deliver, close_plan, clock, lambda wait_ms: time.sleep(wait_ms / 1000.0))
 
 
 if __name__ == "__main__":

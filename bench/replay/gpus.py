@@ -1,4 +1,4 @@
-"""GPUs of this host through NVIDIA's management library (NVML); no setting is ever changed.
+"""GPUs of this host, read through NVIDIA's management library (NVML) without a change of any setting.
 
 ``pynvml`` belongs to the extra "replay": functions import it, so that a replay on CPU cores works without it.
 """
@@ -14,7 +14,7 @@ from typing import Any, Self
 from instances import InputError
 
 UNSIGNED_FIELDS = {1: "uiVal", 2: "ulVal", 3: "ullVal"}
-"""Member of a field's value by its type: ``NVML_VALUE_TYPE_UNSIGNED_INT`` and the two longer ones."""
+"""Member of a field's value by its type: ``NVML_VALUE_TYPE_UNSIGNED_INT`` and the two longer unsigned types."""
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def required_gpus(where: str, remedy: str) -> list[HostGpu]:
     Raises
     ------
     InputError
-        If there is none; ``where`` and ``remedy`` are parts of the message.
+        If the host has no GPU; ``where`` and ``remedy`` are parts of the message.
     """
     try:
         gpus, reason = host_gpus(), "NVML lists none"
@@ -160,11 +160,11 @@ class GpuSensor:
 
     def free_mib(self) -> float:
         """Return the free device memory, or ``nan`` if it is unknown."""
-        return self._known(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._gpu).free / 2**20)
+        return self._value_or_nan(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._gpu).free / 2**20)
 
     def power_limit_w(self) -> float:
         """Return the power limit that the GPU enforces by lowering its clock."""
-        return self._known(lambda: self._nvml.nvmlDeviceGetEnforcedPowerLimit(self._gpu) / 1000.0)
+        return self._value_or_nan(lambda: self._nvml.nvmlDeviceGetEnforcedPowerLimit(self._gpu) / 1000.0)
 
     def state(self) -> GpuState:
         """Return the current state of the GPU."""
@@ -172,19 +172,19 @@ class GpuSensor:
         return GpuState(
             time.monotonic(),
             self._power_w(),
-            self._known(lambda: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM)),
-            self._known(lambda: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu),
+            self._value_or_nan(lambda: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM)),
+            self._value_or_nan(lambda: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu),
         )
 
     def _power_w(self) -> float:
-        """Return the power at this moment, or else the plain reading, a mean over a second on recent GPUs."""
+        """Return the power at this moment, or the plain reading, which recent GPUs average over a second."""
         with suppress(self._nvml.NVMLError):
             (field,) = self._nvml.nvmlDeviceGetFieldValues(self._gpu, [self._nvml.NVML_FI_DEV_POWER_INSTANT])
             if field.nvmlReturn == self._nvml.NVML_SUCCESS and field.valueType in UNSIGNED_FIELDS:
                 return float(getattr(field.value, UNSIGNED_FIELDS[field.valueType])) / 1000.0
-        return self._known(lambda: self._nvml.nvmlDeviceGetPowerUsage(self._gpu) / 1000.0)
+        return self._value_or_nan(lambda: self._nvml.nvmlDeviceGetPowerUsage(self._gpu) / 1000.0)
 
-    def _known(self, read: Callable[[], float]) -> float:
+    def _value_or_nan(self, read: Callable[[], float]) -> float:
         try:
             return float(read())
         except self._nvml.NVMLError:
@@ -192,7 +192,7 @@ class GpuSensor:
 
 
 class Sampler:
-    """Periodic sampler of a GPU's state, in its own thread, from entering to leaving the context.
+    """Periodic sampler of a GPU's state; its own thread takes samples while the context is entered.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Green contexts that divide the multiprocessors of a GPU; no two contexts of a process share a multiprocessor.
+"""Green contexts, which divide the multiprocessors of a GPU; no two contexts of a process share a multiprocessor.
 
 ``torch.cuda.green_contexts`` splits the whole device anew for each context, so two contexts may get the same
 multiprocessors. This module calls the driver directly and splits only the multiprocessors that are still free.
@@ -28,7 +28,7 @@ MAJOR = 75
 CLUSTERS_SINCE, CLUSTER_STEP = 9, 8
 """First compute capability with clusters of thread blocks (Hopper), and the multiprocessors in the smallest part there.
 
-Kernels with clusters fail in smaller parts: cuDNN's on an H100 did, in CUDA graphs.
+Kernels with clusters fail in smaller parts: cuDNN's kernels failed on an H100, in CUDA graphs.
 """
 
 WITH_DEFAULT_STREAM = 1
@@ -74,18 +74,18 @@ class Multiprocessors:
         self._lock = threading.Lock()
         self._device = ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(self._device), ctypes.c_int(0))
-        self._left = Resource()
+        self._free = Resource()
         major = ctypes.c_int()
         self._call("cuDeviceGetAttribute", ctypes.byref(major), ctypes.c_int(MAJOR), self._device)
         clusters = major.value >= CLUSTERS_SINCE
         self._step, self._flags = (CLUSTER_STEP, TOGETHER) if clusters else (2, IN_PAIRS)
-        self._call("cuDeviceGetDevResource", self._device, self._left, ctypes.c_int(MULTIPROCESSORS))
-        self._all = _count(self._left)
+        self._call("cuDeviceGetDevResource", self._device, self._free, ctypes.c_int(MULTIPROCESSORS))
+        self._total = _count(self._free)
         self._returned: dict[int, list[int]] = {}
 
     @contextmanager
     def stream(self, share_pct: float) -> Iterator[int]:
-        """Yield the handle of a stream whose kernels run on a share of the multiprocessors that no other stream uses.
+        """Yield the handle of a stream with its own share of the multiprocessors, which no other stream uses.
 
         The share is rounded down to whole steps, with a minimum of one step: two multiprocessors, or eight on GPUs with
         clusters of thread blocks. Shares of at least one step that sum to 100 percent always fit. Streams are reused
@@ -97,36 +97,36 @@ class Multiprocessors:
             If too few multiprocessors are left.
         """
         step = self._step
-        wanted = max(step, int(self._all * share_pct / 100.0 + 1e-9) // step * step)
+        count = max(step, int(self._total * share_pct / 100.0 + 1e-9) // step * step)
         with self._lock:
-            returned = self._returned.setdefault(wanted, [])
-            handle = returned.pop() if returned else self._stream(self._take(wanted))
+            returned = self._returned.setdefault(count, [])
+            handle = returned.pop() if returned else self._stream(self._split_off(count))
         try:
             yield handle
         finally:
             with self._lock:
                 returned.append(handle)
 
-    def _take(self, wanted: int) -> _Resource:
-        """Split ``wanted`` multiprocessors off the remaining ones."""
-        if wanted > _count(self._left) - self._step:  # less than a step cannot remain
-            if wanted > _count(self._left):
-                raise OSError(f"{wanted} multiprocessors are needed, {_count(self._left)} of {self._all} are left")
-            part, self._left = self._left, Resource()
+    def _split_off(self, count: int) -> _Resource:
+        """Split ``count`` multiprocessors off the free multiprocessors."""
+        if count > _count(self._free) - self._step:  # the remainder would be smaller than a step
+            if count > _count(self._free):
+                raise OSError(f"{count} multiprocessors are needed, {_count(self._free)} of {self._total} are left")
+            part, self._free = self._free, Resource()
             return part
-        part, rest, groups = Resource(), Resource(), ctypes.c_uint(1)
+        part, remainder, groups = Resource(), Resource(), ctypes.c_uint(1)
         self._call(
             "cuDevSmResourceSplitByCount",
             part,
             ctypes.byref(groups),
-            self._left,
-            rest,
+            self._free,
+            remainder,
             ctypes.c_uint(self._flags),
-            ctypes.c_uint(wanted),
+            ctypes.c_uint(count),
         )
-        # The rest of a split can only be split again as the resource of a context.
-        self._call("cuGreenCtxGetDevResource", self._context(rest), rest, ctypes.c_int(MULTIPROCESSORS))
-        self._left = rest
+        # The driver can split a remainder again only as the resource of a context.
+        self._call("cuGreenCtxGetDevResource", self._context(remainder), remainder, ctypes.c_int(MULTIPROCESSORS))
+        self._free = remainder
         return part
 
     def _stream(self, part: _Resource) -> int:

@@ -15,7 +15,7 @@ from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.files import instance_to_json, read_gpu_type, write_json
 
 NETWORKS = ("vgg19", "resnet50", "alexnet", "ssd")
-"""Models that are profiled, alone and in pairs; the first is the strong neighbour of the others."""
+"""Models that are profiled, alone and in pairs; the first model is the strong neighbour of the others."""
 
 BUDGET_MIN = 25.0
 """Budget of the whole loop in minutes."""
@@ -44,37 +44,37 @@ class Step:
 
 
 def steps(through_mps: bool) -> list[Step]:
-    """Return the steps in order; only with ``through_mps``, plans are replayed by MPS."""
+    """Return the steps in order; with ``through_mps``, plans are also replayed by MPS."""
     profile = words("profile", "run", gpu=0, quick=True, models=",".join(NETWORKS), o=_PROFILE)
     solve = words("run", schedulers="local-search,colgen@local-search", time_limit=30, ledger=_LEDGER)
-    found = [
+    first_steps = [
         Step("examine the host", 0.2, ("doctor",), needed=False),
         Step("profile four networks alone and in pairs", 11.0, profile),
         Step("fit the catalogue entry", 0.3, words("profile", "fit", _PROFILE, o=_CATALOGUE)),
         Step("plan for the least cost", 1.2, words(*solve, instances="cost.json", plans="plans/cost")),
         Step("plan for capacity", 1.2, words(*solve, instances="capacity.json", plans="plans/capacity")),
     ]
-    ways = [("green", False), ("green", True), ("time-slicing", False)]
+    variants = [("green", False), ("green", True), ("time-slicing", False)]
     if through_mps:
-        ways = [("mps", False), ("mps", True), *ways]
+        variants = [("mps", False), ("mps", True), *variants]
     for objective in ("cost", "capacity"):
-        for backend, graphs in ways:
+        for backend, graphs in variants:
             name = f"replay the {objective} plan by {backend}{' with CUDA graphs' if graphs else ''}"
             plan = f"{objective}.plan.json"
             command = words("replay", plan, backend=backend, graphs=graphs, seconds=30, ledger=_LEDGER)
-            found.append(Step(name, 1.0, command, needed=False))
-    return [*found, Step("write the report", 0.3, words("report", _LEDGER, o="report"))]
+            first_steps.append(Step(name, 1.0, command, needed=False))
+    return [*first_steps, Step("write the report", 0.3, words("report", _LEDGER, o="report"))]
 
 
 def missing_driver() -> str | None:
-    """Return how to get the driver, without which the loop cannot run, or ``None`` if the host has it."""
+    """Return how to install the driver, which the loop needs, or ``None`` if the host has the driver."""
     if which("nvidia-smi") is not None:
         return None
     return "the NVIDIA driver: install it, or run the container with --gpus all"
 
 
 def missing_mps() -> str | None:
-    """Return how to get the MPS daemon, without which the loop uses green contexts alone, or ``None``."""
+    """Return how to install the MPS daemon, or ``None`` if the host has the daemon; MPS is optional."""
     if which(mps.CONTROL) is not None:
         return None
     return (
@@ -86,8 +86,8 @@ def missing_mps() -> str | None:
 def write_instances(folder: Path) -> None:
     """Write ``cost.json`` and ``capacity.json``: the four models on one GPU of the fitted type.
 
-    Take the time of the measured batch nearest to 8 on the whole GPU: a workload's rate is a seventh of the GPU's rate
-    at this batch, and its SLO is ten times this time.
+    Rates and SLOs follow from the measured batch nearest to 8 on the whole GPU. The rate of a workload is a seventh of
+    the GPU's throughput at this batch; the SLO is ten times the time of this batch.
     """
     gpu = read_gpu_type(folder / _CATALOGUE)
     workloads = []
@@ -138,32 +138,32 @@ def run_loop(
     execute
         Function that runs a command in a folder within a number of seconds and returns its exit code.
     budget_min
-        Minutes for all steps, those of earlier calls included; a step that does not fit is left out unless needed.
+        Minutes for all steps, including the steps of earlier calls. A step that does not fit is left out unless needed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    note = folder / "done.json"
-    done: dict[str, float] = json.loads(note.read_text()) if note.exists() else {}
+    done_file = folder / "done.json"
+    done: dict[str, float] = json.loads(done_file.read_text()) if done_file.exists() else {}
     for step in steps(missing_mps() is None):
         if step.name in done:
             tell(f"done before: {step.name}")
             continue
-        left = budget_min - sum(done.values())
-        if step.minutes > left and not step.needed:
-            tell(f"left out: {step.name}: it takes {step.minutes:g} min; {max(0.0, left):.1f} min are left")
+        left_min = budget_min - sum(done.values())
+        if step.minutes > left_min and not step.needed:
+            tell(f"left out: {step.name}: it takes {step.minutes:g} min; {max(0.0, left_min):.1f} min are left")
             continue
         tell(f"{step.name} (about {step.minutes:g} min): bench {' '.join(step.command)}")
-        began = time.monotonic()
-        code = execute(step.command, folder, 60.0 * max(left, 1.0))
+        start_s = time.monotonic()
+        code = execute(step.command, folder, 60.0 * max(left_min, 1.0))
         if code and step.needed:
             tell(f"failed: {step.name}: exit code {code}; the same command continues here")
             return False
-        done[step.name] = (time.monotonic() - began) / 60.0
+        done[step.name] = (time.monotonic() - start_s) / 60.0
         if code:
             tell(f"failed: {step.name}: exit code {code}; the loop goes on")
         if step.command[:2] == ("profile", "fit"):
             write_instances(folder)
         if step.command[0] == "run":
             take_plans(folder)
-        note.write_text(json.dumps(done))
+        done_file.write_text(json.dumps(done))
     tell(f"report: {folder / 'report' / 'index.html'}; catalogue entry to commit: {folder / _CATALOGUE}")
     return True

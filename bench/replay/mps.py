@@ -1,4 +1,4 @@
-"""Control daemon of NVIDIA's Multi-Process Service (MPS): one that already runs, or one that is started here."""
+"""Control daemon of NVIDIA's Multi-Process Service (MPS): a running daemon is used, otherwise a daemon is started."""
 
 import os
 import shutil
@@ -41,8 +41,8 @@ def daemon() -> Iterator[dict[str, str]]:
     for path in variables.values():
         Path(path).mkdir()
     environment = {**os.environ, **variables}
-    # The guard starts before the daemon, so that it ends the daemon even if this process is killed in between. Its own
-    # session keeps it from receiving Ctrl-C.
+    # The guard starts before the daemon, so that it ends the daemon even if this process is killed in between. The
+    # guard has its own session, so that it does not receive Ctrl-C.
     guard = subprocess.Popen(  # noqa: S603 - a constant
         ["/bin/sh", "-c", _GUARD, "sh", folder],
         stdin=subprocess.PIPE,
@@ -67,27 +67,29 @@ def daemon() -> Iterator[dict[str, str]]:
 
 
 def client(share_pct: float, memory_mib: float | None) -> dict[str, str]:
-    """Return the variables that limit a client to a share of the multiprocessors and, if given, to some memory."""
-    limit = {} if memory_mib is None else {MEMORY: f"0={int(memory_mib)}M"}  # device 0: the one GPU that it sees
-    return {PERCENTAGE: f"{share_pct:g}", **limit}
+    """Return the variables that limit a client to a share of the multiprocessors and, if given, to a memory size."""
+    memory_limit = (
+        {} if memory_mib is None else {MEMORY: f"0={int(memory_mib)}M"}
+    )  # device 0 is the only GPU that the client sees
+    return {PERCENTAGE: f"{share_pct:g}", **memory_limit}
 
 
 def _start(environment: dict[str, str]) -> None:
-    # A file takes the output, because the daemon would inherit a pipe and keep it open.
-    with tempfile.TemporaryFile("w+") as printed:
+    # The output goes to a file, because the daemon would inherit a pipe and keep the pipe open.
+    with tempfile.TemporaryFile("w+") as output:
         try:
             subprocess.run(  # noqa: S603 - a program of the driver, found on the path
                 [CONTROL, "-d"],
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=printed,
+                stdout=output,
+                stderr=output,
                 timeout=_PATIENCE_S,
                 check=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
-            printed.seek(0)
-            lines = printed.read().strip().splitlines()
+            output.seek(0)
+            lines = output.read().strip().splitlines()
             raise InputError(
                 FieldName("backend", " mps"), f"{CONTROL} -d failed: {lines[-1] if lines else error}"
             ) from None
@@ -96,12 +98,12 @@ def _start(environment: dict[str, str]) -> None:
 def _running() -> bool:
     """Return whether a control daemon answers in the folder that the environment names, or in the default one."""
     try:
-        asked = subprocess.run(  # noqa: S603 - a program of the driver, found on the path
+        completed = subprocess.run(  # noqa: S603 - a program of the driver, found on the path
             [CONTROL], input="get_server_list\n", capture_output=True, text=True, timeout=_PATIENCE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return asked.returncode == 0 and "Cannot find MPS control daemon" not in asked.stdout + asked.stderr
+    return completed.returncode == 0 and "Cannot find MPS control daemon" not in completed.stdout + completed.stderr
 
 
 def _kill(pipes: Path) -> None:

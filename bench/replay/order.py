@@ -1,4 +1,4 @@
-"""Order of a replay, its measurements with predictions beside them, and its row in the ledger."""
+"""Order of a replay, its measurements with the simulator's predictions, and its row in the ledger."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ from instances.errors import FieldName
 from instances.files import plan_to_json, plan_to_text
 
 SCHEDULER = "replay"
-"""Scheduler of the rows of replays, because a plan file does not name the scheduler of its plan."""
+"""Scheduler in the rows of replays; a plan file does not name the scheduler that made the plan."""
 
 PREDICTED = ("p50_ms", "p90_ms", "p99_ms", "goodput_rps", "violation_rate", "drop_rate")
 """Figures of a workload that the simulator predicts."""
@@ -52,14 +52,14 @@ def measured(order: ReplayOrder, say: Callable[[str], None]) -> Values:
     """
     plans = [ServingPlan.of(plan, instance) for plan, instance in order.plans]
     recording = replay(plans, backend(order.backend), order.settings, order.options, say)
-    values = _head(order) | to_json(recording)
+    values = _identity(order) | to_json(recording)
     if len(order.plans) == 1:
         _predict(values, *order.plans[0], order.settings)
     return values
 
 
 def simulated(order: ReplayOrder) -> Values:
-    """Simulate the plan and return the result in the form of a replay's.
+    """Simulate the plan and return the result in the schema of a replay.
 
     Raises
     ------
@@ -70,10 +70,10 @@ def simulated(order: ReplayOrder) -> Values:
         raise InputError(
             FieldName("then"), "is not available with `backend` sim; `bench online` simulates changes of the plan"
         )
-    return _head(order) | simulate(*order.plans[0], order.settings.simulation).to_json() | NOTHING_REPLAYED
+    return _identity(order) | simulate(*order.plans[0], order.settings.simulation).to_json() | NOTHING_REPLAYED
 
 
-def _head(order: ReplayOrder) -> Values:
+def _identity(order: ReplayOrder) -> Values:
     """Return the fields that identify a replay."""
     return {
         "instance": order.plans[0][1].name,
@@ -90,8 +90,8 @@ def _predict(values: Values, plan: Plan, instance: Instance, settings: ReplaySet
     """Add the predictions to ``workloads`` and ``slots``; the simulation has the same requests as the replay."""
     if no_simulation(plan, instance) is not None:
         return
-    found = simulate(plan, instance, settings.simulation)
-    for workload, simulated_workload in zip(values["workloads"], found.workloads, strict=True):
+    simulation = simulate(plan, instance, settings.simulation)
+    for workload, simulated_workload in zip(values["workloads"], simulation.workloads, strict=True):
         workload["predicted"] = {name: getattr(simulated_workload, name) for name in PREDICTED}
     gpu_ms = _gpu_ms(plan, instance)
     for slot in values["slots"]:
@@ -102,23 +102,26 @@ def _gpu_ms(plan: Plan, instance: Instance) -> dict[tuple[int, int, str], float]
     """Return the GPU time of a full batch with all neighbours active, by GPU, gpulet and workload."""
     types = [pool.type.name for pool in instance.gpus]  # the order of the sites
     slots = [
-        (g, k, slot)
-        for g, gpu in sorted(enumerate(plan.gpus), key=lambda at: types.index(at[1].type))
-        for k, gpulet in enumerate(gpu.gpulets)
+        (gpu_index, gpulet_index, slot)
+        for gpu_index, gpu in sorted(enumerate(plan.gpus), key=lambda numbered: types.index(numbered[1].type))
+        for gpulet_index, gpulet in enumerate(gpu.gpulets)
         for slot in gpulet.slots
     ]
     times = (row for site in sites(plan, instance, instance) for row in site.times)
-    return {(g, k, s.workload): float(row[s.batch]["gpu_ms"]) for (g, k, s), row in zip(slots, times, strict=True)}
+    return {
+        (gpu_index, gpulet_index, slot.workload): float(row[slot.batch]["gpu_ms"])
+        for (gpu_index, gpulet_index, slot), row in zip(slots, times, strict=True)
+    }
 
 
 def row_of_replay(order: ReplayOrder, values: Values) -> Row:
     """Return the row of a replay: the judged plan, with the measurements (``values``) in place of a simulation.
 
-    Each replay is a run of its own: the start time is part of the key.
+    The start time is part of the key, so each replay has its own row.
     """
     plan, instance = order.plans[0]
     settings, options = order.settings, order.options
-    at = datetime.now(UTC) - timedelta(seconds=values["wall_s"])
+    started_at = datetime.now(UTC) - timedelta(seconds=values["wall_s"])
     parameters = {
         "backend": order.backend,
         "plan": plan_to_json(plan),
@@ -130,7 +133,7 @@ def row_of_replay(order: ReplayOrder, values: Values) -> Row:
         "graphs": options.graphs,
         "then": [plan_to_json(second) for second, _ in order.plans[1:]],
         "switch_at_s": options.switch_at_s,
-        "started_at": at.isoformat(),
+        "started_at": started_at.isoformat(),
     }
     task = Task(
         instance,
@@ -142,7 +145,7 @@ def row_of_replay(order: ReplayOrder, values: Values) -> Row:
     )
     record = RunRecord(task, grace_s=0.0, wall_s=values["wall_s"], plan_text=plan_to_text(plan))
     failures = "; ".join(failure["reason"] for failure in values["failures"])
-    ended = Termination.CRASHED if failures else Termination.FINISHED
-    record.end(ended, failures or values["invalid_reason"] or "", Status.FEASIBLE)
-    row = score(record, Start(at.isoformat(timespec="milliseconds"), load_average()))
+    termination = Termination.CRASHED if failures else Termination.FINISHED
+    record.end(termination, failures or values["invalid_reason"] or "", Status.FEASIBLE)
+    row = score(record, Start(started_at.isoformat(timespec="milliseconds"), load_average()))
     return replace(row, **simulated_figures(values))

@@ -48,33 +48,33 @@ class Channel:
     """One end of the socket between the driver and one of its processes; a message is one line of JSON."""
 
     def __init__(self, end: socket.socket) -> None:
-        self.end = end
+        self.socket = end
         self._lines = Lines()
-        self._speaking = threading.Lock()
+        self._sending = threading.Lock()
 
     def fileno(self) -> int:
         """Return the descriptor, for ``select``."""
-        return self.end.fileno()
+        return self.socket.fileno()
 
     def say(self, **message: object) -> None:
         """Send a message; it is lost if the other end is closed."""
-        with self._speaking, suppress(BrokenPipeError, ConnectionResetError):
-            self.end.sendall(json_text(message, finite=False) + b"\n")
+        with self._sending, suppress(BrokenPipeError, ConnectionResetError):
+            self.socket.sendall(json_text(message, finite=False) + b"\n")
 
     def read(self) -> list[Message] | None:
         """Wait for messages and return them, or ``None`` if the other end is closed."""
         try:
-            piece = self.end.recv(_PIECE_BYTES)
+            data = self.socket.recv(_PIECE_BYTES)
         except ConnectionResetError:
             return None
-        if not piece:
+        if not data:
             return None
-        return [json.loads(line) for line in self._lines.feed(piece)]
+        return [json.loads(line) for line in self._lines.feed(data)]
 
     def messages(self) -> Iterator[Message]:
         """Yield messages until the other end is closed."""
-        while (found := self.read()) is not None:
-            yield from found
+        while (messages := self.read()) is not None:
+            yield from messages
 
 
 class Child:
@@ -83,49 +83,49 @@ class Child:
     Parameters
     ----------
     module
-        Module that it runs; its only argument is the descriptor of its end of the channel.
+        Module that the child runs; its only argument is the descriptor of the child's end of the channel.
     order
-        The first message to it.
+        First message to the child.
     descriptors
-        File descriptors that it inherits.
+        File descriptors that the child inherits.
     environment
-        Variables in addition to those of the driver.
+        Variables in addition to the variables of the driver.
     """
 
     def __init__(
         self, module: str, order: Message, descriptors: Collection[int], environment: Mapping[str, str]
     ) -> None:
-        ours, theirs = socket.socketpair()
-        self.channel = Channel(ours)
+        driver_end, child_end = socket.socketpair()
+        self.channel = Channel(driver_end)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in ``end``
         path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
-        with theirs:
-            # Its own session: only the driver receives Ctrl-C, and then ends all processes in order.
+        with child_end:
+            # The child has its own session: only the driver receives Ctrl-C, and then ends all processes in order.
             self.process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", module, str(theirs.fileno())],
+                [sys.executable, "-m", module, str(child_end.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                pass_fds=(theirs.fileno(), *descriptors),
+                pass_fds=(child_end.fileno(), *descriptors),
                 env={**os.environ, "PYTHONPATH": path, **environment},
                 start_new_session=True,
             )
         self.channel.say(**order)
 
     def log_tail(self) -> str:
-        """Return the last line of its output."""
+        """Return the last line of the child's output."""
         size = os.fstat(self._log.fileno()).st_size
         tail = os.pread(self._log.fileno(), LOG_TAIL_BYTES, max(0, size - LOG_TAIL_BYTES))
         lines = tail.decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
 
-    def hang_up(self) -> None:
+    def close_channel(self) -> None:
         """Close the channel: the process ends as soon as it can."""
-        self.channel.end.close()
+        self.channel.socket.close()
 
     def end(self, patience_s: float) -> int:
-        """Wait for the process to end, kill it with all processes that it started, and return its exit code."""
-        self.hang_up()
+        """Wait for the process to end, kill it and all processes that it started, and return its exit code."""
+        self.close_channel()
         try:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience_s)
@@ -142,7 +142,7 @@ class Supervisor:
     Attributes
     ----------
     children
-        The children that were started and not ended yet.
+        Children that were started and not ended yet.
     """
 
     def __init__(self) -> None:
@@ -158,30 +158,30 @@ class Supervisor:
         """Wait at most ``wait_s`` for messages; ``None`` marks a child that closed its channel."""
         channels = {child.channel: child for child in self.children}
         readable, _, _ = select.select([*channels], [], [], wait_s)
-        found: list[tuple[Child, Message | None]] = []
+        results: list[tuple[Child, Message | None]] = []
         for channel in readable:
             messages = channel.read()
-            found += [(channels[channel], message) for message in ([None] if messages is None else messages)]
-        return found
+            results += [(channels[channel], message) for message in ([None] if messages is None else messages)]
+        return results
 
-    def ask(self, child: Child, within_s: float, **message: object) -> Message:
+    def ask(self, child: Child, limit_s: float, **message: object) -> Message:
         """Send a message and return the child's ``answer``."""
         child.channel.say(**message)
-        return self.answer(child, within_s)
+        return self.answer(child, limit_s)
 
-    def answer(self, child: Child, within_s: float) -> Message:
+    def answer(self, child: Child, limit_s: float) -> Message:
         """Wait for the next message of a child.
 
         Raises
         ------
         ChildError
-            If the message reports a failure, the child dies, or it does not answer within ``within_s``.
+            If the message reports a failure, the child dies, or it does not answer within ``limit_s``.
         """
-        child.channel.end.settimeout(within_s)
+        child.channel.socket.settimeout(limit_s)
         try:
             messages = child.channel.read()
         except TimeoutError:
-            raise ChildError(f"a worker did not answer within {within_s:.0f} s") from None
+            raise ChildError(f"a worker did not answer within {limit_s:.0f} s") from None
         if not messages:
             raise ChildError(f"a worker died: {child.log_tail() or 'it left no message'}")
         if "failed" in messages[0]:
@@ -189,20 +189,20 @@ class Supervisor:
         return messages[0]
 
     def end(self, children: Sequence[Child], patience_s: float = PATIENCE_S) -> None:
-        """End children: each may finish by itself until ``patience_s`` have passed for all."""
+        """End children; all children together have ``patience_s`` to end by themselves."""
         children = list(children)
         self.children = [child for child in self.children if child not in children]
         for child in children:
-            child.hang_up()
+            child.close_channel()
         deadline = time.monotonic() + patience_s
         for child in children:
             child.end(max(0.0, deadline - time.monotonic()))
 
     def collect(self, child: Child) -> tuple[int, str]:
-        """End a child that closed its channel; return its exit code and the last line it printed."""
+        """End a child that closed its channel; return its exit code and the last line of its output."""
         self.children.remove(child)
-        printed = child.log_tail()
-        return child.end(PATIENCE_S), printed
+        last_line = child.log_tail()
+        return child.end(PATIENCE_S), last_line
 
 
 def run_child(main: Callable[[Channel, Iterator[Message]], None]) -> None:
@@ -211,7 +211,7 @@ def run_child(main: Callable[[Channel, Iterator[Message]], None]) -> None:
     main(channel, channel.messages())
 
 
-def end_with(messages: Iterator[Message]) -> None:
+def end_when_closed(messages: Iterator[Message]) -> None:
     """End this process as soon as the driver closes the channel; ignore all messages before that."""
 
     def listen() -> None:
@@ -222,13 +222,13 @@ def end_with(messages: Iterator[Message]) -> None:
     threading.Thread(target=listen, name="listener", daemon=True).start()
 
 
-def stay_on(cores: Sequence[int]) -> None:
+def pin_to_cores(cores: Sequence[int]) -> None:
     """Restrict this process to ``cores``, if the system supports it."""
     if cores and sys.platform == "linux":
         os.sched_setaffinity(0, cores)
 
 
-def go_first() -> None:
+def raise_priority() -> None:
     """Give this thread priority over all ordinary threads, if the system permits it.
 
     Without priority, a thread that wakes on a busy core waits for milliseconds.

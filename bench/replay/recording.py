@@ -1,4 +1,4 @@
-"""Requests of a replay, which are drawn before it begins, and the record of its events."""
+"""Requests of a replay, drawn before the replay begins, and the record of its events."""
 
 import mmap
 import os
@@ -33,8 +33,8 @@ REQUEST = np.dtype(
     ]
 )
 """Record of a request. The times ``due_ms`` (scheduled arrival), ``sent_ms``, ``taken_ms`` (read by its worker),
-``started_ms`` and ``done_ms`` count from the beginning of the replay. ``upload_ms``, ``compute_ms`` and ``size`` are
-those of its batch.
+``started_ms`` and ``done_ms`` count from the beginning of the replay. ``upload_ms``, ``compute_ms`` and ``size`` belong
+to the batch of the request.
 
 ``workload`` is a position in the serving plan. ``slot`` is a position among the slots of all serving plans.
 ``outcome`` is ``WAITING``, ``SERVED`` or ``DROPPED``.
@@ -47,7 +47,7 @@ NO_SLOT = -1
 MOST_REQUESTS = 20_000_000
 """Largest number of requests in one replay: 1.4 GB."""
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 - the files there have no names
+_MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - the files there have no names
 _HEADER_BYTES = 64
 
 
@@ -57,7 +57,7 @@ def draw(plans: Sequence[ServingPlan], settings: ReplaySettings, switch_at_s: fl
     Parameters
     ----------
     plans
-        The serving plan, and the second one if there is one.
+        One or two serving plans.
     switch_at_s
         Measured second from which requests arrive at the rates of the second serving plan.
 
@@ -67,19 +67,19 @@ def draw(plans: Sequence[ServingPlan], settings: ReplaySettings, switch_at_s: fl
         If there are too many requests.
     """
     end_ms = 1000.0 * (settings.warmup_s + settings.seconds)
-    change_ms = end_ms if switch_at_s is None else 1000.0 * (settings.warmup_s + switch_at_s)
-    most_rps = max(sum(workload.offered_rps for workload in plan.workloads) for plan in plans)
-    if most_rps * end_ms / 1000.0 > MOST_REQUESTS:
-        expected = f"expected at most {MOST_REQUESTS / most_rps:,.0f} s including the warm-up"
-        raise InputError("seconds", f"are too many at {most_rps:,.0f} requests/s; {expected}")
+    switch_ms = end_ms if switch_at_s is None else 1000.0 * (settings.warmup_s + switch_at_s)
+    total_rps = max(sum(workload.offered_rps for workload in plan.workloads) for plan in plans)
+    if total_rps * end_ms / 1000.0 > MOST_REQUESTS:
+        expected = f"expected at most {MOST_REQUESTS / total_rps:,.0f} s including the warm-up"
+        raise InputError("seconds", f"are too many at {total_rps:,.0f} requests/s; {expected}")
     times_ms, workloads = [np.empty(0)], [np.empty(0, dtype=np.int32)]
-    for plan, from_ms, to_ms in zip(plans, (0.0, change_ms), (change_ms, end_ms), strict=False):
-        for w, workload in enumerate(plan.workloads):
+    for plan, from_ms, to_ms in zip(plans, (0.0, switch_ms), (switch_ms, end_ms), strict=False):
+        for index, workload in enumerate(plan.workloads):
             if workload.offered_rps > 0.0 and to_ms > from_ms:
                 stream = Stream(settings.arrivals, workload.offered_rps, settings.seed, workload.id)
-                found = stream.until(np.nextafter(to_ms, 0.0))
-                times_ms.append(found[found >= from_ms])
-                workloads.append(np.full(len(times_ms[-1]), w, dtype=np.int32))
+                arrivals_ms = stream.until(np.nextafter(to_ms, 0.0))
+                times_ms.append(arrivals_ms[arrivals_ms >= from_ms])
+                workloads.append(np.full(len(times_ms[-1]), index, dtype=np.int32))
     due_ms = np.concatenate(times_ms)
     order = np.argsort(due_ms, kind="stable")
     requests = np.zeros(len(due_ms), dtype=REQUEST)
@@ -98,11 +98,11 @@ class SharedRequests:
         self.requests: Records = np.frombuffer(memory, dtype=REQUEST, offset=_HEADER_BYTES)
 
     @classmethod
-    def holding(cls, requests: Records) -> "SharedRequests":
+    def in_new_file(cls, requests: Records) -> "SharedRequests":
         """Return ``requests`` in a new file."""
         # /dev/shm has only 64 MiB in many containers.
-        fits = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _HEADER_BYTES + requests.nbytes
-        with tempfile.TemporaryFile(dir=_MEMORY if fits else None) as file:
+        fits = _MEMORY_FOLDER.is_dir() and shutil.disk_usage(_MEMORY_FOLDER).free > _HEADER_BYTES + requests.nbytes
+        with tempfile.TemporaryFile(dir=_MEMORY_FOLDER if fits else None) as file:
             file.write(bytes(_HEADER_BYTES))
             file.write(requests.tobytes())
             file.flush()
@@ -149,7 +149,7 @@ class Recording:
     times_ms
         Timeout and warm-up time of a full batch of each slot that served, by index of the slot.
     began_ms, switched_ms, drained_ms
-        Start of the switch to the second plan, first routing to the second plan, end of the first plan's last worker.
+        Times at which the switch began, the second plan got its first request, and the first plan's last worker ended.
     gpus
         Samples of the GPUs during the measurement, by position.
     wall_s

@@ -1,4 +1,4 @@
-"""Driver of a replay: it starts the workers, has the requests served, and switches to a second plan if there is one."""
+"""Driver of a replay: it starts the workers and the load generator, and switches to a second plan if one is given."""
 
 import os
 import sys
@@ -61,7 +61,7 @@ def replay(
     options: ReplayOptions | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Recording:
-    """Replay a plan and, if given, a second plan that replaces it; end all started processes in any case.
+    """Replay a plan and, if given, a second plan that replaces it; end all started processes, also after an error.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def replay(
     _check(plans, settings, options)
     backend.check(plans)
     started = time.monotonic()
-    shared = SharedRequests.holding(draw(plans, settings, options.switch_at_s))
+    shared = SharedRequests.in_new_file(draw(plans, settings, options.switch_at_s))
     try:
         with ExitStack() as stack:
             stack.enter_context(ended_in_order())
@@ -102,7 +102,7 @@ def _check(plans: Sequence[ServingPlan], settings: ReplaySettings, options: Repl
     if len(plans) == 1 and options.switch_at_s is not None:
         raise InputError(FieldName("switch_at_s"), "needs a second plan; give it with `then`")
     if len(plans) > 1:
-        first, second = ([(w.id, w.slo_ms) for w in plan.workloads] for plan in plans)
+        first, second = ([(workload.id, workload.slo_ms) for workload in plan.workloads] for plan in plans)
         if first != second:
             raise InputError(FieldName("then"), "its instance has other workloads or SLOs than that of the first plan")
         if options.switch_at_s is None or not 0.0 <= options.switch_at_s < settings.seconds:
@@ -125,11 +125,17 @@ class _ReplayProcesses:
     ) -> None:
         self._backend, self._options, self._shared = backend, options, shared
         self._variables, self._say = variables, say
-        self._executors = [(p, executor) for p, plan in enumerate(plans) for executor in plan.executors]
-        places = [SlotPlace(p, executor, slot) for p, executor in self._executors for slot in executor.slots]
+        self._executors = [
+            (plan_number, executor) for plan_number, plan in enumerate(plans) for executor in plan.executors
+        ]
+        places = [
+            SlotPlace(plan_number, executor, slot)
+            for plan_number, executor in self._executors
+            for slot in executor.slots
+        ]
         self.recording = Recording(plans, settings, places, shared.requests)
         self._supervisor = Supervisor()
-        self._workers: dict[Child, dict[int, Message]] = {}  # messages of each executor so far, merged
+        self._workers: dict[Child, dict[int, Message]] = {}  # merged messages of each executor
         self._generator: Child | None = None
         self._generator_ready = False
         self._inboxes: dict[int, int] = {}
@@ -157,7 +163,7 @@ class _ReplayProcesses:
             raise ReplayFailedError(f"the load generator was not ready after {START_LIMIT_S:g} s")
         if not self._prepare(0):
             failure = recording.failures[0]
-            raise ReplayFailedError(f"{_named(recording.plans[0], failure.executor)}: {failure.reason}")
+            raise ReplayFailedError(f"{_executor_name(recording.plans[0], failure.executor)}: {failure.reason}")
         self._say(f"serving {settings.warmup_s + settings.seconds:g} s")
         self._clock = Clock(time.monotonic_ns() + int(_HEAD_START_S * 1e9))
         self._serve(0)
@@ -169,7 +175,9 @@ class _ReplayProcesses:
                 self._switch()
             self._wait_until(lambda: self._generator is None)
         begin_s = self._clock.zero_ns / 1e9 + settings.warmup_s
-        recording.gpus = {gpu: one.between(begin_s, begin_s + settings.seconds) for gpu, one in samplers.items()}
+        recording.gpus = {
+            gpu: sampler.between(begin_s, begin_s + settings.seconds) for gpu, sampler in samplers.items()
+        }
         self._wait_until(lambda: not self._workers, DRAIN_LIMIT_S)
         for worker in self._workers:
             self._fail(worker, f"still busy {DRAIN_LIMIT_S:g} s after the last request")
@@ -179,7 +187,7 @@ class _ReplayProcesses:
     def _switch(self) -> None:
         """Prepare the workers of the second plan while the first plan serves, switch, and let the first workers end.
 
-        These are the shadow processes of InSS (Sec. 5.5) and gpulet (Sec. 4.6).
+        InSS (Sec. 5.5) and gpulet (Sec. 4.6) call the workers of the second plan shadow processes.
         """
         recording = self.recording
         assert self._options.switch_at_s is not None
@@ -195,8 +203,8 @@ class _ReplayProcesses:
         self._shared.plan = 1
         recording.switched_ms = self._clock()
         self._say(f"the second plan took over after {(recording.switched_ms - recording.began_ms) / 1000.0:.1f} s")
-        self._wait_until(lambda: not self._of(0) or self._generator is None)
-        self._wait_until(lambda: not self._of(0), DRAIN_LIMIT_S)
+        self._wait_until(lambda: not self._workers_of(0) or self._generator is None)
+        self._wait_until(lambda: not self._workers_of(0), DRAIN_LIMIT_S)
         recording.drained_ms = self._clock()
 
     def _start_generator(self) -> None:
@@ -205,46 +213,62 @@ class _ReplayProcesses:
             "requests": self._shared.descriptor,
             "cores": self._generator_cores,
             "inboxes": [
-                [(n, descriptor) for n, descriptor in self._outboxes.items() if self._executors[n][0] == p]
-                for p in range(len(self.recording.plans))
+                [
+                    (number, descriptor)
+                    for number, descriptor in self._outboxes.items()
+                    if self._executors[number][0] == plan_number
+                ]
+                for plan_number in range(len(self.recording.plans))
             ],
-            "places": [(n, at) for n, (_, executor) in enumerate(self._executors) for at in range(len(executor.slots))],
+            "places": [
+                (number, position)
+                for number, (_, executor) in enumerate(self._executors)
+                for position in range(len(executor.slots))
+            ],
             "slots": [
-                [(n, place.slot.workload, place.slot.rate_rps) for n, place in places if place.plan == p]
-                for p in range(len(self.recording.plans))
+                [
+                    (number, place.slot.workload, place.slot.rate_rps)
+                    for number, place in places
+                    if place.plan == plan_number
+                ]
+                for plan_number in range(len(self.recording.plans))
             ],
         }
         descriptors = (self._shared.descriptor, *self._outboxes.values())
         self._generator = self._supervisor.start("bench.replay.generator", order, descriptors, {})
-        # Workers see the end of their requests when the generator closes its copy.
+        # The generator has the only open copies now; workers read the end of their requests when it closes them.
         while self._outboxes:
             os.close(self._outboxes.popitem()[1])
 
-    def _prepare(self, p: int) -> bool:
+    def _prepare(self, plan_number: int) -> bool:
         """Start, warm up and time the workers of a serving plan; return whether all of them succeed."""
-        plan = self.recording.plans[p]
-        first = sum(len(earlier.executors) for earlier in self.recording.plans[:p])
+        plan = self.recording.plans[plan_number]
+        first = sum(len(earlier.executors) for earlier in self.recording.plans[:plan_number])
         specs = self._backend.worker_specs(plan)
         self._say(f"starting {len(specs)} workers")
         new = [self._start_worker(spec, first) for spec in specs]
         self._wait_for(new, "ready", True)
         for position in range(max(len(executor.slots) for executor in plan.executors)):
             # As during serving, all gpulets run at once, and the slots of a gpulet run one after the other.
-            for worker in self._of(p):
+            for worker in self._workers_of(plan_number):
                 worker.channel.say(measure=position)
             self._wait_for(new, "measured", position)
-        if any(failure.plan == p for failure in self.recording.failures):
-            self._dismiss(p)
+        if any(failure.plan == plan_number for failure in self.recording.failures):
+            self._dismiss(plan_number)
             return False
         return True
 
-    def _of(self, p: int) -> list[Child]:
+    def _workers_of(self, plan_number: int) -> list[Child]:
         """Return the live workers of a serving plan."""
-        return [worker for worker, received in self._workers.items() if self._executors[next(iter(received))][0] == p]
+        return [
+            worker
+            for worker, received in self._workers.items()
+            if self._executors[next(iter(received))][0] == plan_number
+        ]
 
-    def _dismiss(self, p: int) -> None:
+    def _dismiss(self, plan_number: int) -> None:
         """End the workers of a serving plan that serves no requests."""
-        workers = self._of(p)
+        workers = self._workers_of(plan_number)
         for worker in workers:
             del self._workers[worker]
         self._supervisor.end(workers, 0.0)
@@ -276,21 +300,23 @@ class _ReplayProcesses:
             os.close(self._inboxes.pop(number))
         return worker
 
-    def _serve(self, p: int) -> None:
+    def _serve(self, plan_number: int) -> None:
         """Start serving with the workers of a serving plan, and wait until all of them serve."""
-        workers = self._of(p)
+        workers = self._workers_of(plan_number)
         received = {number: message for worker in workers for number, message in self._workers[worker].items()}
         for worker in workers:
             worker.channel.say(zero_ns=self._clock.zero_ns)
         self._wait_for(workers, "serving", None)
         slots = iter(range(len(self.recording.places)))
         for number, (_, executor) in enumerate(self._executors):
-            own = [next(slots) for _ in executor.slots]
+            slots_of_executor = [next(slots) for _ in executor.slots]
             times_ms = received.get(number, {}).get("serving", ())
-            self.recording.times_ms.update({slot: tuple(pair) for slot, pair in zip(own, times_ms, strict=False)})
+            self.recording.times_ms.update(
+                {slot: tuple(pair) for slot, pair in zip(slots_of_executor, times_ms, strict=False)}
+            )
 
     def _wait_for(self, workers: Sequence[Child], kind: str, value: object) -> None:
-        """Wait until every executor of the live ``workers`` has sent ``kind``, with ``value`` if that is given."""
+        """Wait until every executor of the live ``workers`` has sent ``kind``; ``value`` ``None`` permits any value."""
 
         def sent(worker: Child) -> bool:
             return worker not in self._workers or all(
@@ -303,10 +329,10 @@ class _ReplayProcesses:
                 if not sent(worker):
                     self._fail(worker, f"was not ready after {START_LIMIT_S:g} s")
 
-    def _wait_until(self, reached: Callable[[], bool], limit_s: float = inf) -> bool:
-        """Handle messages until ``reached`` holds or the time is up; return whether it holds."""
+    def _wait_until(self, is_reached: Callable[[], bool], limit_s: float = inf) -> bool:
+        """Handle messages until ``is_reached()`` is true or the time is up; return whether it became true."""
         deadline = time.monotonic() + limit_s
-        while not reached():
+        while not is_reached():
             if time.monotonic() > deadline:
                 return False
             for child, message in self._supervisor.received(_LISTEN_S):
@@ -314,15 +340,15 @@ class _ReplayProcesses:
         return True
 
     def _handle(self, child: Child, message: Message | None) -> None:
-        """Note a message or the end of a process."""
+        """Store a message, or handle the end of a process."""
         if message is None:
-            code, printed = self._supervisor.collect(child)
+            code, last_line = self._supervisor.collect(child)
             if child is self._generator:
                 self._generator = None
                 if code != 0:
-                    raise ReplayFailedError(f"the load generator {end_in_words(code)}: {printed}")
+                    raise ReplayFailedError(f"the load generator {end_in_words(code)}: {last_line}")
             else:
-                self._fail(child, f"its worker {end_in_words(code)}{': ' if printed else ''}{printed}")
+                self._fail(child, f"its worker {end_in_words(code)}{': ' if last_line else ''}{last_line}")
                 del self._workers[child]
         elif child is self._generator:
             self._generator_ready = True
@@ -330,32 +356,32 @@ class _ReplayProcesses:
             number = message["executor"]
             self._workers[child][number].update(message)
             if "failed" in message:
-                self._note(number, message["failed"])
+                self._add_failure(number, message["failed"])
 
     def _fail(self, worker: Child, reason: str) -> None:
-        """Note a failure for each executor of a worker that is neither done nor already failed."""
+        """Store a failure for each executor of a worker that is neither done nor already failed."""
         for number, received in self._workers[worker].items():
             if not {"done", "failed"} & received.keys():
                 received["failed"] = reason
-                self._note(number, reason)
+                self._add_failure(number, reason)
 
-    def _note(self, number: int, reason: str) -> None:
-        p, executor = self._executors[number]
-        self.recording.failures.append(Failure(p, executor, reason))
-        self._say(f"{_named(self.recording.plans[p], executor)}: {reason}")
+    def _add_failure(self, number: int, reason: str) -> None:
+        plan_number, executor = self._executors[number]
+        self.recording.failures.append(Failure(plan_number, executor, reason))
+        self._say(f"{_executor_name(self.recording.plans[plan_number], executor)}: {reason}")
 
     def _sample_gpus(self, stack: ExitStack) -> dict[int, Sampler]:
         """Sample the state of the GPUs, if there are any, until ``stack`` is closed."""
-        found = {}
+        samplers = {}
         if self._backend.device != "cpu":
             for gpu in range(len(self.recording.plans[0].gpu_types)):
                 if (sensor := GpuSensor.open(gpu)) is not None:
                     stack.callback(sensor.close)
-                    found[gpu] = stack.enter_context(Sampler(sensor, _SAMPLE_PERIOD_S))
-        return found
+                    samplers[gpu] = stack.enter_context(Sampler(sensor, _SAMPLE_PERIOD_S))
+        return samplers
 
 
-def _named(plan: ServingPlan, executor: Executor) -> str:
+def _executor_name(plan: ServingPlan, executor: Executor) -> str:
     """Return the name of an executor in messages, such as ``GPU 0, gpulet 1 (w2)``."""
     ids = ", ".join(plan.workloads[slot.workload].id for slot in executor.slots)
     return f"GPU {executor.gpu}, gpulet {executor.gpulet} ({ids})"

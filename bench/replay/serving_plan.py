@@ -16,13 +16,13 @@ class ServedSlot:
     Attributes
     ----------
     workload
-        Position of its workload in the serving plan.
+        Position of the workload in the serving plan.
     dispatch
         Rule for starting batches that are not full.
     cycle_ms
-        Duty cycle of its gpulet, if it has one.
+        Duty cycle of the gpulet, if there is one.
     memory_mib
-        Its memory according to the catalogue.
+        Memory of the slot according to the catalogue.
     """
 
     workload: int
@@ -40,7 +40,7 @@ class ServedSlot:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return the slot whose fields, as JSON values, are ``data``."""
+        """Return the slot from its fields as JSON values."""
         return cls(**data | {"dispatch": DispatchRule(**data["dispatch"])})
 
 
@@ -75,7 +75,7 @@ class ServingPlan:
     Attributes
     ----------
     name
-        Name of its instance.
+        Name of the instance.
     gpu_types
         Types of the plan's GPUs, by position.
     workloads
@@ -114,7 +114,9 @@ class ServingPlan:
         return cls(
             instance.name,
             tuple(gpu.type for gpu in plan.gpus),
-            tuple(ServedWorkload(w.id, w.slo_ms, offered[w.id]) for w in instance.workloads),
+            tuple(
+                ServedWorkload(workload.id, workload.slo_ms, offered[workload.id]) for workload in instance.workloads
+            ),
             executors,
         )
 
@@ -124,20 +126,20 @@ class ServingPlan:
 
 
 def _executors(plan: Plan, instance: Instance) -> Iterator[Executor]:
-    for g, gpu in enumerate(plan.gpus):
+    for index, gpu in enumerate(plan.gpus):
         pool = instance.pool(gpu.type)
         assert pool is not None
         for position, gpulet in enumerate(gpu.gpulets):
             share_pct = 100.0 * gpulet.share_units / pool.type.share_units
             slots = tuple(_slot(slot, gpulet.duty_cycle_ms, pool.type, instance) for slot in gpulet.slots)
-            yield Executor(g, position, share_pct, slots)
+            yield Executor(index, position, share_pct, slots)
 
 
 def _slot(slot: Slot, cycle_ms: float | None, gpu: GpuType, instance: Instance) -> ServedSlot:
-    w = instance.workload_index[slot.workload]
-    workload = instance.workloads[w]
+    position = instance.workload_index[slot.workload]
+    workload = instance.workloads[position]
     return ServedSlot(
-        workload=w,
+        workload=position,
         model=workload.model,
         batch=slot.batch,
         rate_rps=slot.rate_rps,

@@ -8,7 +8,7 @@ from bench.simulation.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
-    """Settings of a replay: those of a simulation that apply to real servers, without open defaults.
+    """Settings of a replay: the settings of a simulation that apply to real servers, all with fixed defaults.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class ReplaySettings:
     dropping: bool = True
 
     def __post_init__(self) -> None:
-        _ = self.simulation  # refuses values out of range
+        _ = self.simulation  # the constructor of ``Settings`` refuses values out of range
 
     @property
     def simulation(self) -> Settings:

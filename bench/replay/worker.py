@@ -1,4 +1,4 @@
-"""Worker process of a replay: it holds the models of its executors and serves their requests in batches."""
+"""Worker process of a replay: it loads the models of its executors and serves their requests in batches."""
 
 import os
 import select
@@ -12,7 +12,7 @@ from bench.replay.batching import ExecutorQueues, SlotQueue
 from bench.replay.device import batch_ms, loader, use_one_thread
 from bench.replay.generator import SENT
 from bench.replay.nets import TINY
-from bench.replay.process import Channel, Clock, Message, run_child, stay_on
+from bench.replay.process import Channel, Clock, Message, pin_to_cores, run_child
 from bench.replay.recording import DROPPED, SERVED, SharedRequests
 from bench.replay.serving_plan import ServedSlot
 
@@ -27,14 +27,16 @@ class ExecutorThread(threading.Thread):
     ----------
     number
         Position of this executor in the driver's order.
-    stop
+    driver_ended
         Descriptor that becomes readable when the driver ends.
     """
 
-    def __init__(self, order: Message, number: int, shared: SharedRequests, channel: Channel, stop: int) -> None:
+    def __init__(
+        self, order: Message, number: int, shared: SharedRequests, channel: Channel, driver_ended: int
+    ) -> None:
         super().__init__(name=f"executor {number}", daemon=True)
         executor = order["executors"][number]
-        self._order, self._requests, self._channel, self._driver_ended = order, shared.requests, channel, stop
+        self._order, self._requests, self._channel, self._driver_ended = order, shared.requests, channel, driver_ended
         self._number, self._inbox, self._share_pct = executor["number"], executor["inbox"], executor["share_pct"]
         self._slots = [ServedSlot.from_json(slot) for slot in executor["slots"]]
         self.serving = threading.Event()
@@ -63,8 +65,8 @@ class ExecutorThread(threading.Thread):
                     times_ms[position] = batch_ms(net, 1), batch_ms(net, batch)
                 self._say(measured=position)
             queues = [
-                SlotQueue(slot.batch, slot.timeout_ms(full_ms), slot.slo_ms, one_ms, full_ms)
-                for slot, (one_ms, full_ms) in zip(self._slots, times_ms, strict=True)
+                SlotQueue(slot.batch, slot.timeout_ms(full_ms), slot.slo_ms, single_ms, full_ms)
+                for slot, (single_ms, full_ms) in zip(self._slots, times_ms, strict=True)
             ]
             self.serving.set()
             self._say(serving=[(queue.timeout_ms, queue.full_ms) for queue in queues])
@@ -84,20 +86,20 @@ class ExecutorThread(threading.Thread):
             if self._driver_ended in readable:
                 return
             if readable:
-                if not self._take_in(queues, clock):
+                if not self._enqueue_new(queues, clock):
                     sources.remove(self._inbox)
             elif (now_ms := clock()) >= ready_ms:
                 self._start(queues, slot, now_ms, nets, clock)
 
-    def _take_in(self, queues: ExecutorQueues, clock: Clock) -> bool:
-        """Put the new requests into their queues; return whether more can arrive."""
-        piece = os.read(self._inbox, _READ_BYTES)
+    def _enqueue_new(self, queues: ExecutorQueues, clock: Clock) -> bool:
+        """Put the new requests into their queues; return whether more requests can arrive."""
+        data = os.read(self._inbox, _READ_BYTES)
         now_ms = clock()
         due_ms, taken_ms = self._requests["due_ms"], self._requests["taken_ms"]
-        for request, slot in SENT.iter_unpack(piece):
+        for request, slot in SENT.iter_unpack(data):
             taken_ms[request] = now_ms
             queues.queues[slot].waiting.append((request, float(due_ms[request])))
-        return bool(piece)
+        return bool(data)
 
     def _start(self, queues: ExecutorQueues, slot: int, now_ms: float, nets: list[Any], clock: Clock) -> None:
         """Run the next batch of a slot."""
@@ -120,18 +122,20 @@ class ExecutorThread(threading.Thread):
 def main(channel: Channel, messages: Iterator[Message]) -> None:
     """Serve the requests of the executors in the driver's order until all are served or the driver has ended."""
     order = next(messages)
-    stay_on(order["cores"])
+    pin_to_cores(order["cores"])
     shared = SharedRequests(order["requests"])
-    stop, stopping = os.pipe()
-    executors = [ExecutorThread(order, number, shared, channel, stop) for number in range(len(order["executors"]))]
+    driver_ended, pipe_writer = os.pipe()
+    executors = [
+        ExecutorThread(order, number, shared, channel, driver_ended) for number in range(len(order["executors"]))
+    ]
 
     def listen() -> None:
         for message in messages:
             for executor in executors:
                 executor.commands.put(message)
-        os.close(stopping)
+        os.close(pipe_writer)
         if not all(executor.serving.is_set() for executor in executors):
-            os._exit(1)  # an executor that still loads or measures does not read the pipe
+            os._exit(1)  # an executor that still loads or measures does not watch the pipe
 
     threading.Thread(target=listen, name="listener", daemon=True).start()
     for executor in executors:

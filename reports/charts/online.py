@@ -90,7 +90,7 @@ def online_run(setting: Setting, policy: str) -> OnlineRun:
 def draw_online_runs(figure: Figure, rows: Sequence[Row], *, setting: Setting) -> Page:
     """Draw plans that follow the load of a setting, and the first plan unchanged."""
     runs = {"reschedule": online_run(setting, "reschedule"), "static": online_run(setting, "static")}
-    following, kept = (100.0 * run.seen.violation_rate for run in runs.values())
+    following, kept = (100.0 * run.observation.violation_rate for run in runs.values())
     late_pct = f"Following the load {following:.2f} %, with the first plan {kept:.1f} %"
     notes = [f"{late_pct} of the requests not in time. Command: {setting.command('reschedule')}"]
     (instance,) = suite(setting.instance).build()
@@ -105,7 +105,7 @@ def draw_online_runs(figure: Figure, rows: Sequence[Row], *, setting: Setting) -
         look = {"color": "black", "linestyle": line, "drawstyle": "steps-post"}
         gpus.plot(starts, [period.gpus_used for period in periods], **look)
         shares.plot(starts, [100.0 * period.share_units / units for period in periods], **look)
-        late.plot(starts, [100.0 * period.seen.violation_rate for period in periods], **look)
+        late.plot(starts, [100.0 * period.observation.violation_rate for period in periods], **look)
     late.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6)
     throughput.set(ylabel="Served\n(req/s)")
     gpus.set(ylabel="GPUs\nin use")
@@ -121,5 +121,5 @@ def draw_online_runs(figure: Figure, rows: Sequence[Row], *, setting: Setting) -
 
 def _draw_throughput(ax: Axes, found: OnlineRun, colours: Mapping[str, str]) -> None:
     starts = [period.begin_s for period in found.periods]
-    series = [[period.seen.throughput_rps[w] for period in found.periods] for w in range(len(found.ids))]
+    series = [[period.observation.throughput_rps[w] for period in found.periods] for w in range(len(found.ids))]
     ax.stackplot(starts, series, colors=list(colours.values()), step="post", linewidth=0.0)

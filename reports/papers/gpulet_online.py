@@ -115,7 +115,7 @@ def _late_and_gpus(_: Runs, setting: Setting) -> Values:
     """Return the percentages not in time with changing plans and with the first plan, and the least and most GPUs."""
     following, kept = (online_run(setting, policy) for policy in ("reschedule", "static"))
     gpus = [period.gpus_used for period in following.periods]
-    late = [100.0 * served.seen.violation_rate for served in (following, kept)]
+    late = [100.0 * served.observation.violation_rate for served in (following, kept)]
     return (*late, min(gpus), max(gpus))
 
 

@@ -89,7 +89,7 @@ RATE_RPS, SLO_MS = 150.0, 25.0
 def time_and_rate(run: OnlineRun) -> tuple[list[float], list[float]]:
     """Return by period the mean time of W10's batches from start to result, in ms, and requests per second."""
     w = run.ids.index(WORKLOAD)
-    seen = [period.seen for period in run.periods]
+    seen = [period.observation for period in run.periods]
     return (
         [float(each.service_ms[w] / max(1, each.served[w])) for each in seen],
         [float(each.throughput_rps[w]) for each in seen],
@@ -150,13 +150,16 @@ def shadowed(policy: str) -> OnlineRun:
 
 def violating(run: OnlineRun) -> list[str]:
     """Return the workloads with more than one request in a hundred not in time."""
-    return [workload for workload, late in zip(run.ids, run.seen.violating, strict=True) if late]
+    return [workload for workload, late in zip(run.ids, run.observation.violating, strict=True) if late]
 
 
 def late_pct(run: OnlineRun, workload: str) -> list[float]:
     """Return by period the percentage of a workload's ended requests that were not in time."""
     w = run.ids.index(workload)
-    ended = [(int(period.seen.violations[w]), period.seen.served[w] + period.seen.dropped[w]) for period in run.periods]
+    ended = [
+        (int(period.observation.violations[w]), period.observation.served[w] + period.observation.dropped[w])
+        for period in run.periods
+    ]
     return [100.0 * late / max(1, int(all_of_them)) for late, all_of_them in ended]
 
 

@@ -125,14 +125,15 @@ def served_by(label: str, training: int = 0) -> OnlineRun:
 def _draw_load(figure: Figure, rows: Sequence[Row]) -> Page:
     runs = {label: [served_by(label, at) for at in range(len(needs))] for label, needs in SCHEDULERS.items()}
     late = ", ".join(
-        f"{label} {100.0 * fmean(one.seen.violation_rate for one in found):.2g} %" for label, found in runs.items()
+        f"{label} {100.0 * fmean(one.observation.violation_rate for one in found):.2g} %"
+        for label, found in runs.items()
     )
     notes = [f"Of the requests not in time: {late}.", "ts: mean of its trainings and its 95 % confidence interval."]
     sheet = page(COLUMN_IN, _LOAD_HEIGHT_IN, notes)
     ax = sheet.subplots()
     periods = runs["ts"][0].periods
     edges_s = [*(period.begin_s for period in periods), SECONDS]
-    came_rps = [float(period.seen.rate_rps.sum()) for period in periods]
+    came_rps = [float(period.observation.rate_rps.sum()) for period in periods]
     ax.stairs(came_rps, edges_s, fill=True, color=pale(QUIET))
     handles = [swatch(pale(QUIET), "arriving requests")]
     for label, found in runs.items():
@@ -153,7 +154,7 @@ def _draw_load(figure: Figure, rows: Sequence[Row]) -> Page:
 
 def served_rps(found: OnlineRun) -> list[float]:
     """Return by period the requests per second that were served, of all workloads together."""
-    return [float(period.seen.throughput_rps.sum()) for period in found.periods]
+    return [float(period.observation.throughput_rps.sum()) for period in found.periods]
 
 
 def _draw_times(figure: Figure, rows: Sequence[Row]) -> Page:
@@ -205,9 +206,9 @@ def _counts(row: Row) -> bool:
 def _served_pct(label: str) -> tuple[float, float]:
     """Return the percentage of arriving requests that are served, over Fig. 11's whole load and in the worst period."""
     run = served_by(label)
-    parts = [100.0 * float(p.seen.throughput_rps.sum() / p.seen.rate_rps.sum()) for p in run.periods]
-    came = sum(float(p.seen.rate_rps.sum()) * p.seen.seconds for p in run.periods)
-    served = sum(float(p.seen.throughput_rps.sum()) * p.seen.seconds for p in run.periods)
+    parts = [100.0 * float(p.observation.throughput_rps.sum() / p.observation.rate_rps.sum()) for p in run.periods]
+    came = sum(float(p.observation.rate_rps.sum()) * p.observation.seconds for p in run.periods)
+    served = sum(float(p.observation.throughput_rps.sum()) * p.observation.seconds for p in run.periods)
     return 100.0 * served / came, min(parts)
 
 

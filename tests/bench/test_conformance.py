@@ -9,8 +9,8 @@ from conftest import Call, target
 
 from bench.api import Status
 from bench.conformance import CheckResult, CheckSettings, check
-from bench.conformance.cases import CheckedInstance, cases, impossible, large
-from bench.conformance.checks import _loads, _lost, _Suite
+from bench.conformance.cases import CheckedInstance, infeasible_instance, large_instance, small_instances
+from bench.conformance.checks import _loads, _missing_workload, _Suite
 from bench.ledger.row import Row
 from bench.runner.inspection import SchedulerInfo, inspect_schedulers
 from bench.schedulers.registry import Entry, entries, parse_spec
@@ -77,7 +77,9 @@ def test_the_name_of_a_class_in_a_file_is_free(tmp_path: Path) -> None:
 
 
 def test_an_exception_is_told() -> None:
-    found = by_check(list(check(hostile("Crash"), QUICK, [cases(Objective.COST, Partition.SHARES)[0].instance])))
+    found = by_check(
+        list(check(hostile("Crash"), QUICK, [small_instances(Objective.COST, Partition.SHARES)[0].instance]))
+    )
     assert (
         found["solves cost"].why == found["repeats itself"].why == "check-cost: exception: LookupError: no such thing"
     )
@@ -87,7 +89,7 @@ def test_an_exception_is_told() -> None:
 
 @pytest.mark.parametrize(("name", "honest"), [("Dreamer", False), ("Blind", True)])
 def test_claims_of_a_model_of_its_own_are_told_apart(name: str, honest: bool) -> None:
-    own = [cases(Objective.COST, Partition.SHARES)[0].instance]
+    own = [small_instances(Objective.COST, Partition.SHARES)[0].instance]
     assert by_check(list(check(hostile(name), QUICK, own)))["is honest"].passed is honest
 
 
@@ -100,7 +102,7 @@ def test_instances_that_ask_for_something_else_are_no_check(make_instance: Calla
 
 
 def lies(row: Row, reachable: float | None = 6.12, own_model: bool = False) -> str | None:
-    case = CheckedInstance(cases(Objective.COST, Partition.SHARES)[1].instance, reachable)
+    case = CheckedInstance(small_instances(Objective.COST, Partition.SHARES)[1].instance, reachable)
     info = SchedulerInfo(Entry("s", "s:S"), own_model=own_model)
     return _Suite(info, QUICK, ())._wrong_claim(case, row)
 
@@ -142,20 +144,20 @@ def test_where_nothing_is_known_only_the_judge_objects(make_row: Callable[..., R
 
 def test_leaving_workloads_out_is_a_choice_under_goodput_only(make_row: Callable[..., Row]) -> None:
     for objective, lost in ((Objective.COST, True), (Objective.GOODPUT, False)):
-        case = cases(objective, Partition.SHARES)[0]
+        case = small_instances(objective, Partition.SHARES)[0]
         plan = Plan(case.instance.name, (spatial_gpu("v100", [("a", 40, 1, 500.0)]),))
-        assert (_lost(case, make_row(plan=plan)) is not None) is lost
+        assert (_missing_workload(case, make_row(plan=plan)) is not None) is lost
 
 
 # The cases
 
 
 def test_optima_are_those_of_trying_everything() -> None:
-    for case in cases(Objective.COST, Partition.SHARES):
+    for case in small_instances(Objective.COST, Partition.SHARES):
         assert exhaustive.least_cost(case.instance) == pytest.approx(case.reachable)
-    first, _ = cases(Objective.GOODPUT, Partition.SHARES)
+    first, _ = small_instances(Objective.GOODPUT, Partition.SHARES)
     assert first.reachable == sum(workload.rate_rps for workload in first.instance.workloads)
-    (scale,) = cases(Objective.SCALE, Partition.SHARES)
+    (scale,) = small_instances(Objective.SCALE, Partition.SHARES)
     assert scale.reachable is not None
 
 
@@ -164,7 +166,7 @@ def test_optima_are_those_of_two_methods() -> None:
     from bench.planning import Limits, RunOrder, plan_tasks
     from bench.runner.runner import run_tasks
 
-    known = {case.instance.name: case for objective, partition in ALL for case in cases(objective, partition)}
+    known = {case.instance.name: case for objective, partition in ALL for case in small_instances(objective, partition)}
     asked = [case.instance for case in known.values() if case.reachable is not None]
     for schedulers in (["colgen", "mig"], ["local-search", "cpsat"]):
         reached: dict[str, list[float]] = {}
@@ -179,8 +181,8 @@ def test_optima_are_those_of_two_methods() -> None:
 
 @pytest.mark.parametrize(("objective", "partition"), ALL)
 def test_there_are_instances_for_every_objective(objective: Objective, partition: Partition) -> None:
-    made = [*(case.instance for case in cases(objective, partition)), large(objective, partition)]
-    asked = impossible(objective, partition)
+    made = [*(case.instance for case in small_instances(objective, partition)), large_instance(objective, partition)]
+    asked = infeasible_instance(objective, partition)
     made += [] if asked is None else [asked]
     assert all((one.objective, one.partition) == (objective, partition) for one in made)
     assert len({one.name for one in made}) == len(made)
@@ -221,7 +223,7 @@ def test_built_in_schedulers_pass(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(entries()) - SLOW_TO_LOAD - {"igniter", "mig"}))
 def test_those_that_load_fast_pass_on_one_instance(name: str) -> None:
     """In seconds rather than the minutes of all instances."""
-    own = [cases(Objective.COST, Partition.SHARES)[1].instance]
+    own = [small_instances(Objective.COST, Partition.SHARES)[1].instance]
     info = info_of(name, {"rounds": "200"} if name == "local-search" else {})
     assert [finding for finding in check(info, QUICK, own) if not finding.passed] == []
 

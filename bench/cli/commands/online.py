@@ -139,7 +139,7 @@ def online(
         interrupted = True
         with suppress(KeyboardInterrupt), progress_bar("serving", pace.seconds) as update:
             for each in run.run():
-                update(completed=each.begin_s + each.seen.seconds)
+                update(completed=each.begin_s + each.observation.seconds)
             interrupted = False
     except SchedulerError as failure:
         say(f"failed: {failure}")
@@ -189,7 +189,7 @@ def _show(found: OnlineRun, head: str) -> None:
 
 
 def _cells(found: OnlineRun, shown: int) -> list[object]:
-    seen, last = found.seen, found.periods[-1]
+    seen, last = found.observation, found.periods[-1]
     return [
         f"{found.periods[0].begin_s:g} s",
         f"{seen.rate_rps.sum():,.1f}",

@@ -29,7 +29,7 @@ from bench.fleet.day import planned_day
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import last_straw
 from bench.fleet.replanning import replan
-from bench.fleet.solving import BEST, PRACTICE, Solve, plan_of, solved
+from bench.fleet.solving import BEST, PRACTICE, Solve, solved
 from bench.fleet.surviving import surviving
 from bench.fleet.trace import read_day_of_traffic, window_instances
 from bench.formatting import gpu_count
@@ -175,7 +175,7 @@ def _answer(
         if not instance.dropping:
             solves.append(Solve(replace(instance, dropping=True), BEST, time_limit_s / 2.0))
         row, *others = solved(solves, ledger, _SolveProgress())
-        found = plan_of(row)
+        found = row.plan
         if found is None or row.cost_per_hour is None or not row.feasible:
             say(f"no plan was found: {row.reason or row.termination}")
             return False
@@ -198,7 +198,7 @@ def _answer(
         if not instance.dropping and held.holds is not False:
             more.append(dropping_line(others[-1], row.cost_per_hour))
         practice = {
-            name: (each, None if (theirs := plan_of(each)) is None else _held(theirs, instance))
+            name: (each, None if (theirs := each.plan) is None else _held(theirs, instance))
             for name, each in zip(PRACTICE, others, strict=False)
         }
         lines = [

@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.replay.light_profile.journal import Journal, Reading, Traffic
 from bench.replay.light_profile.points import Grid, Tenant
-from bench.replay.nets import CHAINED
+from bench.replay.nets import CHAIN_LENGTH
 from instances.arrays import Floats
 
 Demands = dict[Tenant, tuple[float, float | None]]
@@ -25,14 +25,14 @@ L2, DRAM = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed", "dram__throughput
 PATIENCE_S = 300.0
 """Time limit of Nsight Compute for one batch."""
 
-MOST_PCT = 100.0
-"""Demand of the model that slows others most, if demands are inferred from slowdowns, which do not set their unit."""
+PEAK_PCT = 100.0
+"""Demand of the model that slows others most, if demands are inferred from slowdowns, which leave the unit open."""
 
 
 def demands(journal: Journal, grid: Grid, models: Sequence[str]) -> tuple[Demands, str]:
     """Return the demand of each model at every measured batch and share, and the source of the figures.
 
-    A batch moves the same bytes on any share, so its utilisation falls as its time grows.
+    A batch moves the same bytes on any share, so its utilisation is inversely proportional to its time.
     """
     alone = {
         point[0]: reading for point, reading in journal.readings.items() if len(point) == 1 and point[0].model in models
@@ -47,21 +47,28 @@ def demands(journal: Journal, grid: Grid, models: Sequence[str]) -> tuple[Demand
 
 
 def _counted(journal: Journal, alone: dict[Tenant, float]) -> Demands:
-    """Return utilisations from the traffic of the counted batches, between which it is interpolated linearly."""
+    """Return utilisations from the traffic of the counted batches, interpolated linearly for other batches."""
     traffic: dict[str, dict[int, tuple[float, float]]] = {}
     for (model, batch), counts in journal.traffic.items():
         if counts is not None:
             traffic.setdefault(model, {})[batch] = counts
-    found: Demands = {}
+    utilisations: Demands = {}
     for tenant, gpu_ms in alone.items():
         if tenant.model in traffic:
             batches = sorted(traffic[tenant.model])
             l2, dram = (
-                float(np.interp(tenant.batch, batches, [traffic[tenant.model][b][kind] for b in batches])) / gpu_ms
+                float(
+                    np.interp(
+                        tenant.batch,
+                        batches,
+                        [traffic[tenant.model][measured_batch][kind] for measured_batch in batches],
+                    )
+                )
+                / gpu_ms
                 for kind in (0, 1)
             )
-            found[tenant] = l2, dram
-    return found
+            utilisations[tenant] = l2, dram
+    return utilisations
 
 
 def _from_slowdowns(
@@ -72,36 +79,38 @@ def _from_slowdowns(
     growth = np.zeros((len(tenants), len(tenants)))
     try:
         delay_ms = _delay_ms(journal, grid, models[0])
-        for i, a in enumerate(tenants):
-            for j, b in enumerate(tenants[i:], i):
-                beside = journal.readings[a, b]
+        for i, first in enumerate(tenants):
+            for j, second in enumerate(tenants[i:], i):
+                pair_reading = journal.readings[first, second]
                 for row, column, side in ((i, j, 0), (j, i, 1)):
-                    waited_ms = journal.facts[models[row]].kernels * delay_ms
-                    growth[row, column] = (_work(beside, side) - waited_ms) / _work(alone[tenants[row]], 0) - 1.0
+                    delays_ms = journal.facts[models[row]].kernels * delay_ms
+                    growth[row, column] = (_work(pair_reading, side) - delays_ms) / _work(alone[tenants[row]], 0) - 1.0
     except KeyError:
         return None
     pressure = rank_one_pressure(growth)
-    found: Demands = {}
+    utilisations: Demands = {}
     for tenant, reading in alone.items():
-        at = tenants[models.index(tenant.model)]
-        traffic = pressure[models.index(tenant.model)] * alone[at].times[0].gpu_ms * tenant.batch / at.batch
-        found[tenant] = float(traffic / reading.times[0].gpu_ms), None
-    return found
+        measured = tenants[models.index(tenant.model)]
+        traffic = pressure[models.index(tenant.model)] * alone[measured].times[0].gpu_ms * tenant.batch / measured.batch
+        utilisations[tenant] = float(traffic / reading.times[0].gpu_ms), None
+    return utilisations
 
 
 def _work(reading: Reading, side: int) -> float:
-    """Return the GPU time of a tenant times the frequency, because a power cap lowers the frequency for all tenants."""
+    """Return the GPU time of a tenant times the frequency, which a power cap lowers for all tenants."""
     return reading.times[side].gpu_ms * (reading.frequency_mhz or 1.0)
 
 
 def _delay_ms(journal: Journal, grid: Grid, model: str) -> float:
     """Return the extra wait of a kernel beside one other tenant, times the frequency."""
-    alone, beside = (_work(journal.readings[grid.waiting(model, n)], -1) for n in (1, 2))
-    return (beside - alone) / CHAINED
+    alone, beside_copy = (
+        _work(journal.readings[grid.chain_beside_copies(model, residents)], -1) for residents in (1, 2)
+    )
+    return (beside_copy - alone) / CHAIN_LENGTH
 
 
 def rank_one_pressure(growth: Floats) -> Floats:
-    """Return the pressure of each model on others, if growth is the product of a sensitivity and a pressure.
+    """Return the pressure of each model on others, for a growth that is the product of a sensitivity and a pressure.
 
     Parameters
     ----------
@@ -111,13 +120,13 @@ def rank_one_pressure(growth: Floats) -> Floats:
     Returns
     -------
     pressure
-        Shape (models,), above 0, scaled to a largest value of ``MOST_PCT``. It is the leading right singular vector,
+        Shape (models,), above 0, scaled to a largest value of ``PEAK_PCT``. It is the leading right singular vector,
         the best fit of rank one.
     """
     _, _, rows = np.linalg.svd(np.maximum(growth, 0.0))
     pressure = np.abs(rows[0])
     # A pressure of 0 would leave the model's own sensitivity undefined.
-    return MOST_PCT * np.maximum(pressure / pressure.max(), 0.01)
+    return PEAK_PCT * np.maximum(pressure / pressure.max(), 0.01)
 
 
 def counted_traffic(model: str, batch: int, half: bool, environment: Mapping[str, str]) -> Traffic:
@@ -130,7 +139,7 @@ def counted_traffic(model: str, batch: int, half: bool, environment: Mapping[str
     program = f"from bench.replay.light_profile.worker import run_once; run_once({model!r}, {batch}, {half})"
     command = [NCU, "--csv", "--metrics", f"{DURATION},{L2},{DRAM}", "--profile-from-start", "off"]
     try:
-        done = subprocess.run(  # noqa: S603 - a tool of the driver's maker, found on the path
+        completed = subprocess.run(  # noqa: S603 - a tool of the driver's maker, found on the path
             [*command, sys.executable, "-c", program],
             capture_output=True,
             text=True,
@@ -140,15 +149,15 @@ def counted_traffic(model: str, batch: int, half: bool, environment: Mapping[str
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return traffic_of(done.stdout)
+    return traffic_of(completed.stdout)
 
 
-def traffic_of(printed: str) -> Traffic:
+def traffic_of(output: str) -> Traffic:
     """Return the traffic of all kernels in the output of Nsight Compute, or ``None`` if it has no kernels."""
-    lines = printed.splitlines()
-    begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    lines = output.splitlines()
+    header_line = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     kernels: dict[str, dict[str, float]] = {}
-    for row in csv.DictReader(lines[begin:]):
+    for row in csv.DictReader(lines[header_line:]):
         try:
             value = float(row["Metric Value"].replace(",", ""))
         except (AttributeError, ValueError):  # a message of the profiler, or "n/a"
@@ -156,8 +165,12 @@ def traffic_of(printed: str) -> Traffic:
         in_ms = {"ns": 1e-6, "us": 1e-3, "usecond": 1e-3, "nsecond": 1e-6, "ms": 1.0, "msecond": 1.0}
         scale = in_ms.get(row["Metric Unit"], 1.0) if row["Metric Name"] == DURATION else 1.0
         kernels.setdefault(row["ID"], {})[row["Metric Name"]] = scale * value
-    whole = [k for k in kernels.values() if len(k) == len((DURATION, L2, DRAM)) and all(map(math.isfinite, k.values()))]
-    if not whole:
+    complete = [
+        kernel
+        for kernel in kernels.values()
+        if len(kernel) == len((DURATION, L2, DRAM)) and all(map(math.isfinite, kernel.values()))
+    ]
+    if not complete:
         return None
-    l2, dram = (sum(kernel[DURATION] * kernel[metric] for kernel in whole) for metric in (L2, DRAM))
+    l2, dram = (sum(kernel[DURATION] * kernel[metric] for kernel in complete) for metric in (L2, DRAM))
     return l2, dram

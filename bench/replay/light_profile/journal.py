@@ -22,7 +22,7 @@ class Device:
     Attributes
     ----------
     kind
-        ``cuda`` or ``cpu``; figures of a CPU say nothing about a GPU.
+        ``cuda`` or ``cpu``; figures of a CPU do not apply to a GPU.
     software
         Versions of driver and PyTorch.
     partition
@@ -75,7 +75,7 @@ class Times:
     batches
         Number of batches in the means.
     memory_mib
-        Device memory of the tenant: that of its process, divided by the number of tenants in it.
+        Device memory of the tenant: the memory of its process, divided by the number of tenants in this process.
     """
 
     upload_ms: float
@@ -123,7 +123,7 @@ class Journal:
     Parameters
     ----------
     folder
-        Folder of the file; a file of an earlier run is continued.
+        Folder of the file; the journal continues a file of an earlier run.
 
     Attributes
     ----------
@@ -175,24 +175,24 @@ class Journal:
             text = self.file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(str(self.file), f"cannot be read: {error}") from None
-        whole, _, cut = text.rpartition("\n")
-        for number, line in enumerate(whole.split("\n"), 1):
+        complete, _, unfinished = text.rpartition("\n")
+        for number, line in enumerate(complete.split("\n"), 1):
             try:
-                self._take(json.loads(line))
+                self._store(json.loads(line))
             except InputError:
                 raise
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 problem = f"is not a measurement ({type(error).__name__}: {error}); delete it or use another folder"
                 raise InputError(f"{self.file}: line {number}", problem) from None
-        if cut:  # a line that a crash left unfinished
-            self.file.write_text(f"{whole}\n", encoding="utf-8")
+        if unfinished:  # a crash cut the last line
+            self.file.write_text(f"{complete}\n", encoding="utf-8")
 
-    def _take(self, entry: dict[str, Any]) -> None:
+    def _store(self, entry: dict[str, Any]) -> None:
         if "device" in entry:
             measured = Device(**entry["device"])
             if measured.identity != self.device.identity:
-                now, then = (" ".join(map(str, d.identity)) for d in (self.device, measured))
-                raise InputError(str(self.file), f'belongs to "{then}", not to "{now}"; use another folder')
+                present, recorded = (" ".join(map(str, device.identity)) for device in (self.device, measured))
+                raise InputError(str(self.file), f'belongs to "{recorded}", not to "{present}"; use another folder')
             self.device = measured
         elif "facts" in entry:
             self.facts[entry["model"]] = ModelFacts(**entry["facts"])
@@ -201,5 +201,5 @@ class Journal:
             self.traffic[entry["model"], entry["batch"]] = None if counted is None else (counted[0], counted[1])
         else:
             point = tuple(Tenant(**tenant) for tenant in entry["tenants"])
-            times = tuple(Times(**one) for one in entry["times"])
+            times = tuple(Times(**values) for values in entry["times"])
             self.readings[point] = Reading(times, entry["power_w"], entry["frequency_mhz"])

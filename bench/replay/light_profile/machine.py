@@ -26,7 +26,7 @@ PATIENCE_S = 10.0
 """Time limit for a worker to end by itself."""
 
 ANSWER_S, TRIAL_S = 300.0, 60.0
-"""Time limits of a worker for an answer, and for the first through MPS, whose clients may hang if it does not work."""
+"""Time limits for an answer, and for the first answer through MPS; clients may hang if MPS does not work."""
 
 FEWEST_BATCHES = 6
 """Smallest number of batches per tenant that fit into the measurement, even if the tenants take turns."""
@@ -46,7 +46,7 @@ class RigSettings:
     device, gpu
         ``cuda`` or ``cpu``; index of the GPU.
     partition
-        ``mps``, ``green`` or ``auto``, which takes the first of the two that works.
+        ``mps``, ``green``, or ``auto``: the first of the two that works.
     half, graphs
         See ``Device``.
     """
@@ -59,15 +59,15 @@ class RigSettings:
 
 
 class HostRig:
-    """Measuring rig on this host with one process per tenant, or one for all tenants if they have green contexts.
+    """Measuring rig on this host: one process per tenant, or one process for all tenants if they have green contexts.
 
-    Entering checks the host and starts the MPS control daemon if MPS divides the GPU. Leaving ends every process that
-    was started. Clocks, power limits and modes of the GPU do not change.
+    Entering the context checks the host, and starts the MPS control daemon if MPS divides the GPU. Leaving it ends
+    every process that was started. Clocks, power limits and modes of the GPU do not change.
 
     Raises
     ------
     InputError
-        On entering, if the host lacks something; one line names it.
+        On entering, if the host lacks something; the message names what is missing.
     """
 
     def __init__(self, settings: RigSettings) -> None:
@@ -78,14 +78,14 @@ class HostRig:
         self._variables: Mapping[str, str] = {}
         self._partition = "threads"
         self._supervisor = Supervisor()
-        self._whole: Child | None = None
-        self._workers: list[tuple[tuple[float, ...], Child]] = []  # with the shares of their tenants, in percent
+        self._whole_worker: Child | None = None
+        self._workers: list[tuple[tuple[float, ...], Child]] = []  # with the shares of the tenants, in percent
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
             undo.push(self.__exit__)
             if self._settings.device != "cpu":
-                self._take_gpu()
+                self._select_gpu()
             elif self._settings.partition != "auto":
                 where = FieldName("partition", f" {self._settings.partition}")
                 raise InputError(where, "needs a GPU; leave it out with `device` cpu")
@@ -98,7 +98,7 @@ class HostRig:
         finally:
             self._exit.close()
 
-    def _take_gpu(self) -> None:
+    def _select_gpu(self) -> None:
         where = FieldName("gpu", f" {self._settings.gpu}")
         gpus = required_gpus(where, "expected a host with a GPU and its driver")
         if not 0 <= self._settings.gpu < len(gpus):
@@ -109,18 +109,18 @@ class HostRig:
         self._sensor = GpuSensor.open(self._settings.gpu)
         if self._sensor is not None:
             self._exit.callback(self._sensor.close)
-        self._partition = self._divided()
+        self._partition = self._prepared_partition()
 
-    def _divided(self) -> str:
+    def _prepared_partition(self) -> str:
         """Prepare the mechanism that divides the GPU among tenants, and return its name."""
-        wanted = self._settings.partition
-        problem = None if wanted == "green" else self._try_mps()
-        if wanted != "green" and problem is None:
+        partition = self._settings.partition
+        problem = None if partition == "green" else self._try_mps()
+        if partition != "green" and problem is None:
             return "mps"
-        if wanted != "mps" and has_green_contexts():
+        if partition != "mps" and has_green_contexts():
             return "green"
         problem = problem or "needs a driver with green contexts (555 or later)"
-        raise InputError(FieldName("partition", f" {wanted}"), problem)
+        raise InputError(FieldName("partition", f" {partition}"), problem)
 
     def _try_mps(self) -> str | None:
         """Start the control daemon and a client; on a problem, stop both and return the problem."""
@@ -144,48 +144,50 @@ class HostRig:
     @cached_property
     def device(self) -> Device:
         """Measured device."""
-        found = self._supervisor.ask(self._alone(), ANSWER_S, describe=True)
+        description = self._supervisor.ask(self._whole_device_worker(), ANSWER_S, describe=True)
         idle_w = limit_w = None
-        software = found["software"] if self._gpu is None else f"driver {self._gpu.driver}, {found['software']}"
+        software = (
+            description["software"] if self._gpu is None else f"driver {self._gpu.driver}, {description['software']}"
+        )
         if self._sensor is not None:
             time.sleep(IDLE_S / 2.0)
             with Sampler(self._sensor) as sampler:
                 time.sleep(IDLE_S / 2.0)
-            idle_w, limit_w = _mean([s.power_w for s in sampler.states]), _mean([self._sensor.power_limit_w()])
+            idle_w, limit_w = _mean([state.power_w for state in sampler.states]), _mean([self._sensor.power_limit_w()])
         return Device(
             kind=self._settings.device,
-            name=found["name"],
+            name=description["name"],
             software=software,
             partition=self._partition,
             half=self._settings.half,
             graphs=self._settings.graphs and self._settings.device != "cpu",
-            share_units=found["share_units"],
-            memory_mib=found["memory_mib"],
-            pcie_bytes_per_ms=found["pcie_bytes_per_ms"],
+            share_units=description["share_units"],
+            memory_mib=description["memory_mib"],
+            pcie_bytes_per_ms=description["pcie_bytes_per_ms"],
             idle_power_w=idle_w,
             max_power_w=limit_w,
         )
 
     def facts(self, model: str) -> ModelFacts:
         """Return the facts of a model."""
-        return ModelFacts(**self._supervisor.ask(self._alone(), ANSWER_S, facts=model))
+        return ModelFacts(**self._supervisor.ask(self._whole_device_worker(), ANSWER_S, facts=model))
 
     def traffic(self, model: str, batch: int) -> Traffic:
         """Return the memory traffic of a batch, or ``None`` if Nsight Compute cannot count it."""
         if self._gpu is None:
             return None
-        self._end_whole()
+        self._end_whole_worker()
         return counted_traffic(model, batch, self._settings.half, {**os.environ, **self._visible_gpu})
 
     def measure(self, point: Point, seconds: float) -> Reading:
         """Run all tenants of a point for at least ``seconds`` and return their times."""
-        self._end_whole()
+        self._end_whole_worker()
         groups = [point] if self._partition == "green" else [(tenant,) for tenant in point]
         workers = self._workers_for([tuple(tenant.share_pct for tenant in group) for group in groups])
         try:
             return self._measured(workers, groups, seconds)
         except BaseException:
-            self._end(workers)  # their state is undefined now
+            self._end(workers)  # the state of the workers is undefined after an error
             raise
 
     def _measured(self, workers: Sequence[Child], groups: Sequence[Point], seconds: float) -> Reading:
@@ -195,28 +197,42 @@ class HostRig:
         longest_s = max(tenant["batch_ms"] for tenant in ready) / 1000.0
         begin_s = time.monotonic() + max(WARM_UP_S, 2.0 * longest_s)
         end_s = begin_s + max(seconds, FEWEST_BATCHES * longest_s * len(ready))
-        leave_s = end_s + 1.5 * longest_s * len(ready)
-        patience_s = leave_s - time.monotonic() + ANSWER_S
+        stop_s = end_s + 1.5 * longest_s * len(ready)
+        patience_s = stop_s - time.monotonic() + ANSWER_S
         with Sampler(self._sensor) if self._sensor else nullcontext() as sampler:
             for child in workers:
-                child.channel.say(turn=(begin_s, end_s, leave_s))
-            times = [one for child in workers for one in self._supervisor.answer(child, patience_s)["times"]]
+                child.channel.say(turn=(begin_s, end_s, stop_s))
+            times = [
+                tenant_times
+                for child in workers
+                for tenant_times in self._supervisor.answer(child, patience_s)["times"]
+            ]
         states = sampler.between(begin_s, end_s) if sampler else []
         return Reading(
-            tuple(Times(**t, memory_mib=r["memory_mib"]) for t, r in zip(times, ready, strict=True)),
-            # The power may be a mean over a second and lag behind.
+            tuple(
+                Times(**tenant_times, memory_mib=tenant["memory_mib"])
+                for tenant_times, tenant in zip(times, ready, strict=True)
+            ),
+            # The sensor may report a mean over a second, so only the second half of the samples counts.
             _mean([state.power_w for state in states[len(states) // 2 :]]),
             _mean([state.frequency_mhz for state in states]),
         )
 
     def _workers_for(self, shares_pct: Sequence[tuple[float, ...]]) -> list[Child]:
-        """Return one worker per group of tenants: reuse those with the right shares, end the others.
+        """Return one worker per group of tenants: reuse workers with the right shares, end the other workers.
 
-        Idle contexts would still hold memory and time of the GPU's scheduler.
+        Idle contexts would still take memory and time of the GPU's scheduler.
         """
         workers: list[Child] = []
         for shares in shares_pct:
-            child = next((known for fits, known in self._workers if fits == shares and known not in workers), None)
+            child = next(
+                (
+                    worker
+                    for worker_shares, worker in self._workers
+                    if worker_shares == shares and worker not in workers
+                ),
+                None,
+            )
             if child is None:
                 limits = mps.client(shares[0], None) if self._partition == "mps" else {}
                 child = self._child(limits, self._threads(shares[0]))
@@ -233,12 +249,12 @@ class HostRig:
     def _visible_gpu(self) -> dict[str, str]:
         return {} if self._gpu is None else {"CUDA_VISIBLE_DEVICES": self._gpu.uuid}
 
-    def _alone(self) -> Child:
-        """Return a worker on the whole device; it is no client of MPS, of which profiling tools see little."""
-        if self._whole is None:
+    def _whole_device_worker(self) -> Child:
+        """Return a worker on the whole device, not an MPS client, because profiling tools see little of MPS clients."""
+        if self._whole_worker is None:
             self._end([child for _, child in self._workers])
-            self._whole = self._child({}, self._threads(100.0), through_mps=False)
-        return self._whole
+            self._whole_worker = self._child({}, self._threads(100.0), through_mps=False)
+        return self._whole_worker
 
     def _child(self, limits: Mapping[str, str], threads: int = 1, through_mps: bool = True) -> Child:
         settings = self._settings
@@ -250,15 +266,15 @@ class HostRig:
     def _end(self, children: Sequence[Child]) -> None:
         self._supervisor.end(children, PATIENCE_S)
         self._workers = [entry for entry in self._workers if entry[1] in self._supervisor.children]
-        if self._whole not in self._supervisor.children:
-            self._whole = None
+        if self._whole_worker not in self._supervisor.children:
+            self._whole_worker = None
 
-    def _end_whole(self) -> None:
-        if self._whole is not None:
-            self._end([self._whole])
+    def _end_whole_worker(self) -> None:
+        if self._whole_worker is not None:
+            self._end([self._whole_worker])
 
 
 def _mean(values: Sequence[float]) -> float | None:
     """Return the mean of the finite values, or ``None`` if there are none."""
-    known = [value for value in values if isfinite(value)]
-    return fmean(known) if known else None
+    finite = [value for value in values if isfinite(value)]
+    return fmean(finite) if finite else None

@@ -6,18 +6,18 @@ from itertools import chain, combinations_with_replacement
 from typing import Self
 
 MODELS = ("vgg19", "alexnet", "resnet50", "ssd")
-"""Models of iGniter's profile; the first also runs in copies."""
+"""Models of iGniter's profile; the first model also runs in copies."""
 
 MEASURED_HERE = "measured-here"
 """Default name of the catalogue entry and of the folder."""
 
 KERNEL_CHAIN = "tiny-kernels"
-"""Net of ``CHAINED`` kernels in a row that hardly compute; its time is that of the GPU's scheduler."""
+"""Net of ``CHAIN_LENGTH`` kernels in a row that hardly compute; its time is the time of the GPU's scheduler."""
 
-CROWD = 5
+MAX_COPIES = 5
 """Largest number of copies of a model that share the GPU (iGniter, Sec. 2.2)."""
 
-CROWD_SHARE_PCT = 100.0 / CROWD
+COPY_SHARE_PCT = 100.0 / MAX_COPIES
 
 HALF_PCT = 50.0
 
@@ -50,9 +50,9 @@ class Grid:
         Three batches and three shares for the fit of iGniter's model; pairs and copies use the second batch.
     pair_batches, pair_shares_pct
         Grid of pairs of models; both models of a pair have the same batch.
-    beside_batches
+    strong_pair_batches
         Batches of each model beside the largest batch of the first model, each on half of the GPU. One strong neighbour
-        beside all batches tells more than several neighbours beside one batch.
+        beside all batches gives more information than several neighbours beside one batch.
     """
 
     batches: tuple[int, ...]
@@ -61,21 +61,21 @@ class Grid:
     light_shares_pct: tuple[float, float, float]
     pair_batches: tuple[int, ...]
     pair_shares_pct: tuple[tuple[float, float], ...]
-    beside_batches: tuple[int, ...]
+    strong_pair_batches: tuple[int, ...]
 
     @classmethod
     def full(cls) -> Self:
         """Return the grid from which all performance models are fitted."""
-        shares = (10.0, 20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
-        pairs = ((50.0, 50.0), (20.0, 80.0), (80.0, 20.0))
+        shares_pct = (10.0, 20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
+        pair_shares_pct = ((50.0, 50.0), (20.0, 80.0), (80.0, 20.0))
         batches = (1, 2, 4, 8, 16, 32)
-        return cls(batches, shares, (1, 16, 32), (10.0, 50.0, 100.0), (16, 1, 32), pairs, batches)
+        return cls(batches, shares_pct, (1, 16, 32), (10.0, 50.0, 100.0), (16, 1, 32), pair_shares_pct, batches)
 
     @classmethod
     def quick(cls) -> Self:
         """Return the grid of the light profile, with one strong neighbour beside each model at all batches."""
-        batches, shares = (1, 8, 32), (20.0, 50.0, 100.0)
-        return cls(batches, shares, batches, shares, (8,), ((50.0, 50.0),), batches)
+        batches, shares_pct = (1, 8, 32), (20.0, 50.0, 100.0)
+        return cls(batches, shares_pct, batches, shares_pct, (8,), ((50.0, 50.0),), batches)
 
     @property
     def middle_batch(self) -> int:
@@ -84,39 +84,48 @@ class Grid:
 
     def solo(self, models: Sequence[str]) -> list[Point]:
         """Return the points of models alone, ordered by share: one process measures all points of a share."""
-        return [(Tenant(m, b, s),) for s in self.shares_pct for m in models for b in self.batches]
+        return [
+            (Tenant(model, batch, share_pct),)
+            for share_pct in self.shares_pct
+            for model in models
+            for batch in self.batches
+        ]
 
     def pairs(self, models: Sequence[str]) -> list[Point]:
         """Return the points of two models, or of a model with itself.
 
-        The pairs of equal batches at the first division, which the light profile needs, come first; then the pairs with
-        the strong neighbour.
+        First come the pairs of equal batches at the first division of the GPU, which the light profile needs. Then come
+        the pairs with the strong neighbour, and last the pairs of equal batches at the other divisions.
         """
         equal = [
             [
-                (Tenant(a, batch, share_a), Tenant(b, batch, share_b))
+                (Tenant(first, batch, first_share_pct), Tenant(second, batch, second_share_pct))
                 for batch in self.pair_batches
-                for a, b in combinations_with_replacement(models, 2)
-                if a != b or share_a <= share_b
+                for first, second in combinations_with_replacement(models, 2)
+                if first != second or first_share_pct <= second_share_pct
             ]
-            for share_a, share_b in self.pair_shares_pct
+            for first_share_pct, second_share_pct in self.pair_shares_pct
         ]
         strong = Tenant(models[0], self.batches[-1], HALF_PCT)
-        beside = [(strong, Tenant(m, b, HALF_PCT)) for m in models for b in self.beside_batches]
+        beside = [(strong, Tenant(model, second, HALF_PCT)) for model in models for second in self.strong_pair_batches]
         return list(dict.fromkeys([*equal[0], *beside, *chain(*equal[1:])]))
 
     def copies(self, model: str, count: int) -> Point:
         """Return ``count`` copies of a model, each on a fifth of the GPU."""
-        return (Tenant(model, self.middle_batch, CROWD_SHARE_PCT),) * count
+        return (Tenant(model, self.middle_batch, COPY_SHARE_PCT),) * count
 
-    def waiting(self, model: str, residents: int) -> Point:
+    def chain_beside_copies(self, model: str, residents: int) -> Point:
         """Return the chain of kernels beside ``residents - 1`` copies of a model."""
-        return (*self.copies(model, residents - 1), Tenant(KERNEL_CHAIN, 1, CROWD_SHARE_PCT))
+        return (*self.copies(model, residents - 1), Tenant(KERNEL_CHAIN, 1, COPY_SHARE_PCT))
 
-    def crowd(self, model: str) -> list[Point]:
+    def copies_and_chains(self, model: str) -> list[Point]:
         """Return one to five copies of a model, and the chain of kernels beside zero to four copies."""
-        return [point for n in range(1, CROWD + 1) for point in (self.copies(model, n), self.waiting(model, n))]
+        return [
+            point
+            for count in range(1, MAX_COPIES + 1)
+            for point in (self.copies(model, count), self.chain_beside_copies(model, count))
+        ]
 
-    def all(self, models: Sequence[str]) -> list[Point]:
+    def all_points(self, models: Sequence[str]) -> list[Point]:
         """Return every point in the order of measurement; the first model also runs in copies."""
-        return [*self.solo(models), *self.crowd(models[0]), *self.pairs(models)]
+        return [*self.solo(models), *self.copies_and_chains(models[0]), *self.pairs(models)]

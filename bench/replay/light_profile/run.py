@@ -30,9 +30,9 @@ class ProfileOrder:
     folder
         Folder for the files; existing measurements there are kept.
     models
-        Names of nets; the first also runs in copies.
+        Names of nets; the first net also runs in copies.
     seconds
-        Least measuring time per point.
+        Shortest measuring time per point.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ def carry_out(settings: RigSettings, order: ProfileOrder, tell: Tell) -> int:
     InputError
         If the request is wrong or the host lacks something.
     """
-    checked(order)
+    check_order(order)
     try:
         with ended_in_order(sigterm_as_sigint=True), HostRig(settings) as rig:
             return profile(rig, order, tell)
@@ -58,7 +58,7 @@ def carry_out(settings: RigSettings, order: ProfileOrder, tell: Tell) -> int:
         return INTERRUPTED
 
 
-def checked(order: ProfileOrder) -> None:
+def check_order(order: ProfileOrder) -> None:
     """Check the request and create its folder.
 
     Raises
@@ -93,14 +93,14 @@ def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
     Raises
     ------
     InputError
-        If the folder holds measurements of another device or cannot be written.
+        If the folder contains measurements of another device or cannot be written.
     """
     try:
         journal = Journal(order.folder, rig.device)
     except ChildError as error:
         raise InputError(FieldName("device"), f"does not work: {error}") from None
     try:
-        code = max(_look_up(rig, order, journal, tell), _measure(rig, order, journal, tell))
+        code = max(_record_facts(rig, order, journal, tell), _measure(rig, order, journal, tell))
     except KeyboardInterrupt:
         code = INTERRUPTED
         count = len(journal.readings)
@@ -112,7 +112,7 @@ def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
     return code
 
 
-def _look_up(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int:
+def _record_facts(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int:
     """Record the facts and the traffic of each model, and return the exit code."""
     code = 0
     for model in order.models:
@@ -131,9 +131,9 @@ def _look_up(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int
 
 
 def _measure(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int:
-    todo = [p for p in dict.fromkeys(order.grid.all(order.models)) if p not in journal.readings]
+    missing = [point for point in dict.fromkeys(order.grid.all_points(order.models)) if point not in journal.readings]
     code, begin = 0, time.monotonic()
-    for done, point in enumerate(todo, 1):
+    for number, point in enumerate(missing, 1):
         try:
             reading = rig.measure(point, order.seconds)
         except ChildError as error:
@@ -143,7 +143,7 @@ def _measure(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int
             result = ", ".join(f"{times.latency_ms:.3g} ms" for times in reading.times)
             if reading.power_w is not None:
                 result += f", {reading.power_w:.0f} W"
-        left_s = (time.monotonic() - begin) / done * (len(todo) - done)
+        left_s = (time.monotonic() - begin) / number * (len(missing) - number)
         eta = f", about {left_s / 60.0:.0f} min left" if left_s >= 60.0 else f", about {left_s:.0f} s left"
-        tell(f"[{done}/{len(todo)}] {' | '.join(map(str, point))}: {result}{eta if done < len(todo) else ''}")
+        tell(f"[{number}/{len(missing)}] {' | '.join(map(str, point))}: {result}{eta if number < len(missing) else ''}")
     return code

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from bench.replay.device import batch_ms, loader
 from bench.replay.gpus import GpuSensor
 from bench.replay.light_profile.points import Tenant
-from bench.replay.nets.building import example_input, settled
+from bench.replay.nets.building import example_input, initialised_net
 from bench.replay.process import Channel, Message, run_child
 
 COPIED_BYTES = 2**26
@@ -24,7 +24,7 @@ COPIED_BYTES = 2**26
 
 COPIES = 5
 
-GLANCE_S = 0.05
+FIRST_LOOK_S = 0.05
 """Time for a first look at a tenant's batches, from which the length of a measurement follows."""
 
 
@@ -43,7 +43,7 @@ class TenantThread(threading.Thread):
         try:
             with loader(order["device"], order["half"], order["graphs"], tenant.share_pct) as load:
                 net = load(tenant.model, (tenant.batch,))
-                self.messages.put({"batch_ms": batch_ms(net, tenant.batch, GLANCE_S)})
+                self.messages.put({"batch_ms": batch_ms(net, tenant.batch, FIRST_LOOK_S)})
                 turn = self.turn.get()
                 if turn is not None:
                     self.messages.put(self._batches(net, *turn))
@@ -52,42 +52,48 @@ class TenantThread(threading.Thread):
         except Exception as error:  # noqa: BLE001 - every error is reported to the driver
             self.messages.put({"failed": f"{type(error).__name__}: {error}".splitlines()[0]})
 
-    def _batches(self, net: Any, begin_s: float, end_s: float, leave_s: float) -> Message:
-        """Run batches until ``leave_s``; return the times of those that begin from ``begin_s`` to ``end_s``.
+    def _batches(self, net: Any, begin_s: float, end_s: float, stop_s: float) -> Message:
+        """Run batches until ``stop_s``; return the times of the batches that begin from ``begin_s`` to ``end_s``.
 
-        Batches after ``end_s`` keep the last measured batches of other tenants co-located. If no batch begins in the
-        interval, the result is the time of the last batch.
+        Batches after ``end_s`` are not measured, but keep the last batches of the other tenants co-located. If no batch
+        begins in the interval, the result is the time of the last batch.
         """
         parts: list[tuple[float, float, float]] = []
         last = None
-        while (started_s := time.monotonic()) < leave_s or last is None:
+        while (started_s := time.monotonic()) < stop_s or last is None:
             upload_ms, gpu_ms = net.run(self._tenant.batch)
             last = upload_ms, gpu_ms, 1000.0 * (time.monotonic() - started_s) - upload_ms - gpu_ms
             if begin_s <= started_s < end_s:
                 parts.append(last)
         parts = parts or [last]
-        upload, gpu, feedback = (fmean(column) for column in zip(*parts, strict=True))
+        mean_upload_ms, mean_gpu_ms, mean_feedback_ms = (fmean(column) for column in zip(*parts, strict=True))
         std_ms = pstdev([sum(part) for part in parts])
-        return {"upload_ms": upload, "gpu_ms": gpu, "feedback_ms": feedback, "std_ms": std_ms, "batches": len(parts)}
+        return {
+            "upload_ms": mean_upload_ms,
+            "gpu_ms": mean_gpu_ms,
+            "feedback_ms": mean_feedback_ms,
+            "std_ms": std_ms,
+            "batches": len(parts),
+        }
 
 
-def held_mib(device: str, context_mib: float) -> float:
-    """Return the device memory that this process holds; on a CPU, its resident memory."""
+def used_mib(device: str, context_mib: float) -> float:
+    """Return the device memory of this process, or on a CPU its resident memory."""
     if device == "cpu":
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
     return context_mib + torch.cuda.memory_reserved() / 2**20
 
 
-def described(device: str) -> Message:
+def device_description(device: str) -> Message:
     """Return PyTorch's description of the device and the bandwidth of a large copy to it."""
     source = torch.empty(COPIED_BYTES, dtype=torch.uint8, pin_memory=device != "cpu")
     target = torch.empty_like(source, device="cpu" if device == "cpu" else "cuda")
-    took_s = []
+    copy_times_s = []
     for _ in range(COPIES):
         begin = time.perf_counter()
         target.copy_(source)
-        took_s.append(time.perf_counter() - begin)
+        copy_times_s.append(time.perf_counter() - begin)
     software = f"PyTorch {torch.__version__}"
     if device == "cpu":
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -104,32 +110,34 @@ def described(device: str) -> Message:
         "software": software,
         "share_units": units,
         "memory_mib": memory_mib,
-        "pcie_bytes_per_ms": COPIED_BYTES / (1000.0 * min(took_s)),
+        "pcie_bytes_per_ms": COPIED_BYTES / (1000.0 * min(copy_times_s)),
     }
 
 
 def facts(device: str, half: bool, model: str) -> Message:
     """Return the number of kernels of a batch of one, and the input and output bytes of a request."""
     with torch.device("cpu" if device == "cpu" else "cuda"), torch.inference_mode():
-        net, request = settled(model, half), example_input(model, 1, half)
+        net, request = initialised_net(model, half), example_input(model, 1, half)
         output_bytes = net(request).nbytes
         kernels = counted_kernels(net, request)
     return {"kernels": kernels, "input_bytes": request.nbytes, "output_bytes": output_bytes}
 
 
 def counted_kernels(net: torch.nn.Module, request: torch.Tensor) -> int:
-    """Return the number of kernels that one forward pass launches; that of operators if no kernels are visible."""
+    """Return the number of kernels that one forward pass launches, or of operators if no kernels are visible."""
     if not request.is_cuda:
         return counted_operators(net, request)
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         net(request)
         torch.cuda.synchronize()
-    launched = [e for e in seen.events() if e.device_type.name == "CUDA" and not e.name.startswith("Mem")]
+    launched = [
+        event for event in profiler.events() if event.device_type.name == "CUDA" and not event.name.startswith("Mem")
+    ]
     return len(launched) or counted_operators(net, request)
 
 
 def counted_operators(net: torch.nn.Module, request: torch.Tensor) -> int:
-    """Return the number of operators in one forward pass, without views, which compute nothing."""
+    """Return the number of operators in one forward pass; views do not count, because they do not compute."""
 
     class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         count = 0
@@ -152,11 +160,11 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
     for message in messages:
         try:
             if "tenants" in message:
-                _take_turns(channel, messages, order, [Tenant(*t) for t in message["tenants"]], context_mib)
+                _take_turns(channel, messages, order, [Tenant(*fields) for fields in message["tenants"]], context_mib)
             elif "facts" in message:
                 channel.say(**facts(device, order["half"], message["facts"]))
             else:
-                channel.say(**described(device))
+                channel.say(**device_description(device))
         except Exception as error:  # noqa: BLE001 - every error is reported to the driver
             channel.say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
 
@@ -170,10 +178,10 @@ def _take_turns(
     for thread in threads:
         thread.start()
         ready.append(thread.messages.get())
-    memory_mib = held_mib(order["device"], context_mib) / len(threads)
-    failed = next((r["failed"] for r in ready if "failed" in r), None)
+    memory_mib = used_mib(order["device"], context_mib) / len(threads)
+    failed = next((report["failed"] for report in ready if "failed" in report), None)
     if failed is None:
-        channel.say(ready=[{**r, "memory_mib": memory_mib} for r in ready])
+        channel.say(ready=[{**report, "memory_mib": memory_mib} for report in ready])
         turn = next(messages, {}).get("turn")
     else:
         channel.say(failed=failed)
@@ -182,7 +190,7 @@ def _take_turns(
         thread.turn.put(turn)
     if turn is not None:
         times = [thread.messages.get() for thread in threads]
-        failed = next((t["failed"] for t in times if "failed" in t), None)
+        failed = next((times_of_tenant["failed"] for times_of_tenant in times if "failed" in times_of_tenant), None)
         channel.say(**({"failed": failed} if failed else {"times": times}))
     for thread in threads:
         thread.join()
@@ -201,9 +209,9 @@ def _context_mib(gpu: int) -> float:
 
 
 def run_once(model: str, batch: int, half: bool) -> None:
-    """Run a batch between the profiler's start and stop, as the program that Nsight Compute profiles."""
+    """Run a batch between the profiler's start and stop; Nsight Compute profiles this function."""
     with torch.device("cuda"), torch.inference_mode():
-        net, requests = settled(model, half), example_input(model, batch, half)
+        net, requests = initialised_net(model, half), example_input(model, batch, half)
         net(requests)
         torch.cuda.synchronize()
         torch.cuda.profiler.start()  # type: ignore[no-untyped-call]

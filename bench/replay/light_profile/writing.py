@@ -12,8 +12,8 @@ import numpy as np
 
 from bench.replay.light_profile.demand import Demands, demands
 from bench.replay.light_profile.journal import Journal, Reading
-from bench.replay.light_profile.points import CROWD, KERNEL_CHAIN, MEASURED_HERE, Grid, Tenant
-from bench.replay.nets import CHAINED
+from bench.replay.light_profile.points import KERNEL_CHAIN, MAX_COPIES, MEASURED_HERE, Grid, Tenant
+from bench.replay.nets import CHAIN_LENGTH
 from instances.files import write_bytes
 from instances.measurements import PAIR_COLUMNS, SOLO_COLUMNS
 
@@ -39,14 +39,14 @@ def write_files(folder: Path, journal: Journal, grid: Grid, models: Sequence[str
     InputError
         If a file cannot be written.
     """
-    known, source = demands(journal, grid, models)
-    light = light_profile(journal, grid, models, known, entry.name)
+    demand_of, source = demands(journal, grid, models)
+    profile = light_profile(journal, grid, models, demand_of, entry.name)
     contents = {
         "gpu.json": _json(_facts(journal, entry, source)),
-        "solo.csv": _csv(_solo_rows(journal, known)),
+        "solo.csv": _csv(_solo_rows(journal, demand_of)),
         "pairs.csv": _csv(_pair_rows(journal)),
         "copies.csv": _csv(_copies_rows(journal)),
-        "profile.json": None if light is None else _json(light),
+        "profile.json": None if profile is None else _json(profile),
     }
     for name, text in contents.items():
         if text is not None:
@@ -85,16 +85,16 @@ def _facts(journal: Journal, entry: CatalogueFacts, demand_source: str) -> dict[
     }
 
 
-def _solo_rows(journal: Journal, known: Demands) -> list[dict[str, Any]]:
+def _solo_rows(journal: Journal, demand_of: Demands) -> list[dict[str, Any]]:
     rows = []
     for point, reading in journal.readings.items():
         if len(point) > 1 or point[0].model == KERNEL_CHAIN:
             continue
         (tenant,), (times,) = point, reading.times
-        l2, dram = known.get(tenant, (None, None))
-        described = (tenant.model, tenant.batch, f"{tenant.share_pct:g}", times.latency_ms)
+        l2, dram = demand_of.get(tenant, (None, None))
+        values = (tenant.model, tenant.batch, f"{tenant.share_pct:g}", times.latency_ms)
         rows.append(
-            dict(zip(SOLO_COLUMNS, described, strict=True))
+            dict(zip(SOLO_COLUMNS, values, strict=True))
             | {"l2_util_pct": l2, "dram_util_pct": dram}
             | {name: getattr(times, name) for name in TIMES_COLUMNS}
             | _state_of_gpu(journal, reading)
@@ -107,32 +107,34 @@ def _pair_rows(journal: Journal) -> list[dict[str, Any]]:
     for point, reading in journal.readings.items():
         if len(point) != 2 or KERNEL_CHAIN in (tenant.model for tenant in point):
             continue
-        (a, b), (times_a, times_b) = point, reading.times
-        sides = (value for t in (a, b) for value in (t.model, t.batch, f"{t.share_pct:g}"))
+        (first, second), (first_times, second_times) = point, reading.times
+        sides = (value for tenant in (first, second) for value in (tenant.model, tenant.batch, f"{tenant.share_pct:g}"))
         rows.append(
-            dict(zip(PAIR_COLUMNS, (*sides, times_a.latency_ms), strict=True))
-            | {"latency_b_ms": times_b.latency_ms, "std_a_ms": times_a.std_ms, "std_b_ms": times_b.std_ms}
+            dict(zip(PAIR_COLUMNS, (*sides, first_times.latency_ms), strict=True))
+            | {"latency_b_ms": second_times.latency_ms, "std_a_ms": first_times.std_ms, "std_b_ms": second_times.std_ms}
             | _state_of_gpu(journal, reading)
         )
     return rows
 
 
 def _copies_rows(journal: Journal) -> list[dict[str, Any]]:
-    """Return a row per point of copies or with the chain: mean latency of the copies, and delay of the chain."""
+    """Return a row per point with copies or the chain: the mean latency of the copies and the delay of the chain."""
     rows = []
     for point, reading in journal.readings.items():
-        others = [i for i, tenant in enumerate(point) if tenant.model != KERNEL_CHAIN]
-        chain = [times.gpu_ms for i, times in enumerate(reading.times) if i not in others]
+        copies = [position for position, tenant in enumerate(point) if tenant.model != KERNEL_CHAIN]
+        chain = [times.gpu_ms for position, times in enumerate(reading.times) if position not in copies]
         if len(point) > 2 or chain or len(set(point)) == 1 < len(point):
-            first = point[others[0]] if others else None
+            first_copy = point[copies[0]] if copies else None
             rows.append(
                 {
                     "residents": len(point),
-                    "model": first.model if first else "",
-                    "batch": first.batch if first else "",
+                    "model": first_copy.model if first_copy else "",
+                    "batch": first_copy.batch if first_copy else "",
                     "share_pct": f"{point[0].share_pct:g}",
-                    "latency_ms": float(np.mean([reading.times[i].latency_ms for i in others])) if others else None,
-                    "scheduling_delay_ms_per_kernel": chain[0] / CHAINED if chain else None,
+                    "latency_ms": float(np.mean([reading.times[position].latency_ms for position in copies]))
+                    if copies
+                    else None,
+                    "scheduling_delay_ms_per_kernel": chain[0] / CHAIN_LENGTH if chain else None,
                     **_state_of_gpu(journal, reading),
                 }
             )
@@ -145,7 +147,7 @@ def _state_of_gpu(journal: Journal, reading: Reading) -> dict[str, Any]:
 
 
 def light_profile(
-    journal: Journal, grid: Grid, models: Sequence[str], known: Demands, name: str
+    journal: Journal, grid: Grid, models: Sequence[str], demand_of: Demands, name: str
 ) -> dict[str, Any] | None:
     """Return the content of ``profile.json``, or ``None`` if a point is missing or the power is unknown."""
     device, readings = journal.device, journal.readings
@@ -155,14 +157,17 @@ def light_profile(
     try:
         top_mhz = max(clocks)
         delays_ms, power_w, frequency_mhz = [], [], []
-        for n in range(1, CROWD + 1):
-            crowd, waiting = readings[grid.copies(models[0], n)], readings[grid.waiting(models[0], n)]
-            power_w.append(_given(crowd.power_w))
-            frequency_mhz.append(_clock_mhz(crowd, top_mhz))
-            # Scaled to the frequency of the copies: the fit converts the delay from there to the highest frequency.
-            at = _clock_mhz(waiting, top_mhz) / frequency_mhz[-1]
-            delays_ms.append(waiting.times[-1].gpu_ms / CHAINED * at)
-        fitted = {m: _light_model(journal, grid, m, known, top_mhz, delays_ms) for m in models}
+        for count in range(1, MAX_COPIES + 1):
+            copies_reading, chain_reading = (
+                readings[grid.copies(models[0], count)],
+                readings[grid.chain_beside_copies(models[0], count)],
+            )
+            power_w.append(_required(copies_reading.power_w))
+            frequency_mhz.append(_clock_mhz(copies_reading, top_mhz))
+            # The delay is scaled to the frequency of the copies; the fit converts it to the highest frequency.
+            frequency_ratio = _clock_mhz(chain_reading, top_mhz) / frequency_mhz[-1]
+            delays_ms.append(chain_reading.times[-1].gpu_ms / CHAIN_LENGTH * frequency_ratio)
+        model_entries = {model: _light_model(journal, grid, model, demand_of, top_mhz, delays_ms) for model in models}
     except (KeyError, ValueError):  # not measured yet
         return None
     return {
@@ -173,7 +178,7 @@ def light_profile(
             "idle_power_w": device.idle_power_w,
             "pcie_bytes_per_ms": device.pcie_bytes_per_ms,
             "share_unit_pct": 100.0 / device.share_units,
-            f"identical_{models[0]}_colocated_1_to_{CROWD}": {
+            f"identical_{models[0]}_colocated_1_to_{MAX_COPIES}": {
                 "power_w": power_w,
                 "frequency_mhz": frequency_mhz,
                 "scheduling_delay_ms_per_kernel": delays_ms,
@@ -181,36 +186,42 @@ def light_profile(
         },
         "profiled_batches": list(grid.light_batches),
         "profiled_shares_pct": list(grid.light_shares_pct),
-        "models": fitted,
+        "models": model_entries,
     }
 
 
 def _clock_mhz(reading: Reading, top_mhz: float) -> float:
-    """Return the frequency without jitter: near the highest it counts as the highest, so only throttling lowers it."""
-    measured = _given(reading.frequency_mhz)
+    """Return the frequency, or the highest frequency if the difference is jitter and not throttling."""
+    measured = _required(reading.frequency_mhz)
     return top_mhz if measured >= (1.0 - JITTER) * top_mhz else measured
 
 
-def _given(value: float | None) -> float:
+def _required(value: float | None) -> float:
     if value is None:
         raise ValueError
     return value
 
 
 def _light_model(
-    journal: Journal, grid: Grid, model: str, known: Demands, top_mhz: float, delays_ms: Sequence[float]
+    journal: Journal, grid: Grid, model: str, demand_of: Demands, top_mhz: float, delays_ms: Sequence[float]
 ) -> dict[str, Any]:
     """Return the object of one model; raise ``KeyError`` or ``ValueError`` if a measurement is missing."""
     facts, readings = journal.facts[model], journal.readings
-    solo = [[readings[(Tenant(model, b, s),)] for s in grid.light_shares_pct] for b in grid.light_batches]
-    # The kernels of the chain also compute a little, so their delay is an overestimate. The limit keeps the computing
-    # time of every batch above 0.
-    least_ms = min(reading.times[0].gpu_ms for row in solo for reading in row)
-    scheduling_ms = min(facts.kernels * delays_ms[0], least_ms / 2.0)
-    diagonal = [known[Tenant(model, b, s)][0] for b, s in zip(grid.light_batches, grid.light_shares_pct, strict=True)]
+    solo = [
+        [readings[(Tenant(model, batch, share_pct),)] for share_pct in grid.light_shares_pct]
+        for batch in grid.light_batches
+    ]
+    # The kernels of the chain also compute a little, so the delay is overestimated. The limit keeps the computing time
+    # of every batch above 0.
+    shortest_ms = min(reading.times[0].gpu_ms for row in solo for reading in row)
+    scheduling_ms = min(facts.kernels * delays_ms[0], shortest_ms / 2.0)
+    diagonal_pct = [
+        demand_of[Tenant(model, batch, share_pct)][0]
+        for batch, share_pct in zip(grid.light_batches, grid.light_shares_pct, strict=True)
+    ]
     middle = Tenant(model, grid.middle_batch, grid.light_shares_pct[1])
-    pair = readings[middle, middle]
-    alone = solo[1][1]
+    pair_reading = readings[middle, middle]
+    middle_reading = solo[1][1]
     memory_mib = _memory_line(journal, model)
     return {
         "input_bytes": facts.input_bytes,
@@ -219,30 +230,31 @@ def _light_model(
         "scheduling_delay_alone_ms": scheduling_ms,
         "memory_base_mib": memory_mib[0],
         "memory_per_item_mib": memory_mib[1],
-        "gpu_latency_ms[batch][share]": [[r.times[0].gpu_ms for r in row] for row in solo],
-        "power_w[batch][share]": [[_given(r.power_w) for r in row] for row in solo],
-        "frequency_mhz[batch][share]": [[_clock_mhz(r, top_mhz) for r in row] for row in solo],
-        "l2_util_pct_at_diagonal": diagonal,
+        "gpu_latency_ms[batch][share]": [[reading.times[0].gpu_ms for reading in row] for row in solo],
+        "power_w[batch][share]": [[_required(reading.power_w) for reading in row] for row in solo],
+        "frequency_mhz[batch][share]": [[_clock_mhz(reading, top_mhz) for reading in row] for row in solo],
+        "l2_util_pct_at_diagonal": diagonal_pct,
         "two_identical_colocated": {
-            "active_time_ms_alone": alone.times[0].gpu_ms * _clock_mhz(alone, top_mhz) / top_mhz - scheduling_ms,
-            "active_time_ms_colocated": float(np.mean([times.gpu_ms for times in pair.times]))
+            "active_time_ms_alone": middle_reading.times[0].gpu_ms * _clock_mhz(middle_reading, top_mhz) / top_mhz
+            - scheduling_ms,
+            "active_time_ms_colocated": float(np.mean([times.gpu_ms for times in pair_reading.times]))
             - (scheduling_ms + facts.kernels * (delays_ms[1] - delays_ms[0])),
-            "frequency_mhz_colocated": _clock_mhz(pair, top_mhz),
-            "l2_util_pct_of_corunner": known[middle][0],
+            "frequency_mhz_colocated": _clock_mhz(pair_reading, top_mhz),
+            "l2_util_pct_of_corunner": demand_of[middle][0],
         },
     }
 
 
 def _memory_line(journal: Journal, model: str) -> tuple[float, float]:
-    """Return intercept and slope (not negative) of a line of memory over batch, below no measured value.
+    """Return intercept and slope of memory (MiB) over batch; no measured value lies above the line.
 
-    A plan that fits by this line fits the device.
+    The slope is not negative. A plan that fits the device according to this line does fit it.
     """
-    largest: dict[int, float] = {}
+    largest_mib: dict[int, float] = {}
     for point, reading in journal.readings.items():
         if len(point) == 1 and point[0].model == model:
             batch = point[0].batch
-            largest[batch] = max(largest.get(batch, 0.0), reading.times[0].memory_mib)
-    slope, _ = np.polyfit(list(largest), list(largest.values()), 1)
+            largest_mib[batch] = max(largest_mib.get(batch, 0.0), reading.times[0].memory_mib)
+    slope, _ = np.polyfit(list(largest_mib), list(largest_mib.values()), 1)
     slope = max(0.0, float(slope))
-    return max(held - slope * batch for batch, held in largest.items()), slope
+    return max(used_mib - slope * batch for batch, used_mib in largest_mib.items()), slope

@@ -1,7 +1,7 @@
-"""DNN models for serving on hardware: those of the catalogue by name, and nets of one's own as ``module:callable``.
+"""DNN models for serving on hardware: catalogue models by name, and nets of the user as ``module:callable``.
 
-The architectures are those of the original publications, in the variants whose sizes torchvision states. Layers that
-only training uses are left out. Weights are random and nothing is downloaded: times depend on shapes, not on weights.
+The architectures follow the original publications, in the variants with the sizes that torchvision states. Layers that
+only training uses are left out. Weights are random and not downloaded, because times depend on shapes, not on weights.
 This module loads without PyTorch; ``bench.replay.nets.building`` builds the nets.
 """
 
@@ -19,10 +19,10 @@ PICTURE = (3, 224, 224)
 TINY = "tiny-cnn"
 """Net that a CPU serves instead of every model: a replay there tests the serving, not the models."""
 
-OWN = ":"
-"""Separator in the name of a net of one's own, ``module:callable``."""
+SEPARATOR = ":"
+"""Separator in the name of a user's net, ``module:callable``."""
 
-CHAINED = 200
+CHAIN_LENGTH = 200
 """Number of kernels of ``tiny-kernels``."""
 
 
@@ -63,23 +63,24 @@ NETS = {
 """Nets by name. ``mobilenet`` is MobileNetV2, in agreement with the memory in the catalogue. ``tiny-cnn`` is for tests
 on the CPU; ``tiny-kernels`` measures the waiting time of kernels.
 
-The SSDs return boxes and scores, without torchvision's suppression of overlaps, whose shapes depend on the data.
+The SSDs return boxes and scores. They leave out torchvision's suppression of overlaps, because its shapes depend on
+the data.
 """
 
 
 def input_shape(name: str, where: str = "model") -> tuple[int, ...]:
     """Return the shape of one request: (channels, height, width), or for ``bert`` (3, tokens).
 
-    A callable of one's own may state the shape in its attribute ``input_shape``; the default is ``PICTURE``.
+    A user's callable may state the shape in its attribute ``input_shape``; the default is ``PICTURE``.
 
     Raises
     ------
     InputError
         If there is no such net; ``where`` is the location in the error.
     """
-    if OWN in name:
+    if SEPARATOR in name:
         return tuple(getattr(constructor(name, where), "input_shape", PICTURE))
-    return _known(name, where).input_shape
+    return _architecture(name, where).input_shape
 
 
 def constructor(name: str, where: str = "model") -> Callable[[], Any]:
@@ -90,25 +91,25 @@ def constructor(name: str, where: str = "model") -> Callable[[], Any]:
     InputError
         If there is no such net, or its module cannot be imported.
     """
-    if OWN not in name:
-        net = _known(name, where)
-        found = _callable(f"{__name__}.{net.target}", where)
-        return partial(found, *net.arguments) if net.arguments else found
+    if SEPARATOR not in name:
+        architecture = _architecture(name, where)
+        builder = _callable(f"{__name__}.{architecture.target}", where)
+        return partial(builder, *architecture.arguments) if architecture.arguments else builder
     return _callable(name, where)
 
 
 def _callable(target: str, where: str) -> Callable[..., Any]:
-    module, _, attribute = target.partition(OWN)
+    module, _, attribute = target.partition(SEPARATOR)
     try:
-        found: Callable[..., Any] = attrgetter(attribute)(import_module(module))
+        result: Callable[..., Any] = attrgetter(attribute)(import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(where, f'"{target}" cannot be loaded: {error}; expected MODULE:CALLABLE') from None
-    if not callable(found):
-        raise InputError(where, f'"{target}" is a {type(found).__name__}; expected a callable that returns a net')
-    return found
+    if not callable(result):
+        raise InputError(where, f'"{target}" is a {type(result).__name__}; expected a callable that returns a net')
+    return result
 
 
-def _known(name: str, where: str) -> Architecture:
+def _architecture(name: str, where: str) -> Architecture:
     if name not in NETS:
         raise unknown_name(where, "model", name, sorted(NETS))
     return NETS[name]

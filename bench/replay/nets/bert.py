@@ -11,7 +11,7 @@ class BertLayer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queries, self.keys, self.values, self.mixed = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.queries, self.keys, self.values, self.projection = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.dense = nn.Sequential(nn.Linear(WIDTH, INNER), nn.GELU(), nn.Linear(INNER, WIDTH))
         self.after_attention, self.after_dense = nn.LayerNorm(WIDTH, eps=1e-12), nn.LayerNorm(WIDTH, eps=1e-12)
 
@@ -20,8 +20,8 @@ class BertLayer(nn.Module):
         query, key, value = (
             part(tokens).unflatten(2, (HEADS, -1)).transpose(1, 2) for part in (self.queries, self.keys, self.values)
         )
-        seen = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        tokens = self.after_attention(tokens + self.mixed(seen.transpose(1, 2).flatten(2)))
+        attended = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        tokens = self.after_attention(tokens + self.projection(attended.transpose(1, 2).flatten(2)))
         normalised: Tensor = self.after_dense(tokens + self.dense(tokens))
         return normalised
 
@@ -31,7 +31,7 @@ class Bert(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words, self.positions, self.types = (nn.Embedding(n, WIDTH) for n in (VOCABULARY, POSITIONS, 2))
+        self.words, self.positions, self.types = (nn.Embedding(size, WIDTH) for size in (VOCABULARY, POSITIONS, 2))
         self.normalised = nn.LayerNorm(WIDTH, eps=1e-12)
         self.layers = nn.ModuleList(BertLayer() for _ in range(LAYERS))
         self.pooled = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh())
@@ -40,8 +40,8 @@ class Bert(nn.Module):
     def forward(self, requests: Tensor) -> Tensor:
         """Return scores, shape (batch, 2), of requests of shape (batch, 3, tokens): word ids, mask, types."""
         ids, mask, types = requests.unbind(1)
-        place = torch.arange(ids.shape[1], device=ids.device)
-        tokens = self.normalised(self.words(ids) + self.positions(place) + self.types(types))
+        position = torch.arange(ids.shape[1], device=ids.device)
+        tokens = self.normalised(self.words(ids) + self.positions(position) + self.types(types))
         visible = mask.bool()[:, None, None, :]
         for layer in self.layers:
             tokens = layer(tokens, visible)

@@ -20,9 +20,9 @@ def normalised(
     activation: Callable[[], nn.Module] | None = nn.ReLU,
     eps: float = 1e-5,
 ) -> Layers:
-    """Return a convolution, its batch normalisation and its activation; the default padding keeps odd kernels' size."""
-    same = kernel // 2 if isinstance(kernel, int) else (kernel[0] // 2, kernel[1] // 2)
-    padding = same if padding is None else padding
+    """Return a convolution, its batch normalisation and its activation; default padding keeps the size."""
+    same_padding = kernel // 2 if isinstance(kernel, int) else (kernel[0] // 2, kernel[1] // 2)
+    padding = same_padding if padding is None else padding
     convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)
     return [convolution, nn.BatchNorm2d(outputs, eps=eps), *([] if activation is None else [activation()])]
 

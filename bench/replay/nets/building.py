@@ -24,25 +24,25 @@ def build(name: str, half: bool = False, where: str = "model") -> nn.Module:
 def example_input(name: str, batch: int, half: bool = False) -> Tensor:
     """Return random requests to the net called ``name``, shape (batch, *input_shape), on the default device.
 
-    They are normally distributed numbers, unless the net's callable has an attribute ``example_input``, a function of
-    the batch size.
+    The net's callable may have an attribute ``example_input``, a function of the batch size that makes the requests.
+    Otherwise the requests are normally distributed numbers.
     """
-    own = getattr(constructor(name), "example_input", None)
-    if own is not None:
-        requests: Tensor = own(batch)
+    make_input = getattr(constructor(name), "example_input", None)
+    if make_input is not None:
+        requests: Tensor = make_input(batch)
         return requests
     return torch.randn((batch, *input_shape(name)), dtype=torch.float16 if half else torch.float32)
 
 
-def settled(name: str, half: bool) -> nn.Module:
-    """Return the net called ``name`` on the default device, initialised by ``settle``."""
+def initialised_net(name: str, half: bool) -> nn.Module:
+    """Return the net called ``name`` on the default device, initialised by ``initialise``."""
     net = build(name)
-    settle(net, example_input(name, 2))
+    initialise(net, example_input(name, 2))
     return net.half() if half else net
 
 
-def settle(net: nn.Module, examples: Tensor) -> None:
-    """Initialise a net of single precision so that its activations are like those of a trained net.
+def initialise(net: nn.Module, examples: Tensor) -> None:
+    """Initialise a net of single precision so that its activations resemble the activations of a trained net.
 
     Activations must neither overflow nor vanish, because the power of a GPU depends on the bits that change. The
     weights keep the variance from layer to layer (He et al., 2015). One pass in training mode sets the statistics of

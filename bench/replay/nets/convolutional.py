@@ -1,11 +1,11 @@
-"""Convolutional classifiers: LeNet, AlexNet, VGG, ResNet, DenseNet, nets for phones, and tiny ones for tests."""
+"""Convolutional classifiers: LeNet, AlexNet, VGG, ResNet, DenseNet, nets for phones, and tiny nets for tests."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from torch import Tensor, nn
 
-from bench.replay.nets import CHAINED
+from bench.replay.nets import CHAIN_LENGTH
 from bench.replay.nets.blocks import (
     Branches,
     Layers,
@@ -20,17 +20,17 @@ from bench.replay.nets.blocks import (
 
 
 class TinyKernels(nn.Module):
-    """Chain of tiny additions; its time is that of launching and scheduling kernels."""
+    """Chain of tiny additions; its time is the time for launching and scheduling kernels."""
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Return the numbers plus ``CHAINED``."""
-        for _ in range(CHAINED):
+        """Return the numbers plus ``CHAIN_LENGTH``."""
+        for _ in range(CHAIN_LENGTH):
             numbers = numbers + 1.0
         return numbers
 
 
 def tiny_cnn() -> nn.Module:
-    """Return two convolutions: enough to be timed."""
+    """Return two convolutions, a small net for timing tests."""
     return nn.Sequential(*biased(3, 8, 3, padding=1), nn.MaxPool2d(4), *biased(8, 16, 3), *dense(16 * 6 * 6, 10))
 
 
@@ -70,15 +70,15 @@ def bottleneck_resnet(*depths: int) -> nn.Module:
     return _resnet(_bottleneck, 4, depths)
 
 
-def _resnet(body: Callable[[int, int, int], Layers], growth: int, depths: Sequence[int]) -> nn.Module:
+def _resnet(body: Callable[[int, int, int], Layers], expansion: int, depths: Sequence[int]) -> nn.Module:
     layers: Layers = [*normalised(3, 64, 7, 2), nn.MaxPool2d(3, stride=2, padding=1)]
     inputs = 64
     for stage, depth in enumerate(depths):
         width = 64 * 2**stage
-        for i in range(depth):
-            stride, outputs = 2 if stage and not i else 1, growth * width
-            same = inputs == outputs and stride == 1
-            projection = [] if same else normalised(inputs, outputs, 1, stride, activation=None)
+        for block in range(depth):
+            stride, outputs = 2 if stage and not block else 1, expansion * width
+            same_shape = inputs == outputs and stride == 1
+            projection = [] if same_shape else normalised(inputs, outputs, 1, stride, activation=None)
             layers += [Residual(body(inputs, width, stride), projection), nn.ReLU()]
             inputs = outputs
     return nn.Sequential(*layers, *mean_scores(inputs))
@@ -109,8 +109,8 @@ def densenet(growth: int, channels: int, depths: Sequence[int]) -> nn.Module:
         Layers of each block.
     """
     layers: Layers = [*normalised(3, channels, 7, 2), nn.MaxPool2d(3, stride=2, padding=1)]
-    for i, depth in enumerate(depths):
-        if i:
+    for block, depth in enumerate(depths):
+        if block:
             layers += [*_preactivated(channels, channels // 2, 1), nn.AvgPool2d(2)]
             channels //= 2
         for _ in range(depth):
@@ -133,7 +133,7 @@ MOBILENET_V1 = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((51
 
 
 def mobilenet_v1_features() -> list[Layers]:
-    """Return the layers of MobileNet before its mean: the first convolution, then the separable ones."""
+    """Return the layers of MobileNet before its mean: the first convolution, then the separable convolutions."""
     convolution = partial(normalised, activation=nn.ReLU6)
     parts, inputs = [convolution(3, 32, 3, 2)], 32
     for outputs, stride in MOBILENET_V1:
@@ -177,16 +177,16 @@ def _inverted(
 ) -> nn.Module:
     """Return a classifier of inverted residuals: widened, filtered channel by channel, and narrowed again.
 
-    A residual whose input and output differ in shape has no shortcut (Sandler et al., 2018).
+    A residual has no shortcut if its input and output differ in shape (Sandler et al., 2018).
     """
     layers, convolution = [*stem], partial(normalised, activation=activation)
     for expansion, outputs, repeats, first_stride, kernel in stages:
-        for i in range(repeats):
-            stride, wide = 1 if i else first_stride, channels * expansion
-            body = convolution(channels, wide, 1) if expansion > 1 else []
-            body += convolution(wide, wide, kernel, stride, groups=wide)
-            body += [SqueezeExcite(wide, max(1, channels // 4))] if squeeze else []
-            body += normalised(wide, outputs, 1, activation=None)
+        for repeat in range(repeats):
+            stride, wide_channels = 1 if repeat else first_stride, channels * expansion
+            body = convolution(channels, wide_channels, 1) if expansion > 1 else []
+            body += convolution(wide_channels, wide_channels, kernel, stride, groups=wide_channels)
+            body += [SqueezeExcite(wide_channels, max(1, channels // 4))] if squeeze else []
+            body += normalised(wide_channels, outputs, 1, activation=None)
             layers += [Residual(body)] if channels == outputs and stride == 1 else body
             channels = outputs
     return nn.Sequential(*layers, *convolution(channels, 1280, 1), *mean_scores(1280))

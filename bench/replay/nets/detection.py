@@ -28,15 +28,15 @@ class Detector(nn.Module):
     Parameters
     ----------
     stages
-        Layers of each stage; its input is the output of the stage before.
+        Layers of each stage; the input of a stage is the output of the stage before.
     widths, boxes
         Channels and boxes per place of each stage's feature map.
     classes
         Number of classes with the background.
     kernel
         Kernel size of the convolutions that detect objects.
-    first
-        Layer between the features of the first stage and their convolutions.
+    first_adapter
+        Layer between the features of the first stage and the convolutions that detect objects there.
     """
 
     def __init__(
@@ -46,30 +46,33 @@ class Detector(nn.Module):
         boxes: Sequence[int],
         classes: int,
         kernel: int,
-        first: nn.Module,
+        first_adapter: nn.Module,
     ) -> None:
         super().__init__()
         self.stages = nn.ModuleList(nn.Sequential(*layers) for layers in stages)
-        self.seen = nn.ModuleList([first, *(nn.Identity() for _ in stages[1:])])
-        places = list(zip(widths, boxes, strict=True))
+        self.adapters = nn.ModuleList([first_adapter, *(nn.Identity() for _ in stages[1:])])
+        widths_and_boxes = list(zip(widths, boxes, strict=True))
         self.offsets, self.scores = (
-            nn.ModuleList(nn.Conv2d(width, values * n, kernel, padding=kernel // 2) for width, n in places)
+            nn.ModuleList(
+                nn.Conv2d(width, values * boxes_per_place, kernel, padding=kernel // 2)
+                for width, boxes_per_place in widths_and_boxes
+            )
             for values in (4, classes)
         )
         self.classes = classes
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Return offsets and scores of every box, shape (batch, boxes, 4 + classes)."""
-        found, features = [], pictures
-        for stage, seen, offsets, scores in zip(self.stages, self.seen, self.offsets, self.scores, strict=True):
+        outputs, features = [], pictures
+        for stage, adapter, offsets, scores in zip(self.stages, self.adapters, self.offsets, self.scores, strict=True):
             features = stage(features)
-            visible = seen(features)
+            adapted = adapter(features)
             parts = (
-                look(visible).permute(0, 2, 3, 1).reshape(len(visible), -1, values)
-                for look, values in ((offsets, 4), (scores, self.classes))
+                head(adapted).permute(0, 2, 3, 1).reshape(len(adapted), -1, values)
+                for head, values in ((offsets, 4), (scores, self.classes))
             )
-            found.append(torch.cat([*parts], dim=2))
-        return torch.cat(found, dim=1)
+            outputs.append(torch.cat([*parts], dim=2))
+        return torch.cat(outputs, dim=1)
 
 
 def ssd_vgg16() -> nn.Module:
@@ -89,7 +92,7 @@ def ssd_vgg16() -> nn.Module:
 def ssd_mobilenet() -> nn.Module:
     """Return SSD on MobileNet for the 90 classes of COCO, pictures of 300 x 300: 1,917 boxes (Huang et al., 2016)."""
     parts, convolution = mobilenet_v1_features(), partial(normalised, activation=nn.ReLU6)
-    shallow, deep = ([layer for part in some for layer in part] for some in (parts[:12], parts[12:]))
+    shallow, deep = ([layer for part in stage_parts for layer in part] for stage_parts in (parts[:12], parts[12:]))
     extra = [
         [*convolution(inputs, narrow, 1), *convolution(narrow, outputs, 3, 2)]
         for inputs, narrow, outputs in ((1024, 256, 512), (512, 128, 256), (256, 128, 256), (256, 64, 128))

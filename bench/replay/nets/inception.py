@@ -9,7 +9,7 @@ from bench.replay.nets.blocks import Branches, Layers, mean_scores, normalised
 conv = partial(normalised, eps=0.001)
 
 ROW, COLUMN = (1, 7), (7, 1)
-"""Kernel sizes of the two convolutions that replace one of 7x7."""
+"""Kernel sizes of the two convolutions that replace a 7x7 convolution."""
 
 GOOGLENET = {
     "3a": (192, 64, 96, 128, 16, 32, 32),
@@ -22,21 +22,21 @@ GOOGLENET = {
     "5a": (832, 256, 160, 320, 32, 128, 128),
     "5b": (832, 384, 192, 384, 48, 128, 128),
 }
-"""Channels in Table 1 of the paper: inputs, 1x1, 3x3 reduced, 3x3, 5x5 reduced, 5x5, pooled and projected."""
+"""Channels in Table 1 of the paper: inputs, 1x1, 3x3 reduced, 3x3, 5x5 reduced, 5x5, pool projection."""
 
 
 def googlenet() -> nn.Module:
     """Return GoogLeNet with batch normalisation; a 3x3 replaces the paper's 5x5, as in torchvision's weights."""
     layers: Layers = [*conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, ceil_mode=True), *conv(64, 64, 1)]
     layers += [*conv(64, 192, 3), nn.MaxPool2d(3, 2, ceil_mode=True)]
-    for name, (inputs, one, three_in, three, five_in, five, pooled) in GOOGLENET.items():
+    for name, (inputs, width_1, reduced_3, width_3, reduced_5, width_5, pooled) in GOOGLENET.items():
         if name in ("4a", "5a"):
             layers.append(nn.MaxPool2d(3 if name == "4a" else 2, 2, ceil_mode=True))
         layers.append(
             Branches(
-                conv(inputs, one, 1),
-                [*conv(inputs, three_in, 1), *conv(three_in, three, 3)],
-                [*conv(inputs, five_in, 1), *conv(five_in, five, 3)],
+                conv(inputs, width_1, 1),
+                [*conv(inputs, reduced_3, 1), *conv(reduced_3, width_3, 3)],
+                [*conv(inputs, reduced_5, 1), *conv(reduced_5, width_5, 3)],
                 [nn.MaxPool2d(3, 1, 1, ceil_mode=True), *conv(inputs, pooled, 1)],
             )
         )
@@ -48,40 +48,49 @@ def inception_v3() -> nn.Module:
     stem: Layers = [*conv(3, 32, 3, 2, 0), *conv(32, 32, 3, 1, 0), *conv(32, 64, 3), nn.MaxPool2d(3, 2)]
     stem += [*conv(64, 80, 1), *conv(80, 192, 3, 1, 0), nn.MaxPool2d(3, 2)]
     fine = [_fine(192, 32), _fine(256, 64), _fine(288, 64)]
-    to_17 = Branches(conv(288, 384, 3, 2, 0), [*_twice(288), *conv(96, 96, 3, 2, 0)], [nn.MaxPool2d(3, 2)])
+    reduction_to_17 = Branches(
+        conv(288, 384, 3, 2, 0), [*_reduced_3x3(288), *conv(96, 96, 3, 2, 0)], [nn.MaxPool2d(3, 2)]
+    )
     middle = [_factorised(width) for width in (128, 160, 160, 192)]
-    through = [*conv(768, 192, 1), *conv(192, 192, ROW), *conv(192, 192, COLUMN), *conv(192, 192, 3, 2, 0)]
-    to_8 = Branches([*conv(768, 192, 1), *conv(192, 320, 3, 2, 0)], through, [nn.MaxPool2d(3, 2)])
-    return nn.Sequential(*stem, *fine, to_17, *middle, to_8, _coarse(1280), _coarse(2048), *mean_scores(2048))
+    factorised_path = [*conv(768, 192, 1), *conv(192, 192, ROW), *conv(192, 192, COLUMN), *conv(192, 192, 3, 2, 0)]
+    reduction_to_8 = Branches([*conv(768, 192, 1), *conv(192, 320, 3, 2, 0)], factorised_path, [nn.MaxPool2d(3, 2)])
+    return nn.Sequential(
+        *stem, *fine, reduction_to_17, *middle, reduction_to_8, _coarse(1280), _coarse(2048), *mean_scores(2048)
+    )
 
 
 def _averaged(inputs: int, outputs: int) -> Layers:
     return [nn.AvgPool2d(3, 1, 1), *conv(inputs, outputs, 1)]
 
 
-def _twice(inputs: int) -> Layers:
+def _reduced_3x3(inputs: int) -> Layers:
     return [*conv(inputs, 64, 1), *conv(64, 96, 3)]
 
 
 def _fine(inputs: int, pooled: int) -> Branches:
     """Return the module of Figure 5, at 35 x 35."""
-    five = [*conv(inputs, 48, 1), *conv(48, 64, 5)]
-    return Branches(conv(inputs, 64, 1), five, [*_twice(inputs), *conv(96, 96, 3)], _averaged(inputs, pooled))
+    path_5x5 = [*conv(inputs, 48, 1), *conv(48, 64, 5)]
+    return Branches(conv(inputs, 64, 1), path_5x5, [*_reduced_3x3(inputs), *conv(96, 96, 3)], _averaged(inputs, pooled))
 
 
 def _factorised(width: int) -> Branches:
     """Return the module of Figure 6, at 17 x 17."""
-    once = [*conv(768, width, 1), *conv(width, width, ROW), *conv(width, 192, COLUMN)]
-    twice = [*conv(width, width, COLUMN), *conv(width, width, ROW), *conv(width, width, COLUMN), *conv(width, 192, ROW)]
-    return Branches(conv(768, 192, 1), once, [*conv(768, width, 1), *twice], _averaged(768, 192))
+    short_path = [*conv(768, width, 1), *conv(width, width, ROW), *conv(width, 192, COLUMN)]
+    long_path = [
+        *conv(width, width, COLUMN),
+        *conv(width, width, ROW),
+        *conv(width, width, COLUMN),
+        *conv(width, 192, ROW),
+    ]
+    return Branches(conv(768, 192, 1), short_path, [*conv(768, width, 1), *long_path], _averaged(768, 192))
 
 
 def _coarse(inputs: int) -> Branches:
     """Return the module of Figure 7, at 8 x 8."""
-    once = [*conv(inputs, 384, 1), _both_ways()]
-    twice = [*conv(inputs, 448, 1), *conv(448, 384, 3), _both_ways()]
-    return Branches(conv(inputs, 320, 1), once, twice, _averaged(inputs, 192))
+    short_path = [*conv(inputs, 384, 1), _row_and_column()]
+    long_path = [*conv(inputs, 448, 1), *conv(448, 384, 3), _row_and_column()]
+    return Branches(conv(inputs, 320, 1), short_path, long_path, _averaged(inputs, 192))
 
 
-def _both_ways() -> Branches:
+def _row_and_column() -> Branches:
     return Branches(conv(384, 384, (1, 3)), conv(384, 384, (3, 1)))

@@ -9,7 +9,7 @@ import pytest
 
 from bench.online.control import Online, Pace, online_instance
 from bench.online.load import streams, waves
-from bench.online.observation import Seen
+from bench.online.observation import Observation
 from bench.online.planner import Planner
 from bench.online.policy import OnlinePolicy, PeriodDecision, Reschedule, Static
 from bench.online.result import OnlineRun, PeriodEnd
@@ -54,10 +54,10 @@ def test_a_static_plan_is_a_simulation() -> None:
     plan = Planner("gpu-scaling", instance).first()
     settings = Settings(Arrivals(Process.TRACE, trace=STEP), seconds=180.0, warmup_s=0.0, seed=4)
 
-    online = followed(instance, lambda _: Static(), headroom=1.0, seed=4).seen
+    online = followed(instance, lambda _: Static(), headroom=1.0, seed=4).observation
     simulated = simulate(plan, instance, settings).workloads
 
-    assert [*online.came] == [one.requests for one in simulated]
+    assert [*online.arrived] == [one.requests for one in simulated]
     assert [*online.late] == [one.late for one in simulated]
     assert [*online.dropped] == [round(one.drop_rate * one.requests) for one in simulated]
     assert online.dropped.sum() > 1000
@@ -77,7 +77,7 @@ def test_gpus_follow_the_load_and_the_static_plan_does_not_keep_up() -> None:
         (fixed.periods[0].gpus_used, fixed.periods[0].share_units)
     }
     # the step comes as a surprise to both; a period and a reorganisation later only one of them suffers from it
-    assert following.periods[5].seen.violation_rate < 0.01 < 0.1 < fixed.periods[5].seen.violation_rate
+    assert following.periods[5].observation.violation_rate < 0.01 < 0.1 < fixed.periods[5].observation.violation_rate
 
 
 def test_periods_whose_plan_has_no_headroom_are_marked_until_one_has_it_again() -> None:
@@ -106,8 +106,8 @@ def test_two_waves_of_gpulets_third_scenario() -> None:
         following = served(headroom, lambda planner: Reschedule(planner, instance, 0.8))
         fixed = served(headroom, lambda _: Static())
 
-        assert following.seen.violation_rate < 0.01 < 0.05 < fixed.seen.violation_rate
-        rates = [period.seen.rate_rps.sum() for period in following.periods]
+        assert following.observation.violation_rate < 0.01 < 0.05 < fixed.observation.violation_rate
+        rates = [period.observation.rate_rps.sum() for period in following.periods]
         for used in ("gpus_used", "share_units"):
             counts = [getattr(period, used) for period in following.periods]
             assert np.corrcoef(rates[:-2], counts[2:])[0, 1] > 0.85
@@ -125,9 +125,9 @@ def test_nobody_is_lost(period_s: float, reorganisation_s: float) -> None:
 
     found = rescheduled(instance, pace=pace, headroom=1.0)
 
-    assert [*found.seen.came] == came
-    assert [*(found.seen.served + found.seen.dropped)] == came
-    assert found.seen.seconds == pytest.approx(180.0)
+    assert [*found.observation.arrived] == came
+    assert [*(found.observation.served + found.observation.dropped)] == came
+    assert found.observation.seconds == pytest.approx(180.0)
     assert sum(found.count(answer) for answer in PeriodEnd) == len(found.periods)
     assert found.count(PeriodEnd.REORGANISED if reorganisation_s else PeriodEnd.EXCHANGED) > 0
     assert (found.count(PeriodEnd.UNDER_WAY) > 0) == (reorganisation_s > period_s)
@@ -150,7 +150,7 @@ def test_a_new_plan_serves_when_its_processes_are_ready() -> None:
     assert small.gpus_used < large.gpus_used
 
     class Once(Static):
-        def decide(self, plan: Plan, seen: Seen) -> PeriodDecision:
+        def decide(self, plan: Plan, seen: Observation) -> PeriodDecision:
             return PeriodDecision(large if plan == small else None)
 
     load = {workload.id: Trace("flat", np.ones(1)) for workload in instance.workloads}
@@ -158,7 +158,7 @@ def test_a_new_plan_serves_when_its_processes_are_ready() -> None:
     run = Online(small, instance, Once(), streams(load, instance, 60.0, 0), pace)
     first, second, third = run.run()
 
-    assert [each.answer for each in (first, second, third)] == [PeriodEnd.REORGANISED, PeriodEnd.KEPT, PeriodEnd.KEPT]
+    assert [each.action for each in (first, second, third)] == [PeriodEnd.REORGANISED, PeriodEnd.KEPT, PeriodEnd.KEPT]
     assert (first.gpus_used, second.gpus_used) == (small.gpus_used, large.gpus_used)
     assert (first.gpus_held, third.gpus_held) == (small.gpus_used, large.gpus_used)
     assert second.gpus_held == pytest.approx(large.gpus_used)
@@ -174,7 +174,7 @@ def test_without_a_plan_for_the_rates_the_old_one_serves_on() -> None:
     found = rescheduled(instance, headroom=1.0)  # 771 req/s each at the top, more than four GPUs serve
 
     assert found.count(PeriodEnd.UNSCHEDULABLE) > 0
-    failed = next(n for n, period in enumerate(found.periods) if period.answer is PeriodEnd.UNSCHEDULABLE)
+    failed = next(n for n, period in enumerate(found.periods) if period.action is PeriodEnd.UNSCHEDULABLE)
     assert found.periods[failed + 1].gpus_used == found.periods[failed].gpus_used
 
 
@@ -224,7 +224,7 @@ def test_of_an_interrupted_run_there_is_what_was_served() -> None:
     next(steps), next(steps)
 
     assert [period.begin_s for period in run.periods] == [0.0, 20.0]
-    assert run.periods[0].seen.served.sum() > 0
+    assert run.periods[0].observation.served.sum() > 0
 
 
 @pytest.mark.parametrize(("seconds", "period_s"), [(60.0, 20.0), (0.3, 0.1), (0.7, 0.1), (50.0, 20.0), (5.0, 20.0)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.online.control import POLICIES
-from bench.online.observation import Seen
+from bench.online.observation import Observation
 from bench.online.policy import PeriodDecision, Reschedule
 from bench.online.share_policies import Reactive, Shadow
 from instances import Gpulet, GpuPool, InputError, Instance, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
@@ -23,12 +23,14 @@ def plan_of(*gpus: Sequence[tuple[str, int, int]]) -> Plan:
     return Plan("few", tuple(spatial_gpu("toy", [(*resident, 100.0) for resident in gpu]) for gpu in gpus))
 
 
-def seen(*, served: Sequence[int] = (1000, 1000, 1000), batch_ms: Sequence[float] = (9.5,) * 3, **counts: Any) -> Seen:
+def seen(
+    *, served: Sequence[int] = (1000, 1000, 1000), batch_ms: Sequence[float] = (9.5,) * 3, **counts: Any
+) -> Observation:
     """Ten seconds; batches take within the band of the target, 10 ms, and nobody is late unless said."""
     nobody = (0, 0, 0)
     dropped = np.array(counts.get("dropped", nobody))
     done = np.array(served)
-    return Seen(
+    return Observation(
         10.0,
         done + dropped,
         done,

@@ -114,14 +114,14 @@ def test_slots_that_take_turns_drop_and_serve_as_in_the_simulator(
 
 
 def test_a_hopeless_request_makes_room_for_one_that_has_come_since() -> None:
-    line = SlotQueue(batch=2, timeout_ms=0.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
+    line = SlotQueue(batch=2, timeout_ms=0.0, slo_ms=10.0, single_ms=5.0, full_ms=5.0)
     line.waiting.extend([(0, 0.0), (1, 7.0), (2, 7.5)])
 
     assert ExecutorQueues([line], dropping=True).take(0, 8.0) == ([1, 2], [0])
 
 
 def test_those_left_after_a_drop_may_wait_for_company() -> None:
-    line = SlotQueue(batch=2, timeout_ms=4.0, slo_ms=10.0, one_ms=5.0, full_ms=5.0)
+    line = SlotQueue(batch=2, timeout_ms=4.0, slo_ms=10.0, single_ms=5.0, full_ms=5.0)
     line.waiting.extend([(0, 0.0), (1, 7.0)])
     turns = ExecutorQueues([line], dropping=True)
 
@@ -130,14 +130,14 @@ def test_those_left_after_a_drop_may_wait_for_company() -> None:
 
 
 def test_nobody_is_dropped_unless_asked_for() -> None:
-    line = SlotQueue(batch=2, timeout_ms=0.0, slo_ms=1.0, one_ms=5.0, full_ms=5.0)
+    line = SlotQueue(batch=2, timeout_ms=0.0, slo_ms=1.0, single_ms=5.0, full_ms=5.0)
     line.waiting.extend([(0, 0.0), (1, 1.0)])
 
     assert ExecutorQueues([line], dropping=False).take(0, 90.0) == ([0, 1], [])
 
 
 def test_times_between_one_and_a_full_batch_lie_on_a_line() -> None:
-    line = SlotQueue(batch=5, timeout_ms=0.0, slo_ms=1.0, one_ms=2.0, full_ms=10.0)
+    line = SlotQueue(batch=5, timeout_ms=0.0, slo_ms=1.0, single_ms=2.0, full_ms=10.0)
 
     assert [line.expected_ms(size) for size in (1, 3, 5)] == [2.0, 6.0, 10.0]
     assert SlotQueue(1, 0.0, 1.0, 3.0, 3.0).expected_ms(1) == 3.0

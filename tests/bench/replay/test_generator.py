@@ -8,7 +8,7 @@ import pytest
 
 from bench.replay.generator import routes, send
 from bench.replay.recording import DROPPED, NO_SLOT, REQUEST, SharedRequests
-from bench.replay.result import invalid, lateness
+from bench.replay.result import invalid_reason, lateness
 from bench.simulation.routing import next_slot, routing_of
 
 
@@ -32,7 +32,7 @@ def sent() -> Callable[..., SharedRequests]:
     def call(clock: Clock, slot: int = 0) -> SharedRequests:
         requests = np.zeros(200, dtype=REQUEST)
         requests["due_ms"], requests["slot"] = 10.0 * np.arange(1, 201), NO_SLOT
-        shared = SharedRequests.holding(requests)
+        shared = SharedRequests.in_new_file(requests)
         send(shared, [[repeat(slot)]], lambda *_: None, lambda _: None, clock, clock.sleep)
         return shared
 
@@ -43,7 +43,7 @@ def test_a_late_request_makes_no_other_late(sent: Callable[..., SharedRequests])
     requests = sent(Clock(oversleeps_ms=0.25)).requests
 
     assert requests["sent_ms"] - requests["due_ms"] == pytest.approx(np.full(200, 0.25))
-    assert invalid(lateness(requests)) is None
+    assert invalid_reason(lateness(requests)) is None
 
 
 def test_a_generator_that_is_late_makes_the_replay_invalid(sent: Callable[..., SharedRequests]) -> None:
@@ -51,7 +51,7 @@ def test_a_generator_that_is_late_makes_the_replay_invalid(sent: Callable[..., S
 
     assert late is not None
     assert late["p99"] == pytest.approx(1.5)
-    assert invalid(late) == "the load generator was 1.50 ms late at P99; a valid replay has at most 1 ms"
+    assert invalid_reason(late) == "the load generator was 1.50 ms late at P99; a valid replay has at most 1 ms"
 
 
 def test_lateness_is_that_of_the_hundredth_request_that_was_latest() -> None:
@@ -62,7 +62,7 @@ def test_lateness_is_that_of_the_hundredth_request_that_was_latest() -> None:
     requests["sent_ms"][10] = 40.0
     assert lateness(requests)["p99"] == 40.0  # type: ignore[index] # some were sent
     assert lateness(requests[:0]) is None
-    assert invalid(None) == "no request was sent"
+    assert invalid_reason(None) == "no request was sent"
 
 
 def test_requests_are_divided_as_in_the_simulator() -> None:
@@ -91,7 +91,7 @@ def test_requests_that_nobody_serves_are_dropped(sent: Callable[..., SharedReque
 def test_after_a_switch_requests_go_to_the_second_plan() -> None:
     requests = np.zeros(6, dtype=REQUEST)
     requests["due_ms"] = np.arange(6.0)
-    shared = SharedRequests.holding(requests)
+    shared = SharedRequests.in_new_file(requests)
     delivered, left = [], []
 
     def deliver(request: int, slot: int) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from bench.replay.device import CpuNet
 from bench.replay.nets import NETS, input_shape
-from bench.replay.nets.building import build, example_input, settle
+from bench.replay.nets.building import build, example_input, initialise
 from instances import InputError
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.memory import request_bytes
@@ -80,7 +80,7 @@ def test_a_settled_net_neither_overflows_nor_dies_out(name: str) -> None:
     torch.manual_seed(0)
     net, pictures = build(name), example_input(name, 2)
 
-    settle(net, pictures)
+    initialise(net, pictures)
 
     with torch.no_grad():
         spread = float(net(pictures).std())
@@ -92,7 +92,7 @@ def test_a_settled_net_neither_overflows_nor_dies_out(name: str) -> None:
 def test_two_examples_settle_a_net(name: str) -> None:
     with torch.device("meta"):
         net = build(name)
-        settle(net, example_input(name, 2))
+        initialise(net, example_input(name, 2))
 
     assert not any(layer.training for layer in net.modules())
 

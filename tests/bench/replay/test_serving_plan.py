@@ -111,14 +111,14 @@ def test_requests_that_the_shared_memory_has_no_room_for_are_in_a_file_on_disk(
     drawn = draw([serving_plan()], ReplaySettings(seconds=1.0), None)
     for free_bytes, on_disk in ((2**30, False), (drawn.nbytes, True)):
         monkeypatch.setattr("shutil.disk_usage", lambda _, free=free_bytes: SimpleNamespace(free=free))
-        shared = SharedRequests.holding(drawn)
+        shared = SharedRequests.in_new_file(drawn)
         assert Path(f"/proc/self/fd/{shared.descriptor}").readlink().is_relative_to(tmp_path) == on_disk
         assert np.array_equal(shared.requests, drawn)
         os.close(shared.descriptor)
 
 
 def test_processes_share_requests_and_the_plan_that_serves(serving_plan: Callable[..., ServingPlan]) -> None:
-    one = SharedRequests.holding(draw([serving_plan()], ReplaySettings(seconds=1.0), None))
+    one = SharedRequests.in_new_file(draw([serving_plan()], ReplaySettings(seconds=1.0), None))
     other = SharedRequests(one.descriptor)
 
     one.requests["done_ms"][3] = 7.0

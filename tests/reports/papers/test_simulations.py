@@ -164,7 +164,7 @@ def test_gpus_follow_the_load_and_the_first_plan_does_not():
     following, kept = (online_run(first_wave, policy) for policy in ("reschedule", "static"))
     assert min(period.gpus_used for period in following.periods) < max(p.gpus_used for p in following.periods)
     assert len({period.gpus_used for period in kept.periods}) == 1
-    assert following.seen.violation_rate < 0.01 < kept.seen.violation_rate
+    assert following.observation.violation_rate < 0.01 < kept.observation.violation_rate
 
 
 def test_the_course_of_a_load_is_drawn_under_its_command(draw):
@@ -238,4 +238,4 @@ def test_the_agent_serves_most_of_what_comes_while_rates_change(draw, monkeypatc
     assert sum(by_label["ts"]) > 0.99 * sum(came)
     for label in ("gpulet", "gslice+", "igniter"):
         assert 0.8 * sum(came) < sum(by_label[label]) < 0.98 * sum(came)
-        assert f"{label} {100.0 * inss_agent.served_by(label).seen.violation_rate:.2g} %" in page.get_supxlabel()
+        assert f"{label} {100.0 * inss_agent.served_by(label).observation.violation_rate:.2g} %" in page.get_supxlabel()

@@ -12,7 +12,7 @@ from bench.replay.light_profile.journal import Device, ModelFacts, Reading, Time
 from bench.replay.light_profile.points import KERNEL_CHAIN, Grid, Point, Tenant
 from bench.replay.light_profile.run import ProfileOrder
 from bench.replay.light_profile.writing import CatalogueFacts
-from bench.replay.nets import CHAINED
+from bench.replay.nets import CHAIN_LENGTH
 from bench.replay.process import ChildError
 from instances import GpuType
 from instances.catalogue import gpu_type_from_toml
@@ -93,7 +93,7 @@ class FakeRig:
         times = []
         for i, t in enumerate(point):
             if t.model == KERNEL_CHAIN:
-                times.append(Times(0.0, CHAINED * (PER_KERNEL_MS + delay_ms) * slower, 0.0, 0.0, 100, 1.0))
+                times.append(Times(0.0, CHAIN_LENGTH * (PER_KERNEL_MS + delay_ms) * slower, 0.0, 0.0, 100, 1.0))
                 continue
             model = known[t.model]
             others = [o for j, o in enumerate(point) if j != i and o in residents]

@@ -20,7 +20,7 @@ def told() -> list[str]:
 
 
 def test_ctrl_c_keeps_what_was_measured_and_the_next_run_goes_on(tmp_path: Path, told: list[str]) -> None:
-    total = len(set(Grid.quick().all(MODELS)))
+    total = len(set(Grid.quick().all_points(MODELS)))
     first = FakeRig(stop_after=7)
 
     assert profile(first, order(tmp_path, Grid.quick()), told.append) == 130
@@ -61,7 +61,7 @@ def test_a_model_of_which_nothing_is_known_is_told(
 
 
 def test_progress_counts_and_says_what_is_left(tmp_path: Path, told: list[str]) -> None:
-    total = len(set(Grid.quick().all(MODELS)))
+    total = len(set(Grid.quick().all_points(MODELS)))
     profile(FakeRig(), order(tmp_path, Grid.quick()), told.append)
 
     assert told[0].startswith(f"[1/{total}] vgg19 b1 20 %: ")

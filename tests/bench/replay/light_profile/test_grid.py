@@ -7,7 +7,7 @@ from tests.bench.replay.light_profile.fake_rig import MODELS
 
 
 def test_the_full_grid_holds_the_light_profile_and_company() -> None:
-    points = list(dict.fromkeys(Grid.full().all(MODELS)))
+    points = list(dict.fromkeys(Grid.full().all_points(MODELS)))
 
     alone = {point[0] for point in points if len(point) == 1}
     assert alone >= {Tenant(m, b, s) for m, b, s in product(MODELS, (1, 16, 32), (10.0, 50.0, 100.0))}
@@ -30,7 +30,7 @@ def test_the_quick_grid_is_the_light_profile_and_a_strong_neighbour_beside_every
         for batch in (1, 8, 32):
             assert (Tenant("vgg19", 32, 50.0), Tenant(model, batch, 50.0)) in pairs
     assert len(pairs) == len(set(pairs)) == 3 + 2 * 3
-    assert len(grid.crowd("vgg19")) == 10
+    assert len(grid.copies_and_chains("vgg19")) == 10
 
 
 def test_the_light_profile_comes_before_the_strong_neighbour_and_both_before_other_divisions() -> None:

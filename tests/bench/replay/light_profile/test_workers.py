@@ -42,7 +42,7 @@ class FakeChild:
     def __init__(self, module: str, order: dict[str, Any], descriptors: Any, environment: dict[str, str]) -> None:
         self.order, self.environment, self.ended = order, environment, False
         self.asked: list[dict[str, Any]] = []
-        self.channel = SimpleNamespace(say=self._hear, read=self._read, end=SimpleNamespace(settimeout=self._wait))
+        self.channel = SimpleNamespace(say=self._hear, read=self._read, socket=SimpleNamespace(settimeout=self._wait))
         self.started.append(self)
 
     def _hear(self, **message: Any) -> None:
@@ -74,7 +74,7 @@ class FakeChild:
     def log_tail(self) -> str:
         return "CUDA error: no kernel image"
 
-    def hang_up(self) -> None: ...
+    def close_channel(self) -> None: ...
 
     def end(self, patience_s: float) -> int:
         self.ended = True

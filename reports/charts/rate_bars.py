@@ -15,8 +15,8 @@ from reports.charts.groups import name_groups, side_by_side
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch, with_legend
 from reports.charts.palette import ALARM, ALARM_EDGE, QUIET, STAR, pale, scheduler_look
 from reports.figure import Figure
-from reports.need import Need, NothingToDrawError, made_for
-from reports.selection import instances_of, missing_notes, own_rows, rows_by_label
+from reports.need import Need, NothingToDrawError, rows_matching
+from reports.selection import figure_rows, instances_of, missing_notes, rows_by_label
 
 MEAN = "mean"
 
@@ -71,8 +71,8 @@ def draw_relative_scales(
     words
         Labels as the legend explains them.
     """
-    own = own_rows(figure, [row for need in needs.values() for row in made_for(rows, need)])
-    parts = relative_scales({label: made_for(own, need) for label, need in needs.items()}, reference)
+    own = figure_rows(figure, [row for need in needs.values() for row in rows_matching(rows, need)])
+    parts = relative_scales({label: rows_matching(own, need) for label, need in needs.items()}, reference)
     if not parts:
         raise NothingToDrawError(figure.name, f"no run has a result to compare with one of {reference}")
     notes = missing_notes(figure, own, [row for row in own if not row.feasible])
@@ -121,7 +121,7 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
         (label, name): one
         for label, need in needs.items()
         for name in names
-        if (one := retraced(with_all_served(known[name]), made_for(rows, need))).rows
+        if (one := retraced(with_all_served(known[name]), rows_matching(rows, need))).rows
     }
     places = [name for name in names if any((label, name) in {**planned, **climbs} for label in needs)]
     own = [*planned.values(), *(row for one in climbs.values() for row in one.rows.values())]

@@ -11,7 +11,7 @@ from instances.suites import SCENARIO_SUITES
 from reports.charts.page import COLUMN_IN, Page, page, stroke, swatch, with_legend
 from reports.charts.palette import STAR, pale, scheduler_look
 from reports.figure import Figure
-from reports.need import Need, made_for
+from reports.need import Need, rows_matching
 from reports.selection import nothing_to_draw
 
 _BAR_IN = 0.34
@@ -34,7 +34,7 @@ def set_rows(figure: Figure, rows: Sequence[Row], needs: Mapping[str, Need]) -> 
         found = {
             label: row
             for label, need in needs.items()
-            for row in made_for(rows, need)
+            for row in rows_matching(rows, need)
             if row.instance_hash == fingerprint and row.scenarios is not None
         }
         if found:

@@ -10,7 +10,7 @@ from instances.performance.profile_fit import HELD_OUT
 from instances.performance.validation import latencies_ms
 from reports.claim import QueryTable
 from reports.experiments.models import error_line, error_table
-from reports.measured import measured_solo, own_copies, own_replays
+from reports.measured import measured_solo, project_copies, project_replays
 
 GPU = "h100-sxm"
 EAGER, GRAPHS = "h100-eager", "h100-graphs"
@@ -28,7 +28,7 @@ def _copies() -> QueryTable:
     """Return the growth of the latency of a model beside one to four copies of itself, each on a fifth of the GPU."""
     copy = Configuration("vgg19", 8, 20.0)
     measured_ms = {1: next(s.latency_ms for s in measured_solo(GPU) if s.configuration == copy)}
-    for row in own_copies(GRAPHS):
+    for row in project_copies(GRAPHS):
         copies = (row["model"], row["batch"], row["share_pct"]) == ("vgg19", "8", "20")
         if copies and not row["scheduling_delay_ms_per_kernel"]:
             measured_ms[int(row["residents"])] = float(row["latency_ms"])
@@ -76,14 +76,17 @@ def _line(folder: str, replay: Mapping[str, Any]) -> tuple[str, ...]:
 
 REPLAYS = QueryTable(
     ("plan", "replayed by", "not in time", "predicted", "late workloads", "load generator, P99"),
-    [_line(folder, replay) for folder in (EAGER, GRAPHS) for replay in own_replays(folder)],
+    [_line(folder, replay) for folder in (EAGER, GRAPHS) for replay in project_replays(folder)],
 )
 
 
 def _batches() -> QueryTable:
     """Return the times of full batches in the plans that were replayed in the way in which they were profiled."""
     replays = [
-        (folder, next(r for r in own_replays(folder) if r["backend"] == "mps" and r["graphs"] == (folder == GRAPHS)))
+        (
+            folder,
+            next(r for r in project_replays(folder) if r["backend"] == "mps" and r["graphs"] == (folder == GRAPHS)),
+        )
         for folder in (EAGER, GRAPHS)
     ]
     return QueryTable(

@@ -59,7 +59,7 @@ _DRAWN = {
 @query
 def _of_optimum(runs: Runs, label: str, least: bool = False) -> str:
     """Return the served percentage of the certified optimum: the mean over all draws, or the least."""
-    rows, optima = runs.each([_DRAWN[label], _OPTIMA])
+    rows, optima = runs.rows_of_each([_DRAWN[label], _OPTIMA])
     bound = {row.instance: certified_bound(row) for row in optima}
     parts = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]
     return f"{min(parts) if least else fmean(parts):.1f} %"

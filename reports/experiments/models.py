@@ -17,7 +17,7 @@ from reports.claim import NOTHING_PUBLISHED, Claim, Query, QueryTable, Values, q
 from reports.measured import measured_pairs
 from reports.papers import igniter_model
 from reports.papers.gpulet_models import measured_overheads, predicted_overheads
-from reports.runs import NotAtHandError, Runs
+from reports.runs import MissingDataError, Runs
 
 GPUS = ("v100", "a100")
 QUANTILES = ("mean", "p50", "p90", "p95", "max")
@@ -32,7 +32,7 @@ _HELD_OUT_WORDS = {
 def _samples(gpu: str) -> list[PairSample]:
     found = measured_pairs(gpu)
     if not found:
-        raise NotAtHandError("no measurements")
+        raise MissingDataError("no measurements")
     return found
 
 
@@ -185,7 +185,7 @@ def _pair_claims() -> Iterable[Claim]:
                 paper=paper,
                 ours=_beside(groups, model),
                 form=_RANGES,
-                holds=lambda *ours, paper=paper: max(ours) <= _NO_WORSE * max(paper),
+                supports=lambda *ours, paper=paper: max(ours) <= _NO_WORSE * max(paper),
                 criterion="largest error at most 1.25 times the paper's",
                 reason="our fit is to other runs",
                 note=f"{note}; `gpulet` is fitted to these pairs" if model == "gpulet" else note,
@@ -214,7 +214,7 @@ PUBLISHED = (
         paper="18 %",
         ours=_overhead,
         form="{:.1f} % predicted; measured {:.1f} % (V100), {:.1f} % (A100)",
-        holds=lambda predicted, *_: abs(predicted - 18.0) <= 2.0,
+        supports=lambda predicted, *_: abs(predicted - 18.0) <= 2.0,
         criterion="predicted within 2 points",
         reason="the constants are the paper's, but our times are calibrated from another GPU",
     ),
@@ -224,7 +224,7 @@ PUBLISHED = (
             paper=(10.26, 13.98),
             ours=_linear(gpu),
             form="{:.1f} %, {:.1f} %",
-            holds=lambda p90, p95: p90 <= 10.26 and p95 <= 13.98,
+            supports=lambda p90, p95: p90 <= 10.26 and p95 <= 13.98,
             criterion="both at most the paper's",
             reason="kernel launches limit small batches; these slow down by half beside any neighbour",
         )

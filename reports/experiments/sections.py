@@ -66,7 +66,7 @@ _MIXES = tuple(
         paper=f"{gpus} GPUs",
         ours=_proven(mix),
         form="{} GPUs, {}",
-        holds=lambda ours, _status, gpus=gpus: ours == gpus,
+        supports=lambda ours, _status, gpus=gpus: ours == gpus,
         criterion="exactly",
         better=below(gpus),
         reason="no plan with as few GPUs was found",

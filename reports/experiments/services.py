@@ -10,7 +10,7 @@ from instances.misspecification import slowed
 from reports.claim import Query, QueryTable, query
 from reports.need import Need
 from reports.papers.llm_sharing import METHODS, OPTIMUM, PANELS, fewest, gpus
-from reports.runs import NotAtHandError, Runs, the_instance
+from reports.runs import MissingDataError, Runs, the_instance
 
 _SECONDS = 300.0
 _SLOWER = 1.2
@@ -23,7 +23,7 @@ def _used(runs: Runs, label: str, panel: str) -> int:
     found = {(label, row.instance): row for row in runs.rows(METHODS[label])}
     used = gpus(found, label, PANELS[panel])
     if used is None:
-        raise NotAtHandError("no plan")
+        raise MissingDataError("no plan")
     return used
 
 
@@ -71,7 +71,7 @@ def _in_time(runs: Runs, instance: str, slower: float, phase: str) -> str:
     """Return the least fraction of a service's requests whose first token, or whose tokens, are in time."""
     row = runs.row(Need(instance, ("colgen",)))
     if row.plan is None:
-        raise NotAtHandError("no plan")
+        raise MissingDataError("no plan")
     served = _served(row.plan, instance, slower).workloads
     return f"{100.0 * (1.0 - max(one.violation_rate for one in served if one.id.endswith(phase))):.1f} %"
 

@@ -22,7 +22,7 @@ from reports.papers.hold_robustness import CONDITIONS, PLANS, kept
 from reports.papers.igniter_plans import BASELINES, LATE_IN_PAPER, twelve
 from reports.papers.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, ROUNDS_LIMIT_S, SCHEDULERS, SEEDS
 from reports.quantities import not_in_time_pct, proven_gpus
-from reports.runs import NotAtHandError, Runs, the_instance
+from reports.runs import MissingDataError, Runs, the_instance
 
 _FOUR = ("igniter", *BASELINES)
 _STEADY = Settings(CONSTANT)
@@ -31,7 +31,7 @@ _STEADY = Settings(CONSTANT)
 def _plan(runs: Runs, scheduler: str) -> Plan:
     row = runs.row(twelve(scheduler))
     if row.plan is None:
-        raise NotAtHandError("no plan")
+        raise MissingDataError("no plan")
     return row.plan
 
 
@@ -98,7 +98,7 @@ def _wrong(
 ) -> str:
     """Return the means of a quantity over the seeds, one for each error of the GPUs' figures."""
     needs = [_robust(scheduler, Trial(headroom, error=error, arrivals=arrivals)) for error in ERRORS]
-    found = [[value for row in rows if (value := of(row)) is not None] for rows in runs.each(needs)]
+    found = [[value for row in rows if (value := of(row)) is not None] for rows in runs.rows_of_each(needs)]
     return ", ".join(form.format(fmean(values)) if values else "–" for values in found)
 
 
@@ -132,7 +132,7 @@ WRONG = QueryTable(
 
 def _tested(runs: Runs, scheduler: str) -> list[Row]:
     """Return a scheduler's tested plans in the order of headroom; see ``reports.papers.hold``."""
-    return curve([row for (row,) in runs.each(tested(scheduler, headroom) for headroom in STEPS)], scheduler)
+    return curve([row for (row,) in runs.rows_of_each(tested(scheduler, headroom) for headroom in STEPS)], scheduler)
 
 
 def _without_headroom(scheduler: str) -> tuple[Query, Query]:
@@ -216,7 +216,7 @@ def _kept(runs: Runs, need: Need, condition: str) -> str:
     """Return the late workloads of a plan under a condition, and the percentage of all requests in time."""
     found = kept(runs.row(need), condition)
     if found is None:
-        raise NotAtHandError("no trace")
+        raise MissingDataError("no trace")
     return f"{len(found.late)} ({100.0 * found.attainment:.1f} %)"
 
 

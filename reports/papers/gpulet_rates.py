@@ -20,7 +20,7 @@ from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers.gpulet_schedulers import ARXIV_NAMES, NAMES, beside_the_ideal, elastic, ideal, two_passes
-from reports.runs import NotAtHandError, Runs
+from reports.runs import MissingDataError, Runs
 
 PAIRS = {
     "sbp": Need("gpulet-pairs", ("sbp",), parameters=("sbp.halves=false",)),
@@ -74,14 +74,14 @@ ARXIV_IDEAL = {
 
 
 def _three_ways(runs: Runs) -> Values:
-    parts = relative_scales(dict(zip(PAIRS, runs.each(PAIRS.values()), strict=True)), "greedy")
+    parts = relative_scales(dict(zip(PAIRS, runs.rows_of_each(PAIRS.values()), strict=True)), "greedy")
     return tuple(parts[label][MEAN] for label in PAIRS)
 
 
 @query
 def _of_the_ideal(runs: Runs, needs: Mapping[str, Need], names: Mapping[str, str], second_pass: bool) -> Values:
     """Return gpulet+int's scale in percent of the ideal scheduler's: the mean, and the least with its instance."""
-    rows = runs.each(beside_the_ideal(needs, second_pass))
+    rows = runs.rows_of_each(beside_the_ideal(needs, second_pass))
     parts = dict(relative_scales(dict(zip(("gpulet+int", "ideal"), rows, strict=True)), "ideal")["gpulet+int"])
     mean = parts.pop(MEAN)
     least = min(parts, key=lambda name: parts[name])
@@ -92,7 +92,7 @@ def _of_the_ideal(runs: Runs, needs: Mapping[str, Need], names: Mapping[str, str
 def _ahead(runs: Runs, needs: Mapping[str, Need], others: Sequence[str]) -> Values:
     """Return the mean lead of gpulet+int over each of ``others`` in percent of the planned scale."""
     ours, *theirs = (
-        [row.value or 0.0 for row in rows] for rows in runs.each(needs[n] for n in ("gpulet+int", *others))
+        [row.value or 0.0 for row in rows] for rows in runs.rows_of_each(needs[n] for n in ("gpulet+int", *others))
     )
     return tuple(
         100.0 * (fmean(own / other for own, other in zip(ours, scales, strict=True) if other) - 1.0)
@@ -105,7 +105,7 @@ def _blind_and_late(runs: Runs) -> Values:
     rows = runs.rows(PLANNED["gpulet"])
     late = [late_fraction(row) for row in rows]
     if None in late:
-        raise NotAtHandError("not simulated")
+        raise MissingDataError("not simulated")
     return sum(one > VIOLATIONS_ALLOWED for one in late if one is not None), len(rows)
 
 
@@ -202,7 +202,7 @@ FIG17 = Figure(
         reason="our times are calibrated",
         paper="92.6 %",
         form="{:.1f} %; {} {:.1f} %",
-        holds=lambda mean, *_: abs(mean - 92.6) <= 2.0,
+        supports=lambda mean, *_: abs(mean - 92.6) <= 2.0,
         criterion="the mean within 2 points",
     ),
 )
@@ -263,7 +263,7 @@ ARXIV_FIG16 = Figure(
         reason="our times are calibrated",
         paper="92.3 %; traffic 87.7 %",
         form="{:.1f} %; {} {:.1f} %",
-        holds=lambda mean, name, least: abs(mean - 92.3) <= 2.0 and name == "traffic",
+        supports=lambda mean, name, least: abs(mean - 92.3) <= 2.0 and name == "traffic",
         criterion="the mean within 2 points, traffic the least",
     ),
 )

@@ -20,7 +20,7 @@ from reports.charts.palette import GREEN, QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
 from reports.quantities import certified_bound
-from reports.selection import instances_of, missing_notes, own_rows
+from reports.selection import figure_rows, instances_of, missing_notes
 
 HEADROOMS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 BY_PAPER = {
@@ -73,7 +73,7 @@ _CONDITIONS = {True: "under attainment", False: "under attainment, no dropping"}
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    rows = own_rows(figure, rows)
+    rows = figure_rows(figure, rows)
     present = {row.instance for row in rows if _drawn(row)}
     names = [name for name in instances_of(figure.needs) if name in present and _original(name) == name]
     exact = [row for row in rows if row.scheduler == EXACT and _headroom(row) == 1.0]

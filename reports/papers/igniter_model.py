@@ -148,7 +148,7 @@ FIG8 = Figure(
             paper="active time is inversely proportional to the share",
             ours=lambda _: tuple(100.0 * relative_error(batch) for batch in BATCHES),
             form="{:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} %",
-            holds=lambda *errors: max(errors) <= 10.0,
+            supports=lambda *errors: max(errors) <= 10.0,
             criterion="at most 10 % at each batch",
             reason="small batches do not fill large shares",
         ),

@@ -14,10 +14,10 @@ from reports.charts.palette import ALARM, ALARM_EDGE
 from reports.charts.plan_bars import FREE_EDGE, draw_gpu_of, draw_plans, draw_shares
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
-from reports.need import Need, made_for
+from reports.need import Need, rows_matching
 from reports.placement import pieces
 from reports.runs import Runs, the_instance
-from reports.selection import missing_notes, own_rows
+from reports.selection import figure_rows, missing_notes
 
 SCHEDULERS = ("igniter", "gpu-lets+", "ffd+", "gslice+")
 
@@ -51,7 +51,7 @@ _ORIGINALS = (
 
 
 def _draw_violations(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = [row for row in own_rows(figure, rows) if row.scheduler in SCHEDULERS]
+    own = [row for row in figure_rows(figure, rows) if row.scheduler in SCHEDULERS]
     simulated = [row for row in own if row.simulation is not None]
     notes = missing_notes(figure, own, [row for row in own if row not in simulated])
     allowed = f"{100.0 * VIOLATIONS_ALLOWED:g} %"
@@ -62,7 +62,9 @@ def _draw_violations(figure: Figure, rows: Sequence[Row]) -> Page:
     for need, ax in zip(figure.needs, axes, strict=True):
         arrivals = "" if need.trial.arrivals is None else need.trial.arrivals.label
         constant = need.trial.arrivals is not None and need.trial.arrivals.process is Process.CONSTANT
-        _draw_cells(ax, {row.scheduler: row for row in made_for(simulated, need)}, LATE_IN_PAPER if constant else {})
+        _draw_cells(
+            ax, {row.scheduler: row for row in rows_matching(simulated, need)}, LATE_IN_PAPER if constant else {}
+        )
         ax.set_title(f"{arrivals.capitalize()} arrivals")
     return sheet
 
@@ -125,7 +127,7 @@ def _gpus(runs: Runs, need: Need) -> Values:
 
 
 def _judged_late(runs: Runs) -> Values:
-    return tuple(row.violations for (row,) in runs.each(map(twelve, ("igniter", *BASELINES))))
+    return tuple(row.violations for (row,) in runs.rows_of_each(map(twelve, ("igniter", *BASELINES))))
 
 
 def _simulated_late(runs: Runs) -> Values:
@@ -285,7 +287,7 @@ FIG19 = Figure(
             what=f"Fig. 19: GPU and share of W2 by {scheduler}",
             paper=paper,
             ours=_place(scheduler),
-            holds=lambda ours, paper=paper: str(ours).startswith(paper),
+            supports=lambda ours, paper=paper: str(ours).startswith(paper),
             criterion="the GPU, and the share if the paper states it",
             reason=reason,
         )

@@ -14,7 +14,7 @@ from reports.need import Need
 from reports.papers.igniter_plans import IGNITER, twelve
 from reports.quantities import decision_ms, size_of
 from reports.runs import Runs
-from reports.selection import missing_notes, own_rows
+from reports.selection import figure_rows, missing_notes
 from reports.statistics.gaps import used_up_limit
 
 _QUICK = "igniter-mix-10-s0,igniter-mix-20-s0,igniter-mix-50-s0"
@@ -111,7 +111,7 @@ def _legend(timed: Sequence[Row]) -> list[Artist]:
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure, rows)
+    own = figure_rows(figure, rows)
     timed = [row for row in own if row.decision_s is not None and row.termination in ("finished", "wall_limit")]
     notes = missing_notes(figure, own, [row for row in own if row not in timed])
     sheet = page(COLUMN_IN, _HEIGHT_IN, notes)

@@ -81,7 +81,7 @@ def _bars(
 
 def rows_of(runs: Runs, compared: Compared, label: str) -> list[Row]:
     """Return the runs of one label; the agent has one run for each training."""
-    return [row for rows in runs.each(compared[label]) for row in rows]
+    return [row for rows in runs.rows_of_each(compared[label]) for row in rows]
 
 
 def mean_of(rows: list[Row], of: Quantity) -> float | None:
@@ -118,7 +118,7 @@ def _lowest_latency(figure: str, name: str, model: str) -> Claim:
         paper="InSS lowest",
         ours=_means(SMALL, ALL, partial(mean_latency_ms, model=model)),
         form=_MS,
-        holds=lambda ours, *others: ours < min(others),
+        supports=lambda ours, *others: ours < min(others),
         criterion="below every baseline",
         reason="gpulet takes shares from a coarse grid; they are larger than needed",
     )
@@ -143,7 +143,7 @@ FIG3 = Figure(
             paper="baselines above InSS",
             ours=_means(SMALL, ALL, decision_ms),
             form="{:.2g} by `ts`, {:.2g} by gpulet, {:.2g} by `gslice+`, {:.2g} by `igniter`",
-            holds=lambda ours, *others: ours < min(others),
+            supports=lambda ours, *others: ours < min(others),
             criterion="`ts` below every baseline",
             reason="every clock starts after the tables are prepared, and the baselines are compiled; their rules take "
             "less time than a neural network",
@@ -166,7 +166,7 @@ FIG4 = _small_figure(
             paper="GSLICE and iGniter leave much unallocated, gpulet little",
             ours=_means(SMALL, BASELINES, _fragments_gpus),
             form="{:.2f} by gpulet, {:.2f} by `gslice+`, {:.2f} by `igniter`",
-            holds=lambda gpulet, *others: gpulet < min(others),
+            supports=lambda gpulet, *others: gpulet < min(others),
             criterion="gpulet below both",
         ),
     ),
@@ -212,7 +212,7 @@ FIG12 = _small_figure(
             paper=(0.7,),
             ours=_means(SMALL, ("ts",), not_in_time_pct),
             form="{:.2g} %",
-            holds=lambda late: late <= 0.7,
+            supports=lambda late: late <= 0.7,
             criterion="at most 0.7 %",
             reason="random arrivals",
             note="Poisson arrivals",
@@ -222,7 +222,7 @@ FIG12 = _small_figure(
             paper="above 1 %",
             ours=_means(SMALL, BASELINES, not_in_time_pct),
             form=f"{_OTHERS} (%)",
-            holds=lambda *late: min(late) > 100.0 * VIOLATIONS_ALLOWED,
+            supports=lambda *late: min(late) > 100.0 * VIOLATIONS_ALLOWED,
             criterion="each above 1 %",
             reason="the paper does not publish rates and GPU times",
         ),
@@ -295,7 +295,7 @@ FIG17 = _large_figure(
             paper="InSS below 1 %",
             ours=_means(LARGE, ALL, not_in_time_pct),
             form="{:.1f} %, {:.1f} %, {:.1f} %, {:.1f} %",
-            holds=lambda ours, *_: ours < 1.0,
+            supports=lambda ours, *_: ours < 1.0,
             criterion="`ts` below 1 %",
             reason="our arrivals are random at the mean of the rates",
         ),

@@ -17,7 +17,7 @@ from reports.charts.predictions import draw_points
 from reports.claim import Claim, Values
 from reports.figure import Figure
 from reports.measured import measured_solo, missing_note
-from reports.runs import NotAtHandError, Runs
+from reports.runs import MissingDataError, Runs
 
 PIVOT = "resnet50"
 
@@ -171,7 +171,7 @@ def _growths(_: Runs) -> Values:
 def _unexplained(_: Runs) -> Values:
     """Return the least and the largest unexplained variance of the linear fits of demands, in percent."""
     if not measured_solo("a100"):
-        raise NotAtHandError("no measurements")
+        raise MissingDataError("no measurements")
     unexplained_pct = [100.0 * fraction for model in PROFILED for fraction in unexplained(model)]
     return min(unexplained_pct), max(unexplained_pct)
 
@@ -190,7 +190,7 @@ FIG1 = Figure(
             paper="little gain beyond 60 %",
             ours=_beyond_knee,
             form="{:+.0f} %, {:+.1f} %",
-            holds=lambda before, beyond: before <= -10.0 and abs(beyond) <= 5.0,
+            supports=lambda before, beyond: before <= -10.0 and abs(beyond) <= 5.0,
             criterion="at least a tenth less, then a change of at most 5 %",
             note="our times are calibrated to other points of the paper",
         ),
@@ -213,7 +213,7 @@ FIG2 = Figure(
             paper="up to 22.7 %",
             ours=_growths,
             form="{:.1f} %, {:.1f} %",
-            holds=lambda _, most: abs(most - 22.7) <= 2.0,
+            supports=lambda _, most: abs(most - 22.7) <= 2.0,
             criterion="the most within 2 points",
             reason="our growths are fitted to measurements of another A100",
         ),
@@ -244,7 +244,7 @@ FIG7 = Figure(
             paper="excellent linear fits",
             ours=_unexplained,
             form="{:.0f} to {:.0f} %",
-            holds=lambda _, most: most <= 5.0,
+            supports=lambda _, most: most <= 5.0,
             criterion="at most 5 %",
             reason="our measurements are of another A100",
         ),

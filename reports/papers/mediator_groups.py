@@ -28,7 +28,7 @@ from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
 from reports.placement import gpus
 from reports.runs import Runs, the_instance
-from reports.selection import missing_notes, own_rows, plans_and_notes
+from reports.selection import figure_rows, missing_notes, plans_and_notes
 
 MEAN_PCT = (30.0, 30.0, 30.0, 30.0)
 DEVIATION_PCT = (20.0, 2.0, 20.0, 2.0)
@@ -105,7 +105,7 @@ def _draw_groups(ax: Axes, groups: Sequence[Sequence[int]], colour: str) -> None
 
 
 def _draw_improvements(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure, rows)
+    own = figure_rows(figure, rows)
     found: dict[str, dict[str, JobThroughputs]] = {}
     for row in own:
         plans = found.setdefault(row.instance, {})
@@ -344,7 +344,7 @@ FIG9 = Figure(
             paper="less often than both",
             ours=_means(lambda row: row.over_capacity_pct),
             form="{:.1f} %, {:.1f} %, {:.1f} %",
-            holds=lambda ours, *others: ours < min(others),
+            supports=lambda ours, *others: ours < min(others),
             criterion="below both",
         ),
         Claim(
@@ -352,7 +352,7 @@ FIG9 = Figure(
             paper="more than both",
             ours=_means(lambda row: row.gpus_used),
             form="{:.1f}, {:.1f}, {:.1f}",
-            holds=lambda ours, *others: ours > max(others),
+            supports=lambda ours, *others: ours > max(others),
             criterion="above both",
         ),
         Claim(

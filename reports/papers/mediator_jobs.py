@@ -223,7 +223,7 @@ FIG6 = Figure(
             paper="equal means, unequal deviations",
             ours=lambda _: (deviation_ratio(job_utilisation()),),
             form="{:.1f} times",
-            holds=lambda ratio: ratio >= 2.0,
+            supports=lambda ratio: ratio >= 2.0,
             criterion="at least twice",
             note="equal: means within a twentieth of each other",
         ),

@@ -15,7 +15,7 @@ from reports.figure import Figure
 from reports.need import Need
 from reports.quantities import certified_bound, size_of
 from reports.runs import the_instance
-from reports.selection import instances_of, missing_notes, own_rows, rows_by_label
+from reports.selection import figure_rows, instances_of, missing_notes, rows_by_label
 
 _LARGE = Need("64gpu", ("igniter", "ffd++", "cpsat", "colgen"), quick="igniter-12")
 
@@ -52,7 +52,7 @@ _GAP_HEIGHT_IN, _SCALING_HEIGHT_IN, _PWL_HEIGHT_IN = 4.0, 3.2, 3.6
 
 
 def _draw_gaps(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure, rows)
+    own = figure_rows(figure, rows)
     useful = [row for row in own if any(curves(row, None))]
     instances = [i for name, i in instances_of(figure.needs).items() if any(row.instance == name for row in useful)]
     notes = missing_notes(figure, own, [row for row in own if row not in useful])
@@ -172,7 +172,7 @@ def _gap_legend(rows: Sequence[Row]) -> list[Artist]:
 
 
 def _draw_scaling(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure, rows)
+    own = figure_rows(figure, rows)
     notes = missing_notes(figure, own, [row for row in own if row.value is None])
     sheet = page(COLUMN_IN, _SCALING_HEIGHT_IN, notes)
     solved, gap = sheet.subplots(2, 1, sharex=True)

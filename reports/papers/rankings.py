@@ -12,7 +12,7 @@ from bench.ledger.row import Row
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, mark_powers, page, stroke, with_legend
 from reports.charts.palette import QUIET, scheduler_look
 from reports.figure import Figure
-from reports.need import Need, NothingToDrawError, tried_like
+from reports.need import Need, NothingToDrawError, has_conditions
 from reports.selection import instances_of, nothing_to_draw
 from reports.statistics.complete_table import CompleteTable, complete_table
 from reports.statistics.gaps import gap_at, gap_over_time, primal_integral
@@ -46,7 +46,7 @@ def contest(figure: Figure, rows: Sequence[Row]) -> CompleteTable:
     NothingToDrawError
         If there is no run (the error names the command), or none with a feasible plan.
     """
-    own = [row for row in rows if row.termination != "skipped" and tried_like(row, NEEDS[0].trial)]
+    own = [row for row in rows if row.termination != "skipped" and has_conditions(row, NEEDS[0].trial)]
     if not own:
         raise nothing_to_draw(figure)
     known = [instance.fingerprint for instance in instances_of(NEEDS).values()]

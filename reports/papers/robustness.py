@@ -11,9 +11,9 @@ from bench.simulation.arrivals import Arrivals, Process
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, with_legend
 from reports.charts.palette import scheduler_look
 from reports.figure import Figure
-from reports.need import Need, tried_like
+from reports.need import Need, has_conditions
 from reports.quantities import not_in_time_pct, size_of
-from reports.selection import missing_notes, own_rows
+from reports.selection import figure_rows, missing_notes
 
 HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)
@@ -41,7 +41,7 @@ _HEIGHT_IN = 4.6
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure, rows)
+    own = figure_rows(figure, rows)
     (name, *_) = [
         each for each in (figure.needs[0].instances, figure.needs[0].quick) if each in {row.instance for row in own}
     ]
@@ -96,7 +96,7 @@ def _curves(
     for error in ERRORS:
         for row in rows:
             value = figure_of(row)
-            if value is not None and tried_like(row, Trial(headroom, error=error, arrivals=arrivals)):
+            if value is not None and has_conditions(row, Trial(headroom, error=error, arrivals=arrivals)):
                 found.setdefault(row.scheduler, {}).setdefault(error, []).append(value)
     return found
 

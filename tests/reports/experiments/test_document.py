@@ -14,7 +14,7 @@ from bench.max_rate import STEP
 from bench.plan_simulation import Settings
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports import experiments
-from reports.claim import NOT_AT_HAND, Claim
+from reports.claim import NO_DATA, Claim
 from reports.experiments import FIRST_LINE, Document, made_by, render
 from reports.experiments.optimum import on_large
 from reports.experiments.sections import SECTIONS
@@ -131,7 +131,7 @@ def test_the_summary_counts_the_verdicts_of_each_section() -> None:
         lines = [line.split(" | ") for line in sections[title].splitlines() if line.startswith("|")]
         verdicts = [cells[3].partition(":")[0].strip() for cells in lines if len(cells) == 5]
         assert dict(zip(head, map(int, counts), strict=True)) == {
-            verdict: verdicts.count(verdict) if verdict != NOT_AT_HAND else int(counts[-1]) for verdict in head
+            verdict: verdicts.count(verdict) if verdict != NO_DATA else int(counts[-1]) for verdict in head
         }
 
 

@@ -31,8 +31,8 @@ COLUMNS: dict[str, _Read] = {
     "bound": lambda case, row: row.bound,
     "bound_certified": lambda case, row: row.bound_certified,
     "gap": lambda case, row: _short(case.gaps[row.key].gap),
-    "gap_bound": lambda case, row: _measured_by(case, row, lambda bound: _short(bound.value)),
-    "gap_bound_key": lambda case, row: _measured_by(case, row, lambda bound: bound.key),
+    "gap_bound": lambda case, row: _of_gap_bound(case, row, lambda bound: _short(bound.value)),
+    "gap_bound_key": lambda case, row: _of_gap_bound(case, row, lambda bound: bound.key),
     "better_plan": lambda case, row: beaten_by(case.better[row.key]) if row.key in case.better else None,
     "gpus_used": lambda case, row: row.gpus_used,
     "violations": lambda case, row: row.violations,
@@ -53,7 +53,7 @@ COLUMNS: dict[str, _Read] = {
     "command": lambda case, row: command(row, case),
     "host": lambda case, row: dumps(_host(row)),
 }
-"""Readers of the page's columns from a row; columns of the ledger keep their names."""
+"""Functions that compute the page's columns from a run; columns of the ledger have the same names here."""
 
 
 def all_runs(cases: Sequence[InstanceResults]) -> dict[str, Any]:
@@ -62,15 +62,15 @@ def all_runs(cases: Sequence[InstanceResults]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``columns``: by name a list of values, or, if values repeat, ``{"values": [...], "at": [...]}`` with the
-        position of each run's value.
+        The columns by name. A column is a list of values. If many values repeat, the column is
+        ``{"values": [...], "at": [...]}``: the distinct values, and the position of each run's value among them.
     """
     pairs = [(case, row) for case in cases for row in case.all_rows]
     return {name: _packed([read(case, row) for case, row in pairs]) for name, read in COLUMNS.items()}
 
 
-def _measured_by(case: InstanceResults, row: Row, read: Callable[[CertifiedBound], Any]) -> Any:
-    """Return ``read`` of the bound behind the gap; ``None`` without a gap."""
+def _of_gap_bound(case: InstanceResults, row: Row, read: Callable[[CertifiedBound], Any]) -> Any:
+    """Return ``read(bound)`` for the bound from which the gap is computed; ``None`` without a gap."""
     bound = case.bounds[row.key]
     return None if bound is None or case.gaps[row.key].gap is None else read(bound)
 
@@ -87,7 +87,7 @@ def _short(value: float | None) -> float | None:
 
 
 def _host(row: Row) -> dict[str, Any]:
-    """Return versions and machine without the fields that vary between runs on the same machine."""
+    """Return the provenance of a run without the fields that vary between runs on the same machine."""
     return {name: value for name, value in row.provenance.items() if name not in ("load_average", "schedulers")}
 
 
@@ -125,7 +125,7 @@ def _replay(case: InstanceResults, row: Row) -> str:
     replay: Mapping[str, Any] = row.parameters["replay"]
     dropping = replay.get("dropping")
     differs = case.instance is not None and dropping is not None and dropping != case.instance.dropping
-    again = command_line(
+    replay_command = command_line(
         "replay",
         "plan.json",
         backend=replay["backend"],
@@ -138,7 +138,7 @@ def _replay(case: InstanceResults, row: Row) -> str:
         drop=differs and bool(dropping),
         no_drop=differs and not dropping,
     )
-    return f"{command_line('show', row.key[:12], ledger=case.ledger, plan=True, o='plan.json')} && {again}"
+    return f"{command_line('show', row.key[:12], ledger=case.ledger, plan=True, o='plan.json')} && {replay_command}"
 
 
 def _truth(reality: str | None) -> dict[str, object]:

@@ -40,12 +40,12 @@ _NAME_LENGTH = 60
 def write_site(ledger: Ledger, folder: Path) -> Path:
     """Write the report of a ledger into ``folder`` and return its first page.
 
-    The same rows give the same files.
+    Equal rows give equal files.
 
     Raises
     ------
     InputError
-        If ``folder`` holds anything but a former report, or cannot be written.
+        If ``folder`` contains other files than a former report, or cannot be written.
     """
     check_folder(folder)
     write_folder(folder, site_files(ledger))
@@ -68,19 +68,19 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         "servers": servers,
         "not_in_time_means": NOT_IN_TIME_MEANS,
     }
-    ledger_here = partial(_ledger_here, ledger, os.getpid())
+    process_ledger = partial(_process_ledger, ledger, os.getpid())
     file_of = {case.fingerprint: _file_name(case) for case in cases if case.instance is not None}
     pages = {
-        file_of[case.fingerprint]: partial(_instance_text, environment, case, ledger_here)
+        file_of[case.fingerprint]: partial(_instance_text, environment, case, process_ledger)
         for case in cases
         if case.instance is not None
     }
     overviews = {
-        "index.html": partial(_index_text, environment, cases, file_of, ledger_here),
+        "index.html": partial(_index_text, environment, cases, file_of, process_ledger),
         "runs.html": partial(_runs_text, environment, cases, file_of),
         "library.html": partial(_library_text, environment),
     }
-    with styled():  # before the processes that write the files are forked: Matplotlib takes a second to load
+    with styled():  # loads Matplotlib, which takes a second, once before the processes are forked
         return _assets() | written({**pages, **overviews})
 
 
@@ -88,16 +88,16 @@ def _index_text(
     environment: Environment,
     cases: Sequence[InstanceResults],
     file_of: Mapping[str, str],
-    ledger_here: Callable[[], Ledger],
+    process_ledger: Callable[[], Ledger],
 ) -> str:
-    found, boards = selections(cases), leaderboards(cases)
-    statistics = _statistics(cases, ledger_here()) if found else None
+    all_selections, boards = selections(cases), leaderboards(cases)
+    statistics = _statistics(cases, process_ledger()) if all_selections else None
     return environment.get_template("index.html.j2").render(
         root="",
-        selections=found,
-        suites=dict.fromkeys(suite for one in found for suite, _ in one.choices),
-        objectives=dict.fromkeys(objective for one in found for _, objective in one.choices),
-        scatters=[_scatter(number, one) for number, one in enumerate(found)],
+        selections=all_selections,
+        suites=dict.fromkeys(suite for selection in all_selections for suite, _ in selection.choices),
+        objectives=dict.fromkeys(objective for selection in all_selections for _, objective in selection.choices),
+        scatters=[_scatter(number, selection) for number, selection in enumerate(all_selections)],
         hold=hold_pictures(cases),
         statistics=statistics,
         boards=boards,
@@ -114,30 +114,33 @@ def _index_text(
 
 def _scatter(number: int, selection: Selection) -> Picture | None:
     marks = selection.tradeoffs()
-    to = "certified bound" if selection.bounded else "best known plan"
-    return tradeoff_picture(f"scatter-{number}", to, marks) if marks else None
+    reference = "certified bound" if selection.bounded else "best known plan"
+    return tradeoff_picture(f"scatter-{number}", reference, marks) if marks else None
 
 
 def _statistics(cases: Sequence[InstanceResults], ledger: Ledger) -> dict[str, Any]:
-    """Return the tables and sentences of the statistics over all instances on which the same schedulers ran."""
-    own = comparable_cases(cases)
-    read = {row.key: row.trajectory for row in ledger.rows(without=HEAVY - {"trajectory"})}
-    table, rows = comparable(own)
+    """Return tables and sentences of the statistics over the instances on which the same schedulers ran."""
+    comparable_instances = comparable_cases(cases)
+    trajectories = {row.key: row.trajectory for row in ledger.rows(without=HEAVY - {"trajectory"})}
+    table, rows = comparable(comparable_instances)
     runs = {
-        name: {at: [replace(row, trajectory=read[row.key] or []) for row in each] for at, each in by_instance.items()}
+        name: {
+            fingerprint: [replace(row, trajectory=trajectories[row.key] or []) for row in seeds]
+            for fingerprint, seeds in by_instance.items()
+        }
         for name, by_instance in table.runs.items()
     }
-    gaps = {row.key: case.gaps[row.key] for case in own for row in case.rows}
-    found = summary(replace(table, runs=runs), gaps, rows)
-    return {"tables": stats_tables(found), "sentences": stats_sentences(found), "reference": found.reference}
+    gaps = {row.key: case.gaps[row.key] for case in comparable_instances for row in case.rows}
+    results = summary(replace(table, runs=runs), gaps, rows)
+    return {"tables": stats_tables(results), "sentences": stats_sentences(results), "reference": results.reference}
 
 
 def _runs_text(environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
-    found = [(case, row) for case in cases for row in case.all_rows]
+    runs = [(case, row) for case in cases for row in case.all_rows]
     choices = {
-        "suite": sorted({case.suite for case, _ in found}),
-        "objective": sorted({case.objective for case, _ in found}),
-        "outcome": sorted({outcome(row) for _, row in found}),
+        "suite": sorted({case.suite for case, _ in runs}),
+        "objective": sorted({case.objective for case, _ in runs}),
+        "outcome": sorted({outcome(row) for _, row in runs}),
     }
     template = environment.get_template("runs.html.j2")
     return template.render(root="", runs=all_runs(cases), pages=file_of, choices=choices)
@@ -150,10 +153,10 @@ def _library_text(environment: Environment) -> str:
     return template.render(root="", rows=rows, picture=library_picture(), holders=holders)
 
 
-def _ledger_here(ledger: Ledger, process: int) -> Ledger:
-    """Return the ledger for use in the running process; it was opened in ``process``.
+def _process_ledger(ledger: Ledger, process: int) -> Ledger:
+    """Return the ledger for use in the current process; ``process`` is the number of the process that opened it.
 
-    A forked process opens the file once itself, because SQLite's connections must not be used after a fork.
+    A forked process opens the file again, because an SQLite connection must not be used after a fork.
     """
     return ledger if os.getpid() == process else _opened_in_fork(ledger.path)
 
@@ -163,24 +166,24 @@ def _opened_in_fork(path: Path) -> Ledger:
     return Ledger(path)
 
 
-def _instance_text(environment: Environment, case: InstanceResults, ledger_here: Callable[[], Ledger]) -> str:
-    page = instance_page(case, ledger_here())
+def _instance_text(environment: Environment, case: InstanceResults, process_ledger: Callable[[], Ledger]) -> str:
+    page = instance_page(case, process_ledger())
     return environment.get_template("instance.html.j2").render(root="../", page=page)
 
 
 def _environment() -> Environment:
-    """Return templates that escape all values except their own markup, and raise on undefined ones."""
-    made = Environment(
+    """Return the environment of the templates, which escapes values and raises an error for undefined ones."""
+    environment = Environment(
         loader=PackageLoader("reports.page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["boxes"] = boxes
-    made.filters["seconds"] = seconds
-    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return made
+    environment.filters["boxes"] = boxes
+    environment.filters["seconds"] = seconds
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment
 
 
 def _assets() -> dict[str, str]:
@@ -189,9 +192,9 @@ def _assets() -> dict[str, str]:
 
 
 def _file_name(case: InstanceResults) -> str:
-    """Return a file name that is valid everywhere and unique to the instance."""
-    safe = re.sub(r"[^A-Za-z0-9._-]", "_", case.name).lstrip(".-")[:_NAME_LENGTH] or "_"
-    return f"instances/{safe}-{case.fingerprint[:12]}.html"
+    """Return a file name that is valid on all systems and unique to the instance."""
+    safe_name = re.sub(r"[^A-Za-z0-9._-]", "_", case.name).lstrip(".-")[:_NAME_LENGTH] or "_"
+    return f"instances/{safe_name}-{case.fingerprint[:12]}.html"
 
 
 def _instance_line(case: InstanceResults, file: str | None) -> dict[str, Any]:

@@ -132,14 +132,14 @@ def _headroom(row: Row) -> float:
     return row.headroom or 1.0
 
 
-def kept_pct(row: Row, instance: Instance) -> float:
+def attaining_pct(row: Row, instance: Instance) -> float:
     """Return the percentage of workloads that keep their attainment in the test."""
     return 100.0 * (1.0 - (row.late_workloads or 0) / len(instance.workloads))
 
 
 def _draw_curve(ax: Axes, scheduler: str, rows: Sequence[Row], instance: Instance) -> None:
     look = scheduler_look(scheduler)
-    points = [(kept_pct(row, instance), row.gpus_used or 0) for row in rows]
+    points = [(attaining_pct(row, instance), row.gpus_used or 0) for row in rows]
     ax.plot(*zip(*points, strict=True) if points else ([], []), label=scheduler, markersize=4.0, **look.marked)
     for point, row in zip(points, rows, strict=True):
         ax.plot(*point, color=look.colour, marker=look.marker, markersize=5.0, **_HOLDS if row.holds else _LATE)
@@ -150,7 +150,7 @@ def _draw_exact(ax: Axes, rows: Sequence[Row], instance: Instance) -> None:
     look = scheduler_look(EXACT)
     for row in curve(rows, EXACT):
         fill = _HOLDS if row.holds else _LATE
-        point = kept_pct(row, instance), row.gpus_used or 0
+        point = attaining_pct(row, instance), row.gpus_used or 0
         if row.instance == instance.name:
             ax.plot(*point, color=look.colour, marker=look.marker, zorder=4, **fill)
             continue

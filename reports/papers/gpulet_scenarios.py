@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from reports.charts.scenario_bars import count_missed, draw_counts, missed
+from reports.charts.scenario_bars import count_missed, draw_counts, missed_note
 from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
@@ -48,8 +48,8 @@ def _accepted(runs: Runs, *needs: Need) -> Values:
 def _missed(runs: Runs, needs: Mapping[str, Need], second_pass: bool) -> Values:
     """Return the scenarios that the ideal scheduler can plan but gpulet cannot, without or with a second pass."""
     (ours,), (ideal,) = runs.rows_of_each(beside_the_ideal(needs, second_pass))
-    missed = count_missed(ours, ideal)
-    return missed, 100.0 * missed / (ours.scenarios or {})["count"]
+    missed_count = count_missed(ours, ideal)
+    return missed_count, 100.0 * missed_count / (ours.scenarios or {})["count"]
 
 
 FIG5 = Figure(
@@ -87,7 +87,7 @@ FIG16 = Figure(
     "violations in most of these plans.",
     cost="3 scenario sets: about a minute on two cores",
     needs=tuple(IDEAL.values()),
-    draws=partial(draw_counts, needs=IDEAL, notes_on=lambda found: missed(found, "gpulet+int", "ideal", 520)),
+    draws=partial(draw_counts, needs=IDEAL, notes_on=lambda found: missed_note(found, "gpulet+int", "ideal", 520)),
     claims=two_passes(
         ("ATC Fig. 16", "scenarios of `ideal` that elastic partitioning misses"),
         partial(_missed, IDEAL),
@@ -133,7 +133,7 @@ ARXIV_FIG15 = Figure(
     "either.",
     cost="3 scenario sets: about a minute, mostly for unsuccessful searches of the ideal scheduler",
     needs=tuple(ARXIV_IDEAL.values()),
-    draws=partial(draw_counts, needs=ARXIV_IDEAL, notes_on=lambda found: missed(found, "gpulet+int", "ideal", 18)),
+    draws=partial(draw_counts, needs=ARXIV_IDEAL, notes_on=lambda found: missed_note(found, "gpulet+int", "ideal", 18)),
     claims=two_passes(
         ("arXiv Fig. 15", "scenarios of `ideal` that elastic partitioning misses"),
         partial(_missed, ARXIV_IDEAL),

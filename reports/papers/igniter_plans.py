@@ -308,7 +308,7 @@ FIG20 = Figure(
     "two as well. The T4's coefficients are calibrated to this number, so it does not validate them.",
     cost="1 run, a second",
     needs=(Need("igniter-12-t4", ("igniter",)),),
-    draws=partial(draw_plans, across=1, others=False),
+    draws=partial(draw_plans, plans_per_row=1, others=False),
     claims=(
         Claim(
             what="Fig. 20: GPUs for the twelve workloads on T4s",

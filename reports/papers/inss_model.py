@@ -258,7 +258,7 @@ TABLE3 = Figure(
     shows="Errors of the paper's own predictions are 0.04 to 3.3 %, at 20 % of an A100 for each model.",
     look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
     "pinned and show only that the model can fit them.",
-    draws=partial(draw_points, points=TABLE_3, axis="Batch", place=lambda point: point.own.batch),
+    draws=partial(draw_points, points=TABLE_3, x_label="Batch", x_value=lambda point: point.own.batch),
 )
 
 TABLE4 = Figure(
@@ -268,7 +268,7 @@ TABLE4 = Figure(
     shows="Errors of the paper's own predictions are 0.03 to 5 %, at batch 8 for each model.",
     look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
     "pinned and show only that the model can fit them.",
-    draws=partial(draw_points, points=TABLE_4, axis="Share (%)", place=_share_pct),
+    draws=partial(draw_points, points=TABLE_4, x_label="Share (%)", x_value=_share_pct),
 )
 
 FIGURES = (FIG1, FIG2, FIG6, FIG7, TABLE3, TABLE4)

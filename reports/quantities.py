@@ -18,7 +18,7 @@ def proven_gpus(row: Row) -> int | None:
     return whole_gpus(bound, pool.type.price_per_hour)
 
 
-def size_of(row: Row) -> int:
+def workload_count(row: Row) -> int:
     """Return the number of workloads in the instance of a row."""
     return len(the_instance(row.instance).workloads)
 

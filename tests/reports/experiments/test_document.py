@@ -35,7 +35,7 @@ def no_measurements() -> Iterator[None]:
     """Leave out what takes long: the fits to published measurements, and simulations of many plans."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(VARIABLE, raising=False)
-        patch.setattr("reports.experiments.serving.kept", lambda *_: Holding(0.99, True, 60.0, ()))
+        patch.setattr("reports.experiments.serving.holding_under", lambda *_: Holding(0.99, True, 60.0, ()))
         yield
 
 
@@ -92,7 +92,7 @@ def test_it_tells_how_many_runs_were_executed_at_once(
 
 def test_there_is_a_line_for_each_claim(full: Document) -> None:
     for claim in claims():
-        paper = claim.paper if isinstance(claim.paper, str) else claim.written(claim.paper)
+        paper = claim.paper if isinstance(claim.paper, str) else claim.formatted(claim.paper)
         assert f"| {claim.what} | {paper} | " in full.text
 
 

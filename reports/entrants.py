@@ -22,11 +22,17 @@ def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str
     for row in rows:
         for facet, value in facets[row.key].items():
             values[row.instance_hash, row.scheduler, facet].add(value)
-    varying = {(scheduler, facet) for (_, scheduler, facet), found in values.items() if len(found) > 1}
+    varying = {
+        (scheduler, facet) for (_, scheduler, facet), distinct_values in values.items() if len(distinct_values) > 1
+    }
     return {
         row.key: _name(
             row.scheduler,
-            [words for facet, words in facets[row.key].items() if words and (row.scheduler, facet) in varying],
+            [
+                value_text
+                for facet, value_text in facets[row.key].items()
+                if value_text and (row.scheduler, facet) in varying
+            ],
         )
         for row in rows
     }

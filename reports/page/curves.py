@@ -25,27 +25,27 @@ _MIN_SIZES = 3
 """Smallest number of different sizes of a suite's instances for a curve."""
 
 
-def reference(case: InstanceResults) -> tuple[float, str] | None:
+def reference(instance_results: InstanceResults) -> tuple[float, str] | None:
     """Return the value with which plans and bounds over time are compared, and its name.
 
     The reference is the best known plan, since a bound applies to the plans of one class only. Without a feasible plan,
     the reference is the best certified bound; without a bound, ``None``.
     """
-    if case.best_known is not None:
-        return case.best_known, "the best known plan"
-    bounds = [bound.value for bound in case.bounds.values() if bound is not None]
-    bounds = bounds or [bound for row in case.rows if (bound := certified_bound(row)) is not None]
-    return ((max if case.minimised else min)(bounds), "the best certified bound") if bounds else None
+    if instance_results.best_known is not None:
+        return instance_results.best_known, "the best known plan"
+    bounds = [bound.value for bound in instance_results.bounds.values() if bound is not None]
+    bounds = bounds or [bound for row in instance_results.rows if (bound := certified_bound(row)) is not None]
+    return ((max if instance_results.minimised else min)(bounds), "the best certified bound") if bounds else None
 
 
-def progress(row: Row, case: InstanceResults, reference_value: float) -> dict[str, list[Point]]:
+def progress(row: Row, instance_results: InstanceResults, reference_value: float) -> dict[str, list[Point]]:
     """Return the feasible ``plans`` and the certified ``bounds`` of a run over time.
 
     A point is (seconds, percent worse than ``reference_value``).
     """
 
     def worse_pct(value: float) -> float:
-        distance = value - reference_value if case.minimised else reference_value - value
+        distance = value - reference_value if instance_results.minimised else reference_value - value
         return (
             round(max(-_LARGEST_PCT, min(_LARGEST_PCT, 100.0 * distance / abs(reference_value))), 3)
             if reference_value
@@ -61,7 +61,7 @@ def progress(row: Row, case: InstanceResults, reference_value: float) -> dict[st
         if point["value"] is not None and point["feasible"]
     ]
     bounds = [
-        (point["t_s"], worse_pct(reachable(point["bound"], case.minimised, case.instance)))
+        (point["t_s"], worse_pct(reachable(point["bound"], instance_results.minimised, instance_results.instance)))
         for point in points
         if point.get("bound_certified")
     ]
@@ -85,14 +85,18 @@ METRICS = {
 """Quantities drawn over the number of workloads, with their labels."""
 
 
-def scaling(cases: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]:
+def scaling(all_results: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]:
     """Return the curves of entrants over the number of workloads, by suite.
 
     A suite has no curves if its instances have fewer than three sizes. A curve has the entrant's ``name``, its
     ``scheduler`` and its ``points``. A point has the number of ``workloads``, the number of ``runs`` and, for each of
     ``METRICS``, (lowest, median, highest) over the runs, or ``None`` without a value.
     """
-    suites = grouped((case.suite, case) for case in cases if case.instance is not None)
+    suites = grouped(
+        (instance_results.suite, instance_results)
+        for instance_results in all_results
+        if instance_results.instance is not None
+    )
     return {
         suite: _curves(suite_cases)
         for suite, suite_cases in suites.items()
@@ -100,20 +104,36 @@ def scaling(cases: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]
     }
 
 
-def _size(case: InstanceResults) -> int:
-    return 0 if case.instance is None else len(case.instance.workloads) or len(case.instance.jobs)
+def _size(instance_results: InstanceResults) -> int:
+    return (
+        0
+        if instance_results.instance is None
+        else len(instance_results.instance.workloads) or len(instance_results.instance.jobs)
+    )
 
 
-def _curves(cases: Sequence[InstanceResults]) -> list[dict[str, Any]]:
-    timed = [(case, row) for case in cases for row in case.rows if row.decision_s is not None]
-    runs = grouped(((case.entrants[row.key], row.scheduler), (case, row)) for case, row in timed)
+def _curves(all_results: Sequence[InstanceResults]) -> list[dict[str, Any]]:
+    timed = [
+        (instance_results, row)
+        for instance_results in all_results
+        for row in instance_results.rows
+        if row.decision_s is not None
+    ]
+    runs = grouped(
+        ((instance_results.entrants[row.key], row.scheduler), (instance_results, row))
+        for instance_results, row in timed
+    )
     return [
         {
             "name": name,
             "scheduler": scheduler,
             "points": [
                 {"workloads": size, "runs": len(size_runs), **_metrics(size_runs)}
-                for size, size_runs in sorted(grouped((_size(case), (case, row)) for case, row in entrant_runs).items())
+                for size, size_runs in sorted(
+                    grouped(
+                        (_size(instance_results), (instance_results, row)) for instance_results, row in entrant_runs
+                    ).items()
+                )
             ],
         }
         for (name, scheduler), entrant_runs in sorted(runs.items())
@@ -123,7 +143,7 @@ def _curves(cases: Sequence[InstanceResults]) -> list[dict[str, Any]]:
 def _metrics(runs: Sequence[tuple[InstanceResults, Row]]) -> dict[str, tuple[float, float, float] | None]:
     return {
         "decision_s": _spread(row.decision_s for _, row in runs),
-        "behind_pct": _spread(percent(case.behind_best(row)) for case, row in runs),
+        "behind_pct": _spread(percent(instance_results.behind_best(row)) for instance_results, row in runs),
         "late_pct": _spread(percent(row.sim_violation_rate) for _, row in runs),
     }
 
@@ -164,19 +184,19 @@ class CheckedPlan:
     words: str
 
 
-def checked_plans(cases: Sequence[InstanceResults]) -> dict[str, dict[str, list[CheckedPlan]]]:
+def checked_plans(all_results: Sequence[InstanceResults]) -> dict[str, dict[str, list[CheckedPlan]]]:
     """Return the tested plans of each instance, by its name and by scheduler."""
     plans_by_instance: dict[str, dict[str, list[CheckedPlan]]] = {}
-    for case in cases:
+    for instance_results in all_results:
         plans: dict[str, list[CheckedPlan]] = defaultdict(list)
-        for row in case.rows:
-            if row.holds is not None and row.gpus_used is not None and case.instance is not None:
-                attaining_pct = 100.0 * (1.0 - (row.late_workloads or 0) / len(case.instance.workloads))
-                server_text = servers(case.instance.dropping)
+        for row in instance_results.rows:
+            if row.holds is not None and row.gpus_used is not None and instance_results.instance is not None:
+                attaining_pct = 100.0 * (1.0 - (row.late_workloads or 0) / len(instance_results.instance.workloads))
+                server_text = servers(instance_results.instance.dropping)
                 words = f"{'holds' if row.holds else 'late'} on {server_text}; headroom {row.headroom or 1.0:g}"
                 plans[row.scheduler].append(CheckedPlan(attaining_pct, row.gpus_used, row.holds, words))
         if plans:
-            plans_by_instance[case.name] = {
+            plans_by_instance[instance_results.name] = {
                 scheduler: sorted(scheduler_plans) for scheduler, scheduler_plans in plans.items()
             }
     return plans_by_instance

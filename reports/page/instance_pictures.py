@@ -23,16 +23,18 @@ _MARK_DISTANCE, _FIRST_MARK = 12, 6
 """Distance between the marks on a distribution, and position of the first mark, both in points."""
 
 
-def progress_picture(case: InstanceResults, row_of: Mapping[str, Row], reference: tuple[float, str]) -> Picture | None:
+def progress_picture(
+    instance_results: InstanceResults, row_of: Mapping[str, Row], reference: tuple[float, str]
+) -> Picture | None:
     """Return plans and bounds over time, in percent worse than the reference; ``None`` without plans and bounds.
 
     ``reference`` is the value and its name, as returned by ``reports.page.curves.reference``.
     """
-    limit_s = max(row.time_limit_s for row in case.all_rows)
+    limit_s = max(row.time_limit_s for row in instance_results.all_rows)
     variants = variants_of((name, row.scheduler) for name, row in row_of.items())
     series = []
     for name, row in row_of.items():
-        points_of, look = progress(row, case, reference[0]), scheduler_look(row.scheduler)
+        points_of, look = progress(row, instance_results, reference[0]), scheduler_look(row.scheduler)
         plans = ChartSeries(name, look, points_of["plans"], "plan", variants[name], line="steps", until=limit_s)
         bounds = ChartSeries(
             name,

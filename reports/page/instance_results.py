@@ -177,17 +177,27 @@ class InstanceResults:
         return (not row.feasible, 0.0 if row.feasible else (row.violations or 0), value if self.minimised else -value)
 
 
-def in_gpus(value: float | None, case: InstanceResults) -> str:
+def in_gpus(value: float | None, instance_results: InstanceResults) -> str:
     """Return a value or a bound with its unit; a cost also in whole GPUs if all GPUs have the same price."""
-    text = worth(value, case.objective)
-    prices = {pool.type.price_per_hour for pool in case.instance.gpus} if case.instance is not None else set()
-    if value is None or not case.minimised or len(prices) != 1 or min(prices) <= 0.0 or value / min(prices) > 1e6:
+    text = worth(value, instance_results.objective)
+    prices = (
+        {pool.type.price_per_hour for pool in instance_results.instance.gpus}
+        if instance_results.instance is not None
+        else set()
+    )
+    if (
+        value is None
+        or not instance_results.minimised
+        or len(prices) != 1
+        or min(prices) <= 0.0
+        or value / min(prices) > 1e6
+    ):
         return text
     count = whole_gpus(value, min(prices))
     return f"{text} ({gpu_count(count)})"
 
 
-def read_cases(ledger: Ledger) -> list[InstanceResults]:
+def read_results(ledger: Ledger) -> list[InstanceResults]:
     """Return the results of a ledger's instances, by suite and name."""
     claiming_rows, reaches, arrivals = ledger.rows(without=HEAVY), ledger.reaches(), ledger.arrivals()
     refuted = refutations(claiming_rows, reaches)
@@ -198,7 +208,7 @@ def read_cases(ledger: Ledger) -> list[InstanceResults]:
         rows_by_board.setdefault((suites[fingerprint], objective_of(instance_rows[0])), []).extend(instance_rows)
     facets = facets_of([row for instance_rows in rows.values() for row in instance_rows], arrivals)
     entrants_by_board = {board: entrants(instance_rows, facets) for board, instance_rows in rows_by_board.items()}
-    cases = []
+    all_results = []
     for fingerprint, instance_rows in rows.items():
         entrant_of = entrants_by_board[suites[fingerprint], objective_of(instance_rows[0])]
         if instance_rows[0].objective == "scenarios":
@@ -207,7 +217,7 @@ def read_cases(ledger: Ledger) -> list[InstanceResults]:
         plans = [row for row in instance_rows if row.source == "plan"]
         replays = [row for row in instance_rows if row.source != "plan"]
         current_keys = newest(plans, facets) | {row.key for row in replays}
-        case = InstanceResults(
+        instance_results = InstanceResults(
             instance_rows[0].instance,
             fingerprint,
             suites[fingerprint],
@@ -224,8 +234,15 @@ def read_cases(ledger: Ledger) -> list[InstanceResults]:
             ledger.path.name,
             {row.key: refuted[row.key] for row in instance_rows if row.key in refuted},
         )
-        cases.append(case)
-    return sorted(cases, key=lambda case: (case.suite, _natural(case.name), case.fingerprint))
+        all_results.append(instance_results)
+    return sorted(
+        all_results,
+        key=lambda instance_results: (
+            instance_results.suite,
+            _natural(instance_results.name),
+            instance_results.fingerprint,
+        ),
+    )
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -127,12 +127,14 @@ def _rounded(latencies_ms: Floats) -> list[list[float | None]]:
     return [[None if latency != latency else latency for latency in row] for row in rounded.tolist()]
 
 
-def measured_points(case: InstanceResults, shown: Mapping[str, Row], ledger: Ledger) -> list[dict[str, Any]]:
+def measured_points(
+    instance_results: InstanceResults, shown: Mapping[str, Row], ledger: Ledger
+) -> list[dict[str, Any]]:
     """Return the replays of plans for an instance that have points to draw.
 
     Parameters
     ----------
-    case, ledger
+    instance_results, ledger
         The instance, and the ledger with its replays.
     shown
         Runs by entrant. A replayed plan of one of these runs gets the entrant's name.
@@ -143,7 +145,7 @@ def measured_points(case: InstanceResults, shown: Mapping[str, Row], ledger: Led
         ``name`` has the planner, the backend, the run and remarks; ``scheduler`` is the planner's. ``points`` are
         (predicted P99 latency in ms, measured P99 latency in ms, workload), for workloads with both latencies.
     """
-    replays = [_replay(ledger.rows(key=row.key)[0], shown) for row in case.replays]
+    replays = [_replay(ledger.rows(key=row.key)[0], shown) for row in instance_results.replays]
     return [replay for replay in replays if replay["points"]]
 
 

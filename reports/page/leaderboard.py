@@ -78,9 +78,13 @@ class Board:
     lines: Sequence[LeaderboardLine]
 
 
-def leaderboards(cases: Sequence[InstanceResults]) -> list[Board]:
+def leaderboards(all_results: Sequence[InstanceResults]) -> list[Board]:
     """Return a leaderboard for every suite and objective."""
-    groups = grouped(((case.suite, case.objective), case) for case in cases if case.rows)
+    groups = grouped(
+        ((instance_results.suite, instance_results.objective), instance_results)
+        for instance_results in all_results
+        if instance_results.rows
+    )
     return [_board(suite, objective, board_cases) for (suite, objective), board_cases in groups.items()]
 
 
@@ -114,12 +118,16 @@ _SCENARIOS = (
 )
 
 
-def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Board:
-    runs = grouped(((case.entrants[row.key], row.scheduler), (case, row)) for case in cases for row in case.rows)
+def _board(suite: str, objective: str, all_results: Sequence[InstanceResults]) -> Board:
+    runs = grouped(
+        ((instance_results.entrants[row.key], row.scheduler), (instance_results, row))
+        for instance_results in all_results
+        for row in instance_results.rows
+    )
     if objective == "scenarios":
         heads, score = _SCENARIOS, _scenario_score
     else:
-        first_heads = (_INSTANCES,) if len(cases) > 1 else (_VALUE, _GPUS)
+        first_heads = (_INSTANCES,) if len(all_results) > 1 else (_VALUE, _GPUS)
         heads, score = (*first_heads, _GAP, _HOLDS, _FEASIBLE, _BEHIND, _DECISION, _LATE), _score
     # At other rates, every scheduler had rates of its own, so there is no ranking.
     scores = {
@@ -134,7 +142,9 @@ def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Boar
             Counter(outcome(row) for _, row in entrant_runs),
             len(entrant_runs),
             None if (own_score := scores[name, scheduler]) is None else bisect_left(ordered_scores, own_score) + 1,
-            tuple(_scenario_cells(entrant_runs) if objective == "scenarios" else _cells(entrant_runs, len(cases))),
+            tuple(
+                _scenario_cells(entrant_runs) if objective == "scenarios" else _cells(entrant_runs, len(all_results))
+            ),
             ""
             if any(row.feasible or row.scenarios for _, row in entrant_runs)
             else why_no_plan([row for _, row in entrant_runs]),
@@ -142,7 +152,7 @@ def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Boar
         for (name, scheduler), entrant_runs in runs.items()
     ]
     lines.sort(key=lambda line: (line.rank is None, line.rank or 0, line.name))
-    return Board(suite, objective, _note(suite, objective, len(cases)), heads, lines)
+    return Board(suite, objective, _note(suite, objective, len(all_results)), heads, lines)
 
 
 def _note(suite: str, objective: str, instances: int) -> str:
@@ -164,21 +174,21 @@ Score = tuple[float, float]
 
 def _score(runs: EntrantRuns) -> Score | None:
     """Return the score by solved instances, then by distance to the best known value, rounded to 0.001 %."""
-    behind = mean(case.behind_best(row) for case, row in runs)
+    behind = mean(instance_results.behind_best(row) for instance_results, row in runs)
     return None if behind is None else (-_solved(runs), round(behind, 5))
 
 
 def _solved(runs: EntrantRuns) -> float:
     """Return the number of instances with a feasible plan; an instance counts as the feasible fraction of its runs."""
-    by_instance = grouped((case.fingerprint, bool(row.feasible)) for case, row in runs)
+    by_instance = grouped((instance_results.fingerprint, bool(row.feasible)) for instance_results, row in runs)
     return round(sum(fmean(feasible) for feasible in by_instance.values()), 9)
 
 
 def _cells(runs: EntrantRuns, instances: int) -> list[Cell]:
     rows = [row for _, row in runs]
     feasible = sum(bool(row.feasible) for row in rows)
-    gap = mean(case.gaps[row.key].gap for case, row in runs)
-    behind = mean(case.behind_best(row) for case, row in runs)
+    gap = mean(instance_results.gaps[row.key].gap for instance_results, row in runs)
+    behind = mean(instance_results.behind_best(row) for instance_results, row in runs)
     times = [row.decision_s for row in rows if row.decision_s is not None]
     late = mean(row.sim_violation_rate for row in rows)
     cells = [
@@ -190,12 +200,12 @@ def _cells(runs: EntrantRuns, instances: int) -> list[Cell]:
         Cell(percent(late), late),
     ]
     if instances > 1:
-        solved = len({case.fingerprint for case, row in runs if row.feasible})
+        solved = len({instance_results.fingerprint for instance_results, row in runs if row.feasible})
         return [Cell(f"{solved:,} of {instances:,}", solved), *cells]
-    case = runs[0][0]
-    best = min(rows, key=case.rank)
+    instance_results = runs[0][0]
+    best = min(rows, key=instance_results.rank)
     gpus = Cell("-" if best.gpus_used is None else str(best.gpus_used), best.gpus_used)
-    return [Cell(worth(best.value, case.objective), best.value), gpus, *cells]
+    return [Cell(worth(best.value, instance_results.objective), best.value), gpus, *cells]
 
 
 def _holds_cell(rows: Sequence[Row]) -> Cell:

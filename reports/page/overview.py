@@ -221,37 +221,51 @@ class Selection:
         return f"{text} No scheduler's plans are all known to hold."
 
 
-def selections(cases: Sequence[InstanceResults]) -> list[Selection]:
+def selections(all_results: Sequence[InstanceResults]) -> list[Selection]:
     """Return the comparable results of all instances, of each suite, of each objective, and of each pair of both."""
     keys = grouped(
-        ((suite, objective), case)
-        for case in comparable_cases(cases)
-        for objective in ("", case.objective)
-        for suite in ("", case.suite)
+        ((suite, objective), instance_results)
+        for instance_results in comparable_results(all_results)
+        for objective in ("", instance_results.objective)
+        for suite in ("", instance_results.suite)
     )
-    by_cases = grouped((tuple(case.fingerprint for case in chosen), choice) for choice, chosen in keys.items())
+    by_cases = grouped(
+        (tuple(instance_results.fingerprint for instance_results in chosen), choice) for choice, chosen in keys.items()
+    )
     candidates = (_selection(choices, keys[choices[0]]) for choices in by_cases.values())
     return [selection for selection in candidates if selection.results]
 
 
-def comparable_cases(cases: Sequence[InstanceResults]) -> list[InstanceResults]:
+def comparable_results(all_results: Sequence[InstanceResults]) -> list[InstanceResults]:
     """Return the instances whose runs can be compared: no scenario sets, and no instances of ``bench max-rate``."""
-    with_runs = (case for case in cases if case.rows)
-    return [case for case in with_runs if case.objective != "scenarios" and not case.suite.endswith(AT_OTHER_RATES)]
+    with_runs = (instance_results for instance_results in all_results if instance_results.rows)
+    return [
+        instance_results
+        for instance_results in with_runs
+        if instance_results.objective != "scenarios" and not instance_results.suite.endswith(AT_OTHER_RATES)
+    ]
 
 
-def comparable(cases: Sequence[InstanceResults]) -> tuple[CompleteTable, list[Row]]:
+def comparable(all_results: Sequence[InstanceResults]) -> tuple[CompleteTable, list[Row]]:
     """Return the largest complete table of the runs on these instances, and all of these runs."""
-    rows = [row for case in cases for row in case.rows if row.truth is None]
-    arrivals = {key: name for case in cases for key, name in case.arrivals.items()}
+    rows = [row for instance_results in all_results for row in instance_results.rows if row.truth is None]
+    arrivals = {key: name for instance_results in all_results for key, name in instance_results.arrivals.items()}
     names = entrants(rows, facets_of(rows, arrivals))
-    return complete_table(rows, names, [case.fingerprint for case in cases]), rows
+    return complete_table(rows, names, [instance_results.fingerprint for instance_results in all_results]), rows
 
 
-def _selection(choices: Sequence[tuple[str, str]], cases: Sequence[InstanceResults]) -> Selection:
-    table, rows = comparable(cases)
-    case_of = {case.fingerprint: case for case in cases if case.fingerprint in table.best}
-    gaps = {row.key: case.gaps[row.key].gap for case in case_of.values() for row in case.rows}
+def _selection(choices: Sequence[tuple[str, str]], all_results: Sequence[InstanceResults]) -> Selection:
+    table, rows = comparable(all_results)
+    case_of = {
+        instance_results.fingerprint: instance_results
+        for instance_results in all_results
+        if instance_results.fingerprint in table.best
+    }
+    gaps = {
+        row.key: instance_results.gaps[row.key].gap
+        for instance_results in case_of.values()
+        for row in instance_results.rows
+    }
     table_rows = [row for runs in table.runs.values() for instance_runs in runs.values() for row in instance_runs]
     bounded = bool(table_rows) and all(gaps[row.key] is not None for row in table_rows if achieved(row) is not None)
     results = [_result(name, table, case_of, gaps if bounded else None) for name in table.runs]
@@ -261,20 +275,28 @@ def _selection(choices: Sequence[tuple[str, str]], cases: Sequence[InstanceResul
         for row in table_rows
         if row.bound is not None and row.status != "optimal" and used_up_limit(row)
     }
-    proven = sum(_proven(case, table.best[fingerprint]) for fingerprint, case in case_of.items())
-    names = [case.name for case in case_of.values()]
+    proven = sum(
+        _proven(instance_results, table.best[fingerprint]) for fingerprint, instance_results in case_of.items()
+    )
+    names = [instance_results.name for instance_results in case_of.values()]
     undecided = undiscriminating(rows, table.best)
-    return Selection(choices, results, names, len(cases), bounded, proven, table.left_out, undecided, open_at_limit)
+    return Selection(
+        choices, results, names, len(all_results), bounded, proven, table.left_out, undecided, open_at_limit
+    )
 
 
-def _proven(case: InstanceResults, best: float | None) -> bool:
+def _proven(instance_results: InstanceResults, best: float | None) -> bool:
     """Return whether a plan with the best known value meets its certified bound."""
-    gaps_of_best = (case.gaps[row.key].gap for row in case.rows if gap_to_best(achieved(row), best) <= TOLERANCE)
+    gaps_of_best = (
+        instance_results.gaps[row.key].gap
+        for row in instance_results.rows
+        if gap_to_best(achieved(row), best) <= TOLERANCE
+    )
     return any(gap is not None and gap <= TOLERANCE for gap in gaps_of_best)
 
 
 def _result(
-    name: str, table: CompleteTable, cases: Mapping[str, InstanceResults], gaps: Mapping[str, float | None] | None
+    name: str, table: CompleteTable, all_results: Mapping[str, InstanceResults], gaps: Mapping[str, float | None] | None
 ) -> Result:
     runs = table.runs[name]
     rows = [row for instance_runs in runs.values() for row in instance_runs]

@@ -15,7 +15,7 @@ _FILLS = {True: GREEN, False: "#FFFFFF"}
 """Fill of plans that hold, and of plans that do not hold, as in the figure ``hold``."""
 
 
-def hold_pictures(cases: Sequence[InstanceResults]) -> dict[str, Picture]:
+def hold_pictures(all_results: Sequence[InstanceResults]) -> dict[str, Picture]:
     """Return the tested plans of each instance: GPUs over workloads that keep their attainment."""
     return {
         instance: series_picture(
@@ -40,15 +40,15 @@ def hold_pictures(cases: Sequence[InstanceResults]) -> dict[str, Picture]:
                 unit=" GPUs",
             ),
         )
-        for number, (instance, plans_of) in enumerate(checked_plans(cases).items())
+        for number, (instance, plans_of) in enumerate(checked_plans(all_results).items())
     }
 
 
-def scaling_pictures(cases: Sequence[InstanceResults]) -> dict[str, dict[str, Picture | None]]:
+def scaling_pictures(all_results: Sequence[InstanceResults]) -> dict[str, dict[str, Picture | None]]:
     """Return pictures by suite and metric: results over the number of workloads."""
     return {
         suite: {metric: _scaling_picture(f"scaling-{number}-{metric}", suite, curves, metric) for metric in METRICS}
-        for number, (suite, curves) in enumerate(scaling(cases).items())
+        for number, (suite, curves) in enumerate(scaling(all_results).items())
     }
 
 

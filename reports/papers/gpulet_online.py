@@ -142,7 +142,7 @@ FIG15 = Figure(
             paper="GPUs follow the load, violations stay low",
             ours=_late_and_gpus(SETTING),
             form="{:.2f} %" + _LATER,
-            supports=lambda late, _kept, least, most: late <= 1.0 and least < most,
+            supports=lambda late_pct, _static_pct, fewest, most: late_pct <= 1.0 and fewest < most,
             criterion="at most 1 % late, and the number of GPUs changes",
         ),
     ),

@@ -41,10 +41,7 @@ _COUNT_AXIS = {"xlabel": "Workloads on the GPU", "xticks": list(RESIDENTS)}
 
 
 def copies_slowdown(performance: str, model: str, batch: int) -> Floats:
-    """Return the slowdown of a model by copies of itself, at each of ``RESIDENTS``, shape (5,) (Fig. 3).
-
-    The slowdown is the latency beside the copies, divided by the latency alone.
-    """
+    """Return the latency of a model beside copies over its latency alone, at each of ``RESIDENTS`` (Fig. 3)."""
     groups = [[Configuration(model, batch, SHARE_PCT)] * count for count in RESIDENTS]
     together_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), performance, groups)])
     return np.asarray(together_ms / together_ms[0])
@@ -59,10 +56,7 @@ def neighbour_slowdown(performance: str, neighbour: str) -> Floats:
 
 
 def measured_slowdown(neighbour: str) -> dict[int, float]:
-    """Return the measured slowdown of ResNet-50 by a neighbour, by the neighbour's batch.
-
-    The result is empty without measurements.
-    """
+    """Return the measured slowdown of ResNet-50 by a neighbour, by the neighbour's batch, if it is available."""
     resnet50 = Configuration(PIVOT, RESNET50_BATCH, HALF_PCT)
     alone_ms = [sample.latency_ms for sample in measured_solo("v100") if sample.configuration == resnet50]
     batch_of_neighbour = {Configuration(neighbour, batch, HALF_PCT): batch for batch in NEIGHBOUR_BATCHES}
@@ -74,10 +68,7 @@ def measured_slowdown(neighbour: str) -> dict[int, float]:
 
 
 def neighbour_demands(neighbour: str) -> tuple[Floats, Floats]:
-    """Return a neighbour's L2 utilisation in percent and power in watts at each of ``NEIGHBOUR_BATCHES`` (Fig. 4).
-
-    Both are predictions of iGniter's model.
-    """
+    """Return L2 utilisation in percent and power in watts by iGniter's model, at ``NEIGHBOUR_BATCHES`` (Fig. 4)."""
     gpu = gpu_type("v100")
     batch = np.array(NEIGHBOUR_BATCHES, dtype=np.float64)
     demand = performance_model("igniter").demand(gpu, gpu.model(neighbour), batch, np.full_like(batch, HALF_PCT))
@@ -85,10 +76,7 @@ def neighbour_demands(neighbour: str) -> tuple[Floats, Floats]:
 
 
 def measured_l2_pct(neighbour: str) -> dict[int, float]:
-    """Return the measured L2 utilisation of a neighbour alone in percent, by batch (Fig. 4).
-
-    The result is empty without measurements.
-    """
+    """Return the measured L2 utilisation of a neighbour in percent, by batch, if it is available (Fig. 4)."""
     return {
         sample.configuration.batch: sample.l2_pct
         for sample in measured_solo("v100")
@@ -126,10 +114,7 @@ def active_ms(model: str) -> Floats:
 
 
 def power_w(model: str) -> Floats:
-    """Return the power that all residents demand, at each of ``RESIDENTS``, shape (5,) (equation 10).
-
-    The power is in watts and includes the idle power.
-    """
+    """Return the power that all residents demand, with the idle power, at each of ``RESIDENTS`` (equation 10)."""
     return np.asarray(gpu_type("v100").hardware.idle_power_w + demand_alone(model).power_w * np.array(RESIDENTS))
 
 
@@ -248,10 +233,7 @@ def _l2_measured(_: Runs) -> Values:
 
 @query
 def _demands(_: Runs, quantity: int) -> Values:
-    """Return a demand of each neighbour at its smallest and largest batch, as predicted by iGniter's model.
-
-    ``quantity`` is 0 for L2 utilisation in percent, and 1 for power in watts.
-    """
+    """Return the predicted L2 utilisation (0) or power (1) of each neighbour at its smallest and largest batch."""
     demands_of = [neighbour_demands(name)[quantity] for name in NEIGHBOURS]
     return tuple(float(values[end]) for values in demands_of for end in (0, -1))
 
@@ -317,7 +299,7 @@ FIG4 = Figure(
             paper="6.36–13.93 %",
             ours=_beside_measured,
             form="{:.1f}–{:.1f} %",
-            supports=lambda least, most: least >= 6.36 and most <= 13.93,
+            supports=lambda smallest, largest: smallest >= 6.36 and largest <= 13.93,
             criterion="within the paper's range",
             note="only six of the paper's points are published",
         ),
@@ -326,7 +308,7 @@ FIG4 = Figure(
             paper="6.36–13.93 %",
             ours=_beside_predicted,
             form="{:.1f}–{:.1f} %",
-            supports=lambda least, most: least >= 6.36 and most <= 13.93,
+            supports=lambda smallest, largest: smallest >= 6.36 and largest <= 13.93,
             criterion="within the paper's range",
             reason="iGniter's model counts neither PCIe nor DRAM contention",
         ),

@@ -109,15 +109,15 @@ class Loss:
         Name and fingerprint of the instance.
     gap
         Mean gap to the best known value over the contestant's seeds.
-    own, best
+    worst_run, best_run
         The contestant's worst run, and a run with the best known value.
     """
 
     instance: str
     fingerprint: str
     gap: float
-    own: Row
-    best: Row
+    worst_run: Row
+    best_run: Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,9 +123,13 @@ def loss_lines(summary: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) ->
         return [f"{summary.reference} has the best known value on every instance"]
     lines = [f"where {summary.reference} loses ({len(summary.losses)} of {summary.instances} instances):"]
     for loss, difference_lines in worst:
-        reference_value, best_value = (worth(achieved(row), objective_of(row)) for row in (loss.own, loss.best))
+        reference_value, best_value = (
+            worth(achieved(row), objective_of(row)) for row in (loss.worst_run, loss.best_run)
+        )
         best_scheduler = (
-            loss.best.scheduler if loss.best.scheduler != loss.own.scheduler else f"its seed {loss.best.seed}"
+            loss.best_run.scheduler
+            if loss.best_run.scheduler != loss.worst_run.scheduler
+            else f"its seed {loss.best_run.seed}"
         )
         lines.append(
             f"- {loss.instance}: gap {percent(loss.gap)}; {reference_value} instead of {best_value} by {best_scheduler}"
@@ -173,7 +177,7 @@ def stats_json(summary: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) ->
         if ranking is None
         else [[summary.order[contestant] for contestant in group] for group in ranking.groups],
         "losses": [
-            {"instance": loss.instance, "gap": loss.gap, "key": loss.own.key, "best_key": loss.best.key}
+            {"instance": loss.instance, "gap": loss.gap, "key": loss.worst_run.key, "best_key": loss.best_run.key}
             | {"difference": next((differences for worst_loss, differences in worst if worst_loss is loss), None)}
             for loss in summary.losses
         ],

@@ -1,4 +1,4 @@
-"""Claims: a paper's statement, our numbers, and a verdict on the two."""
+"""Claims: a paper's statement, our numbers, and the verdict of their comparison."""
 
 import math
 from collections import Counter
@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from reports.runs import NotAtHandError, Runs
+from reports.runs import MissingDataError, Runs
 
 Values = tuple[Any, ...]
-"""Numbers and words; ``None`` marks a value that a run does not have."""
+"""Numbers and words of a claim; ``None`` marks a value that a run does not have."""
 
 HEAD = ("what", "paper", "here", "verdict", "reason or note")
 
 NOTHING_PUBLISHED = "–"
-"""The paper's column of a line without a number in the paper; such a line has no verdict."""
+"""Text of the column "paper" where the paper has no number; such a line has no verdict."""
 
 
 class ClaimVerdict(StrEnum):
-    """Verdicts on our numbers beside the paper's."""
+    """Verdicts on our numbers, compared with the paper's numbers."""
 
     REPRODUCED = "reproduced"
-    """They agree within the stated tolerance."""
+    """Our numbers agree with the paper's within the stated tolerance."""
     BETTER = "better"
-    """Ours is better by a stated factor."""
+    """Our numbers are better by a stated factor."""
     DIFFERENT = "different"
-    """They differ, for a stated reason."""
+    """Our numbers differ from the paper's, for a stated reason."""
     NOT_COMPARABLE = "not comparable"
     """Agreement would be chance or by construction, for a stated reason."""
 
@@ -40,23 +40,23 @@ class Claim:
     what
         The quantity or the statement.
     paper
-        The paper's numbers, or its words where it gives none.
+        The paper's numbers; its statement in words if it gives no numbers.
     ours
         The query that computes our numbers.
     form
-        Format string of both, with a place for each number.
+        Format string of the paper's numbers and of ours, with one field for each number.
     within
         Largest relative difference from the paper's numbers at which the claim is reproduced.
-    holds
-        Test that replaces ``within``: whether our numbers support the paper's statement.
+    supports
+        Test of whether our numbers support the paper's statement; it replaces ``within``.
     criterion
-        ``holds`` in words; the table shows it beside the verdict.
+        ``supports`` in words; the table shows it beside the verdict.
     better
         Function that returns the factor by which our numbers are better than the paper's, at most 1 if they are not;
         see ``below``. ``None`` if no direction is better.
     not_comparable
-        The reason why the two cannot be compared: the paper withholds an input that decides the number, our times are
-        calibrated to the number, or ours is another quantity. Empty if they can be compared.
+        The reason why our numbers cannot be compared with the paper's. For example, the paper withholds a necessary
+        input, our times are calibrated to the number, or we measure another quantity. Empty if they can be compared.
     reason
         The reason of the difference; the table shows it only with the verdict *different*.
     note
@@ -68,7 +68,7 @@ class Claim:
     ours: Callable[[Runs], Values]
     form: str = "{}"
     within: float = 0.0
-    holds: Callable[..., bool] | None = None
+    supports: Callable[..., bool] | None = None
     criterion: str = ""
     better: Callable[..., float] | None = None
     not_comparable: str = ""
@@ -76,10 +76,10 @@ class Claim:
     note: str = ""
 
     def __post_init__(self) -> None:
-        if (self.holds is None) != (not self.criterion):
-            raise ValueError(f"{self.what}: has only one of `holds` and `criterion`; expected both or none")
-        if isinstance(self.paper, str) and self.published and self.holds is None and not self.not_comparable:
-            raise ValueError(f"{self.what}: the paper's statement is in words; expected `holds` or `not_comparable`")
+        if (self.supports is None) != (not self.criterion):
+            raise ValueError(f"{self.what}: has only one of `supports` and `criterion`; expected both or none")
+        if isinstance(self.paper, str) and self.published and self.supports is None and not self.not_comparable:
+            raise ValueError(f"{self.what}: the paper's statement is in words; expected `supports` or `not_comparable`")
 
     @property
     def published(self) -> bool:
@@ -101,15 +101,15 @@ class Claim:
         return ClaimVerdict.DIFFERENT
 
     def _agrees(self, ours: Values) -> bool:
-        if self.holds is not None:
-            return bool(self.holds(*ours))
-        return all(_equal(*pair, self.within) for pair in zip(ours, self.paper, strict=True))
+        if self.supports is not None:
+            return bool(self.supports(*ours))
+        return all(_equal(our, paper, self.within) for our, paper in zip(ours, self.paper, strict=True))
 
-    def written(self, values: Values) -> str:
-        """Return numbers as they appear in the table."""
+    def formatted(self, values: Values) -> str:
+        """Return numbers in the format of the table."""
         return "no plan" if None in values else self.form.format(*values)
 
-    def judged(self, ours: Values) -> tuple[str, str]:
+    def verdict_cells(self, ours: Values) -> tuple[str, str]:
         """Return the last two cells of the line: the verdict with its tolerance or factor, and the reason or note."""
         match self.verdict(ours):
             case None:
@@ -127,76 +127,82 @@ class Claim:
 
 
 def below(paper: float) -> Callable[..., float]:
-    """Return a measure for ``Claim.better``: the factor by which our first number is below the paper's."""
+    """Return a function for ``Claim.better``: the factor by which our first number is below the paper's number."""
     return lambda first, *_: paper / first
 
 
 Query = Callable[[Runs], str]
-"""Function that returns an entry of a table from the runs."""
+"""Function that computes a cell of a table from the runs."""
 
-_Asked = ParamSpec("_Asked")
-_Answer = TypeVar("_Answer")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
-def query(answer: Callable[Concatenate[Runs, _Asked], _Answer]) -> Callable[_Asked, Callable[[Runs], _Answer]]:
-    """Decorate a function of runs and of further arguments: called with these arguments alone, it returns a query."""
+def query(
+    function: Callable[Concatenate[Runs, _Arguments], _Result],
+) -> Callable[_Arguments, Callable[[Runs], _Result]]:
+    """Decorate a function of runs and of further arguments.
 
-    def asked(*arguments: _Asked.args, **named: _Asked.kwargs) -> Callable[[Runs], _Answer]:
-        return lambda runs: answer(runs, *arguments, **named)
+    The decorated function takes the further arguments alone. It returns a query, which takes the runs.
+    """
 
-    return asked
+    def make_query(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> Callable[[Runs], _Result]:
+        return lambda runs: function(runs, *arguments, **named)
+
+    return make_query
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTable:
-    """A table: its head, and lines of texts and queries."""
+    """A table: its head, and its lines, whose cells are texts or queries."""
 
     head: tuple[str, ...]
     lines: Sequence[tuple[str | Query, ...]]
 
 
-NOT_AT_HAND = "no data"
-"""Column of the summary for claims without a verdict, because runs or measurements are missing."""
+NO_DATA = "no data"
+"""Column of the summary for claims that have no verdict because runs or measurements are missing."""
 
 Tally = Counter[str]
-"""Number of claims of a section by verdict, and of those ``NOT_AT_HAND``."""
+"""Numbers of a section's claims: by verdict, and of the claims without data, under ``NO_DATA``."""
 
-COUNTED = (*ClaimVerdict, NOT_AT_HAND)
+COUNTED = (*ClaimVerdict, NO_DATA)
+"""Columns of the summary: keys of a tally."""
 
 
 def compare(claims: Sequence[Claim], runs: Runs, tally: Tally) -> str:
     """Return claims as a table in Markdown, and count their verdicts into ``tally``."""
     lines = []
     for claim in claims:
-        paper = claim.paper if isinstance(claim.paper, str) else claim.written(claim.paper)
+        paper = claim.paper if isinstance(claim.paper, str) else claim.formatted(claim.paper)
         try:
             ours = claim.ours(runs)
-        except NotAtHandError as missing:
-            tally[NOT_AT_HAND] += claim.published
-            lines.append((claim.what, paper, str(missing), "", claim.note))
+        except MissingDataError as error:
+            tally[NO_DATA] += claim.published
+            lines.append((claim.what, paper, str(error), "", claim.note))
             continue
         verdict = claim.verdict(ours)
         if verdict is not None:
             tally[verdict] += 1
-        lines.append((claim.what, paper, claim.written(ours), *claim.judged(ours)))
+        lines.append((claim.what, paper, claim.formatted(ours), *claim.verdict_cells(ours)))
     return markdown(HEAD, lines)
 
 
 def fill(table: QueryTable, runs: Runs) -> str:
-    """Return a table in Markdown with the answers to its queries."""
-    lines = [tuple(cell if isinstance(cell, str) else _answer(cell, runs) for cell in line) for line in table.lines]
+    """Return a table in Markdown; the results of its queries fill their cells."""
+    lines = [tuple(cell if isinstance(cell, str) else _cell_text(cell, runs) for cell in line) for line in table.lines]
     return markdown(table.head, lines)
 
 
-def _answer(cell: Query, runs: Runs) -> str:
+def _cell_text(cell_query: Query, runs: Runs) -> str:
     try:
-        return cell(runs)
-    except NotAtHandError as missing:
-        return str(missing)
+        return cell_query(runs)
+    except MissingDataError as error:
+        return str(error)
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time as it appears in a table."""
+    """Return a time in the format of a table."""
     if seconds is None:
         return "–"
     if seconds < 1.0:
@@ -206,8 +212,8 @@ def duration(seconds: float | None) -> str:
 
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
-    escaped = ([cell.replace("|", "\\|") for cell in line] for line in (head, ["---"] * len(head), *lines))
-    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+    escaped_lines = ([cell.replace("|", "\\|") for cell in line] for line in (head, ["---"] * len(head), *lines))
+    return "\n".join(f"| {' | '.join(line)} |" for line in escaped_lines)
 
 
 def _joined(*sentences: str) -> str:

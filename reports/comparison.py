@@ -14,7 +14,7 @@ from reports.statistics.gaps import TOLERANCE, UNSOLVED, achieved
 from reports.statistics.inference import holm, mean_interval, signed_ranks
 
 TIME_TOLERANCE, TIME_TOLERANCE_S = 0.1, 0.01
-"""Decision times count as equal if they differ by less than either of these, the noise of a busy machine."""
+"""Relative and absolute tolerance of decision times: within either tolerance, two times count as equal."""
 
 
 class Measure(StrEnum):
@@ -35,10 +35,16 @@ class PairVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two runs on one instance with one seed under equal conditions, with their gaps to the best certified bound.
+    """Two runs on one instance with one seed under equal conditions.
 
-    ``name`` is the scheduler of the second run, with the parameters that distinguish runs. A run without a feasible
-    plan is worse by 100 % than any run with one.
+    Attributes
+    ----------
+    a, b
+        The first and the second run. A run without a feasible plan is worse by 100 % than any run with a plan.
+    gap_a, gap_b
+        Gaps of the two runs to the best certified bound; ``None`` without a bound.
+    name
+        Scheduler of the second run, with the parameters that distinguish runs.
     """
 
     a: Row
@@ -53,10 +59,11 @@ class Pair:
         return achieved(self.a) is not None and achieved(self.b) is None
 
     def change(self, measure: Measure) -> float | None:
-        """Return how much worse the second run is; negative if it is better, ``None`` if it cannot be compared.
+        """Return how much worse the second run is than the first; ``None`` if they cannot be compared.
 
-        For values it is ``(b - a) / max(|a|, |b|)``, with the sign changed for maximised objectives; for gaps it is
-        ``b - a``. Decision times have the formula of values, and can be compared if both runs have a feasible plan.
+        A negative result means that the second run is better. The change of a value is ``(b - a) / max(|a|, |b|)``; a
+        maximised objective reverses the sign. The change of a gap is ``b - a``. Decision times have the formula of
+        values; they are compared if both runs have a feasible plan.
         """
         value_a, value_b = achieved(self.a), achieved(self.b)
         if value_a is None or value_b is None:
@@ -79,18 +86,20 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One measure of one scheduler over all instances.
+    """Comparison of one scheduler by one measure over all instances.
 
     Attributes
     ----------
     scheduler
         Name of the scheduler on both sides; ``None`` if two schedulers are compared.
     better, equal, worse
-        Numbers of instances on which the second is better, equal or worse, by the mean over its seeds.
+        Numbers of instances on which the second side is better, equal or worse, by the mean change over the seeds.
     mean_change, interval
-        Mean of ``Pair.change`` over the instances and its 95 % bootstrap interval, ``None`` for fewer than two.
+        Mean of ``Pair.change`` over the instances, and its 95 % bootstrap interval, which is ``None`` for fewer than
+        two instances.
     p, p_holm
-        p value of Wilcoxon's signed-rank test over the instances, alone and corrected for all tests of the comparison.
+        p value of Wilcoxon's signed-rank test over the instances, and the same value corrected by Holm's method for
+        all tests of the comparison.
     verdict
         ``better`` or ``worse`` where ``p_holm`` is significant, otherwise ``None``.
     """
@@ -112,9 +121,9 @@ def pair_runs(
 ) -> list[Pair]:
     """Return the comparable pairs of runs, in the order of the first side.
 
-    Partners have the same instance, seed, source, headroom and truth. If a side has several such runs, partners also
-    agree in their limits and, unless ``across``, in their parameters; of runs that agree in all this the latest counts.
-    Skipped runs and runs without a partner are left out.
+    The two runs of a pair have the same instance, seed, source, headroom and truth. If a side has several such runs,
+    the two runs also have the same limits and, unless ``across``, the same parameters. The latest of several equal
+    runs counts. Skipped runs and runs without a partner are left out.
 
     Parameters
     ----------
@@ -123,72 +132,82 @@ def pair_runs(
     gaps_a, gaps_b
         Gaps by run key.
     across
-        Whether two schedulers are compared; otherwise partners have the same scheduler.
+        Whether two schedulers are compared; otherwise the two runs of a pair have the same scheduler.
     """
-    left, right = _by_place(a, across), _by_place(b, across)
+    runs_by_key_a, runs_by_key_b = _latest_by_key(a, across), _latest_by_key(b, across)
     names = labels([*a, *b])
-    found = []
-    for place, runs_a in left.items():
-        runs_b = right.get(place, {})
+    pairs = []
+    for key, runs_a in runs_by_key_a.items():
+        runs_b = runs_by_key_b.get(key, {})
         if len(runs_a) == len(runs_b) == 1:
             partners = [(*runs_a.values(), *runs_b.values())]
         else:
             partners = [(runs_a[variant], runs_b[variant]) for variant in runs_a if variant in runs_b]
-        found += [
-            Pair(one, other, gaps_a[one.key].gap, gaps_b[other.key].gap, names[other.key]) for one, other in partners
+        pairs += [
+            Pair(run_a, run_b, gaps_a[run_a.key].gap, gaps_b[run_b.key].gap, names[run_b.key])
+            for run_a, run_b in partners
         ]
-    return found
+    return pairs
 
 
 def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Comparison]:
-    """Test every measure of every scheduler; the p values are corrected for all of these tests together.
+    """Test every measure of every scheduler, with p values corrected for all of these tests together.
 
-    Pairs of one instance, such as its seeds, count as one: their mean. A measure without comparable pairs is not
-    tested.
+    Pairs on one instance, such as those of several seeds, count once, by their mean. A measure without comparable
+    pairs is not tested.
     """
-    groups: dict[tuple[str | None, Measure], dict[str, list[float]]] = {}
+    groups_by_key: dict[tuple[str | None, Measure], dict[str, list[float]]] = {}
     for pair in pairs:
         for measure in Measure:
             change = pair.change(measure)
             if change is not None:
-                place = None if across else pair.name, measure
-                groups.setdefault(place, defaultdict(list))[pair.a.instance_hash].append(change)
-    changes = {place: [fmean(seeds) for seeds in group.values()] for place, group in groups.items()}
-    ranks = [signed_ranks(of_instances) for of_instances in changes.values()]
-    corrected = holm([rank.p for rank in ranks])
-    found = []
-    for ((scheduler, measure), of_instances), rank, p_holm in zip(changes.items(), ranks, corrected, strict=True):
-        verdicts = [_verdict(change) for change in of_instances]
-        found.append(
+                key = None if across else pair.name, measure
+                groups_by_key.setdefault(key, defaultdict(list))[pair.a.instance_hash].append(change)
+    changes_by_key = {
+        key: [fmean(seed_changes) for seed_changes in instance_changes.values()]
+        for key, instance_changes in groups_by_key.items()
+    }
+    tests = [signed_ranks(mean_changes) for mean_changes in changes_by_key.values()]
+    corrected_p = holm([test.p for test in tests])
+    comparisons = []
+    for ((scheduler, measure), mean_changes), test, p_holm in zip(
+        changes_by_key.items(), tests, corrected_p, strict=True
+    ):
+        verdicts = [_verdict(change) for change in mean_changes]
+        comparisons.append(
             Comparison(
                 scheduler=scheduler,
                 measure=measure,
                 better=verdicts.count(PairVerdict.BETTER),
                 equal=verdicts.count(PairVerdict.EQUAL),
                 worse=verdicts.count(PairVerdict.WORSE),
-                mean_change=fmean(of_instances),
-                interval=mean_interval(of_instances),
-                p=rank.p,
+                mean_change=fmean(mean_changes),
+                interval=mean_interval(mean_changes),
+                p=test.p,
                 p_holm=p_holm,
-                verdict=_verdict(rank.plus - rank.minus) if p_holm <= alpha else None,
+                verdict=_verdict(test.plus - test.minus) if p_holm <= alpha else None,
             )
         )
-    return found
+    return comparisons
 
 
-def _by_place(rows: Iterable[Row], across: bool) -> dict[Hashable, dict[Hashable, Row]]:
-    """Return the latest run by the fields in which partners must agree, and by those in which runs of a side differ."""
-    found: dict[Hashable, dict[Hashable, Row]] = {}
+def _latest_by_key(rows: Iterable[Row], across: bool) -> dict[Hashable, dict[Hashable, Row]]:
+    """Return the latest runs by two keys.
+
+    The first key has the fields that must be equal in a pair. The second key has the fields that distinguish several
+    runs of one side.
+    """
+    latest: dict[Hashable, dict[Hashable, Row]] = {}
     for row in rows:
         if row.termination != "skipped":
             limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
-            place = row.instance_hash, row.seed, row.source, row.headroom or 1.0, row.truth
+            key = row.instance_hash, row.seed, row.source, row.headroom or 1.0, row.truth
             if across:
-                found.setdefault(place, {})[limits] = row
+                latest.setdefault(key, {})[limits] = row
             else:
                 variant = *limits, dumps(row.parameters, sort_keys=True)
-                found.setdefault((*place, row.scheduler), {})[variant] = row
-    return found
+                latest.setdefault((*key, row.scheduler), {})[variant] = row
+    return latest
 
 
 def _relative(a: float, b: float) -> float:

@@ -8,24 +8,31 @@ from bench.ledger.row import Row
 from instances.grouping import grouped
 
 Facets = Mapping[str, str]
-"""Parameters and conditions of a run, but not its seed, in words, by topic."""
+"""Parameters and conditions of a run in words, by topic; the seed is not among them."""
 
 
 def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str]:
-    """Return the name of every row's entrant by key; ``facets`` are also by key.
+    """Return the name of every row's entrant by the row's key; ``facets`` are also by key.
 
-    The name is that of the scheduler. If rows of this scheduler on some instance differ in a parameter or a condition,
-    the name states these: ``colgen (plan_class=split, 120 s)``. Runs that differ in the seed alone are one entrant's.
+    The name is the scheduler's. If rows of this scheduler on one instance differ in a parameter or a condition, the
+    name also states that facet: ``colgen (plan_class=split, 120 s)``. Runs that differ only in the seed belong to one
+    entrant.
     """
     values: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for row in rows:
         for facet, value in facets[row.key].items():
             values[row.instance_hash, row.scheduler, facet].add(value)
-    varying = {(scheduler, facet) for (_, scheduler, facet), found in values.items() if len(found) > 1}
+    varying = {
+        (scheduler, facet) for (_, scheduler, facet), distinct_values in values.items() if len(distinct_values) > 1
+    }
     return {
         row.key: _name(
             row.scheduler,
-            [words for facet, words in facets[row.key].items() if words and (row.scheduler, facet) in varying],
+            [
+                value_text
+                for facet, value_text in facets[row.key].items()
+                if value_text and (row.scheduler, facet) in varying
+            ],
         )
         for row in rows
     }
@@ -34,7 +41,8 @@ def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str
 def newest(rows: Sequence[Row], facets: Mapping[str, Facets]) -> set[str]:
     """Return the keys of the runs that newer code has not repeated; ``rows`` are of one instance, oldest first.
 
-    Runs of the same code are not repetitions, even with equal facets: two traces may have one name.
+    Runs of the same code never count as repetitions. Even runs with equal facets may differ, since two traces of
+    arrivals may have the same name.
     """
     groups = grouped(((row.scheduler, row.seed, *facets[row.key].items()), row) for row in rows)
     return {row.key for group in groups.values() for row in group if _code(row) == _code(group[-1])}
@@ -47,15 +55,19 @@ def _code(row: Row) -> object:
 def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the facets of rows by key; ``arrivals`` are the arrivals of the simulated plans, also by key.
 
-    Default conditions, except limits, have no words. A run without a plan has no simulation; it gets the arrivals of
-    the runs with a plan that equal it in all other facets.
+    A default condition has an empty text; limits are always in words. A run without a plan has no simulation. Its
+    arrivals are taken from the runs with a plan that have the same scheduler and the same other facets.
     """
     facets = {row.key: _parameters(row) | _conditions(row) for row in rows}
-    alike = {row.key: (row.scheduler, *facets[row.key].items()) for row in rows}
-    tried = grouped((alike[row.key], _arrivals(arrivals.get(row.key))) for row in rows if row.plan_class is not None)
+    run_groups = {row.key: (row.scheduler, *facets[row.key].items()) for row in rows}
+    arrivals_of_group = grouped(
+        (run_groups[row.key], _arrivals(arrivals.get(row.key))) for row in rows if row.plan_class is not None
+    )
     for row in rows:
-        own = _arrivals(arrivals.get(row.key))
-        facets[row.key]["arrivals"] = min(tried.get(alike[row.key], [""])) if row.plan_class is None else own
+        run_arrivals = _arrivals(arrivals.get(row.key))
+        facets[row.key]["arrivals"] = (
+            min(arrivals_of_group.get(run_groups[row.key], [""])) if row.plan_class is None else run_arrivals
+        )
     return facets
 
 

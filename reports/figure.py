@@ -1,4 +1,4 @@
-"""Figures: what each needs, draws and claims; and the reasons of figures that are not drawn."""
+"""Declarations of figures: their runs, their drawings and their claims; figures that are not drawn."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from reports.need import Need
 
 @dataclass(frozen=True, slots=True)
 class NotDrawn:
-    """A figure, table or algorithm of a paper that is not drawn; ``reason`` is in words that can follow a colon."""
+    """A figure, table or algorithm of a paper that is not drawn; a text can show ``reason`` after a colon."""
 
     name: str
     title: str
@@ -22,29 +22,31 @@ class NotDrawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Declaration of a figure: what it needs, draws and claims.
+    """Declaration of a figure: its runs, its drawing and its claims.
 
     Attributes
     ----------
     name
         Name in ``bench figures NAME``, and of its files.
     title
-        Title of one line.
+        Title, one line long.
     paper
-        The figure that it reproduces; ``ours`` if no paper has one.
+        The paper's figure that this figure reproduces; ``ours`` if no paper has such a figure.
     shows
         The paper's result.
     look_for
-        How to read this figure.
+        Hint on how to read this figure.
     cost
         Number and duration of its runs.
+    needs
+        Runs that it draws.
     claims
         The paper's statements that EXPERIMENTS.md compares with our numbers.
     any_runs
-        Whether it also draws runs on other instances than those of its needs.
+        Whether the figure also draws runs on instances outside its needs.
     draws
-        Function that returns the page of the figure, its first argument, with the rows of its runs drawn on it.
-        It raises ``NothingToDrawError`` as ``draw`` does.
+        Function of the figure and the rows of its runs; it returns the drawn page. It raises ``NothingToDrawError``
+        as ``draw`` does.
     """
 
     name: str
@@ -64,7 +66,7 @@ class Figure:
         Raises
         ------
         NothingToDrawError
-            If neither the rows nor the available measurements give it anything to draw.
+            If the rows and the available measurements give the figure nothing to draw.
         """
         with styled():
             return save(self.draws(self, rows), self.name, folder)

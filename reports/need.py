@@ -1,4 +1,4 @@
-"""Runs that a figure or a document needs, and the rows that were made for them."""
+"""Runs that a figure or a document needs, and the rows that match them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ class Need:
     schedulers
         Names of the schedulers, in the order of the figure.
     quick
-        Fewer or smaller instances for a first look; ``None`` if the figure is quick anyway.
+        Fewer or smaller instances, for a quick draft; ``None`` if the figure is always quick.
     parameters
         Parameters of the schedulers, as on the command line: ``name.parameter=value``.
     trial
-        Conditions of the evaluation: headroom, arrivals and so on.
+        Conditions of the evaluation, such as headroom and arrivals.
     climb
-        Whether each run is repeated at growing rates until they are too high: see ``bench.max_rate``. Only headroom and
-        arrivals of ``trial`` may then differ from the defaults.
+        Whether each run is repeated at growing rates until the rates are too high: see ``bench.max_rate``. If so, only
+        headroom and arrivals of ``trial`` may differ from their defaults.
     time_limit_s
-        Time limit of each run, if it matters; ``None`` for any limit.
+        Time limit of each run in seconds; ``None`` accepts any limit.
     work_limit
-        Work limit of each run, in the unit of its scheduler, where a time limit would affect the result.
+        Work limit of each run, in the unit of its scheduler. It replaces a time limit that would affect the result.
     """
 
     instances: str
@@ -59,26 +59,29 @@ class Need:
         return command_line(command, **options, **self.trial.options)
 
 
-def made_for(rows: Sequence[Row], need: Need) -> list[Row]:
-    """Return the rows that agree with ``need`` in scheduler, parameters and conditions.
+def rows_matching(rows: Sequence[Row], need: Need) -> list[Row]:
+    """Return the rows that have the scheduler, parameters and conditions of ``need``.
 
     Instance, seed and limits are not compared. Values are compared in the form of ``bench.formatting.in_words``.
     """
     return [
         row
         for row in rows
-        if row.scheduler in need.schedulers and tried_like(row, need.trial) and _has_stated(row, need)
+        if row.scheduler in need.schedulers and has_conditions(row, need.trial) and _has_parameters(row, need)
     ]
 
 
-def tried_like(row: Row, trial: Trial) -> bool:
-    """Return whether a row's plan was made and evaluated under ``trial``; without a simulation, under any arrivals."""
+def has_conditions(row: Row, trial: Trial) -> bool:
+    """Return whether a row's plan was made and evaluated under ``trial``.
+
+    If the row has no simulation, its arrivals are not compared.
+    """
     if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
         return False
     if trial.check_holds and row.holds is None and row.value is not None:
         return False
-    simulated = arrivals_of(row)
-    return simulated is None or (trial.arrivals is not None and simulated == trial.arrivals.label)
+    arrivals = arrivals_of(row)
+    return arrivals is None or (trial.arrivals is not None and arrivals == trial.arrivals.label)
 
 
 def arrivals_of(row: Row) -> str | None:
@@ -86,11 +89,11 @@ def arrivals_of(row: Row) -> str | None:
     return None if row.simulation is None else str(row.simulation["arrivals"])
 
 
-def _has_stated(row: Row, need: Need) -> bool:
+def _has_parameters(row: Row, need: Need) -> bool:
     for parameter in need.parameters:
-        name, _, stated = parameter.partition("=")
-        scheduler, _, field = name.rpartition(".")
-        if in_words(row.parameters.get(scheduler, {}).get(field)) != stated:
+        qualified_name, _, needed_value = parameter.partition("=")
+        scheduler, _, field = qualified_name.rpartition(".")
+        if in_words(row.parameters.get(scheduler, {}).get(field)) != needed_value:
             return False
     return True
 
@@ -98,8 +101,8 @@ def _has_stated(row: Row, need: Need) -> bool:
 class NothingToDrawError(Exception):
     """Error for a figure that cannot be drawn: its runs or measurements are missing, or the bench does not draw it.
 
-    It is not an ``InputError``: the command line is right, but the named figure fails (exit code 1, not 2). ``problem``
-    is the reason in one line, and the remedy if there is one.
+    The error is no ``InputError``: the command line is correct, but the figure fails (exit code 1, not 2). ``problem``
+    states the reason in one line, with the remedy if there is one.
     """
 
     def __init__(self, figure: str, problem: str) -> None:

@@ -16,13 +16,13 @@ class Piece:
     Attributes
     ----------
     gpu
-        Position of its GPU in the plan.
+        Position of the slot's GPU in the plan, from 0.
     start_pct, share_pct
-        Start and length of its gpulet on the GPU, in percent.
+        Start and length of the slot's gpulet on the GPU, in percent of the GPU.
     turn, turns
-        Position among the gpulet's slots, from 0, and number of slots that take turns.
+        Position among the gpulet's slots, from 0, and number of these slots, which take turns.
     violating
-        Whether the judge found a violation there.
+        Whether the judge found a violation at this slot.
     """
 
     gpu: int
@@ -39,27 +39,27 @@ class Piece:
 def pieces(row: Row, instance: Instance) -> list[Piece]:
     """Return the slots of the row's plan for ``instance``, in plan order; none without a plan.
 
-    A violation of a whole GPU, or of a workload anywhere, marks all its pieces. Jobs (``colocation``) all have the
-    whole GPU; their pieces are equal parts of it.
+    A violation that names only a GPU marks all pieces of the GPU; one that names only a workload marks all pieces of
+    the workload. Jobs (``colocation``) share the whole GPU; their pieces are equal parts of it.
 
     Raises
     ------
     InputError
-        If the plan places a workload that ``instance`` lacks; ledgers may come from other people.
+        If the plan places a workload that ``instance`` lacks. This can occur in a ledger from somebody else.
     """
-    broken = {(detail["gpu"], detail["workload"]) for detail in row.violation_details} - {(None, None)}
-    found = []
-    for position, gpu in enumerate(gpus(row)):
-        for start_pct, share_pct, gpulet in _stretches(gpu, instance):
+    violated_places = {(detail["gpu"], detail["workload"]) for detail in row.violation_details} - {(None, None)}
+    placed_pieces = []
+    for gpu_position, gpu in enumerate(gpus(row)):
+        for start_pct, share_pct, gpulet in _gpulet_spans(gpu, instance):
             for turn, slot in enumerate(gpulet.slots):
                 workload = slot.workload
                 if workload not in instance.model_of:
                     raise InputError(
                         f"run {row.key[:12]}: plan", printable(f'places "{workload}", which {instance.name} lacks')
                     )
-                marks = {(position, workload), (position, None), (None, workload)}
+                piece_places = {(gpu_position, workload), (gpu_position, None), (None, workload)}
                 piece = Piece(
-                    position,
+                    gpu_position,
                     start_pct,
                     share_pct,
                     turn,
@@ -67,23 +67,23 @@ def pieces(row: Row, instance: Instance) -> list[Piece]:
                     workload,
                     instance.model_of[workload],
                     slot.batch,
-                    bool(marks & broken),
+                    bool(piece_places & violated_places),
                 )
-                found.append(piece)
-    return found
+                placed_pieces.append(piece)
+    return placed_pieces
 
 
-def _stretches(gpu: PlacedGpu, instance: Instance) -> Iterator[tuple[float, float, Gpulet]]:
-    """Yield every gpulet of a GPU after its start and length, both in percent of the GPU."""
+def _gpulet_spans(gpu: PlacedGpu, instance: Instance) -> Iterator[tuple[float, float, Gpulet]]:
+    """Yield start, length and gpulet for every gpulet of a GPU; start and length are in percent of the GPU."""
     pool, gpulets = instance.pool(gpu.type), gpu.gpulets
-    whole = gpu.share_units if pool is None else pool.type.share_units
+    gpu_units = gpu.share_units if pool is None else pool.type.share_units
     if instance.objective is Objective.COLOCATION:
-        whole = len(gpulets) * whole
-    units = 0
+        gpu_units = len(gpulets) * gpu_units
+    allocated_units = 0
     for gpulet in gpulets:
-        start = units if gpulet.start is None else gpulet.start  # MIG instances have fixed positions
-        yield 100.0 * start / whole, 100.0 * gpulet.share_units / whole, gpulet
-        units += gpulet.share_units
+        start_unit = allocated_units if gpulet.start is None else gpulet.start  # MIG instances have fixed positions
+        yield 100.0 * start_unit / gpu_units, 100.0 * gpulet.share_units / gpu_units, gpulet
+        allocated_units += gpulet.share_units
 
 
 def gpus(row: Row) -> Sequence[PlacedGpu]:

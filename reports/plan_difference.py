@@ -6,32 +6,37 @@ from collections.abc import Mapping
 from instances import Instance, Plan
 
 
-def plan_difference(own: Plan, other: Plan, instance: Instance, most: int = 3) -> list[str]:
-    """Return the differences of ``own`` from ``other`` in words: GPUs, allocated share, and gpulets of workloads.
+def plan_difference(plan: Plan, reference: Plan, instance: Instance, named_workloads: int = 3) -> list[str]:
+    """Return the differences of ``plan`` from ``reference`` in words: GPUs, allocated share, and gpulets of workloads.
 
     Parameters
     ----------
-    own, other
-        Plans for ``instance``, such as a scheduler's and the best known one.
-    most
-        Largest number of workloads to name; those with the largest differences of share come first.
+    plan, reference
+        Plans for ``instance``, such as a scheduler's plan and the best known plan.
+    named_workloads
+        Largest number of workloads to name. Workloads with the largest differences of share come first.
     """
-    found = []
-    used, needed = _gpus(own), _gpus(other)
-    if used != needed:
-        found.append(f"GPUs: {_counts(used)} instead of {_counts(needed)}")
-    shares, others = _shares(own, instance), _shares(other, instance)
-    total, instead = sum(shares.values()), sum(others.values())
-    if abs(total - instead) >= 0.005:
-        found.append(f"allocated: {100 * total:,.0f} % of a GPU instead of {100 * instead:,.0f} %")
-    places, elsewhere = _places(own, instance), _places(other, instance)
-    changed = [name for name in {**shares, **others} if places.get(name) != elsewhere.get(name)]
-    changed.sort(key=lambda name: (-abs(shares.get(name, 0.0) - others.get(name, 0.0)), name))
-    absent = "not placed"
-    found += [f"{name}: {places.get(name, absent)} instead of {elsewhere.get(name, absent)}" for name in changed[:most]]
-    if len(changed) > most:
-        found.append(f"and {len(changed) - most} more workloads differ")
-    return found or ["the plans place every workload alike"]
+    differences = []
+    plan_gpus, reference_gpus = _gpus(plan), _gpus(reference)
+    if plan_gpus != reference_gpus:
+        differences.append(f"GPUs: {_counts(plan_gpus)} instead of {_counts(reference_gpus)}")
+    plan_shares, reference_shares = _shares(plan, instance), _shares(reference, instance)
+    plan_total, reference_total = sum(plan_shares.values()), sum(reference_shares.values())
+    if abs(plan_total - reference_total) >= 0.005:
+        differences.append(f"allocated: {100 * plan_total:,.0f} % of a GPU instead of {100 * reference_total:,.0f} %")
+    plan_places, reference_places = _places(plan, instance), _places(reference, instance)
+    changed_workloads = [
+        name for name in {**plan_shares, **reference_shares} if plan_places.get(name) != reference_places.get(name)
+    ]
+    changed_workloads.sort(key=lambda name: (-abs(plan_shares.get(name, 0.0) - reference_shares.get(name, 0.0)), name))
+    not_placed = "not placed"
+    differences += [
+        f"{name}: {plan_places.get(name, not_placed)} instead of {reference_places.get(name, not_placed)}"
+        for name in changed_workloads[:named_workloads]
+    ]
+    if len(changed_workloads) > named_workloads:
+        differences.append(f"and {len(changed_workloads) - named_workloads} more workloads differ")
+    return differences or ["the plans place every workload alike"]
 
 
 def _gpus(plan: Plan) -> Counter[str]:
@@ -49,23 +54,24 @@ def _units(gpu_type: str, instance: Instance) -> int:
 
 def _shares(plan: Plan, instance: Instance) -> dict[str, float]:
     """Return the share of each workload as a fraction of a GPU; the slots of a gpulet divide its share equally."""
-    found: dict[str, float] = defaultdict(float)
+    shares: dict[str, float] = defaultdict(float)
     for position, gpulet, slot in plan.slots():
-        found[slot.workload] += gpulet.share_units / len(gpulet.slots) / _units(plan.gpus[position].type, instance)
-    return found
+        shares[slot.workload] += gpulet.share_units / len(gpulet.slots) / _units(plan.gpus[position].type, instance)
+    return shares
 
 
 def _places(plan: Plan, instance: Instance) -> dict[str, str]:
-    """Return the gpulets of each workload in words, without the numbers of their GPUs."""
-    found: dict[str, list[str]] = defaultdict(list)
+    """Return the gpulets of each workload in words. GPUs are named by their type, not by their number."""
+    places: dict[str, list[str]] = defaultdict(list)
     for position, gpulet, slot in plan.slots():
         gpu = plan.gpus[position]
         share = 100.0 * gpulet.share_units / _units(gpu.type, instance)
-        on = f" on {gpu.type}" if len(instance.gpus) > 1 else ""
-        beside = sorted({other.workload for each in gpu.gpulets for other in each.slots} - {slot.workload})
-        mates = f" beside {_few(beside)}" if beside else " alone"
-        found[slot.workload].append(f"{share:.3g} %{on} at batch {slot.batch}{mates}")
-    return {name: " and ".join(sorted(each)) for name, each in found.items()}
+        gpu_text = f" on {gpu.type}" if len(instance.gpus) > 1 else ""
+        gpu_workloads = {gpu_slot.workload for gpu_gpulet in gpu.gpulets for gpu_slot in gpu_gpulet.slots}
+        neighbours = sorted(gpu_workloads - {slot.workload})
+        neighbour_text = f" beside {_few(neighbours)}" if neighbours else " alone"
+        places[slot.workload].append(f"{share:.3g} %{gpu_text} at batch {slot.batch}{neighbour_text}")
+    return {name: " and ".join(sorted(gpulet_texts)) for name, gpulet_texts in places.items()}
 
 
 def _few(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Quantities of a run that its row does not hold in this form."""
+"""Quantities of a run that are computed from its row."""
 
 from bench.ledger.row import Row
 from instances.costs import whole_gpus
@@ -11,20 +11,20 @@ def certified_bound(row: Row) -> float | None:
 
 
 def proven_gpus(row: Row) -> int | None:
-    """Return the GPUs, all of one type, that a run's certified bound on cost proves to be needed."""
+    """Return the number of GPUs that any plan needs by a run's certified bound on cost; the pool has one GPU type."""
     if (bound := certified_bound(row)) is None:
         return None
     (pool,) = the_instance(row.instance).gpus
     return whole_gpus(bound, pool.type.price_per_hour)
 
 
-def size_of(row: Row) -> int:
-    """Return the number of workloads of a row's instance."""
+def workload_count(row: Row) -> int:
+    """Return the number of workloads in the instance of a row."""
     return len(the_instance(row.instance).workloads)
 
 
 def spare_rps(row: Row) -> float | None:
-    """Return the throughput of a plan beyond the requests served in time, per second."""
+    """Return the throughput of a plan above its simulated goodput, in requests per second, at least 0."""
     if row.throughput_rps is None or row.sim_goodput_rps is None:
         return None
     return max(0.0, row.throughput_rps - row.sim_goodput_rps)
@@ -43,27 +43,27 @@ def dropped_pct(row: Row) -> float | None:
 
 
 def mean_latency_ms(row: Row, model: str) -> float | None:
-    """Return the mean latency of a model's served requests."""
+    """Return the mean latency of a model's served requests over all of its workloads."""
     if row.simulation is None:
         return None
     models = the_instance(row.instance).model_of
-    found = [
-        (one["requests"] - one["dropped"] - one["unfinished"], one["mean_ms"])
-        for one in row.simulation["workloads"]
-        if models[one["id"]] == model and one["mean_ms"] is not None
+    means = [
+        (workload["requests"] - workload["dropped"] - workload["unfinished"], workload["mean_ms"])
+        for workload in row.simulation["workloads"]
+        if models[workload["id"]] == model and workload["mean_ms"] is not None
     ]
-    served = sum(requests for requests, _ in found)
-    return sum(requests * mean_ms for requests, mean_ms in found) / served if served else None
+    served = sum(requests for requests, _ in means)
+    return sum(requests * mean_ms for requests, mean_ms in means) / served if served else None
 
 
 def allocated_pct(row: Row) -> float | None:
-    """Return the allocated shares, summed over GPUs: 100 is a whole GPU."""
+    """Return the allocated shares, summed over GPUs, in percent of one GPU."""
     fragments = fragments_pct(row)
     return None if row.gpus_used is None or fragments is None else 100.0 * row.gpus_used - fragments
 
 
 def fragments_pct(row: Row) -> float | None:
-    """Return the unallocated shares of the GPUs in use, summed over these (InSS, Sec. 2.4)."""
+    """Return the unallocated shares, summed over the GPUs in use, in percent of one GPU (InSS, Sec. 2.4)."""
     return None if row.gpus_used is None or row.fragments_pct is None else row.gpus_used * row.fragments_pct
 
 

@@ -1,4 +1,4 @@
-"""Points of published measurements that figures restate, with their sources, for readers without the data."""
+"""Numbers restated from published measurements, with their sources, for figures of readers without the data."""
 
 from collections.abc import Mapping
 
@@ -20,9 +20,9 @@ _OVERHEAD_PCT: Mapping[str, tuple[float, ...]] = {
              73.2, 92.7, 246.3),
 }
 # fmt: on
-"""Slowdown of measured pairs over the catalogue's solo times: quantiles in steps of 5 %, from least to largest."""
+"""Slowdown of measured pairs over the catalogue's solo times, in percent: quantiles in steps of 5 %."""
 
-_BESIDE: tuple[tuple[tuple[str, int, float], tuple[str, int, float], float, float], ...] = (
+_PAIR_LATENCIES: tuple[tuple[tuple[str, int, float], tuple[str, int, float], float, float], ...] = (
     (("vgg19", 4, 40.0), ("ssd", 4, 60.0), 19.262, 0.133),
     (("vgg19", 4, 60.0), ("ssd", 4, 40.0), 13.519, 0.119),
     (("vgg19", 4, 80.0), ("ssd", 4, 20.0), 10.094, 0.076),
@@ -34,18 +34,24 @@ _BESIDE: tuple[tuple[tuple[str, int, float], tuple[str, int, float], float, floa
     (("resnet50", 2, 50.0), ("alexnet", 2, 50.0), 4.565, 0.046),
     (("resnet50", 16, 50.0), ("alexnet", 16, 50.0), 23.367, 0.457),
 )
-"""A configuration, another beside it on one V100, and the former's mean latency and its standard deviation in ms."""
+"""Configuration, its neighbour on the same V100, and mean and standard deviation of the configuration's latency in ms.
+
+A configuration is (model, batch, share in percent).
+"""
 
 
 def restated_pairs() -> list[PairSample]:
     """Return the restated latencies of pairs on the V100."""
-    return [PairSample(Configuration(*own), Configuration(*other), ms, std) for own, other, ms, std in _BESIDE]
+    return [
+        PairSample(Configuration(*configuration), Configuration(*neighbour), mean_ms, std_ms)
+        for configuration, neighbour, mean_ms, std_ms in _PAIR_LATENCIES
+    ]
 
 
 def restated_overheads(gpu: str) -> Floats:
-    """Return 201 slowdowns with the restated distribution of a GPU type, as fractions."""
-    stated = np.array(_OVERHEAD_PCT[gpu]) / 100.0
-    return np.interp(np.linspace(0.0, 1.0, 201), np.linspace(0.0, 1.0, len(stated)), stated)
+    """Return 201 slowdowns as fractions; their distribution is the restated distribution of a GPU type."""
+    quantiles = np.array(_OVERHEAD_PCT[gpu]) / 100.0
+    return np.interp(np.linspace(0.0, 1.0, 201), np.linspace(0.0, 1.0, len(quantiles)), quantiles)
 
 
 def restated_note(*gpus: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs of a ledger for a document's queries, and the missing runs."""
+"""Runs of a ledger for the queries of a document, with lists of the used and the missing runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,11 +10,11 @@ from bench.ledger.store import Ledger
 from bench.max_rate import Climb, retraced, with_all_served
 from instances.instance import Instance
 from instances.suites import SCENARIO_SUITES, SUITES
-from reports.need import Need, made_for
+from reports.need import Need, rows_matching
 
 
-class NotAtHandError(Exception):
-    """Runs or measurements that a number needs are missing; the message says so in two words, such as ``no runs``."""
+class MissingDataError(Exception):
+    """Error for a number whose runs or measurements are missing; the message has two words, such as ``no runs``."""
 
 
 @dataclass
@@ -24,9 +24,9 @@ class Runs:
     Attributes
     ----------
     used
-        Rows found for the queries so far, by key.
+        Rows that the queries so far have read, by key.
     missing
-        Needs of the queries so far of which the ledger lacks runs.
+        Needs of the queries so far for which the ledger lacks runs.
     """
 
     ledger: Ledger
@@ -40,54 +40,56 @@ class Runs:
 
         Raises
         ------
-        NotAtHandError
-            If the ledger lacks a run; ``missing`` then has the need.
+        MissingDataError
+            If the ledger lacks a run; the need is then added to ``missing``.
         """
-        return self.each([need])[0]
+        return self.rows_of_each([need])[0]
 
     def row(self, need: Need) -> Row:
         """Return the latest row of a need that names one run; see ``rows``."""
         (row,) = self.rows(need)
         return row
 
-    def each(self, needs: Iterable[Need]) -> list[list[Row]]:
+    def rows_of_each(self, needs: Iterable[Need]) -> list[list[Row]]:
         """Return the rows of several needs; see ``rows``. Every need with a missing run is added to ``missing``."""
-        found = [self._found(need) for need in needs]
-        if any(rows is None for rows in found):
-            raise NotAtHandError("no runs")
-        return [rows for rows in found if rows is not None]
+        rows_by_need = [self._rows_or_none(need) for need in needs]
+        if any(rows is None for rows in rows_by_need):
+            raise MissingDataError("no runs")
+        return [rows for rows in rows_by_need if rows is not None]
 
     def climbs(self, need: Need) -> Mapping[str, Climb]:
         """Return the search for the largest rates of a need, by instance; see ``rows``."""
         if need not in self._climbs:
-            made = self._made_for(need)
+            rows = self._matching_rows(need)
             instances = instances_named(need.instances)
-            self._climbs[need] = {name: retraced(with_all_served(one), made) for name, one in instances.items()}
-        found = self._climbs[need]
-        if any(climb.next is not None or climb.broken_off is not None for climb in found.values()):
+            self._climbs[need] = {
+                name: retraced(with_all_served(instance), rows) for name, instance in instances.items()
+            }
+        climbs = self._climbs[need]
+        if any(climb.next is not None or climb.broken_off is not None for climb in climbs.values()):
             self._lack(replace(need, climb=True))
-            raise NotAtHandError("no runs")
-        self._use(row for climb in found.values() for row in climb.rows.values())
-        return found
+            raise MissingDataError("no runs")
+        self._use(row for climb in climbs.values() for row in climb.rows.values())
+        return climbs
 
-    def _found(self, need: Need) -> list[Row] | None:
-        latest = {(row.instance_hash, row.scheduler, row.seed): row for row in self._made_for(need)}
-        wanted = [
-            (problem, scheduler, seed)
-            for problem in _fingerprints(need.instances)
+    def _rows_or_none(self, need: Need) -> list[Row] | None:
+        latest = {(row.instance_hash, row.scheduler, row.seed): row for row in self._matching_rows(need)}
+        needed_runs = [
+            (fingerprint, scheduler, seed)
+            for fingerprint in _fingerprints(need.instances)
             for scheduler in need.schedulers
             for seed in need.seeds
         ]
-        if not all(run in latest for run in wanted):
+        if not all(run in latest for run in needed_runs):
             self._lack(need)
             return None
-        rows = [latest[run] for run in wanted]
+        rows = [latest[run] for run in needed_runs]
         self._use(rows)
         return rows
 
-    def _made_for(self, need: Need) -> list[Row]:
+    def _matching_rows(self, need: Need) -> list[Row]:
         rows = [row for scheduler in need.schedulers for row in self._rows_of(scheduler)]
-        return [row for row in made_for(rows, need) if _within_limits(row, need)]
+        return [row for row in rows_matching(rows, need) if _within_limits(row, need)]
 
     def _rows_of(self, scheduler: str) -> list[Row]:
         if scheduler not in self._by_scheduler:
@@ -107,12 +109,12 @@ class Runs:
 
 
 def _within_limits(row: Row, need: Need) -> bool:
-    """Return whether a run has the limits of a need; a need without a work limit takes only runs without one."""
+    """Return whether a run has the limits of a need; a need without a work limit accepts only runs without one."""
     return need.time_limit_s in (None, row.time_limit_s) and need.work_limit == row.work_limit
 
 
 def merged(needs: Sequence[Need]) -> list[Need]:
-    """Return needs for the same runs; needs that differ only in their scheduler become one."""
+    """Return needs for the same runs; needs that differ only in their schedulers become one need."""
     schedulers: dict[Need, dict[str, None]] = {}
     for need in needs:
         schedulers.setdefault(replace(need, schedulers=()), {}).update(dict.fromkeys(need.schedulers))
@@ -126,19 +128,22 @@ def the_instance(name: str) -> Instance:
 
 @cache
 def instances_named(names: str) -> Mapping[str, Instance]:
-    """Return the instances of ``names`` by name, in the order of the suites; ``names`` are as in ``Need.instances``."""
-    wanted = names.split(",")
+    """Return instances by name, in the order of the suites.
+
+    ``names`` has names of suites and instances, separated by commas, as in ``Need.instances``.
+    """
+    name_list = names.split(",")
     return {
         instance.name: instance
         for suite in SUITES.values()
         for instance in suite.build()
-        if {suite.name, instance.name} & {*wanted}
+        if {suite.name, instance.name} & {*name_list}
     }
 
 
 @cache
 def _fingerprints(names: str) -> Sequence[str]:
-    """Return the fingerprints of the problems of ``names``; a scenario set is one problem."""
+    """Return the fingerprints of the instances of ``names``; a scenario set has one fingerprint."""
     if names in SCENARIO_SUITES:
         return [SCENARIO_SUITES[names].build().fingerprint]
     return [instance.fingerprint for instance in instances_named(names).values()]

@@ -9,7 +9,7 @@ from bench.ledger.row import Row
 from instances.grouping import grouped
 from instances.instance import Instance
 from reports.figure import Figure
-from reports.need import Need, NothingToDrawError, made_for, tried_like
+from reports.need import Need, NothingToDrawError, has_conditions, rows_matching
 from reports.runs import instances_named
 
 _COMMANDS_NAMED = 4
@@ -18,90 +18,96 @@ _Label = TypeVar("_Label")
 
 @cache
 def instances_of(needs: tuple[Need, ...]) -> Mapping[str, Instance]:
-    """Return the instances of ``needs`` by name, those of ``Need.quick`` included, in the order of the suites."""
+    """Return the instances of ``needs`` by name, including those of ``Need.quick``, in the order of the suites."""
     return instances_named(",".join(names for need in needs for names in (need.instances, need.quick) if names))
 
 
-def own_rows(figure: Figure, rows: Sequence[Row]) -> list[Row]:
+def figure_rows(figure: Figure, rows: Sequence[Row]) -> list[Row]:
     """Return the latest row of each run on a figure's instances, in the order of its needs.
 
-    ``rows`` are oldest first. Those under other conditions than the needs' are left out. Those of schedulers that no
-    need names come last, by scheduler name.
+    ``rows`` are oldest first. Rows whose conditions match no need are left out. Rows of schedulers that no need names
+    come last, ordered by scheduler name.
 
     Raises
     ------
     NothingToDrawError
         If no row is left; the error names the commands to run.
     """
-    known = instances_of(figure.needs)
+    drawn_instances = instances_of(figure.needs)
     trials = list(dict.fromkeys(need.trial for need in figure.needs))
     latest = {
-        (row.scheduler, row.instance, row.seed, like[0]): row
+        (row.scheduler, row.instance, row.seed, matching_trials[0]): row
         for row in rows
-        # An instance in a file may have the same name.
-        if row.instance in known
-        and row.instance_hash == known[row.instance].fingerprint
-        and (like := [trial for trial in trials if tried_like(row, trial)])
+        # The fingerprint is compared because an instance in a file may have the same name.
+        if row.instance in drawn_instances
+        and row.instance_hash == drawn_instances[row.instance].fingerprint
+        and (matching_trials := [trial for trial in trials if has_conditions(row, trial)])
     }
     if not latest:
         raise nothing_to_draw(figure)
-    schedulers, instances = _schedulers(figure), list(known)
+    schedulers, instances = _schedulers(figure), list(drawn_instances)
 
-    def place(row: Row) -> tuple[int, str, int, int]:
-        named = schedulers.index(row.scheduler) if row.scheduler in schedulers else len(schedulers)
-        return named, row.scheduler, instances.index(row.instance), row.seed
+    def sort_key(row: Row) -> tuple[int, str, int, int]:
+        scheduler_position = schedulers.index(row.scheduler) if row.scheduler in schedulers else len(schedulers)
+        return scheduler_position, row.scheduler, instances.index(row.instance), row.seed
 
-    return sorted(latest.values(), key=place)
+    return sorted(latest.values(), key=sort_key)
 
 
 def rows_by_label(rows: Sequence[Row], needs: Mapping[_Label, Need]) -> dict[tuple[_Label, str], Row]:
-    """Return by label and instance the latest row of each need; several needs may name the same scheduler."""
-    known = instances_of(tuple(needs.values()))
+    """Return the latest row of each need, by the need's label and the instance's name.
+
+    Several needs may name the same scheduler, with other parameters or conditions.
+    """
+    drawn_instances = instances_of(tuple(needs.values()))
     return {
         (label, row.instance): row
         for label, need in needs.items()
-        for row in made_for(rows, need)
-        if row.instance in known and row.instance_hash == known[row.instance].fingerprint
+        for row in rows_matching(rows, need)
+        if row.instance in drawn_instances and row.instance_hash == drawn_instances[row.instance].fingerprint
     }
 
 
 def nothing_to_draw(figure: Figure) -> NothingToDrawError:
-    """Return the error of a figure without rows, with the commands that make them."""
+    """Return the error of a figure without rows; the error names the commands that make these rows."""
     commands = "`, `".join(need.command for need in figure.needs[:_COMMANDS_NAMED])
-    more = len(figure.needs) - _COMMANDS_NAMED
-    others = f" and {more} more like these" if more > 0 else ""
-    made_with = f"`bench figures {figure.name}`, or by hand with `{commands}`{others}"
-    return NothingToDrawError(figure.name, f"no run to draw; make its runs with {made_with}")
+    unnamed = len(figure.needs) - _COMMANDS_NAMED
+    more_text = f" and {unnamed} more like these" if unnamed > 0 else ""
+    remedy = f"`bench figures {figure.name}`, or by hand with `{commands}`{more_text}"
+    return NothingToDrawError(figure.name, f"no run to draw; make its runs with {remedy}")
 
 
 def plans_and_notes(figure: Figure, rows: Sequence[Row], others: bool = True) -> tuple[dict[str, Row], list[str]]:
-    """Return the row to draw for each scheduler, which is its first row with a plan, and the figure's notes.
+    """Return the row to draw of each scheduler, and the figure's notes.
 
-    Without ``others``, rows of schedulers outside the figure's needs are left out.
+    The row to draw is the scheduler's first row with a plan. Without ``others``, only schedulers of the figure's needs
+    have a row.
 
     Raises
     ------
     NothingToDrawError
         If there is no row with a plan.
     """
-    known = _schedulers(figure)
-    own = own_rows(figure, [row for row in rows if others or row.scheduler in known])
+    needed_schedulers = _schedulers(figure)
+    drawn_rows = figure_rows(figure, [row for row in rows if others or row.scheduler in needed_schedulers])
     plans: dict[str, Row] = {}
-    for row in own:
+    for row in drawn_rows:
         if row.plan is not None:
             plans.setdefault(row.scheduler, row)
-    notes = missing_notes(figure, own, [row for row in own if row.scheduler not in plans])
+    notes = missing_notes(figure, drawn_rows, [row for row in drawn_rows if row.scheduler not in plans])
     for scheduler, row in plans.items():
-        unmarked = (row.violations or 0) - len(row.violation_details)  # details of the first ones only
+        # A row has details of its first violations only.
+        unmarked = (row.violations or 0) - len(row.violation_details)
         if unmarked > 0:
             notes.append(f"{scheduler}: {unmarked} more violations are not marked.")
     return plans, notes
 
 
 def missing_notes(figure: Figure, rows: Sequence[Row], fruitless: Sequence[Row]) -> list[str]:
-    """Return a figure's notes on missing results: the schedulers of its needs that have none of its ``rows``.
+    """Return a figure's notes on missing results.
 
-    The notes also name the rows without a result to draw, ``fruitless``, by scheduler, reason and instance.
+    The notes name the schedulers of the figure's needs without any of its ``rows``. They also name the rows in
+    ``fruitless``, which have no result to draw, by scheduler, reason and instance.
 
     Raises
     ------
@@ -114,9 +120,12 @@ def missing_notes(figure: Figure, rows: Sequence[Row], fruitless: Sequence[Row])
     missing = [scheduler for scheduler in _schedulers(figure) if all(row.scheduler != scheduler for row in rows)]
     if missing:
         lines.append(f"Not run: {', '.join(missing)}.")
-    if where := grouped((f"{row.scheduler} ({_cause(row)})", row.instance) for row in fruitless):
-        named = (f"{who} on {', '.join(dict.fromkeys(names))}" for who, names in where.items())
-        lines.append(f"Without a result: {'; '.join(named)}.")
+    if instances_by_cause := grouped((f"{row.scheduler} ({_cause(row)})", row.instance) for row in fruitless):
+        cause_texts = (
+            f"{scheduler_and_cause} on {', '.join(dict.fromkeys(names))}"
+            for scheduler_and_cause, names in instances_by_cause.items()
+        )
+        lines.append(f"Without a result: {'; '.join(cause_texts)}.")
     if len(fruitless) == len(rows):
         raise NothingToDrawError(figure.name, f"no run has a result to draw. {' '.join(lines)}")
     return lines

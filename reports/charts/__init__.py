@@ -1,1 +1,1 @@
-"""Charts by kind, in one style; they draw what the declarations in ``reports.papers`` name."""
+"""Charts by kind, in one style; the figures in ``reports.papers`` use them."""

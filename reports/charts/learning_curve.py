@@ -1,4 +1,4 @@
-"""Learning curve of one training, drawn beside its policy."""
+"""Learning curve of one training, in the folder of the trained policy."""
 
 import csv
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from reports.charts.page import FULL_WIDTH_IN, page, save, styled
 
 SCALARS = {"reward": "Reward of a step", "late_pct": "Late requests, %", "throughput_rps": "Throughput, req/s"}
-"""Scalars that every training writes, with the labels of their axes."""
+"""Scalars that every training writes, and the labels of their axes."""
 
 _ROW_IN = 1.5
 

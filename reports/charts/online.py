@@ -19,7 +19,7 @@ from reports.charts.palette import GREEN, ORANGE, PURPLE, QUIET, SKY_BLUE, YELLO
 from reports.figure import Figure
 
 PERIOD_S, REORGANISATION_S, WEIGHT = 20.0, 12.0, 0.8
-"""gpulet's settings, as in ``bench online``."""
+"""gpulet's settings, the defaults of ``bench online``: period, time of a reorganisation, and weight."""
 
 _HEIGHT_IN = 4.6
 _COLOURS = (SKY_BLUE, ORANGE, GREEN, YELLOW, PURPLE)
@@ -32,13 +32,13 @@ class Setting:
     Attributes
     ----------
     instance
-        A suite of one instance with up to five workloads and GPUs of one type.
+        Name of a suite of one instance, with up to five workloads and GPUs of one type.
     rates
-        Factor on the rates of the instance, which are the means over the whole load.
+        Factor on the rates of the instance; the scaled rates are the means over the whole load.
     scheduler, headroom, parameters
         As in ``bench online``.
     seconds
-        Duration, from the start of the two waves of ``bench.online.load``.
+        Duration in seconds, from the start of the two waves of ``bench.online.load``.
     """
 
     instance: str
@@ -49,7 +49,7 @@ class Setting:
     seconds: float = float(WAVES_S)
 
     def command(self, policy: str) -> str:
-        """Return the command that repeats the run."""
+        """Return the command of the same online run under a policy."""
         return command_line(
             "online",
             instances=self.instance,
@@ -71,27 +71,30 @@ def serve(
     weight: float = WEIGHT,
     truth: Instance | None = None,
 ) -> OnlineRun:
-    """Serve requests by workload, from the planner's first plan on, under a policy of ``bench online``."""
-    chosen = POLICIES[policy](instance, planner, weight)
-    run = Online(planner.first(), instance, chosen, requests, pace, truth=truth)
-    return OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.run()))
+    """Serve requests under a policy of ``bench online``, beginning with the planner's first plan.
+
+    ``requests`` has the stream of every workload.
+    """
+    chosen_policy = POLICIES[policy](instance, planner, weight)
+    online = Online(planner.first(), instance, chosen_policy, requests, pace, truth=truth)
+    return OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(online.run()))
 
 
 @cache
 def online_run(setting: Setting, policy: str) -> OnlineRun:
     """Serve the load of a setting under a policy."""
-    (found,) = suite(setting.instance).build()
-    instance = online_instance(found).scaled(setting.rates)
+    (suite_instance,) = suite(setting.instance).build()
+    instance = online_instance(suite_instance).scaled(setting.rates)
     planner = Planner(setting.scheduler, instance, parameters=setting.parameters, headroom=setting.headroom)
     requests = streams(waves(instance), instance, setting.seconds, seed=0)
     return serve(instance, planner, policy, requests, Pace(setting.seconds, PERIOD_S, REORGANISATION_S))
 
 
 def draw_online_runs(figure: Figure, rows: Sequence[Row], *, setting: Setting) -> Page:
-    """Draw plans that follow the load of a setting, and the first plan unchanged."""
+    """Draw two online runs of a setting: with plans that follow the load, and with the first plan throughout."""
     runs = {"reschedule": online_run(setting, "reschedule"), "static": online_run(setting, "static")}
-    following, kept = (100.0 * run.observation.violation_rate for run in runs.values())
-    late_pct = f"Following the load {following:.2f} %, with the first plan {kept:.1f} %"
+    following_pct, static_pct = (100.0 * run.observation.violation_rate for run in runs.values())
+    late_pct = f"Following the load {following_pct:.2f} %, with the first plan {static_pct:.1f} %"
     notes = [f"{late_pct} of the requests not in time. Command: {setting.command('reschedule')}"]
     (instance,) = suite(setting.instance).build()
     units = instance.gpus[0].type.share_units
@@ -102,10 +105,10 @@ def draw_online_runs(figure: Figure, rows: Sequence[Row], *, setting: Setting) -
     for policy, line in (("reschedule", "-"), ("static", ":")):
         periods = runs[policy].periods
         starts = [period.begin_s for period in periods]
-        look = {"color": "black", "linestyle": line, "drawstyle": "steps-post"}
-        gpus.plot(starts, [period.gpus_used for period in periods], **look)
-        shares.plot(starts, [100.0 * period.share_units / units for period in periods], **look)
-        late.plot(starts, [100.0 * period.observation.violation_rate for period in periods], **look)
+        style = {"color": "black", "linestyle": line, "drawstyle": "steps-post"}
+        gpus.plot(starts, [period.gpus_used for period in periods], **style)
+        shares.plot(starts, [100.0 * period.share_units / units for period in periods], **style)
+        late.plot(starts, [100.0 * period.observation.violation_rate for period in periods], **style)
     late.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6)
     throughput.set(ylabel="Served\n(req/s)")
     gpus.set(ylabel="GPUs\nin use")
@@ -119,7 +122,7 @@ def draw_online_runs(figure: Figure, rows: Sequence[Row], *, setting: Setting) -
     return with_legend(sheet, handles, 3)
 
 
-def _draw_throughput(ax: Axes, found: OnlineRun, colours: Mapping[str, str]) -> None:
-    starts = [period.begin_s for period in found.periods]
-    series = [[period.observation.throughput_rps[w] for period in found.periods] for w in range(len(found.ids))]
+def _draw_throughput(ax: Axes, run: OnlineRun, colours: Mapping[str, str]) -> None:
+    starts = [period.begin_s for period in run.periods]
+    series = [[period.observation.throughput_rps[workload] for period in run.periods] for workload in range(len(run.ids))]
     ax.stackplot(starts, series, colors=list(colours.values()), step="post", linewidth=0.0)

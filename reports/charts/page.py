@@ -1,4 +1,4 @@
-"""Pages of the figures in one style, without a window; the same rows give the same files."""
+"""Pages of the figures in one style, drawn without a window; equal rows give equal files."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from matplotlib.text import Text as Text
 
     Page = Figure
-else:  # Matplotlib takes a second to import; listing and describing figures do without it.
+else:  # The import of Matplotlib takes a second, and lists and descriptions of figures do not need it.
     Artist = Axes = Axis = Page = Rectangle = Text = Any
 
 COLUMN_IN = 3.33
-"""Width of one column of a two-column paper."""
+"""Width of one column of a two-column paper, in inches."""
 
 FULL_WIDTH_IN = 7.0
-"""Width of both columns."""
+"""Width of both columns, in inches."""
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 
 _NOTE_PT = 6.0
 
-# Dates and versions would change the file although the rows are the same.
+# Without dates and versions, equal rows give equal files.
 _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": "gpushare-bench"},
     "svg": {"Date": None, "Creator": "gpushare-bench"},
@@ -41,7 +41,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Apply this style, independent of the user's own settings, while pages are made, drawn and saved."""
+    """Apply the style of all figures while pages are made, drawn and saved; the user's settings have no effect."""
     from matplotlib import style
 
     with style.context(["default", STYLE], after_reset=True):
@@ -49,20 +49,20 @@ def styled() -> Iterator[None]:
 
 
 def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Page:
-    """Return an empty page, which belongs to no window and no global state.
+    """Return an empty page that is independent of windows and of Matplotlib's global state.
 
     Parameters
     ----------
     width_in, height_in
-        Size without the notes.
+        Size in inches, without the notes.
     notes
-        Notes at the bottom, each a paragraph.
+        Notes at the bottom, each in a paragraph of its own.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    characters = int(width_in * 72.0 / (0.58 * _NOTE_PT))
-    lines = [part for note in notes for part in wrap(note.replace("`", ""), characters)]
+    characters_per_line = int(width_in * 72.0 / (0.58 * _NOTE_PT))
+    lines = [line for note in notes for line in wrap(note.replace("`", ""), characters_per_line)]
     sheet = Figure(figsize=(width_in, height_in + len(lines) * _NOTE_PT * 1.3 / 72.0))
     FigureCanvasAgg(sheet)
     if lines:
@@ -85,13 +85,13 @@ def stroke(label: str, **line: Any) -> Artist:
 
 
 def with_legend(sheet: Page, handles: Sequence[Artist], columns: int | None = None) -> Page:
-    """Return a page with a legend above its panels, in one line unless ``columns`` are given."""
+    """Return a page with a legend above its panels; without ``columns``, the legend has one line."""
     sheet.legend(handles=handles, loc="outside upper center", ncols=columns or len(handles))
     return sheet
 
 
 def mark_powers(axis: Axis, steps: Sequence[int]) -> None:
-    """Write plain numbers on a logarithmic axis, at these multiples of each power of ten."""
+    """Write plain numbers on a logarithmic axis, at the multiples ``steps`` of each power of ten."""
     from matplotlib.ticker import LogLocator
 
     axis.set_major_locator(LogLocator(subs=steps))
@@ -110,7 +110,7 @@ def save(sheet: Page, name: str, folder: Path, suffixes: Sequence[str] = tuple(_
     """
     files = [folder / f"{name}.{suffix}" for suffix in suffixes]
     sheet.draw_without_rendering()
-    sheet.set_layout_engine("none")  # one layout for all formats
+    sheet.set_layout_engine("none")  # so that all formats have the same layout
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:

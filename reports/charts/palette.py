@@ -12,7 +12,7 @@ BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY_BLUE = "#56B4E9"
 GREEN = "#009E73"
-"""Colour of plans that hold, and of no scheduler."""
+"""Colour of plans that hold; no built-in scheduler has this colour."""
 
 YELLOW = "#F0E442"
 VERMILLION = "#D55E00"
@@ -21,7 +21,7 @@ DEEP_BLUE = "#005C94"
 ROSE = "#C2528A"
 
 ALARM = "#B00020"
-"""Edges and hatches of SLO violations; the hatch is visible in grey as well."""
+"""Colour of edges and hatches of SLO violations; the hatch is also visible in a grey print."""
 
 ALARM_HATCH = "/////"
 ALARM_EDGE = 1.2
@@ -40,7 +40,7 @@ STAR: dict[str, Any] = {
     "markeredgewidth": 0.5,
     "linestyle": "",
 }
-"""Style of a paper's values, as Matplotlib's line properties."""
+"""Style of a paper's values, as line properties of Matplotlib."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ class LineStyle:
 
     @property
     def marked(self) -> dict[str, Any]:
-        """Line properties in Matplotlib's terms, with marks."""
+        """Line properties of Matplotlib, with marks."""
         return {"color": self.colour, "marker": self.marker, "linestyle": self.line}
 
     @property
     def unmarked(self) -> dict[str, Any]:
-        """Line properties without marks."""
+        """Line properties of Matplotlib, without marks."""
         return {"color": self.colour, "marker": "", "linestyle": self.line}
 
     @property
     def hollow(self) -> dict[str, Any]:
-        """Properties of hollow marks without a line, the style of measurements beside predictions."""
+        """Line properties of Matplotlib for hollow marks without a line, the style of measured values."""
         return {"color": self.colour, "marker": self.marker, "linestyle": "", "markerfacecolor": "white"}
 
 
@@ -115,43 +115,46 @@ _SPARE_LINES = ("-", "--", "-.", ":")
 
 
 def scheduler_look(scheduler: str) -> LineStyle:
-    """Return the style of a scheduler; for a scheduler outside the palette it follows from the name alone."""
+    """Return the style of a scheduler; the style of an unknown scheduler is derived from its name."""
     if scheduler in _BUILT_IN:
         return _BUILT_IN[scheduler]
-    colour, marker, line = sha256(scheduler.encode()).digest()[:3]
+    colour_byte, marker_byte, line_byte = sha256(scheduler.encode()).digest()[:3]
     return LineStyle(
-        _SPARE_COLOURS[colour % len(_SPARE_COLOURS)],
-        _SPARE_MARKERS[marker % len(_SPARE_MARKERS)],
-        _SPARE_LINES[line % len(_SPARE_LINES)],
+        _SPARE_COLOURS[colour_byte % len(_SPARE_COLOURS)],
+        _SPARE_MARKERS[marker_byte % len(_SPARE_MARKERS)],
+        _SPARE_LINES[line_byte % len(_SPARE_LINES)],
     )
 
 
 def shades(count: int) -> tuple[LineStyle, ...]:
-    """Return the styles of up to seven ordered curves, such as growing batches, from light to dark."""
+    """Return the styles of up to seven ordered curves, from light to dark; for example, curves of growing batches."""
     looks = []
-    for place, marker in zip(range(count), _SHADE_MARKERS, strict=False):
-        part = place / max(1, count - 1)
-        mixed = (round(light + part * (dark - light)) for light, dark in zip(*_SHADES, strict=True))
+    for position, marker in zip(range(count), _SHADE_MARKERS, strict=False):
+        fraction = position / max(1, count - 1)
+        mixed = (round(light + fraction * (dark - light)) for light, dark in zip(*_SHADES, strict=True))
         looks.append(LineStyle("#" + "".join(f"{channel:02X}" for channel in mixed), marker, "-"))
     return tuple(looks)
 
 
 def model_colour(model: str) -> str:
-    """Return the fill colour of a DNN model, light enough for black text; an unknown model's follows from its name."""
+    """Return the fill colour of a DNN model, light enough for black text.
+
+    The colour of an unknown model is derived from its name.
+    """
     if model in _MODELS:
         return _MODELS[model]
     return pale(_SPARE_COLOURS[sha256(model.encode()).digest()[0] % len(_SPARE_COLOURS)])
 
 
 def pale(colour: str) -> str:
-    """Return ``#RRGGBB`` mixed with white, light enough to carry a hatch or black text."""
+    """Return ``#RRGGBB`` mixed with white, light enough below a hatch or black text."""
     return "#" + "".join(f"{round(0.4 * channel + 0.6 * 255):02X}" for channel in bytes.fromhex(colour[1:]))
 
 
 def lightness(colour: str) -> float:
-    """Return the perceived lightness of ``#RRGGBB``, 0 (black) to 100 (white): CIE L*, which a grey print preserves."""
+    """Return CIE L* of ``#RRGGBB``, its perceived lightness from 0 (black) to 100 (white), as in a grey print."""
     luminance = 0.0
     for weight, channel in zip((0.2126, 0.7152, 0.0722), bytes.fromhex(colour[1:]), strict=True):
-        value = channel / 255.0
-        luminance += weight * (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4)
+        fraction = channel / 255.0
+        luminance += weight * (fraction / 12.92 if fraction <= 0.04045 else ((fraction + 0.055) / 1.055) ** 2.4)
     return 116.0 * luminance ** (1.0 / 3.0) - 16.0 if luminance > 0.008856 else 903.3 * luminance

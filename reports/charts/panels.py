@@ -12,18 +12,18 @@ from reports.figure import Figure
 _ROW_IN = 1.75
 _LEGEND_IN = 0.16
 _ENTRY_IN, _CHARACTER_IN = 0.42, 0.055
-"""Width of a legend entry without its label, and per character of it."""
+"""Width of a legend entry without its label, and width of a character of the label, in inches."""
 
 Style = Mapping[str, Any]
-"""Line properties in Matplotlib's terms."""
+"""Properties of Matplotlib."""
 
 MEASURED: Style = {"color": "black", "marker": "o", "linestyle": "", "markersize": 4.5, "markerfacecolor": "white"}
-"""Style of measurements without a curve of their own."""
+"""Style of measurements that belong to no curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line or a set of points; curves with the same label share a legend entry in the style of the last."""
+    """A line or a set of points; curves with equal labels share a legend entry, in the style of the last curve."""
 
     label: str
     x: Iterable[float]
@@ -38,11 +38,11 @@ class Panel:
     Attributes
     ----------
     title
-        Title, possibly empty.
+        Title; may be empty.
     curves
-        Curves, at least one.
+        Curves of the panel, at least one.
     axes
-        Labels, limits and scales, as ``Axes.set`` takes them. A linear vertical axis without limits begins at 0.
+        Labels, limits and scales: keyword arguments of ``Axes.set``. A linear vertical axis without limits begins at 0.
     """
 
     title: str
@@ -60,7 +60,7 @@ def draw_panels(
 ) -> Page:
     """Draw panels row by row, with one legend above them; see ``Figure.draw``.
 
-    A single column of panels is as wide as a column of a paper.
+    A single column of panels has the width of one column of a paper.
 
     Parameters
     ----------
@@ -69,17 +69,17 @@ def draw_panels(
     columns
         Largest number of panels side by side.
     """
-    drawn, texts = panels(), notes()
-    across = min(columns, len(drawn))
-    width_in = COLUMN_IN if across == 1 else FULL_WIDTH_IN
-    handles = {curve.label: curve.style for panel in drawn for curve in panel.curves}
-    most = max(1, int(width_in / (_ENTRY_IN + _CHARACTER_IN * max(map(len, handles)))))
-    lines = ceil(len(handles) / most)
-    bands = ceil(len(drawn) / across)
-    height_in = bands * _ROW_IN + lines * _LEGEND_IN
-    sheet = page(width_in, height_in, texts)
-    grid = sheet.subplots(bands, across, squeeze=False).ravel()
-    for ax, panel in zip(grid, drawn, strict=False):
+    all_panels, note_texts = panels(), notes()
+    panels_per_row = min(columns, len(all_panels))
+    width_in = COLUMN_IN if panels_per_row == 1 else FULL_WIDTH_IN
+    style_by_label = {curve.label: curve.style for panel in all_panels for curve in panel.curves}
+    entries_per_line = max(1, int(width_in / (_ENTRY_IN + _CHARACTER_IN * max(map(len, style_by_label)))))
+    legend_lines = ceil(len(style_by_label) / entries_per_line)
+    row_count = ceil(len(all_panels) / panels_per_row)
+    height_in = row_count * _ROW_IN + legend_lines * _LEGEND_IN
+    sheet = page(width_in, height_in, note_texts)
+    grid = sheet.subplots(row_count, panels_per_row, squeeze=False).ravel()
+    for ax, panel in zip(grid, all_panels, strict=False):
         for curve in panel.curves:
             ax.plot(list(curve.x), list(curve.y), **curve.style)
         ax.set_title(panel.title)
@@ -88,14 +88,17 @@ def draw_panels(
         ax.set(**panel.axes)
         _label_logarithms(ax, panel)
         ax.grid()
-    for ax in grid[len(drawn) :]:
+    for ax in grid[len(all_panels) :]:
         ax.remove()
-    legend = [stroke(label, **style) for label, style in handles.items()]
-    return with_legend(sheet, legend, ceil(len(handles) / lines))
+    handles = [stroke(label, **style) for label, style in style_by_label.items()]
+    return with_legend(sheet, handles, ceil(len(style_by_label) / legend_lines))
 
 
 def _label_logarithms(ax: Axes, panel: Panel) -> None:
-    """Write plain numbers on logarithmic axes, at 1, 2 and 5 of each power of ten unless the panel names its ticks."""
+    """Write plain numbers on logarithmic axes.
+
+    Ticks are at 1, 2 and 5 times each power of ten, unless the panel names its ticks.
+    """
     for letter, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
         if panel.axes.get(f"{letter}scale") == "log":
             axis.minorticks_off()

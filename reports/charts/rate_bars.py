@@ -1,7 +1,7 @@
-"""Bars of the largest rates: relative to a scheduler's, served in time, and planned; and the late requests there.
+"""Bars of largest rates (relative to a scheduler, served in time, and planned), and of late requests at these rates.
 
-The drawing functions take ``needs`` by label, each of which names the instances, of objective ``scale``, and one
-scheduler with its parameters; and ``names``, the label of each instance on the axis, in order.
+The drawing functions take ``needs`` by label. A need names instances with the objective ``scale``, and one scheduler
+with its parameters. The functions also take ``names``: the label of each instance on the axis, in order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,39 +15,43 @@ from reports.charts.groups import name_groups, side_by_side
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch, with_legend
 from reports.charts.palette import ALARM, ALARM_EDGE, QUIET, STAR, pale, scheduler_look
 from reports.figure import Figure
-from reports.need import Need, NothingToDrawError, made_for
-from reports.selection import instances_of, missing_notes, own_rows, rows_by_label
+from reports.need import Need, NothingToDrawError, rows_matching
+from reports.selection import figure_rows, instances_of, missing_notes, rows_by_label
 
 MEAN = "mean"
 
 _HEIGHT_IN, _SCALE_HEIGHT_IN, _LATE_HEIGHT_IN = 2.3, 2.2, 2.2
-_UNTURNED = 50
-"""Number of letters of labels that fit side by side."""
+_LETTERS_SIDE_BY_SIDE = 50
+"""Number of letters of the labels that fit side by side; longer labels are rotated."""
 
-_LEAST_PCT, _MOST_PCT = 0.01, 100.0
+_MIN_PCT, _MAX_PCT = 0.01, 100.0
 
 
 def relative_scales(rows: Mapping[str, Sequence[Row]], reference: str) -> dict[str, dict[str, float]]:
-    """Return by label and instance the scale relative to that of ``reference``, and under ``MEAN`` the mean of these.
+    """Return scales relative to those of ``reference``, by label and instance, and under ``MEAN`` their mean.
 
     Parameters
     ----------
     rows
         Rows of each label. Plans with violations do not count.
     reference
-        Label of the reference; instances without a plan of it are left out.
+        Label of the reference. Instances without a plan of the reference are left out.
     """
     scales = {
-        label: {row.instance: row.value for row in own if row.feasible and row.value is not None}
-        for label, own in rows.items()
+        label: {row.instance: row.value for row in label_rows if row.feasible and row.value is not None}
+        for label, label_rows in rows.items()
     }
-    base = scales.get(reference, {})
-    found: dict[str, dict[str, float]] = {}
-    for label, own in scales.items():
-        parts = {instance: value / base[instance] for instance, value in own.items() if base.get(instance)}
-        if parts:
-            found[label] = parts | {MEAN: fmean(parts.values())}
-    return found
+    reference_scales = scales.get(reference, {})
+    relative: dict[str, dict[str, float]] = {}
+    for label, label_scales in scales.items():
+        ratios = {
+            instance: value / reference_scales[instance]
+            for instance, value in label_scales.items()
+            if reference_scales.get(instance)
+        }
+        if ratios:
+            relative[label] = ratios | {MEAN: fmean(ratios.values())}
+    return relative
 
 
 def draw_relative_scales(
@@ -60,44 +64,51 @@ def draw_relative_scales(
     paper: Mapping[str, float],
     words: Mapping[str, str] | None = None,
 ) -> Page:
-    """Draw a group of bars per instance and one of their means; see ``Figure.draw``.
+    """Draw a group of bars for each instance, and a group of the means; see ``Figure.draw``.
 
     Parameters
     ----------
     reference
         Label whose scale is 1.
     paper
-        The paper's means by label, if it states them.
+        The paper's means, by label; only for labels whose mean the paper states.
     words
-        Labels as the legend explains them.
+        Text of each label in the legend; by default the label itself.
     """
-    own = own_rows(figure, [row for need in needs.values() for row in made_for(rows, need)])
-    parts = relative_scales({label: made_for(own, need) for label, need in needs.items()}, reference)
-    if not parts:
+    used_rows = figure_rows(figure, [row for need in needs.values() for row in rows_matching(rows, need)])
+    relative = relative_scales({label: rows_matching(used_rows, need) for label, need in needs.items()}, reference)
+    if not relative:
         raise NothingToDrawError(figure.name, f"no run has a result to compare with one of {reference}")
-    notes = missing_notes(figure, own, [row for row in own if not row.feasible])
-    overran = [row for row in own if row.feasible and row.decision_s is not None and row.decision_s > row.time_limit_s]
-    if overran:
-        where = ", ".join(f"{row.scheduler} on {row.instance}" for row in overran)
-        notes.append(f"Stopped by the time limit: {where}.")
-    drawn = {row.instance for row in own}
-    places = [name for name in instances_of(figure.needs) if name in names and name in drawn] + [MEAN]
+    notes = missing_notes(figure, used_rows, [row for row in used_rows if not row.feasible])
+    stopped = [
+        row for row in used_rows if row.feasible and row.decision_s is not None and row.decision_s > row.time_limit_s
+    ]
+    if stopped:
+        stopped_texts = ", ".join(f"{row.scheduler} on {row.instance}" for row in stopped)
+        notes.append(f"Stopped by the time limit: {stopped_texts}.")
+    drawn_instances = {row.instance for row in used_rows}
+    instance_names = [name for name in instances_of(figure.needs) if name in names and name in drawn_instances] + [MEAN]
     sheet = page(COLUMN_IN, _SCALE_HEIGHT_IN, notes)
     ax = sheet.subplots()
     width, group = side_by_side(needs.items())
     handles = []
     for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
-        mine = parts.get(label, {})
-        at = [place for place, name in enumerate(places) if name in mine]
-        ax.bar([place + offset for place in at], [mine[places[place]] for place in at], width, color=colour)
+        label_scales = relative.get(label, {})
+        positions = [position for position, name in enumerate(instance_names) if name in label_scales]
+        ax.bar(
+            [position + offset for position in positions],
+            [label_scales[instance_names[position]] for position in positions],
+            width,
+            color=colour,
+        )
         handles.append(swatch(colour, label if words is None else words[label]))
         if label in paper:
-            ax.plot(len(places) - 1 + offset, paper[label], **STAR)
-    ax.axvline(len(places) - 1.5, color="black", linewidth=0.5, linestyle=":")
-    labels = [{**names, MEAN: MEAN}[name] for name in places]
-    turned = sum(max(map(len, label.splitlines())) for label in labels) >= _UNTURNED
-    name_groups(ax, labels, rotation=30 if turned else 0, fontsize=5.5)
+            ax.plot(len(instance_names) - 1 + offset, paper[label], **STAR)
+    ax.axvline(len(instance_names) - 1.5, color="black", linewidth=0.5, linestyle=":")
+    labels = [{**names, MEAN: MEAN}[name] for name in instance_names]
+    rotated = sum(max(map(len, label.splitlines())) for label in labels) >= _LETTERS_SIDE_BY_SIDE
+    name_groups(ax, labels, rotation=30 if rotated else 0, fontsize=5.5)
     ax.set_ylabel(f"Largest scale\n(that of {reference} = 1)")
     if paper:
         handles.append(stroke("the paper's mean", **STAR))
@@ -105,81 +116,85 @@ def draw_relative_scales(
 
 
 def with_climbs(needs: Mapping[str, Need]) -> tuple[Need, ...]:
-    """Return the needs of ``draw_max_rates``: per label the largest planned rate, and the climb."""
+    """Return the needs of ``draw_max_rates``: for each label, the largest planned rate and the climb."""
     return (*needs.values(), *(replace(need, climb=True) for need in needs.values()))
 
 
 def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, Need], names: Mapping[str, str]) -> Page:
-    """Draw a group of bars per instance: the rates at which a climb ended, and a mark at the largest planned rate.
+    """Draw a group of bars for each instance; see ``Figure.draw``.
 
-    A mark is filled if the simulation of that plan has at most one request in a hundred not in time. The needs of the
-    figure are ``with_climbs(needs)``; see ``Figure.draw``.
+    A bar shows the rate at which a climb ended. A mark shows the largest planned rate; it is filled if at most one
+    request in a hundred is not in time in the simulation of that plan. The figure has the needs ``with_climbs(needs)``.
     """
-    known = instances_of(figure.needs)
+    instance_by_name = instances_of(figure.needs)
     planned = rows_by_label(rows, needs)
     climbs = {
-        (label, name): one
+        (label, name): climb
         for label, need in needs.items()
         for name in names
-        if (one := retraced(with_all_served(known[name]), made_for(rows, need))).rows
+        if (climb := retraced(with_all_served(instance_by_name[name]), rows_matching(rows, need))).rows
     }
-    places = [name for name in names if any((label, name) in {**planned, **climbs} for label in needs)]
-    own = [*planned.values(), *(row for one in climbs.values() for row in one.rows.values())]
+    instance_names = [name for name in names if any((label, name) in {**planned, **climbs} for label in needs)]
+    used_rows = [*planned.values(), *(row for climb in climbs.values() for row in climb.rows.values())]
     fruitless = [row for row in planned.values() if not row.value or late_fraction(row) is None]
-    fruitless += [row for one in climbs.values() if not one.throughput_rps for row in one.rows.values()]
-    notes = missing_notes(figure, own, fruitless)
-    notes += _unended(climbs)
+    fruitless += [row for climb in climbs.values() if not climb.throughput_rps for row in climb.rows.values()]
+    notes = missing_notes(figure, used_rows, fruitless)
+    notes += _unended_notes(climbs)
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     ax = sheet.subplots()
     width, group = side_by_side(needs.items())
     handles = []
     for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
-        hatch = "////" if _blind(need) else None
+        hatch = "////" if _ignores_interference(need) else None
         handles.append(swatch(colour, label, hatch=hatch, edgecolor="white"))
-        for place, name in enumerate(places):
+        for position, name in enumerate(instance_names):
             if (label, name) in climbs:
                 height = climbs[label, name].throughput_rps
-                ax.bar(place + offset, height, width, facecolor=colour, hatch=hatch, edgecolor="white")
+                ax.bar(position + offset, height, width, facecolor=colour, hatch=hatch, edgecolor="white")
             row = planned.get((label, name))
             late = None if row is None else late_fraction(row)
             if row is not None and row.value and late is not None:
-                most_rps = row.value * sum(workload.rate_rps for workload in known[name].workloads)
-                kept = late <= VIOLATIONS_ALLOWED
-                ax.plot(place + offset, most_rps, "D", color="black", markerfacecolor="black" if kept else "white")
-    name_groups(ax, [names[name] for name in places])
+                planned_rps = row.value * sum(workload.rate_rps for workload in instance_by_name[name].workloads)
+                in_time = late <= VIOLATIONS_ALLOWED
+                ax.plot(
+                    position + offset, planned_rps, "D", color="black", markerfacecolor="black" if in_time else "white"
+                )
+    name_groups(ax, [names[name] for name in instance_names])
     ax.set_ylabel("Requests per second, all models")
     ax.yaxis.set_major_formatter("{x:,.0f}")
-    mark = {"color": "black", "marker": "D", "linestyle": ""}
-    handles.append(stroke("largest planned, served in time", **mark))
-    handles.append(stroke("not in time", markerfacecolor="white", **mark))
+    mark_style = {"color": "black", "marker": "D", "linestyle": ""}
+    handles.append(stroke("largest planned, served in time", **mark_style))
+    handles.append(stroke("not in time", markerfacecolor="white", **mark_style))
     return with_legend(sheet, handles)
 
 
-def _blind(need: Need) -> bool:
-    """Return whether the need turns off a scheduler's interference model, which it has by default."""
+def _ignores_interference(need: Need) -> bool:
+    """Return whether the need turns off the scheduler's interference model, which is on by default."""
     return any(parameter.endswith(".interference=false") for parameter in need.parameters)
 
 
-def _unended(climbs: Mapping[tuple[str, str], Climb]) -> list[str]:
-    unended = [f"{label} on {name}" for (label, name), one in climbs.items() if one.next is not None or one.broken_off]
+def _unended_notes(climbs: Mapping[tuple[str, str], Climb]) -> list[str]:
+    unended = [
+        f"{label} on {name}" for (label, name), climb in climbs.items() if climb.next is not None or climb.broken_off
+    ]
     return [f"Climbs that have not ended: {', '.join(unended)}."] if unended else []
 
 
 def draw_late_at_largest_rates(
     figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, Need], names: Mapping[str, str]
 ) -> Page:
-    """Draw the requests not in time at each instance's largest rate with a plan by any of ``needs``.
+    """Draw the requests not in time at the largest planned rate of each instance; see ``Figure.draw``.
 
-    Schedulers without a plan for that rate are marked N, not schedulable. See ``Figure.draw``.
+    The largest planned rate is over all ``needs``. The letter N marks a scheduler without a plan for that rate.
     """
-    found = rows_by_label(rows, needs)
+    row_of = rows_by_label(rows, needs)
     largest: dict[str, float] = {}
-    for row in found.values():
+    for row in row_of.values():
         largest[row.instance] = max(largest.get(row.instance, 0.0), row.value or 0.0)
-    fruitless = [row for row in found.values() if not row.value or late_fraction(row) is None]
-    notes = missing_notes(figure, list(found.values()), fruitless)
-    places = [name for name in names if largest.get(name)]
+    fruitless = [row for row in row_of.values() if not row.value or late_fraction(row) is None]
+    notes = missing_notes(figure, list(row_of.values()), fruitless)
+    instance_names = [name for name in names if largest.get(name)]
     sheet = page(COLUMN_IN, _LATE_HEIGHT_IN, notes)
     ax = sheet.subplots()
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color=QUIET, linewidth=0.6, linestyle=":")
@@ -188,22 +203,22 @@ def draw_late_at_largest_rates(
     for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
         face = pale(colour) if offset == group[0][0] else colour
-        for place, name in enumerate(places):
-            if (label, name) in found:
-                _draw_bar(ax, place + offset, width, found[label, name], largest[name], face)
+        for position, name in enumerate(instance_names):
+            if (label, name) in row_of:
+                _draw_bar(ax, position + offset, width, row_of[label, name], largest[name], face)
         handles.append(swatch(face, label))
-    name_groups(ax, [f"{names[name]}\n{largest[name]:.2f}x" for name in places])
-    ax.set(yscale="log", ylim=(_LEAST_PCT, _MOST_PCT), ylabel="Not in time (%)")
+    name_groups(ax, [f"{names[name]}\n{largest[name]:.2f}x" for name in instance_names])
+    ax.set(yscale="log", ylim=(_MIN_PCT, _MAX_PCT), ylabel="Not in time (%)")
     ax.yaxis.set_major_formatter("{x:g}")
     return with_legend(sheet, handles)
 
 
-def _draw_bar(ax: Axes, place: float, width: float, row: Row, largest: float, face: str) -> None:
+def _draw_bar(ax: Axes, x: float, width: float, row: Row, largest_scale: float, face: str) -> None:
     late = late_fraction(row)
-    if (row.value or 0.0) < largest:
-        ax.text(place, 1.3 * _LEAST_PCT, "N", ha="center", fontsize=6)
+    if (row.value or 0.0) < largest_scale:
+        ax.text(x, 1.3 * _MIN_PCT, "N", ha="center", fontsize=6)
     elif late is not None:
         late_pct = 100.0 * late
-        broken = late > VIOLATIONS_ALLOWED
-        edge, thickness = (ALARM, ALARM_EDGE) if broken else (face, 0.0)
-        ax.bar(place, max(_LEAST_PCT, late_pct), width, facecolor=face, edgecolor=edge, linewidth=thickness)
+        violated = late > VIOLATIONS_ALLOWED
+        edge, thickness = (ALARM, ALARM_EDGE) if violated else (face, 0.0)
+        ax.bar(x, max(_MIN_PCT, late_pct), width, facecolor=face, edgecolor=edge, linewidth=thickness)

@@ -1,4 +1,4 @@
-"""Scales of the page's charts: limits and ticks that enclose the values, with room for every label."""
+"""Scales of the page's charts: limits that enclose the values, and ticks whose labels have room."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -10,20 +10,20 @@ from reports.charts.page import Axes
 from reports.charts.palette import QUIET
 
 BENT_AT = 10.0
-"""Approximate transition of a bent scale from linear to logarithmic."""
+"""Approximate value at which a bent scale changes from linear to logarithmic."""
 
 
 LABEL: dict[str, Any] = {"fontsize": 11.0, "color": QUIET}
-"""Style of the labels; the page enlarges them on a phone."""
+"""Style of the labels; the page enlarges labels on a phone."""
 
-_MOST = 1e15
-"""Largest drawn number, and the inverse of the least; only forged ledgers have others, whose differences overflow."""
+_LARGEST_DRAWN = 1e15
+"""Largest drawn number; its inverse is the smallest. Only forged ledgers have others, which could overflow."""
 
 _GRID: dict[str, Any] = {"color": "#D9D9D9", "linewidth": 1.0, "zorder": 0.5}
 
 
 def plain(value: float) -> str:
-    """Return a number with at most four significant digits, without an exponent where it is readable."""
+    """Return a number with at most four significant digits; very small and very large numbers have an exponent."""
     if value and not 1e-4 <= abs(value) < 1e7:
         return f"{value:.3g}"
     digits = max(0, 3 - floor(log10(abs(value)))) if value else 0
@@ -40,11 +40,11 @@ class Scale:
     title
         Title with the unit.
     log, bent
-        Whether the scale is logarithmic, or linear around zero and logarithmic further out.
+        Whether the scale is logarithmic, and whether it is bent: linear near zero and logarithmic elsewhere.
     domain
-        Limits. Without a domain the scale ends at the first ticks that enclose all values.
+        Limits. Without a domain, the limits are the nearest ticks that enclose all values.
     words, unit
-        Text of a value, and the unit that follows it in the title of a mark.
+        Function that writes a value, and the unit after the value in the title of a mark.
     """
 
     title: str
@@ -54,50 +54,50 @@ class Scale:
     words: Callable[[float], str] = plain
     unit: str = ""
 
-    def fitted(self, values: Iterable[float], most: int) -> tuple[tuple[float, float], list[float]]:
-        """Return the limits for ``values`` and at least two ticks within, about ``most`` of them."""
-        known = [_drawn(value) for value in values if isfinite(value) and (value > 0.0 or not self.log)]
-        low, high = self._limits(known)
-        ticks = bent_ticks(low, high, most) if self.bent else []
+    def fitted(self, values: Iterable[float], tick_count: int) -> tuple[tuple[float, float], list[float]]:
+        """Return limits for ``values``, and about ``tick_count`` ticks within the limits, at least two."""
+        drawn_values = [_limited(value) for value in values if isfinite(value) and (value > 0.0 or not self.log)]
+        low, high = self._limits(drawn_values)
+        ticks = bent_ticks(low, high, tick_count) if self.bent else []
         while len(_within(ticks, low, high)) < 2:
-            ticks = log_ticks(low, high, most) if self.log else linear_ticks(low, high, most)
-            most *= 2
+            ticks = log_ticks(low, high, tick_count) if self.log else linear_ticks(low, high, tick_count)
+            tick_count *= 2
             if self.domain is None:
                 low, high = min(low, ticks[0]), max(high, ticks[-1])
         return (low, high), _within(ticks, low, high)
 
-    def _limits(self, known: Sequence[float]) -> tuple[float, float]:
-        low, high = map(_drawn, self.domain or (min(known, default=1.0), max(known, default=1.0)))
-        if high < low or (self.log and high <= 0.0):  # a forged ledger's limits
+    def _limits(self, drawn_values: Sequence[float]) -> tuple[float, float]:
+        low, high = map(_limited, self.domain or (min(drawn_values, default=1.0), max(drawn_values, default=1.0)))
+        if high < low or (self.log and high <= 0.0):  # limits from a forged ledger
             return (1.0, 10.0) if self.log else (0.0, 1.0)
         if self.log and low <= 0.0:
-            low = min([high, *known]) / 2.0
+            low = min([high, *drawn_values]) / 2.0
         if low < high:
             return low, high
         return (low / 2.0, high * 2.0) if self.log else (low - 1.0, high + 1.0)
 
-    def set_x(self, ax: Axes, values: Iterable[float], most: int) -> tuple[float, float]:
+    def set_x(self, ax: Axes, values: Iterable[float], tick_count: int) -> tuple[float, float]:
         """Set the horizontal scale of ``ax``, draw its grid and labels, and return its limits."""
-        limits, ticks = self.fitted(values, most)
+        limits, ticks = self.fitted(values, tick_count)
         ax.set_xscale(self._kind, **self._bend)
         ax.set_xlim(limits)
-        ax.xaxis.set_visible(False)  # its ticks would take most of the time of a drawing
-        across = ax.get_xaxis_transform()
-        ax.vlines(ticks, 0.0, 1.0, transform=across, **_GRID)
+        ax.xaxis.set_visible(False)  # Matplotlib's ticks would take most of the drawing time
+        transform = ax.get_xaxis_transform()
+        ax.vlines(ticks, 0.0, 1.0, transform=transform, **_GRID)
         for tick in ticks:
-            ax.text(tick, -0.1, self.words(tick), transform=across, ha="center", **LABEL)
+            ax.text(tick, -0.1, self.words(tick), transform=transform, ha="center", **LABEL)
         return limits
 
-    def set_y(self, ax: Axes, values: Iterable[float], most: int) -> tuple[float, float]:
+    def set_y(self, ax: Axes, values: Iterable[float], tick_count: int) -> tuple[float, float]:
         """Set the vertical scale of ``ax``, draw its grid and labels, and return its limits."""
-        limits, ticks = self.fitted(values, most)
+        limits, ticks = self.fitted(values, tick_count)
         ax.set_yscale(self._kind, **self._bend)
         ax.set_ylim(limits)
         ax.yaxis.set_visible(False)
-        up = ax.get_yaxis_transform()
-        ax.hlines(ticks, 0.0, 1.0, transform=up, **_GRID)
+        transform = ax.get_yaxis_transform()
+        ax.hlines(ticks, 0.0, 1.0, transform=transform, **_GRID)
         for tick in ticks:
-            ax.text(-0.012, tick, self.words(tick), transform=up, ha="right", va="center_baseline", **LABEL)
+            ax.text(-0.012, tick, self.words(tick), transform=transform, ha="right", va="center_baseline", **LABEL)
         return limits
 
     @property
@@ -109,9 +109,9 @@ class Scale:
         return {"linear_width": BENT_AT} if self.bent else {}
 
 
-def _drawn(value: float) -> float:
-    nearest = min(max(abs(value), 1.0 / _MOST), _MOST)
-    return nearest if value > 0.0 else -nearest if value < 0.0 else 0.0
+def _limited(value: float) -> float:
+    magnitude = min(max(abs(value), 1.0 / _LARGEST_DRAWN), _LARGEST_DRAWN)
+    return magnitude if value > 0.0 else -magnitude if value < 0.0 else 0.0
 
 
 def _within(ticks: Iterable[float], low: float, high: float) -> list[float]:
@@ -119,31 +119,36 @@ def _within(ticks: Iterable[float], low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low - slack * abs(low) <= tick <= high + slack * abs(high)]
 
 
-def linear_ticks(low: float, high: float, most: int) -> list[float]:
-    """Return round numbers in even steps from at most ``low`` to at least ``high``."""
-    rough = (high - low) / most
-    power = 10.0 ** floor(log10(rough))
-    step = next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * (1.0 - 1e-9)) * power
-    return [float(f"{place * step:.12g}") for place in range(floor(low / step), ceil(high / step) + 1)]
+def linear_ticks(low: float, high: float, tick_count: int) -> list[float]:
+    """Return round numbers in equal steps, from at most ``low`` to at least ``high``."""
+    least_step = (high - low) / tick_count
+    power = 10.0 ** floor(log10(least_step))
+    step = next(factor for factor in (1, 2, 5, 10) if factor * power >= least_step * (1.0 - 1e-9)) * power
+    return [float(f"{multiple * step:.12g}") for multiple in range(floor(low / step), ceil(high / step) + 1)]
 
 
-def log_ticks(low: float, high: float, most: int) -> list[float]:
-    """Return ticks from the last one before a range to the first one after it, as dense as ``most`` permits."""
-    first, last = floor(log10(low)), ceil(log10(high))
+def log_ticks(low: float, high: float, tick_count: int) -> list[float]:
+    """Return ticks from the last one before a range to the first one after it, about ``tick_count`` at most."""
+    first_power, last_power = floor(log10(low)), ceil(log10(high))
     for factors in ((1, 2, 5), (1, 3), (1,)):
-        every = [float(f"{factor * 10.0**power:.3g}") for power in range(first, last + 1) for factor in factors]
-        ticks = every[max(0, bisect_right(every, low) - 1) : bisect_left(every, high) + 1]
-        if len(ticks) < 4:  # too short a range for powers of ten
-            return [tick for tick in linear_ticks(low, high, most) if tick > 0.0]
-        if len(ticks) <= most + 2:
+        candidates = [
+            float(f"{factor * 10.0**power:.3g}") for power in range(first_power, last_power + 1) for factor in factors
+        ]
+        ticks = candidates[max(0, bisect_right(candidates, low) - 1) : bisect_left(candidates, high) + 1]
+        if len(ticks) < 4:  # the range is too short for powers of ten
+            return [tick for tick in linear_ticks(low, high, tick_count) if tick > 0.0]
+        if len(ticks) <= tick_count + 2:
             return ticks
-    step = ceil((last - first) / most)
-    return [float(f"1e{power}") for power in range(first, first + step * (ceil((last - first) / step)) + 1, step)]
+    step = ceil((last_power - first_power) / tick_count)
+    return [
+        float(f"1e{power}")
+        for power in range(first_power, first_power + step * (ceil((last_power - first_power) / step)) + 1, step)
+    ]
 
 
-def bent_ticks(low: float, high: float, most: int) -> list[float]:
-    """Return zero and powers of ten on both sides, as dense as ``most`` permits."""
-    last = ceil(log10(max(-low, high, BENT_AT)))
-    step = max(1, ceil(2 * last / most))
-    powers = [10.0**power for power in range(round(log10(BENT_AT)), last + 1, step)]
+def bent_ticks(low: float, high: float, tick_count: int) -> list[float]:
+    """Return zero and positive and negative powers of ten, about ``tick_count`` at most."""
+    last_power = ceil(log10(max(-low, high, BENT_AT)))
+    step = max(1, ceil(2 * last_power / tick_count))
+    powers = [10.0**power for power in range(round(log10(BENT_AT)), last_power + 1, step)]
     return sorted([0.0, *powers, *(-power for power in powers)])

@@ -1,4 +1,4 @@
-"""Bars of one instance, one per scheduler: a value of its run or the mean over its runs, whole or in stacked parts."""
+"""Bars of schedulers on one instance: the mean of a value over a scheduler's runs, possibly in stacked parts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _HEIGHT_IN = 2.2
 
 @dataclass(frozen=True, slots=True)
 class BarPart:
-    """A bar, or one of its stacked parts: ``value`` of a row, ``None`` if the row has none."""
+    """A bar, or one of its stacked parts; ``value`` returns its height from a row, or ``None``."""
 
     label: str
     value: Callable[[Row], float | None]
@@ -33,55 +33,61 @@ def draw_bars(
     parts: Sequence[BarPart],
     label_axes: Callable[[Axes], None],
 ) -> Page:
-    """Draw a bar for each label; labels of plans with violations are red. See ``Figure.draw``.
+    """Draw a bar for each label; see ``Figure.draw``. The label is red if a plan has violations.
 
     Parameters
     ----------
     needs
-        Needs by label; all name the same instance and one scheduler each, with its parameters. A bar is the mean of its
-        runs, the whisker on each of its parts the 95 % confidence interval (``half_width``).
+        Needs by label. All needs name the same instance, and each names one scheduler with its parameters. The height
+        of a bar is the mean over its runs. The whisker on each part is the 95 % confidence interval (``half_width``).
     parts
         Parts of every bar, the lowest first.
     label_axes
         Function that sets the labels and the scale of the axes.
     """
-    found = {label: list(rows_by_label(rows, dict(enumerate(own))).values()) for label, own in needs.items()}
-    own = [row for those in found.values() for row in those]
-    shown = {
-        label: kept
-        for label, those in found.items()
-        if (kept := [row for row in those if all(part.value(row) is not None for part in parts)])
+    rows_of = {
+        label: list(rows_by_label(rows, dict(enumerate(needs_of_label))).values())
+        for label, needs_of_label in needs.items()
     }
-    fruitless = [row for row in own if all(row not in kept for kept in shown.values())]
-    notes = missing_notes(figure, own, fruitless)
-    broken = {label: sum(row.violations or 0 for row in kept if row.feasible is False) for label, kept in shown.items()}
-    broken = {label: violations for label, violations in broken.items() if violations}
-    if broken:
-        named = ", ".join(f"{label} {violations}" for label, violations in broken.items())
-        notes.append(f"Red: plans that break constraints, with their number of violations: {named}.")
+    all_rows = [row for label_rows in rows_of.values() for row in label_rows]
+    drawn_rows_of = {
+        label: drawn_rows
+        for label, label_rows in rows_of.items()
+        if (drawn_rows := [row for row in label_rows if all(part.value(row) is not None for part in parts)])
+    }
+    fruitless = [row for row in all_rows if all(row not in drawn_rows for drawn_rows in drawn_rows_of.values())]
+    notes = missing_notes(figure, all_rows, fruitless)
+    violation_counts = {
+        label: sum(row.violations or 0 for row in drawn_rows if row.feasible is False)
+        for label, drawn_rows in drawn_rows_of.items()
+    }
+    violations_of = {label: violations for label, violations in violation_counts.items() if violations}
+    if violations_of:
+        violation_texts = ", ".join(f"{label} {violations}" for label, violations in violations_of.items())
+        notes.append(f"Red: plans that break constraints, with their number of violations: {violation_texts}.")
     notes += [
-        f"{label}: mean of {len(kept)} trainings and its 95 % confidence interval."
-        for label, kept in shown.items()
-        if len(kept) > 1
+        f"{label}: mean of {len(drawn_rows)} trainings and its 95 % confidence interval."
+        for label, drawn_rows in drawn_rows_of.items()
+        if len(drawn_rows) > 1
     ]
     sheet = page(COLUMN_IN, _HEIGHT_IN, notes)
     ax = sheet.subplots()
-    for place, kept in enumerate(shown.values()):
-        colour = scheduler_look(kept[0].scheduler).colour
+    for position, drawn_rows in enumerate(drawn_rows_of.values()):
+        colour = scheduler_look(drawn_rows[0].scheduler).colour
         bottom = 0.0
         for part in parts:
-            heights = [part.value(row) or 0.0 for row in kept]
+            heights = [part.value(row) or 0.0 for row in drawn_rows]
             height = fmean(heights)
             face = pale(colour) if part.faint else colour
-            ax.bar(place, height, 0.7, bottom=bottom, facecolor=face, edgecolor=colour)
+            ax.bar(position, height, 0.7, bottom=bottom, facecolor=face, edgecolor=colour)
             bottom += height
-            if half := float(half_width(heights)):
-                ax.errorbar(place, bottom, half, color="black", linewidth=0.7, capsize=1.5)
-        top = bottom + float(half_width([sum(part.value(row) or 0.0 for part in parts) for row in kept]))
-        ax.annotate(_short(bottom), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=5.5)
-    name_groups(ax, [label.replace("-", "-\n") for label in shown])
-    for tick, label in zip(ax.get_xticklabels(), shown, strict=True):
-        tick.set_color(ALARM if label in broken else "black")
+            if interval_half_width := float(half_width(heights)):
+                ax.errorbar(position, bottom, interval_half_width, color="black", linewidth=0.7, capsize=1.5)
+        top = bottom + float(half_width([sum(part.value(row) or 0.0 for part in parts) for row in drawn_rows]))
+        ax.annotate(_short(bottom), (position, top), (0, 2), textcoords="offset points", ha="center", fontsize=5.5)
+    name_groups(ax, [label.replace("-", "-\n") for label in drawn_rows_of])
+    for tick, label in zip(ax.get_xticklabels(), drawn_rows_of, strict=True):
+        tick.set_color(ALARM if label in violations_of else "black")
     ax.margins(y=0.1)  # room for the numbers
     ax.set_ylim(bottom=0.0)
     label_axes(ax)

@@ -1,4 +1,4 @@
-"""Charts of the page: named series of points on one pair of axes, without a legend of their own."""
+"""Charts of the page: named series of points on one pair of axes; the page has the legend."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from reports.charts.palette import QUIET, LineStyle, pale
 from reports.charts.scales import LABEL, Scale
 
 WIDTH, HEIGHT = 600.0, 300.0
-"""Size of a chart in points. The page scales it to the room that there is, and its text to a readable size."""
+"""Size of a chart in points. The page scales the chart to the available width, and its text to a readable size."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 16.0, 30.0, 46.0
 _TICKS_ACROSS, _TICKS_UP = 6, 6
-"""Numbers of ticks whose labels have room on a phone."""
+"""Numbers of ticks on the two axes whose labels have room on a phone."""
 
 _LINE_PT, _MARK_PT = 1.5, 9.5
 
 _LINES = ("-", "--", "-.", (0, (8.0, 3.0)))
 _FACES = ("full", "hollow", "half")
-"""Lines and fills of the variants of a scheduler, which share its colour and marker."""
+"""Fills of marks. Variants of a scheduler have its colour and marker, but different lines and fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +29,23 @@ class ChartSeries:
     Attributes
     ----------
     name, kind
-        The entrant, and what the points are, such as ``plan``; possibly empty.
+        The entrant, and the kind of its points, such as ``plan``; ``kind`` may be empty.
     look, variant
-        Style of its scheduler, and its number among the entrants of this scheduler.
+        Style of the entrant's scheduler, and the entrant's position among the entrants of this scheduler.
     points
-        Places of the points, by x.
+        Coordinates (x, y) of the points, ordered by x.
     words
-        A further remark on each point; empty without remarks.
+        Remark on each point; empty without remarks.
     line
-        How the points are joined.
+        Kind of line through the points; empty without a line.
     marked
-        Positions of the points with a mark; ``None`` for all.
+        Positions of the points with a mark; ``None`` if all points have a mark.
     spans
-        Least and largest value at each point; empty without.
+        Smallest and largest value at each point; empty without spans.
     until
-        End of a line with steps.
+        Right end of a line with steps.
     fill
-        Fill of the marks, if it says something of its own.
+        Fill of the marks; ``None`` for the fill of the variant.
     """
 
     name: str
@@ -66,39 +66,41 @@ class ChartSeries:
         return range(len(self.points)) if self.marked is None else self.marked
 
     def corners(self) -> list[int]:
-        """Return the positions of the points that change the line or have a mark."""
+        """Return the positions of the points that change the line, have a mark, or end the line."""
         values, marked = [value for _, value in self.points], set(self.marks)
-        ends = (0, len(values) - 1)
+        end_positions = (0, len(values) - 1)
         return [
-            at
-            for at, value in enumerate(values)
-            if at in marked or at in ends or not values[at - 1] == value == values[at + 1]
+            position
+            for position, value in enumerate(values)
+            if position in marked
+            or position in end_positions
+            or not values[position - 1] == value == values[position + 1]
         ]
 
     @property
     def stroke(self) -> Any:
-        """Line style in Matplotlib's terms."""
+        """Line style of Matplotlib."""
         if self.line in ("", "dotted steps"):
             return ":" if self.line else ""
-        own = "-" if self.line == "steps" else self.look.line
-        choice = [own, *(line for line in _LINES if line != own)]
-        return choice[self.variant % len(choice)]
+        scheduler_line = "-" if self.line == "steps" else self.look.line
+        lines = [scheduler_line, *(line for line in _LINES if line != scheduler_line)]
+        return lines[self.variant % len(lines)]
 
     @property
     def face(self) -> str:
         """Fill of the marks: ``full``, ``hollow`` or ``half``."""
         return _FACES[(self.variant + self.variant // len(_LINES)) % len(_FACES)]
 
-    def title(self, at: int, x: Scale, y: Scale) -> str:
-        """Return the words of a point."""
-        place, value = self.points[at]
-        lines = [f"{self.name}, {self.kind}" if self.kind else self.name, *self.words[at : at + 1]]
-        return "\n".join([*lines, f"{x.words(place)}{x.unit}: {y.words(value)}{y.unit}"])
+    def title(self, position: int, x: Scale, y: Scale) -> str:
+        """Return the title of a point, by its position."""
+        x_value, value = self.points[position]
+        lines = [f"{self.name}, {self.kind}" if self.kind else self.name, *self.words[position : position + 1]]
+        return "\n".join([*lines, f"{x.words(x_value)}{x.unit}: {y.words(value)}{y.unit}"])
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Guide line at ``x``, at ``y``, or where both are equal if neither is given; ``title`` stands beside it."""
+    """Guide line at ``x`` or at ``y``; without both, the line x = y. ``title`` is written beside the line."""
 
     x: float | None = None
     y: float | None = None
@@ -106,76 +108,78 @@ class Rule:
 
 
 def draw_series(series: Sequence[ChartSeries], x: Scale, y: Scale, rules: Iterable[Rule] = ()) -> Page:
-    """Draw series into a page of their own; the artists of the series with number n have the gid ``series-n``."""
-    across = [value for one in series for value, _ in one.points]
-    across += [one.until for one in series if one.until is not None]
-    up = [value for one in series for _, value in one.points] + [
-        end for one in series for span in one.spans for end in span
+    """Draw series on a new page; the artists of the series with number n have the gid ``series-n``."""
+    x_values = [value for chart_series in series for value, _ in chart_series.points]
+    x_values += [chart_series.until for chart_series in series if chart_series.until is not None]
+    y_values = [value for chart_series in series for _, value in chart_series.points] + [
+        value for chart_series in series for span in chart_series.spans for value in span
     ]
     sheet, ax = axes(x.title, y.title)
-    ends = x.set_x(ax, across, _TICKS_ACROSS), y.set_y(ax, up, _TICKS_UP)
+    limits = x.set_x(ax, x_values, _TICKS_ACROSS), y.set_y(ax, y_values, _TICKS_UP)
     for rule in rules:
-        _draw_rule(ax, rule, ends)
-    for number, one in enumerate(series):
-        _draw(ax, one, f"series-{number}", ends)
+        _draw_rule(ax, rule, limits)
+    for number, chart_series in enumerate(series):
+        _draw(ax, chart_series, f"series-{number}", limits)
     return sheet
 
 
 def axes(x_title: str, y_title: str) -> tuple[Page, Axes]:
-    """Return an empty page of a chart, with titles at the ends of its axes, and these axes."""
+    """Return an empty page of a chart and its axes, with titles at the ends of the axes."""
     sheet = page(WIDTH / 72.0, HEIGHT / 72.0)
     sheet.set_layout_engine("none")
-    room = (_LEFT / WIDTH, _BOTTOM / HEIGHT, (WIDTH - _LEFT - _RIGHT) / WIDTH, (HEIGHT - _TOP - _BOTTOM) / HEIGHT)
-    ax = sheet.add_axes(room)
+    axes_box = (_LEFT / WIDTH, _BOTTOM / HEIGHT, (WIDTH - _LEFT - _RIGHT) / WIDTH, (HEIGHT - _TOP - _BOTTOM) / HEIGHT)
+    ax = sheet.add_axes(axes_box)
     ax.spines[:].set_visible(False)
     sheet.text(0.0, 1.0 - 14.0 / HEIGHT, y_title, **LABEL)
     sheet.text(1.0 - _RIGHT / WIDTH, 4.0 / HEIGHT, x_title, ha="right", **LABEL)
     return sheet, ax
 
 
-def _draw(ax: Axes, one: ChartSeries, gid: str, ends: tuple[tuple[float, float], ...]) -> None:
-    kept = one.corners()
-    inside = [
-        [min(max(value, low), high) for value in values]
-        for values, (low, high) in zip(zip(*one.points, strict=True), ends, strict=True)
+def _draw(ax: Axes, chart_series: ChartSeries, gid: str, limits: tuple[tuple[float, float], ...]) -> None:
+    corners = chart_series.corners()
+    clipped = [
+        [min(max(value, low), high) for value in axis_values]
+        for axis_values, (low, high) in zip(zip(*chart_series.points, strict=True), limits, strict=True)
     ]
-    places, values = ([axis[at] for at in kept] for axis in inside)
-    marked = set(one.marks)
-    marks = [position for position, at in enumerate(kept) if at in marked]
-    if one.until is not None:
-        places, values = [*places, max(one.until, places[-1])], [*values, values[-1]]
-    colour = one.look.colour
-    fill = one.fill or {"full": colour, "hollow": "#FFFFFF", "half": pale(colour)}[one.face]
+    x_values, y_values = ([axis[corner] for corner in corners] for axis in clipped)
+    marked = set(chart_series.marks)
+    marks = [position for position, corner in enumerate(corners) if corner in marked]
+    if chart_series.until is not None:
+        x_values, y_values = [*x_values, max(chart_series.until, x_values[-1])], [*y_values, y_values[-1]]
+    colour = chart_series.look.colour
+    fill = chart_series.fill or {"full": colour, "hollow": "#FFFFFF", "half": pale(colour)}[chart_series.face]
     ax.plot(
-        places,
-        values,
+        x_values,
+        y_values,
         color=colour,
-        linestyle=one.stroke,
+        linestyle=chart_series.stroke,
         linewidth=_LINE_PT,
-        drawstyle="steps-post" if "steps" in one.line else "default",
-        marker=one.look.marker,
+        drawstyle="steps-post" if "steps" in chart_series.line else "default",
+        marker=chart_series.look.marker,
         markersize=_MARK_PT,
         markevery=marks,
         markerfacecolor=fill,
         markeredgecolor="#FFFFFF" if fill == colour else colour,
         markeredgewidth=0.8 if fill == colour else 1.2,
-        clip_on=False,  # marks at the ends of the axes stay whole
+        clip_on=False,  # keeps whole marks at the ends of the axes
         gid=gid,
     )
-    if one.spans:
-        low, high = ends[1]
-        least, most = ([min(max(end, low), high) for end in span] for span in zip(*one.spans, strict=True))
-        ax.vlines(inside[0], least, most, color=colour, linewidth=_LINE_PT, gid=gid)
+    if chart_series.spans:
+        low, high = limits[1]
+        lower_ends, upper_ends = (
+            [min(max(end, low), high) for end in span] for span in zip(*chart_series.spans, strict=True)
+        )
+        ax.vlines(clipped[0], lower_ends, upper_ends, color=colour, linewidth=_LINE_PT, gid=gid)
 
 
-def _draw_rule(ax: Axes, rule: Rule, ends: tuple[tuple[float, float], ...]) -> None:
+def _draw_rule(ax: Axes, rule: Rule, limits: tuple[tuple[float, float], ...]) -> None:
     style: dict[str, Any] = {"color": QUIET, "linewidth": 1.0, "linestyle": (0, (4.0, 3.0))}
     if rule.x is not None:
         ax.axvline(rule.x, **style)
     elif rule.y is not None:
         ax.axhline(rule.y, **style)
     else:
-        low, high = (max(end) for end in zip(*ends, strict=True))
+        low, high = (max(bounds) for bounds in zip(*limits, strict=True))
         ax.plot((low, high), (low, high), **style)
     if rule.title:
         ax.annotate(rule.title, (rule.x or 0.0, 0.0), (5, 8), ("data", "axes fraction"), "offset points", **LABEL)

@@ -1,4 +1,4 @@
-"""Scatter of the page's first screen: distance over decision time, one mark with its name per scheduler."""
+"""Scatter of the page's first screen: distance over decision time, a named mark for each scheduler."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from reports.charts.scales import LABEL, Scale
 from reports.charts.series import HEIGHT, WIDTH, axes
 
 _LETTER_PT, _LINE_PT = 10.4, 18.0
-"""Approximate size of a letter on a phone, where the page enlarges the text most."""
+"""Approximate width of a letter and height of a line on a phone, where the text is largest."""
 
 _MARK_PT = 9.0
 _NEAR = (
@@ -19,14 +19,17 @@ _NEAR = (
     *((11.0, 8.0, "left"), (11.0, -16.0, "left"), (-11.0, 8.0, "right"), (-11.0, -16.0, "right")),
 )
 _FAR = ((0.0, 27.0, "center"), (0.0, 43.0, "center"))
-"""Places of a name around its mark, in points, and its alignment; the best first."""
+"""Positions of a name around its mark in points, with the alignment of the name; the best position first."""
 
 Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """Scheduler with the least, the typical and the largest decision time and distance, and whether its plans hold."""
+    """Mark of a scheduler: name, decision times and distances, whether its plans hold, and a remark.
+
+    Decision times and distances are (least, typical, largest).
+    """
 
     name: str
     time_s: tuple[float, float, float]
@@ -36,7 +39,7 @@ class Tradeoff:
 
 
 HELD = {True: "all plans hold", False: "workloads are late", None: "not tested"}
-"""Meanings of the marks."""
+"""Meanings of the marks, by whether the plans of a scheduler hold."""
 
 _STYLES: dict[bool | None, dict[str, Any]] = {
     True: {"marker": "o", "color": GREEN, "markerfacecolor": GREEN},
@@ -45,57 +48,73 @@ _STYLES: dict[bool | None, dict[str, Any]] = {
 }
 
 
-def draw_tradeoffs(found: Sequence[Tradeoff], x: Scale, y: Scale) -> Page:
-    """Draw schedulers; the mark of the one with number n has the gid ``point-n``."""
+def draw_tradeoffs(tradeoffs: Sequence[Tradeoff], x: Scale, y: Scale) -> Page:
+    """Draw the marks of schedulers; the mark with number n has the gid ``point-n``."""
     sheet, ax = axes(x.title, y.title)
-    x.set_x(ax, [time for one in found for time in one.time_s], most=5)
-    low, high = y.set_y(ax, [], most=5)
-    for number, one in enumerate(found):
-        _draw(ax, number, one, low, high)
-    places = [ax.transData.transform((one.time_s[1], min(max(one.distance_pct[1], low), high))) for one in found]
-    points = [(72.0 / sheet.dpi * left, 72.0 / sheet.dpi * up) for left, up in places]
-    for number, (name, left, up, align) in _labels(found, points):
+    x.set_x(ax, [time for tradeoff in tradeoffs for time in tradeoff.time_s], tick_count=5)
+    low, high = y.set_y(ax, [], tick_count=5)
+    for number, tradeoff in enumerate(tradeoffs):
+        _draw(ax, number, tradeoff, low, high)
+    pixel_points = [
+        ax.transData.transform((tradeoff.time_s[1], min(max(tradeoff.distance_pct[1], low), high)))
+        for tradeoff in tradeoffs
+    ]
+    points = [(72.0 / sheet.dpi * left, 72.0 / sheet.dpi * up) for left, up in pixel_points]
+    for number, (name, left, up, align) in _labels(tradeoffs, points):
         ax.annotate(
             name, points[number], (left, up), "figure points", "offset points", ha=align, fontsize=LABEL["fontsize"]
         )
     return sheet
 
 
-def _draw(ax: Axes, number: int, one: Tradeoff, low: float, high: float) -> None:
-    style = _STYLES[one.holds]
-    fast, usual, slow = one.time_s
-    least, mean, most = (min(max(value, low), high) for value in one.distance_pct)
-    spread: dict[str, Any] = {"color": style["color"], "linewidth": 1.0, "alpha": 0.45, "solid_capstyle": "butt"}
-    ax.plot([usual, usual], [least, most], **spread)
-    ax.plot([fast, slow], [mean, mean], **spread)
-    ax.plot([usual], [mean], **style, markersize=_MARK_PT, markeredgewidth=2.0, gid=f"point-{number}", clip_on=False)
+def _draw(ax: Axes, number: int, tradeoff: Tradeoff, low: float, high: float) -> None:
+    style = _STYLES[tradeoff.holds]
+    shortest_s, typical_s, longest_s = tradeoff.time_s
+    least_pct, typical_pct, largest_pct = (min(max(value, low), high) for value in tradeoff.distance_pct)
+    line_style: dict[str, Any] = {"color": style["color"], "linewidth": 1.0, "alpha": 0.45, "solid_capstyle": "butt"}
+    ax.plot([typical_s, typical_s], [least_pct, largest_pct], **line_style)
+    ax.plot([shortest_s, longest_s], [typical_pct, typical_pct], **line_style)
+    ax.plot(
+        [typical_s],
+        [typical_pct],
+        **style,
+        markersize=_MARK_PT,
+        markeredgewidth=2.0,
+        gid=f"point-{number}",
+        clip_on=False,
+    )
 
 
 def _labels(
-    found: Sequence[Tradeoff], points: Sequence[tuple[float, float]]
+    tradeoffs: Sequence[Tradeoff], points: Sequence[tuple[float, float]]
 ) -> Iterator[tuple[int, tuple[str, float, float, str]]]:
-    """Yield the names that have room, with their offsets and alignments; a name without room loses its parameters."""
-    taken = [(left - 7.0, up - 7.0, left + 7.0, up + 7.0) for left, up in points]
-    for number, (one, (left, up)) in enumerate(zip(found, points, strict=True)):
-        own = taken[number]
-        choices = product((_NEAR, _FAR), (one.name, one.name.split(" (")[0]))
-        candidates = ((name, place) for places, name in choices for place in places)
-        for name, place in candidates:
-            if _is_free(_box(name, left, up, place), own, taken):
-                taken.append(_box(name, left, up, place))
-                yield number, (name, *place)
+    """Yield the number of each scheduler whose name has room, and the name with its offset and alignment.
+
+    If a full name has no room, the name without parameters is tried.
+    """
+    occupied = [(left - 7.0, up - 7.0, left + 7.0, up + 7.0) for left, up in points]
+    for number, (tradeoff, (left, up)) in enumerate(zip(tradeoffs, points, strict=True)):
+        mark_box = occupied[number]
+        choices = product((_NEAR, _FAR), (tradeoff.name, tradeoff.name.split(" (")[0]))
+        candidates = ((name, position) for positions, name in choices for position in positions)
+        for name, position in candidates:
+            if _is_free(_box(name, left, up, position), mark_box, occupied):
+                occupied.append(_box(name, left, up, position))
+                yield number, (name, *position)
                 break
 
 
-def _box(name: str, left: float, up: float, place: tuple[float, float, str]) -> Box:
-    right, above, align = place
+def _box(name: str, left: float, up: float, position: tuple[float, float, str]) -> Box:
+    x_offset, y_offset, align = position
     width = _LETTER_PT * len(name)
-    start = left + right - {"left": 0.0, "center": width / 2.0, "right": width}[align]
-    return start, up + above - 4.0, start + width, up + above + _LINE_PT - 4.0
+    start = left + x_offset - {"left": 0.0, "center": width / 2.0, "right": width}[align]
+    return start, up + y_offset - 4.0, start + width, up + y_offset + _LINE_PT - 4.0
 
 
-def _is_free(box: Box, own: Box, taken: Sequence[Box]) -> bool:
+def _is_free(box: Box, mark_box: Box, occupied: Sequence[Box]) -> bool:
     if box[0] < 60.0 or box[1] < 34.0 or box[2] > WIDTH - 2.0 or box[3] > HEIGHT - 16.0:
         return False
-    others = (other for other in taken if other is not own)
-    return not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in others)
+    others = (other for other in occupied if other is not mark_box)
+    return not any(
+        box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in others
+    )

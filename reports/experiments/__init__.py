@@ -1,7 +1,7 @@
-"""EXPERIMENTS.md: the papers' numbers beside those of a ledger, written from templates and queries.
+"""EXPERIMENTS.md: the papers' numbers beside the numbers of a ledger, written from templates and queries.
 
-``templates`` has the text, one file for each section. Every number comes from a query over runs or from a function that
-needs no runs. The claims of the figures have such queries, and so have further tables in the modules of this package.
+``templates`` has the text, a file for each section. A number comes from a query over runs, or from a function without
+runs. The queries belong to the claims of the figures and to the tables in the modules of this package.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +24,15 @@ _COMMAND = command_line("report", experiments=True)
 
 FIRST_LINE = f"<!-- Written by `{_COMMAND}` from reports/experiments; edit the templates there. -->"
 
-_COMMANDS_TOLD = 4
+_COMMANDS_NAMED = 4
 
 _CLOCK_S = 0.005
-"""Inaccuracy of the times at which runs start and end."""
+"""Inaccuracy of the recorded start and end of a run, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The document's text, its tables by section and name (``optimum.gaps``), and the needs whose runs are missing."""
+    """Text of the document, its tables by section and name (``optimum.gaps``), and the needs whose runs are missing."""
 
     text: str
     tables: Mapping[str, str]
@@ -41,15 +41,15 @@ class Document:
 
 def render(ledger: Ledger) -> Document:
     """Return the document made from a ledger."""
-    from reports.experiments.sections import SECTIONS  # takes seconds; writing web pages does without it
+    from reports.experiments.sections import SECTIONS  # this import takes seconds, and web pages do not need it
 
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701 - Markdown without input from outside
     )
-    runs, parts, lines = Runs(ledger), [], []
-    made: dict[str, str] = {}
+    runs, section_texts, summary_lines = Runs(ledger), [], []
+    table_texts: dict[str, str] = {}
     missing: dict[Need, None] = {}
     for section in SECTIONS:
         runs.missing, tally = [], Tally()
@@ -57,48 +57,52 @@ def render(ledger: Ledger) -> Document:
             name: fill(table, runs) if isinstance(table, QueryTable) else compare(table, runs, tally)
             for name, table in section.tables.items()
         }
-        made |= {f"{section.name}.{name}": text for name, text in tables.items()}
+        table_texts |= {f"{section.name}.{name}": text for name, text in tables.items()}
         text = templates.get_template(f"{section.name}.md.j2").render(tables)
-        parts.append(f"## {section.title}\n\n{text.strip()}\n{_lacking(runs.missing)}")
+        section_texts.append(f"## {section.title}\n\n{text.strip()}\n{_missing_runs_text(runs.missing)}")
         missing |= dict.fromkeys(runs.missing)
         if tally.total():
-            lines.append((section.title, *(f"{tally[counted]}" for counted in COUNTED)))
-    origin = made_by(list(runs.used.values()))
-    head = templates.get_template("head.md.j2").render(summary=markdown(("", *COUNTED), lines), made=origin)
-    return Document("\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *parts]), made, merged(list(missing)))
+            summary_lines.append((section.title, *(f"{tally[verdict]}" for verdict in COUNTED)))
+    run_sentence = made_by(list(runs.used.values()))
+    head = templates.get_template("head.md.j2").render(
+        summary=markdown(("", *COUNTED), summary_lines), made=run_sentence
+    )
+    return Document(
+        "\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *section_texts]), table_texts, merged(list(missing))
+    )
 
 
-def _lacking(needs: Sequence[Need]) -> str:
+def _missing_runs_text(needs: Sequence[Need]) -> str:
     """Return the commands that make the missing runs of a section."""
     commands = [f"\n- no runs: `{need.command}`" for need in merged(needs)]
-    more = len(commands) - _COMMANDS_TOLD
-    others = f"\n- and {more} more; `{_COMMAND} {option('run')}` makes all of them" if more > 0 else ""
-    return "".join([*commands[:_COMMANDS_TOLD], others, "\n" if commands else ""])
+    unnamed = len(commands) - _COMMANDS_NAMED
+    more_text = f"\n- and {unnamed} more; `{_COMMAND} {option('run')}` makes all of them" if unnamed > 0 else ""
+    return "".join([*commands[:_COMMANDS_NAMED], more_text, "\n" if commands else ""])
 
 
 def made_by(rows: Sequence[Row]) -> str:
-    """Return a sentence on runs: their number, dates, code and machines, and how busy these were."""
+    """Return a sentence on runs: their number, dates, code and machines, and the load of the machines."""
     if not rows:
         return "No runs."
-    days = sorted({row.started_at[:10] for row in rows})
-    when = " to ".join(dict.fromkeys((days[0], days[-1])))
-    code = sorted({_code(row) for row in rows})
-    where = sorted({f"{row.provenance['cpu']} ({row.provenance['cores']} cores)" for row in rows})
-    together = _at_once(rows)
-    pace = "one at a time" if together == 1 else f"up to {together} at a time"
+    dates = sorted({row.started_at[:10] for row in rows})
+    date_text = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    code_texts = sorted({_code(row) for row in rows})
+    machines = sorted({f"{row.provenance['cpu']} ({row.provenance['cores']} cores)" for row in rows})
+    largest_parallel = _at_once(rows)
+    parallel_text = "one at a time" if largest_parallel == 1 else f"up to {largest_parallel} at a time"
     loads = [row.provenance["load_average"] for row in rows if row.provenance["load_average"] is not None]
-    busy = f"; the median load average was {median(loads):.1f}" if loads else ""
-    made = f"{len(rows):,} runs of {when} by {' and '.join(code)} on {' and '.join(where)}"
-    return f"{made}, {pace}{busy}."
+    load_text = f"; the median load average was {median(loads):.1f}" if loads else ""
+    runs_text = f"{len(rows):,} runs of {date_text} by {' and '.join(code_texts)} on {' and '.join(machines)}"
+    return f"{runs_text}, {parallel_text}{load_text}."
 
 
 def _at_once(rows: Sequence[Row]) -> int:
     """Return the largest number of runs that were executed at the same time."""
-    changes: list[tuple[float, int]] = []
+    run_count_changes: list[tuple[float, int]] = []
     for row in rows:
         start_s = datetime.fromisoformat(row.started_at).timestamp()
-        changes += [(start_s, 1), (start_s + (row.wall_s or 0.0) - _CLOCK_S, -1)]
-    return max(accumulate(change for _, change in sorted(changes)))
+        run_count_changes += [(start_s, 1), (start_s + (row.wall_s or 0.0) - _CLOCK_S, -1)]
+    return max(accumulate(change for _, change in sorted(run_count_changes)))
 
 
 def _code(row: Row) -> str:

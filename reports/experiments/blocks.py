@@ -1,7 +1,7 @@
 """Blocks: copies of tables of EXPERIMENTS.md in another document.
 
 A block begins with ``<!-- table: optimum.gaps -->`` (the names of the section and of the table) and ends with
-``<!-- end -->``. Its content is replaced whenever EXPERIMENTS.md is written, so the copies never differ.
+``<!-- end -->``. Whenever EXPERIMENTS.md is written, its tables replace the text of the blocks.
 """
 
 import re
@@ -13,8 +13,8 @@ _BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n)(?P<table>.*?)(<!-- end -
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """Return the name and the content of every block of a document, in order."""
-    return [(found["name"], found["table"].strip()) for found in _BLOCK.finditer(text)]
+    """Return the table's name and the text of every block of a document, in order."""
+    return [(block["name"], block["table"].strip()) for block in _BLOCK.finditer(text)]
 
 
 def refreshed(text: str, tables: Mapping[str, str], where: str) -> str:
@@ -28,10 +28,10 @@ def refreshed(text: str, tables: Mapping[str, str], where: str) -> str:
     if text.count("<!-- table: ") != len(blocks(text)):
         raise InputError(where, "has a `<!-- table: NAME -->` without an `<!-- end -->` after it")
 
-    def anew(found: re.Match[str]) -> str:
-        name = found["name"]
+    def new_block(block: re.Match[str]) -> str:
+        name = block["name"]
         if name not in tables:
             raise unknown_name(where, "table", name, list(tables))
-        return f"{found[1]}{tables[name].strip()}\n{found[4]}"
+        return f"{block[1]}{tables[name].strip()}\n{block[4]}"
 
-    return _BLOCK.sub(anew, text)
+    return _BLOCK.sub(new_block, text)

@@ -7,12 +7,12 @@ from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.claim import QueryTable, duration, query
 from reports.need import Need
 from reports.papers.gpulet_rates import ARXIV_LARGEST, LARGEST
-from reports.papers.gpulet_schedulers import ARXIV_NAMES, ELASTIC, NAMES, Variant, elastic
+from reports.papers.gpulet_schedulers import ARXIV_NAMES, ELASTIC, NAMES, Variant, elastic_need
 from reports.runs import Runs, the_instance
 
 
 def _elastic(variant: Variant, *, interference: bool = True, second_pass: bool = False) -> tuple[str, tuple[str, ...]]:
-    return ELASTIC, elastic("", variant, interference=interference, second_pass=second_pass).parameters
+    return ELASTIC, elastic_need("", variant, interference=interference, second_pass=second_pass).parameters
 
 
 VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -30,19 +30,19 @@ VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 SETS = ("gpulet-1023", "gpulet-19682")
 
 
-def _on(scenarios: str, label: str) -> Need:
+def _need_on(scenarios: str, label: str) -> Need:
     scheduler, parameters = VARIANTS[label]
     return Need(scenarios, (scheduler,), parameters=parameters)
 
 
 @query
-def _counted(runs: Runs, need: Need) -> str:
+def _plan_counts(runs: Runs, need: Need) -> str:
     counts = runs.row(need).scenarios or {}
     return f"{counts['accepted']:,} / {counts['served']:,}"
 
 
 @query
-def _taken(runs: Runs, need: Need) -> str:
+def _decision_times(runs: Runs, need: Need) -> str:
     row = runs.row(need)
     counts = row.scenarios or {}
     return f"{duration(row.decision_s)} ({duration(counts['decision_median_s'])})"
@@ -51,7 +51,11 @@ def _taken(runs: Runs, need: Need) -> str:
 COUNTS = QueryTable(
     ("scheduler", *(f"plans / confirmed, `{scenarios}`" for scenarios in SETS), "all decisions, larger set (median)"),
     [
-        (label, *(_counted(_on(scenarios, label)) for scenarios in SETS), _taken(_on(SETS[-1], label)))
+        (
+            label,
+            *(_plan_counts(_need_on(scenarios, label)) for scenarios in SETS),
+            _decision_times(_need_on(SETS[-1], label)),
+        )
         for label in VARIANTS
     ],
 )
@@ -59,13 +63,16 @@ COUNTS = QueryTable(
 
 @query
 def _rate(runs: Runs, needs: Mapping[str, Need], label: str, instance: str) -> str:
-    """Return the largest rate served in time, and the largest rate with a plan, bold if its simulation is in time."""
-    reached = runs.climbs(needs[label])[instance].throughput_rps
+    """Return the largest rate served in time, and the largest planned rate, both in requests per second.
+
+    The planned rate is bold if the simulation of its plan is in time.
+    """
+    served_rps = runs.climbs(needs[label])[instance].throughput_rps
     planned = next(row for row in runs.rows(needs[label]) if row.instance == instance)
-    most = (planned.value or 0.0) * sum(workload.rate_rps for workload in the_instance(instance).workloads)
+    planned_rps = (planned.value or 0.0) * sum(workload.rate_rps for workload in the_instance(instance).workloads)
     late = late_fraction(planned)
-    kept = late is not None and late <= VIOLATIONS_ALLOWED
-    return f"{reached:,.0f} / {f'**{most:,.0f}**' if kept else f'{most:,.0f}'}"
+    in_time = late is not None and late <= VIOLATIONS_ALLOWED
+    return f"{served_rps:,.0f} / {f'**{planned_rps:,.0f}**' if in_time else f'{planned_rps:,.0f}'}"
 
 
 def _rates(needs: Mapping[str, Need], names: Mapping[str, str]) -> QueryTable:

@@ -1,4 +1,4 @@
-"""Measurements on an H100: performance models beside measured pairs, and replayed plans beside predictions."""
+"""Tables of measurements on an H100: errors of performance models, and replayed plans beside predictions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,11 @@ from instances.performance.profile_fit import HELD_OUT
 from instances.performance.validation import latencies_ms
 from reports.claim import QueryTable
 from reports.experiments.models import error_line, error_table
-from reports.measured import measured_solo, own_copies, own_replays
+from reports.measured import measured_solo, project_copies, project_replays
 
 GPU = "h100-sxm"
 EAGER, GRAPHS = "h100-eager", "h100-graphs"
-"""Folders of the measurements without and with CUDA graphs."""
+"""Folders of the measurements: without CUDA graphs, and with CUDA graphs."""
 
 ERRORS = error_table(
     [
@@ -25,12 +25,12 @@ ERRORS = error_table(
 
 
 def _copies() -> QueryTable:
-    """Return the growth of the latency of a model beside one to four copies of itself, each on a fifth of the GPU."""
+    """Return the table of a model's latency beside copies of the model, each copy on a fifth of the GPU."""
     copy = Configuration("vgg19", 8, 20.0)
-    measured_ms = {1: next(s.latency_ms for s in measured_solo(GPU) if s.configuration == copy)}
-    for row in own_copies(GRAPHS):
-        copies = (row["model"], row["batch"], row["share_pct"]) == ("vgg19", "8", "20")
-        if copies and not row["scheduling_delay_ms_per_kernel"]:
+    measured_ms = {1: next(sample.latency_ms for sample in measured_solo(GPU) if sample.configuration == copy)}
+    for row in project_copies(GRAPHS):
+        is_copy = (row["model"], row["batch"], row["share_pct"]) == ("vgg19", "8", "20")
+        if is_copy and not row["scheduling_delay_ms_per_kernel"]:
             measured_ms[int(row["residents"])] = float(row["latency_ms"])
     groups = [(copy,) * count for count in measured_ms]
     predicted_ms = {
@@ -44,9 +44,9 @@ def _copies() -> QueryTable:
                 str(count),
                 f"{latency_ms:.2f} ms",
                 f"{100.0 * (latency_ms / measured_ms[1] - 1.0):.1f} %",
-                *(f"{column[place]:.2f} ms" for column in predicted_ms.values()),
+                *(f"{predictions[position]:.2f} ms" for predictions in predicted_ms.values()),
             )
-            for place, (count, latency_ms) in enumerate(measured_ms.items())
+            for position, (count, latency_ms) in enumerate(measured_ms.items())
         ],
     )
 
@@ -54,36 +54,43 @@ def _copies() -> QueryTable:
 COPIES = _copies()
 
 
-def _way(replay: Mapping[str, Any]) -> str:
+def _replay_text(replay: Mapping[str, Any]) -> str:
     graphs = " with CUDA graphs" if replay["graphs"] else ""
     return f"`{replay['backend']}`{graphs}{'' if replay['dropping'] else ', no dropping'}"
 
 
 def _line(folder: str, replay: Mapping[str, Any]) -> tuple[str, ...]:
     workloads = replay["workloads"]
-    late = [workload["id"] for workload in workloads if workload["violating"]]
-    predicted = sum(w["predicted"]["violation_rate"] * w["requests"] for w in workloads)
+    late_ids = [workload["id"] for workload in workloads if workload["violating"]]
+    predicted_late = sum(workload["predicted"]["violation_rate"] * workload["requests"] for workload in workloads)
     generator_ms = replay["generator"]["p99"]
     return (
         f"{replay['instance']}, profiled {'with' if folder == GRAPHS else 'without'} CUDA graphs",
-        _way(replay),
+        _replay_text(replay),
         f"{100.0 * replay['violation_rate']:.1f} %",
-        f"{100.0 * predicted / sum(w['requests'] for w in workloads):.1f} %",
-        ", ".join(late) or "none",
+        f"{100.0 * predicted_late / sum(workload['requests'] for workload in workloads):.1f} %",
+        ", ".join(late_ids) or "none",
         f"{generator_ms:.2f} ms{'' if replay['valid'] else ', too late'}",
     )
 
 
 REPLAYS = QueryTable(
     ("plan", "replayed by", "not in time", "predicted", "late workloads", "load generator, P99"),
-    [_line(folder, replay) for folder in (EAGER, GRAPHS) for replay in own_replays(folder)],
+    [_line(folder, replay) for folder in (EAGER, GRAPHS) for replay in project_replays(folder)],
 )
 
 
 def _batches() -> QueryTable:
-    """Return the times of full batches in the plans that were replayed in the way in which they were profiled."""
+    """Return the table of full batches in replays that use CUDA graphs exactly if the plan's profile used them."""
     replays = [
-        (folder, next(r for r in own_replays(folder) if r["backend"] == "mps" and r["graphs"] == (folder == GRAPHS)))
+        (
+            folder,
+            next(
+                replay
+                for replay in project_replays(folder)
+                if replay["backend"] == "mps" and replay["graphs"] == (folder == GRAPHS)
+            ),
+        )
         for folder in (EAGER, GRAPHS)
     ]
     return QueryTable(

@@ -1,26 +1,26 @@
-"""Tables of InSS's agent: capacity, distance from the optimum, starts for search, and larger clusters."""
+"""Tables of InSS's agent: capacity, distance from the optimum, its plans as starts of a search, and larger clusters."""
 
 import math
 from statistics import fmean, median
 
 from reports.claim import Query, QueryTable, duration, query
 from reports.need import Need
-from reports.papers.inss_clusters import SMALL, Quantity, mean_of, rows_of
+from reports.papers.inss_clusters import SMALL_CLUSTER, Quantity, mean_of, rows_of
 from reports.quantities import certified_bound, not_in_time_pct
 from reports.runs import Runs
 
-_GENEROUS_S = 600.0
-"""Time limit that no run with a work limit reaches."""
+_LONG_LIMIT_S = 600.0
+"""Time limit in seconds, so long that the work limit always ends the run first."""
 
 _BOUND = Need(
-    "4gpu", ("colgen",), parameters=("colgen.plan_class=spatial",), time_limit_s=_GENEROUS_S, work_limit=10_000_000
+    "4gpu", ("colgen",), parameters=("colgen.plan_class=spatial",), time_limit_s=_LONG_LIMIT_S, work_limit=10_000_000
 )
 
 
 @query
-def _mean(runs: Runs, label: str, of: Quantity, form: str) -> str:
-    found = mean_of(rows_of(runs, SMALL, label), of)
-    return "–" if found is None else form.format(found)
+def _mean(runs: Runs, label: str, quantity: Quantity, format_string: str) -> str:
+    mean = mean_of(rows_of(runs, SMALL_CLUSTER, label), quantity)
+    return "–" if mean is None else format_string.format(mean)
 
 
 def _capacity(label: str) -> tuple[str | Query, ...]:
@@ -30,7 +30,7 @@ def _capacity(label: str) -> tuple[str | Query, ...]:
         _mean(label, lambda row: row.violations, "{:g}"),
         _mean(label, not_in_time_pct, "{:.1f} %"),
         _mean(label, lambda row: row.gpus_used, "{:g}"),
-        lambda runs: duration(mean_of(rows_of(runs, SMALL, label), lambda row: row.decision_s)),
+        lambda runs: duration(mean_of(rows_of(runs, SMALL_CLUSTER, label), lambda row: row.decision_s)),
     )
 
 
@@ -41,13 +41,13 @@ def _best_bound(runs: Runs) -> str:
 
 CAPACITY = QueryTable(
     ("`4gpu`", "capacity", "constraints broken", "not in time", "GPUs", "decision"),
-    [*(_capacity(label) for label in SMALL), ("certified bound (`colgen`)", _best_bound, "", "", "", "")],
+    [*(_capacity(label) for label in SMALL_CLUSTER), ("certified bound (`colgen`)", _best_bound, "", "", "", "")],
 )
 
 _UNSEEN = "4gpu-unseen"
-_OPTIMA = Need(_UNSEEN, ("colgen",), time_limit_s=_GENEROUS_S, work_limit=5_000_000)
+_OPTIMA = Need(_UNSEEN, ("colgen",), time_limit_s=_LONG_LIMIT_S, work_limit=5_000_000)
 
-_DRAWN = {
+_ON_DRAWN_INSTANCES = {
     "`ts`": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=63",)),
     "`ts`, likeliest decision only": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=0",)),
     "`ts+repair`": Need(_UNSEEN, ("ts+repair",)),
@@ -57,22 +57,22 @@ _DRAWN = {
 
 
 @query
-def _of_optimum(runs: Runs, label: str, least: bool = False) -> str:
-    """Return the served percentage of the certified optimum: the mean over all draws, or the least."""
-    rows, optima = runs.each([_DRAWN[label], _OPTIMA])
+def _percent_of_bound(runs: Runs, label: str, smallest: bool = False) -> str:
+    """Return the value in percent of the certified bound: the mean over all drawn instances, or the smallest."""
+    rows, optima = runs.rows_of_each([_ON_DRAWN_INSTANCES[label], _OPTIMA])
     bound = {row.instance: certified_bound(row) for row in optima}
-    parts = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]
-    return f"{min(parts) if least else fmean(parts):.1f} %"
+    percentages = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]
+    return f"{min(percentages) if smallest else fmean(percentages):.1f} %"
 
 
 @query
-def _drawn(runs: Runs, label: str, of: Quantity, form: str) -> str:
-    return form.format(mean_of(runs.rows(_DRAWN[label]), of))
+def _mean_on_drawn(runs: Runs, label: str, quantity: Quantity, format_string: str) -> str:
+    return format_string.format(mean_of(runs.rows(_ON_DRAWN_INSTANCES[label]), quantity))
 
 
 @query
 def _typical_decision(runs: Runs, label: str) -> str:
-    return duration(median(row.decision_s or 0.0 for row in runs.rows(_DRAWN[label])))
+    return duration(median(row.decision_s or 0.0 for row in runs.rows(_ON_DRAWN_INSTANCES[label])))
 
 
 UNSEEN = QueryTable(
@@ -87,20 +87,20 @@ UNSEEN = QueryTable(
     [
         (
             label,
-            _of_optimum(label),
-            _of_optimum(label, least=True),
-            _drawn(label, lambda row: row.violations, "{:g}"),
-            _drawn(label, not_in_time_pct, "{:.2f} %"),
+            _percent_of_bound(label),
+            _percent_of_bound(label, smallest=True),
+            _mean_on_drawn(label, lambda row: row.violations, "{:g}"),
+            _mean_on_drawn(label, not_in_time_pct, "{:.2f} %"),
             _typical_decision(label),
         )
-        for label in _DRAWN
+        for label in _ON_DRAWN_INSTANCES
     ],
 )
 
 
 @query
-def _reached(runs: Runs, instance: str, scheduler: str, work: int) -> str:
-    row = runs.row(Need(instance, (scheduler,), time_limit_s=_GENEROUS_S, work_limit=work))
+def _value_after_work(runs: Runs, instance: str, scheduler: str, work_limit: int) -> str:
+    row = runs.row(Need(instance, (scheduler,), time_limit_s=_LONG_LIMIT_S, work_limit=work_limit))
     return "no plan" if row.value is None else f"{row.value:,.0f} req/s"
 
 
@@ -109,8 +109,8 @@ WARM = QueryTable(
     [
         (
             f"`{instance}`, {rounds:,}, {nodes:,}",
-            *(_reached(instance, scheduler, rounds) for scheduler in ("local-search", "local-search@ts")),
-            *(_reached(instance, scheduler, nodes) for scheduler in ("colgen", "colgen@ts")),
+            *(_value_after_work(instance, scheduler, rounds) for scheduler in ("local-search", "local-search@ts")),
+            *(_value_after_work(instance, scheduler, nodes) for scheduler in ("colgen", "colgen@ts")),
         )
         for instance in ("4gpu-goodput", "inss-8gpu", "inss-64gpu")
         for rounds, nodes in ((1_000, 200_000), (10_000, 2_000_000))
@@ -119,7 +119,7 @@ WARM = QueryTable(
 
 
 @query
-def _judged(runs: Runs, instance: str, scheduler: str) -> str:
+def _value_and_time(runs: Runs, instance: str, scheduler: str) -> str:
     row = runs.row(Need(instance, (scheduler,), parameters=(f"{scheduler}.training=0",)))
     if row.value is None:
         return "no plan"
@@ -129,7 +129,7 @@ def _judged(runs: Runs, instance: str, scheduler: str) -> str:
 LAYERS = QueryTable(
     ("instance", "`ts`: workloads dealt evenly", "`ts-hierarchy`: workloads dealt by a trained layer"),
     [
-        (f"`{instance}`", _judged(instance, "ts"), _judged(instance, "ts-hierarchy"))
+        (f"`{instance}`", _value_and_time(instance, "ts"), _value_and_time(instance, "ts-hierarchy"))
         for instance in ("inss-8gpu", "inss-16gpu", "inss-32gpu", "inss-64gpu")
     ],
 )

@@ -1,4 +1,4 @@
-"""Performance models beside published measurements and published errors."""
+"""Tables of performance models: errors on published measurements, beside published errors."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -17,7 +17,7 @@ from reports.claim import NOTHING_PUBLISHED, Claim, Query, QueryTable, Values, q
 from reports.measured import measured_pairs
 from reports.papers import igniter_model
 from reports.papers.gpulet_models import measured_overheads, predicted_overheads
-from reports.runs import NotAtHandError, Runs
+from reports.runs import MissingDataError, Runs
 
 GPUS = ("v100", "a100")
 QUANTILES = ("mean", "p50", "p90", "p95", "max")
@@ -30,10 +30,10 @@ _HELD_OUT_WORDS = {
 
 
 def _samples(gpu: str) -> list[PairSample]:
-    found = measured_pairs(gpu)
-    if not found:
-        raise NotAtHandError("no measurements")
-    return found
+    samples = measured_pairs(gpu)
+    if not samples:
+        raise MissingDataError("no measurements")
+    return samples
 
 
 @cache
@@ -46,7 +46,10 @@ def errors(gpu: str, model: str, held_out: str | None = None) -> Errors:
 
 
 def error_line(gpu: str, model: str, held_out: str | None = None) -> tuple[str | Query, ...]:
-    """Return the line of a performance model, fitted to all pairs or to those that are not held out."""
+    """Return the line of a performance model's errors in the table of ``error_table``.
+
+    The model is fitted to all pairs, or without the pairs that ``held_out`` names.
+    """
     suffix = f", {_HELD_OUT_WORDS[held_out]}" if held_out is not None else ""
 
     def column(name: str) -> Query:
@@ -72,34 +75,37 @@ ERRORS = error_table(
 )
 
 
-def _pair_means(found: Errors) -> tuple[Floats, list[str]]:
-    """Return the mean error of each ordered pair of models, by sample, and the pair of each sample."""
-    pairs = [f"{sample.own.model} beside {sample.other.model}" for sample in found.samples]
-    means = {pair: found.relative[[p == pair for p in pairs]].mean() for pair in dict.fromkeys(pairs)}
+def _pair_means(errors_of_pairs: Errors) -> tuple[Floats, list[str]]:
+    """Return two arrays by sample: the mean error of the sample's ordered pair of models, and the pair in words."""
+    pairs = [f"{sample.own.model} beside {sample.other.model}" for sample in errors_of_pairs.samples]
+    means = {
+        pair: errors_of_pairs.relative[[sample_pair == pair for sample_pair in pairs]].mean()
+        for pair in dict.fromkeys(pairs)
+    }
     return np.array([means[pair] for pair in pairs]), pairs
 
 
 def _without_means(_: Runs) -> str:
-    found = errors("v100", "hybrid", "pair")
-    means, _pairs = _pair_means(found)
-    return _percent(np.quantile(np.abs(found.relative - means), 0.95))
+    pair_errors = errors("v100", "hybrid", "pair")
+    means, _pairs = _pair_means(pair_errors)
+    return _percent(np.quantile(np.abs(pair_errors.relative - means), 0.95))
 
 
 def _extremes(_: Runs) -> str:
     means, pairs = _pair_means(errors("v100", "hybrid", "pair"))
-    least, most = int(means.argmin()), int(means.argmax())
-    return f"{100.0 * means[least]:+.1f} % ({pairs[least]}) to {100.0 * means[most]:+.1f} % ({pairs[most]})"
+    lowest, highest = int(means.argmin()), int(means.argmax())
+    return f"{100.0 * means[lowest]:+.1f} % ({pairs[lowest]}) to {100.0 * means[highest]:+.1f} % ({pairs[highest]})"
 
 
 def _noise(_: Runs) -> str:
-    """Return the P95 of the error of a mean of three runs with normal noise of the stated standard deviation."""
-    stated = np.array([sample.std_ms / sample.latency_ms for sample in _samples("v100")]) / np.sqrt(3.0)
-    normal = norm.ppf(np.linspace(0.0005, 0.9995, 1000))
-    return _percent(np.nanquantile(np.abs(np.outer(stated, normal)), 0.95))
+    """Return the P95 of the error of a mean of three runs; their noise is normal with the stated deviation."""
+    relative_std = np.array([sample.std_ms / sample.latency_ms for sample in _samples("v100")]) / np.sqrt(3.0)
+    normal_quantiles = norm.ppf(np.linspace(0.0005, 0.9995, 1000))
+    return _percent(np.nanquantile(np.abs(np.outer(relative_std, normal_quantiles)), 0.95))
 
 
-def _percent(part: float) -> str:
-    return f"{100.0 * part:.1f} %"
+def _percent(fraction: float) -> str:
+    return f"{100.0 * fraction:.1f} %"
 
 
 NEVER_SEEN = QueryTable(
@@ -114,11 +120,20 @@ NEVER_SEEN = QueryTable(
 
 
 def _published(_: Runs) -> Values:
-    """Return errors at InSS's points in percent: largest and mean of the held-out points, largest of the pinned."""
-    found = relative_errors(gpu_type("a100-inss"), (*TABLE_3, *TABLE_4))
-    pinned = [100.0 * abs(error) for point, error in found.items() if point.pinned]
-    held = [100.0 * abs(error) for point, error in found.items() if not point.pinned]
-    return max(held), len(held), float(np.mean(held)), max(pinned), len(pinned)
+    """Return errors at InSS's points, in percent: largest and mean of held-out points, and largest of pinned points.
+
+    The numbers of the points follow the largest errors.
+    """
+    error_of = relative_errors(gpu_type("a100-inss"), (*TABLE_3, *TABLE_4))
+    pinned_errors = [100.0 * abs(error) for point, error in error_of.items() if point.pinned]
+    held_out_errors = [100.0 * abs(error) for point, error in error_of.items() if not point.pinned]
+    return (
+        max(held_out_errors),
+        len(held_out_errors),
+        float(np.mean(held_out_errors)),
+        max(pinned_errors),
+        len(pinned_errors),
+    )
 
 
 _FIG11 = [
@@ -132,36 +147,45 @@ _FIG12 = [
 
 
 @query
-def _beside(_: Runs, groups: Sequence[tuple[Configuration, ...]], model: str) -> Values:
-    """Return the least and the largest error of each of two models beside the other, in percent, where measured."""
+def _errors_beside(_: Runs, groups: Sequence[tuple[Configuration, ...]], model: str) -> Values:
+    """Return the smallest and the largest error of each of two co-located models, in percent, over measured pairs."""
     observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
-    found: list[float] = []
-    for one, other in ((0, 1), (1, 0)):
-        measured = [(g[one], g[other]) for g in groups if (g[one], g[other]) in observed]
-        predicted = latencies_ms(gpu_type("v100"), model, measured)
-        sizes = [100.0 * abs(p[0] / observed[at] - 1.0) for p, at in zip(predicted, measured, strict=True)]
-        found += [min(sizes), max(sizes)]
-    return tuple(found)
+    extreme_errors: list[float] = []
+    for own_index, other_index in ((0, 1), (1, 0)):
+        pairs = [
+            (group[own_index], group[other_index])
+            for group in groups
+            if (group[own_index], group[other_index]) in observed
+        ]
+        predicted = latencies_ms(gpu_type("v100"), model, pairs)
+        error_sizes = [
+            100.0 * abs(predicted_ms[0] / observed[pair] - 1.0)
+            for predicted_ms, pair in zip(predicted, pairs, strict=True)
+        ]
+        extreme_errors += [min(error_sizes), max(error_sizes)]
+    return tuple(extreme_errors)
 
 
-def _four(_: Runs) -> Values:
+def _four_latencies(_: Runs) -> Values:
     groups = igniter_model.four_together()
-    found = [latencies_ms(gpu_type("v100"), model, groups) for model in ("igniter", "hybrid")]
-    return tuple(float(group[0]) for predicted in found for group in predicted)
+    latencies_of_model = [latencies_ms(gpu_type("v100"), model, groups) for model in ("igniter", "hybrid")]
+    return tuple(float(group[0]) for predicted in latencies_of_model for group in predicted)
 
 
 def _overhead(_: Runs) -> Values:
-    measured = [measured_overheads(gpu, _samples(gpu)) for gpu in GPUS]
-    return tuple(100.0 * float(np.quantile(all_of, 0.9)) for all_of in (predicted_overheads(), *measured))
+    of_measured_pairs = [measured_overheads(gpu, _samples(gpu)) for gpu in GPUS]
+    return tuple(
+        100.0 * float(np.quantile(overheads, 0.9)) for overheads in (predicted_overheads(), *of_measured_pairs)
+    )
 
 
-def _linear(gpu: str) -> Callable[[Runs], Values]:
+def _linear_model_errors(gpu: str) -> Callable[[Runs], Values]:
     return lambda _: tuple(100.0 * errors(gpu, "gpulet").summary[name] for name in ("p90", "p95"))
 
 
 _RANGES = "{:.2f}–{:.2f} % and {:.2f}–{:.2f} %"
-_NO_WORSE = 1.25
-"""Our largest error may be this multiple of the paper's, since both are errors on means of a few runs."""
+_LARGEST_ERROR_RATIO = 1.25
+"""Largest permitted ratio of our largest error to the paper's: both are errors of means of a few runs."""
 
 
 def _pair_claims() -> Iterable[Claim]:
@@ -183,14 +207,16 @@ def _pair_claims() -> Iterable[Claim]:
             yield Claim(
                 what=f"iGniter {what}: errors of `{model}`",
                 paper=paper,
-                ours=_beside(groups, model),
+                ours=_errors_beside(groups, model),
                 form=_RANGES,
-                holds=lambda *ours, paper=paper: max(ours) <= _NO_WORSE * max(paper),
+                supports=lambda *ours, paper=paper: max(ours) <= _LARGEST_ERROR_RATIO * max(paper),
                 criterion="largest error at most 1.25 times the paper's",
                 reason="our fit is to other runs",
                 note=f"{note}; `gpulet` is fitted to these pairs" if model == "gpulet" else note,
             )
-        yield Claim(what="– errors of `hybrid`", paper=NOTHING_PUBLISHED, ours=_beside(groups, "hybrid"), form=_RANGES)
+        yield Claim(
+            what="– errors of `hybrid`", paper=NOTHING_PUBLISHED, ours=_errors_beside(groups, "hybrid"), form=_RANGES
+        )
 
 
 PUBLISHED = (
@@ -205,7 +231,7 @@ PUBLISHED = (
     Claim(
         what="iGniter Fig. 13, four models: latencies in ms",
         paper="errors of 1.53–5.02 %",
-        ours=_four,
+        ours=_four_latencies,
         form="`igniter` {:.1f}, {:.1f}, {:.1f}, {:.1f}; `hybrid` {:.1f}, {:.1f}, {:.1f}, {:.1f}",
         not_comparable="the measured latencies are not published; ours are predictions",
     ),
@@ -214,7 +240,7 @@ PUBLISHED = (
         paper="18 %",
         ours=_overhead,
         form="{:.1f} % predicted; measured {:.1f} % (V100), {:.1f} % (A100)",
-        holds=lambda predicted, *_: abs(predicted - 18.0) <= 2.0,
+        supports=lambda predicted, *_: abs(predicted - 18.0) <= 2.0,
         criterion="predicted within 2 points",
         reason="the constants are the paper's, but our times are calibrated from another GPU",
     ),
@@ -222,9 +248,9 @@ PUBLISHED = (
         Claim(
             what=f"gpulet Fig. 10: P90 and P95 of the error of its regression, {gpu.upper()}",
             paper=(10.26, 13.98),
-            ours=_linear(gpu),
+            ours=_linear_model_errors(gpu),
             form="{:.1f} %, {:.1f} %",
-            holds=lambda p90, p95: p90 <= 10.26 and p95 <= 13.98,
+            supports=lambda p90, p95: p90 <= 10.26 and p95 <= 13.98,
             criterion="both at most the paper's",
             reason="kernel launches limit small batches; these slow down by half beside any neighbour",
         )

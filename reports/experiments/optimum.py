@@ -1,4 +1,4 @@
-"""Distance of plans from the optimum: certified bounds, proven optima, and size limits of proofs."""
+"""Tables of the distance of plans from the optimum: certified bounds, proven optima, and proofs by instance size."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ from bench.ledger.gap import gaps
 from bench.ledger.row import Row
 from reports.claim import Query, QueryTable, duration, query
 from reports.need import Need
-from reports.papers.gpulet_schedulers import elastic, ideal
+from reports.papers.gpulet_schedulers import elastic_need, ideal_need
 from reports.papers.igniter_plans import IGNITER
 from reports.papers.optimum import SCALING as SCALING_NEEDS
-from reports.quantities import certified_bound, proven_gpus, size_of
+from reports.quantities import certified_bound, proven_gpus, workload_count
 from reports.runs import Runs, the_instance
 from reports.selection import instances_of
 
@@ -22,51 +22,51 @@ LARGE = {
     "64gpu-goodput": 30_000_000,
     "igniter-mix-1000-s0": 100_000_000,
 }
-"""Work limit of column generation by instance. Local search needs none: its number of rounds is limited."""
+"""Work limit of column generation, by instance. Local search ends by its number of rounds."""
 
 _SPLIT_WORK, _TURNS_WORK = 5_000_000, 15_000_000
 
-_GENEROUS_S, _PATIENT_S = 900.0, 3_600.0
-"""Time limits, the second for the largest instance. Work limits and rounds end every run before then."""
+_LONG_LIMIT_S, _LONGEST_LIMIT_S = 900.0, 3_600.0
+"""Time limits in seconds, the second for the largest instance. Work limits or rounds always end the run first."""
 
 
 def on_large(scheduler: str, instance: str) -> Need:
-    """Return the ``Need`` of one run: a scheduler on one of the instances of ``LARGE``."""
+    """Return the ``Need`` of one run: a scheduler on an instance of ``LARGE``."""
     parameters = {"colgen": _SPATIAL, "igniter": IGNITER}.get(scheduler, ())
     if scheduler == "igniter":
         return Need(instance, (scheduler,), parameters=parameters)
-    limit_s = _PATIENT_S if LARGE[instance] > LARGE["64gpu-cost"] else _GENEROUS_S
+    limit_s = _LONGEST_LIMIT_S if LARGE[instance] > LARGE["64gpu-cost"] else _LONG_LIMIT_S
     work = LARGE[instance] if scheduler == "colgen" else None
     return Need(instance, (scheduler,), parameters=parameters, time_limit_s=limit_s, work_limit=work)
 
 
 def value(row: Row) -> str:
-    """Return the value of a run's plan (GPUs under ``cost``), with the number of violations if it has any."""
+    """Return the value of a run's plan (GPUs under ``cost``), and the number of violations if there are any."""
     if row.value is None:
         return "no plan"
-    worth = f"{row.gpus_used} GPUs" if row.objective == "cost" else _worth(row, row.value)
-    return worth if row.feasible else f"{worth}, {row.violations} violations"
+    text = f"{row.gpus_used} GPUs" if row.objective == "cost" else _value_text(row, row.value)
+    return text if row.feasible else f"{text}, {row.violations} violations"
 
 
 def bound(row: Row) -> str:
-    """Return a run's certified bound (whole GPUs under ``cost``), or "none"."""
+    """Return a run's certified bound (whole GPUs under ``cost``); "none" without a bound."""
     certified = certified_bound(row)
     if certified is None:
         return "none"
-    return f"≥ {proven_gpus(row)} GPUs" if row.objective == "cost" else f"≤ {_worth(row, certified)}"
+    return f"≥ {proven_gpus(row)} GPUs" if row.objective == "cost" else f"≤ {_value_text(row, certified)}"
 
 
 def gap(row: Row, bounding: Row) -> str:
     """Return the gap of the plan of ``row`` to the certified bound of ``bounding``."""
-    found = gaps([row], [bounding], the_instance(row.instance))[row.key].gap
-    return "–" if found is None else f"{100.0 * found:.1f} %"
+    relative_gap = gaps([row], [bounding], the_instance(row.instance))[row.key].gap
+    return "–" if relative_gap is None else f"{100.0 * relative_gap:.1f} %"
 
 
-def _worth(row: Row, number: float) -> str:
+def _value_text(row: Row, number: float) -> str:
     return f"{number:.3f}" if row.objective == "scale" else f"{number:,.0f} req/s"
 
 
-def _after(row: Row) -> str:
+def _time_text(row: Row) -> str:
     return f" ({duration(row.decision_s)})"
 
 
@@ -74,18 +74,23 @@ def _after(row: Row) -> str:
 def _colgen(runs: Runs, need: Need) -> str:
     row = runs.row(need)
     claim = f", {claim_in_words(row)}" if row.status == "optimal" else ""
-    return f"{value(row)}{_after(row)}{claim}"
+    return f"{value(row)}{_time_text(row)}{claim}"
 
 
 def _large_line(instance: str) -> tuple[str | Query, ...]:
-    plain, search, exact = (on_large(scheduler, instance) for scheduler in ("igniter", "local-search", "colgen"))
+    igniter_need, search_need, colgen_need = (
+        on_large(scheduler, instance) for scheduler in ("igniter", "local-search", "colgen")
+    )
     return (
         instance,
-        lambda runs: value(runs.row(plain)),
-        lambda runs: f"{value(runs.row(search))}{_after(runs.row(search))}",
-        _colgen(exact),
-        lambda runs: bound(runs.row(exact)),
-        *(lambda runs, need=need: gap(runs.row(need), runs.row(exact)) for need in (plain, search, exact)),
+        lambda runs: value(runs.row(igniter_need)),
+        lambda runs: f"{value(runs.row(search_need))}{_time_text(runs.row(search_need))}",
+        _colgen(colgen_need),
+        lambda runs: bound(runs.row(colgen_need)),
+        *(
+            lambda runs, need=need: gap(runs.row(need), runs.row(colgen_need))
+            for need in (igniter_need, search_need, colgen_need)
+        ),
     )
 
 
@@ -109,7 +114,7 @@ def _class_line(instance: str, plan_class: str) -> tuple[str | Query, ...]:
         instance,
         ("colgen",),
         parameters=(f"colgen.plan_class={plan_class}",),
-        time_limit_s=_GENEROUS_S,
+        time_limit_s=_LONG_LIMIT_S,
         work_limit=_CLASS_WORK[plan_class],
     )
     return instance, plan_class, _colgen(need), lambda runs: bound(runs.row(need))
@@ -128,9 +133,9 @@ def _sizes() -> list[int]:
 
 @query
 def _solved(runs: Runs, scheduler: str, size: int) -> str:
-    (asked,) = [need for need in SCALING_NEEDS if need.schedulers == (scheduler,)]
-    need = replace(asked, parameters=_SPATIAL if scheduler == "colgen" else ())
-    rows = [row for row in runs.rows(need) if size_of(row) == size]
+    (scheduler_need,) = [need for need in SCALING_NEEDS if need.schedulers == (scheduler,)]
+    need = replace(scheduler_need, parameters=_SPATIAL if scheduler == "colgen" else ())
+    rows = [row for row in runs.rows(need) if workload_count(row) == size]
     proven = [row for row in rows if row.status == "optimal"]
     longest = max((row.decision_s for row in proven if row.decision_s is not None), default=None)
     return f"{len(proven)} of {len(rows)}{'' if longest is None else f' ({duration(longest)})'}"
@@ -145,23 +150,28 @@ _TURNS = ("scen1", "scen2", "scen3", "scen4", "scen5", "equal", "long-only", "sh
 
 
 def _turns_line(instance: str) -> tuple[str | Query, ...]:
-    once, twice = (elastic(instance, "atc22", interference=True, second_pass=again) for again in (False, True))
-    best = ideal(instance)
-    exact = Need(
+    one_pass, two_passes = (
+        elastic_need(instance, "atc22", interference=True, second_pass=second_pass) for second_pass in (False, True)
+    )
+    exhaustive_need = ideal_need(instance)
+    colgen_need = Need(
         instance,
         ("colgen",),
         parameters=("colgen.plan_class=spatio-temporal",),
-        time_limit_s=_GENEROUS_S,
+        time_limit_s=_LONG_LIMIT_S,
         work_limit=_TURNS_WORK,
     )
     return (
         instance,
-        lambda runs: value(runs.row(once)),
-        lambda runs: value(runs.row(twice)),
-        lambda runs: f"{value(runs.row(best))}{_after(runs.row(best))}",
-        lambda runs: value(runs.row(exact)),
-        lambda runs: f"{bound(runs.row(exact))}{_after(runs.row(exact))}",
-        *(lambda runs, need=need: gap(runs.row(need), runs.row(exact)) for need in (once, twice, best, exact)),
+        lambda runs: value(runs.row(one_pass)),
+        lambda runs: value(runs.row(two_passes)),
+        lambda runs: f"{value(runs.row(exhaustive_need))}{_time_text(runs.row(exhaustive_need))}",
+        lambda runs: value(runs.row(colgen_need)),
+        lambda runs: f"{bound(runs.row(colgen_need))}{_time_text(runs.row(colgen_need))}",
+        *(
+            lambda runs, need=need: gap(runs.row(need), runs.row(colgen_need))
+            for need in (one_pass, two_passes, exhaustive_need, colgen_need)
+        ),
     )
 
 

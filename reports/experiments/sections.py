@@ -1,4 +1,4 @@
-"""Sections of EXPERIMENTS.md: title, template, and the tables that the template shows."""
+"""Sections of EXPERIMENTS.md: titles, templates, and the tables in the templates."""
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ from reports.runs import Runs
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section: its name, which is that of its template; its title; and its tables by name."""
+    """A section: its name, which is also its template's name; its title; and its tables by name."""
 
     name: str
     title: str
@@ -41,21 +41,24 @@ class Section:
 
 
 def measured_once(section: str) -> QueryTable:
-    """Return the facts of a section in ``measured.toml`` as a table: they take too long for every document."""
+    """Return the table of a section's facts in ``measured.toml``; to measure them for every document takes too long."""
     facts = tomllib.loads(Path(__file__).with_name("measured.toml").read_text(encoding="utf-8"))["fact"]
-    own = [fact for fact in facts if fact["section"] == section]
+    section_facts = [fact for fact in facts if fact["section"] == section]
     return QueryTable(
         ("measured once", "", "command", "when, with"),
-        [(f["what"], f["value"], f"`{f['command']}`", f"{f['date']}, {f['versions']}") for f in own],
+        [
+            (fact["what"], fact["value"], f"`{fact['command']}`", f"{fact['date']}, {fact['versions']}")
+            for fact in section_facts
+        ],
     )
 
 
 MIXES_IN_PAPER = (2, 3, 5, 7, 13, 16)
-"""Numbers of GPUs in the plans of ParvaGPU's authors, by mix."""
+"""Numbers of GPUs in the plans of ParvaGPU's authors for mixes 1, 2 and so on."""
 
 
 @query
-def _proven(runs: Runs, mix: int) -> Values:
+def _gpus_and_status(runs: Runs, mix: int) -> Values:
     row = runs.row(Need(f"parvagpu-{mix}", ("mig",)))
     return row.gpus_used, claim_in_words(row)
 
@@ -64,9 +67,9 @@ _MIXES = tuple(
     Claim(
         what=f"GPUs for mix {mix}",
         paper=f"{gpus} GPUs",
-        ours=_proven(mix),
+        ours=_gpus_and_status(mix),
         form="{} GPUs, {}",
-        holds=lambda ours, _status, gpus=gpus: ours == gpus,
+        supports=lambda ours, _status, gpus=gpus: ours == gpus,
         criterion="exactly",
         better=below(gpus),
         reason="no plan with as few GPUs was found",
@@ -76,7 +79,7 @@ _MIXES = tuple(
 
 
 def _claims(figures: Iterable[Figure]) -> tuple[Claim, ...]:
-    """Return the claims of several figures in one table."""
+    """Return the claims of several figures as one sequence."""
     return tuple(claim for figure in figures for claim in figure.claims)
 
 

@@ -1,4 +1,4 @@
-"""Files of a report: parallel writing of their texts, and a folder that is replaced as a whole."""
+"""Files of a report: their texts, made in parallel, and their folder, which is replaced as a whole."""
 
 import ctypes
 import shutil
@@ -17,111 +17,114 @@ from bench.provenance import usable_cores
 from instances import InputError
 
 Writers = Mapping[str, Callable[[], str]]
-"""Functions that return the text of each file."""
+"""Functions by file name that return the text of the file."""
 
 _PR_SET_PDEATHSIG = 1
-_WORTH_A_PROCESS = 50
-"""Least number of files per process; fewer are written before the process has started."""
+_FILES_PER_PROCESS = 50
+"""Smallest number of files per process; fewer files take less time than the start of a process."""
 
 
 def written(writers: Writers) -> dict[str, str]:
     """Return the text of every file.
 
-    Processes are forked and inherit the writers' data; only the texts are sent. Writers must therefore not use
-    resources that a fork cannot share, such as an open database. This process begins with the last files, and in the
-    end writes those of a helper that failed or was killed, for example for lack of memory.
+    Helper processes are forked. They inherit the writers' data and send only the texts. A writer must therefore use no
+    resource that a fork cannot share, such as an open database. Helpers begin with the first files, this process with
+    the last ones. A helper can fail or be killed, for example for lack of memory; this process then makes its texts.
     """
-    taken = mmap(-1, len(writers) + 1)  # memory that forked processes share; nothing may be empty
-    helpers = list(_helpers(min(usable_cores() - 1, len(writers) // _WORTH_A_PROCESS), writers, taken))
+    begun = mmap(-1, len(writers) + 1)  # shared by forked processes; one byte more, since an empty mmap is an error
+    helpers = list(_helpers(min(usable_cores() - 1, len(writers) // _FILES_PER_PROCESS), writers, begun))
     try:
-        found = {name: writers[name]() for name in _untaken(list(enumerate(writers))[::-1], taken)}
-        for _, texts in helpers:
+        text_of = {name: writers[name]() for name in _unbegun(list(enumerate(writers))[::-1], begun)}
+        for _, connection in helpers:
             with suppress(EOFError, OSError):
-                found |= texts.recv()
+                text_of |= connection.recv()
     finally:
-        for process, texts in helpers:
+        for process, connection in helpers:
             process.kill()
             process.join()
-            texts.close()
-    return {name: found[name] if name in found else write() for name, write in writers.items()}
+            connection.close()
+    return {name: text_of[name] if name in text_of else write() for name, write in writers.items()}
 
 
-def _untaken(numbered: Iterable[tuple[int, str]], taken: mmap) -> Iterator[str]:
-    """Yield the files that no process has begun; two processes may both write a file, which is harmless."""
+def _unbegun(numbered: Iterable[tuple[int, str]], begun: mmap) -> Iterator[str]:
+    """Yield the files that no process has begun, and mark them as begun.
+
+    Two processes may rarely begin the same file, which is harmless: their texts are equal.
+    """
     for number, name in numbered:
-        if not taken[number]:
-            taken[number] = True
+        if not begun[number]:
+            begun[number] = True
             yield name
 
 
-def _helpers(count: int, writers: Writers, taken: mmap) -> Iterator[tuple[BaseProcess, Connection]]:
-    """Start up to ``count`` processes and yield each with the end of the pipe on which it sends its texts."""
+def _helpers(count: int, writers: Writers, begun: mmap) -> Iterator[tuple[BaseProcess, Connection]]:
+    """Start up to ``count`` processes; yield each with the connection that receives its texts."""
     fork = get_context("fork")
     for _ in range(count):
-        here, there = fork.Pipe(duplex=False)
-        process = fork.Process(target=_help, args=(writers, taken, here, there))
+        receiver, sender = fork.Pipe(duplex=False)
+        process = fork.Process(target=_send_texts, args=(writers, begun, receiver, sender))
         try:
             process.start()
         except OSError:  # the system cannot start another process
-            here.close()
+            receiver.close()
             return
         finally:
-            there.close()
-        yield process, here
+            sender.close()
+        yield process, receiver
 
 
-def _help(writers: Writers, taken: mmap, here: Connection, there: Connection) -> None:
-    here.close()
+def _send_texts(writers: Writers, begun: mmap, receiver: Connection, sender: Connection) -> None:
+    receiver.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     if sys.platform == "linux":  # end with the parent
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    found = {}
-    for name in _untaken(enumerate(writers), taken):
+    text_of = {}
+    for name in _unbegun(enumerate(writers), begun):
         with suppress(Exception):  # the parent runs the same writer and raises the error
-            found[name] = writers[name]()
-    there.send(found)
+            text_of[name] = writers[name]()
+    sender.send(text_of)
 
 
 MARK = ".gpushare-bench-report"
-"""File in the folder of a report with the list of all its files."""
+"""File that lists all files of a report's folder; a folder with this file is a report."""
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Write ``files``, by path within it, as ``folder``; replace a former report there.
+    """Write ``files``, by path within the folder, as ``folder``, and replace a former report there.
 
     Raises
     ------
     InputError
-        If ``folder`` holds anything else, or cannot be written.
+        If ``folder`` contains other files than a former report, or cannot be written.
     """
     check_folder(folder)
     target = folder.resolve()
-    beside = target.with_name(f".{target.name}.{token_hex(8)}")
-    former = beside.with_name(f"{beside.name}.former")
+    new_folder = target.with_name(f".{target.name}.{token_hex(8)}")
+    former_folder = new_folder.with_name(f"{new_folder.name}.former")
     try:
         for name, text in {**files, MARK: "\n".join(sorted(files)) + "\n"}.items():
-            path = beside / name
+            path = new_folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         if target.exists():
-            target.rename(former)
-        beside.rename(target)
+            target.rename(former_folder)
+        new_folder.rename(target)
     except OSError as error:
-        if former.exists() and not target.exists():
-            former.rename(target)
+        if former_folder.exists() and not target.exists():
+            former_folder.rename(target)
         raise InputError(str(folder), f"cannot be written: {error.strerror}") from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
-        shutil.rmtree(former, ignore_errors=True)
+        shutil.rmtree(new_folder, ignore_errors=True)
+        shutil.rmtree(former_folder, ignore_errors=True)
 
 
 def check_folder(folder: Path) -> None:
-    """Check that ``folder`` does not exist, is empty, or holds a former report.
+    """Check that ``folder`` does not exist, is empty, or is a former report.
 
     Raises
     ------
     InputError
-        If it holds anything else.
+        If ``folder`` contains other files.
     """
     where = str(folder)
     try:
@@ -129,14 +132,16 @@ def check_folder(folder: Path) -> None:
             return
         mark = folder / MARK
         if mark.is_file():
-            own = {*mark.read_text(encoding="utf-8").splitlines(), MARK}
-            found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+            report_files = {*mark.read_text(encoding="utf-8").splitlines(), MARK}
+            present_files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
         else:
-            own, found = set(), {path.name for path in folder.iterdir()}
+            report_files, present_files = set(), {path.name for path in folder.iterdir()}
     except NotADirectoryError:
         raise InputError(where, "is a file; expected a folder for the report") from None
     except (OSError, ValueError) as error:
         raise InputError(where, f"cannot be read: {error}") from None
-    if strange := sorted(found - own):
-        problem = f'holds "{strange[0]}", which is not a file of a report; expected a new folder or a former report'
+    if foreign_files := sorted(present_files - report_files):
+        problem = (
+            f'holds "{foreign_files[0]}", which is not a file of a report; expected a new folder or a former report'
+        )
         raise InputError(where, problem)

@@ -1,4 +1,4 @@
-"""Page of one instance: the plans of all entrants side by side, plans and bounds over time, latencies."""
+"""Page of one instance: plans of all entrants side by side, plans and bounds over time, and latencies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from instances.files import instance_to_json
 from reports.page.curves import reference
 from reports.page.instance_pictures import latency_picture, measured_picture, progress_picture
 from reports.page.instance_results import InstanceResults, in_gpus
-from reports.page.latencies import FRACTIONS, distributions, measured, simulated
+from reports.page.latencies import FRACTIONS, distributions, ids_and_slos_ms, measured_points
 from reports.page.leaderboard import outcome
 from reports.page.pictures import Picture
 from reports.page.plan_columns import compact_plan, gpu_columns
 from reports.page.styles import model_colours
 
-_MANY_GPUS = 24
-"""Largest number of GPUs in wide columns; narrow ones show their labels on hover only."""
+_MAX_WIDE_GPUS = 24
+"""Largest number of GPUs in wide columns; narrow columns show their labels on hover only."""
 
-_MOST_PROVEN = 1000
-"""Largest number of GPUs drawn as proven to be needed; a larger number is written instead."""
+_MAX_PROVEN_DRAWN = 1000
+"""Largest number of proven GPUs that is drawn; a larger number is written instead."""
 
 _VIOLATIONS_SHOWN = 20
 
@@ -39,23 +39,23 @@ class InstancePage:
 
     Attributes
     ----------
-    case
+    instance_results
         The instance and its runs.
     cards
         The entrants' plans.
     models
         Fill of every model's slots.
     reference
-        Reference of plans and bounds over time in words, if there is one.
+        Name of the value with which plans and bounds over time are compared; ``None`` without such a value.
     progress, latency, measured
-        Pictures, as far as there is something to draw.
+        Pictures; ``None`` if there is nothing to draw.
     workloads
-        Ids of the workloads, jobs and applications.
+        Identifiers of the workloads, jobs and applications.
     data
         Data of the table of slots and of the plan files.
     """
 
-    case: InstanceResults
+    instance_results: InstanceResults
     cards: Sequence[dict[str, Any]]
     models: dict[str, str]
     reference: str | None
@@ -67,36 +67,39 @@ class InstancePage:
 
     @cached_property
     def classes(self) -> dict[str, str]:
-        """CSS classes of every model; models that share a colour get a pattern, except the first."""
+        """CSS classes of every model; of several models with one colour, all but the first get a pattern."""
         colours = list(self.models.values())
-        again = [min(colours[:number].count(colour), 2) for number, colour in enumerate(colours)]
+        repetition = [min(colours[:number].count(colour), 2) for number, colour in enumerate(colours)]
         return {
-            model: f"m{number} again-{again[number]}" if again[number] else f"m{number}"
+            model: f"m{number} again-{repetition[number]}" if repetition[number] else f"m{number}"
             for number, model in enumerate(self.models)
         }
 
 
-def instance_page(case: InstanceResults, ledger: Ledger) -> InstancePage:
-    """Return the page of ``case``, whose instance must be known."""
-    assert case.instance is not None
-    full = {name: upheld(ledger.rows(key=row.key), case.refuted)[0] for name, row in case.shown().items()}
-    by = reference(case)
-    latencies = {name: distributions(row.simulation) for name, row in full.items() if row.simulation is not None}
-    timed = next((simulated(row.simulation) for row in full.values() if row.simulation is not None), [])
+def instance_page(instance_results: InstanceResults, ledger: Ledger) -> InstancePage:
+    """Return the page of ``instance_results``, whose instance must be known."""
+    assert instance_results.instance is not None
+    row_of = {
+        name: upheld(ledger.rows(key=row.key), instance_results.refuted)[0]
+        for name, row in instance_results.shown().items()
+    }
+    reference_and_name = reference(instance_results)
+    latencies = {name: distributions(row.simulation) for name, row in row_of.items() if row.simulation is not None}
+    slo_of = next((ids_and_slos_ms(row.simulation) for row in row_of.values() if row.simulation is not None), [])
     return InstancePage(
-        case,
-        _cards(case, full),
-        model_colours(dict.fromkeys(case.instance.model_of.values())),
-        None if by is None else by[1],
-        None if by is None else progress_picture(case, full, by),
-        latency_picture(full, latencies),
-        measured_picture(measured(case, full, ledger)),
-        list(dict.fromkeys([*case.instance.model_of, *(name for name, _ in timed)])),
+        instance_results,
+        _cards(instance_results, row_of),
+        model_colours(dict.fromkeys(instance_results.instance.model_of.values())),
+        None if reference_and_name is None else reference_and_name[1],
+        None if reference_and_name is None else progress_picture(instance_results, row_of, reference_and_name),
+        latency_picture(row_of, latencies),
+        measured_picture(measured_points(instance_results, row_of, ledger)),
+        list(dict.fromkeys([*instance_results.instance.model_of, *(name for name, _ in slo_of)])),
         {
-            "instance": _embedded(case),
-            "units": {pool.type.name: pool.type.share_units for pool in case.instance.gpus},
+            "instance": _embedded(instance_results),
+            "units": {pool.type.name: pool.type.share_units for pool in instance_results.instance.gpus},
             "fractions": FRACTIONS,
-            "simulated": timed,
+            "simulated": slo_of,
             "runs": [
                 {
                     "key": row.key,
@@ -104,32 +107,32 @@ def instance_page(case: InstanceResults, ledger: Ledger) -> InstancePage:
                     "gpus": None if row.plan is None else compact_plan(row.plan),
                     "latencies": latencies[name]["workloads"] if name in latencies else None,
                 }
-                for name, row in full.items()
+                for name, row in row_of.items()
             ],
         },
     )
 
 
-def _embedded(case: InstanceResults) -> dict[str, object] | None:
+def _embedded(instance_results: InstanceResults) -> dict[str, object] | None:
     """Return the instance in the form of plan files."""
-    assert case.instance is not None
+    assert instance_results.instance is not None
     try:
-        return instance_to_json(case.instance)
-    except InputError:  # no file can represent it: plans name it
+        return instance_to_json(instance_results.instance)
+    except InputError:  # no file can represent the instance, so plan files have only its name
         return None
 
 
-def _cards(case: InstanceResults, full: dict[str, Row]) -> list[dict[str, Any]]:
-    assert case.instance is not None
-    bounds = {name: case.bounds[row.key] for name, row in full.items()}
-    proven = {name: None if bound is None else bound.value for name, bound in bounds.items()}
-    values = [*(row.value for row in full.values()), *proven.values()]
-    most = max((abs(value) for value in values if value is not None), default=0.0)
-    prices = {pool.type.price_per_hour for pool in case.instance.gpus}
+def _cards(instance_results: InstanceResults, row_of: dict[str, Row]) -> list[dict[str, Any]]:
+    assert instance_results.instance is not None
+    bounds = {name: instance_results.bounds[row.key] for name, row in row_of.items()}
+    bound_values = {name: None if bound is None else bound.value for name, bound in bounds.items()}
+    values = [*(row.value for row in row_of.values()), *bound_values.values()]
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    prices = {pool.type.price_per_hour for pool in instance_results.instance.gpus}
     price = min(prices) if len(prices) == 1 and min(prices) > 0.0 else None
     cards = []
-    for name, row in full.items():
-        bound, drawn = bounds[name], gpu_columns(row, case.instance)
+    for name, row in row_of.items():
+        bound, columns = bounds[name], gpu_columns(row, instance_results.instance)
         messages = [str(detail["message"]) for detail in row.violation_details[:_VIOLATIONS_SHOWN]]
         card = {
             "name": name,
@@ -137,14 +140,18 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[dict[str, Any]]:
             "key": row.key,
             "outcome": outcome(row),
             "held": held(row),
-            "facts": _facts(case, row, bound),
-            # Value and certified bound in percent of the largest on the page.
-            "meter": None if row.value is None or not most else (_of(row.value, most), _of(proven[name], most)),
-            "columns": drawn,
-            "narrow": len(drawn) > _MANY_GPUS,
-            "full_pct": max([100.0, *(column.allocated_pct for column in drawn)]),  # height of a column
+            "facts": _facts(instance_results, row, bound),
+            # Value and certified bound, in percent of the largest value or bound on the page.
+            "meter": None
+            if row.value is None or not largest
+            else (_percent_of(row.value, largest), _percent_of(bound_values[name], largest)),
+            "columns": columns,
+            "narrow": len(columns) > _MAX_WIDE_GPUS,
+            "full_pct": max([100.0, *(column.allocated_pct for column in columns)]),  # height of a column
             "bound_key": None if bound is None else bound.key,
-            "bound_gpus": _proven_gpus(bound.value, price) if case.minimised and bound is not None else None,
+            "bound_gpus": _proven_gpus(bound.value, price)
+            if instance_results.minimised and bound is not None
+            else None,
             "violations": messages,
             "more": (row.violations or 0) - len(messages),
         }
@@ -152,38 +159,41 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[dict[str, Any]]:
     return cards
 
 
-def _not_in_time(case: InstanceResults, row: Row) -> str:
-    """Return the part of the requests not in time, with the part at which a workload counts as late."""
-    if row.sim_violation_rate is None or case.instance is None:
+def _not_in_time(instance_results: InstanceResults, row: Row) -> str:
+    """Return the fraction of requests not in time, and the largest fraction at which a workload is not late."""
+    if row.sim_violation_rate is None or instance_results.instance is None:
         return "-"
-    attained = case.instance.slo_rule is SloRule.ATTAINMENT
-    allowed = case.instance.may_miss if attained else VIOLATIONS_ALLOWED
+    attained = instance_results.instance.slo_rule is SloRule.ATTAINMENT
+    allowed = instance_results.instance.may_miss if attained else VIOLATIONS_ALLOWED
     return f"{percent(row.sim_violation_rate)} (allowed: {100.0 * allowed:.3g} %)"
 
 
 def _proven_gpus(bound: float, price: float | None) -> int | None:
-    """Return the number of GPUs of one ``price`` that a ``bound`` on their cost implies, if they can be drawn."""
-    return None if price is None or bound / price > _MOST_PROVEN else whole_gpus(bound, price)
+    """Return the number of GPUs that a ``bound`` on cost proves; ``None`` if it cannot be drawn.
+
+    ``price`` is the price of each GPU, or ``None`` if prices differ.
+    """
+    return None if price is None or bound / price > _MAX_PROVEN_DRAWN else whole_gpus(bound, price)
 
 
-def _of(value: float | None, most: float) -> Any:
-    return None if value is None else round(100.0 * abs(value) / most, 2)
+def _percent_of(value: float | None, largest: float) -> Any:
+    return None if value is None else round(100.0 * abs(value) / largest, 2)
 
 
-def _facts(case: InstanceResults, row: Row, bound: CertifiedBound | None) -> list[tuple[str, str]]:
-    sign = "≥" if case.minimised else "≤"
+def _facts(instance_results: InstanceResults, row: Row, bound: CertifiedBound | None) -> list[tuple[str, str]]:
+    sign = "≥" if instance_results.minimised else "≤"
     facts = [
-        ("Value", in_gpus(row.value, case)),
-        ("Better plan", beaten_by(case.better[row.key]) if row.key in case.better else "-"),
-        ("Certified bound", "-" if bound is None else f"{sign} {in_gpus(bound.value, case)}"),
+        ("Value", in_gpus(row.value, instance_results)),
+        ("Better plan", beaten_by(instance_results.better[row.key]) if row.key in instance_results.better else "-"),
+        ("Certified bound", "-" if bound is None else f"{sign} {in_gpus(bound.value, instance_results)}"),
         ("Bound holds for", "-" if bound is None else f"class {scope_in_words(bound.scope)}"),
-        ("Gap", percent(case.gaps[row.key].gap)),
+        ("Gap", percent(instance_results.gaps[row.key].gap)),
         ("GPUs", "-" if row.gpus_used is None else str(row.gpus_used)),
         ("Utilisation", percent(None if row.utilisation_pct is None else row.utilisation_pct / 100.0)),
         ("Unallocated", percent(None if row.fragments_pct is None else row.fragments_pct / 100.0)),
-        ("Not in time", _not_in_time(case, row)),
-        ("Holds", holds_on(row, case.instance)),
-        ("Arrivals", case.arrivals.get(row.key, "-")),
+        ("Not in time", _not_in_time(instance_results, row)),
+        ("Holds", holds_on(row, instance_results.instance)),
+        ("Arrivals", instance_results.arrivals.get(row.key, "-")),
         ("Decision", seconds(row.decision_s)),
     ]
     return [(name, fact) for name, fact in facts if fact != "-"]

@@ -1,4 +1,4 @@
-"""Pictures of an instance: plans and bounds over time, simulated latencies, predicted against measured latencies."""
+"""Pictures of an instance: plans and bounds over time, simulated latencies, and measured over predicted ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,59 +14,69 @@ from reports.page.latencies import RATIOS
 from reports.page.pictures import Picture, series_picture
 
 _BENT_FROM_PCT = 200.0
-"""Range of distances from which their axis is bent."""
+"""Range of distances, in percent, above which their axis is bent."""
 
-_LEAST_S = (1e-5, 1e-3)
-"""Limits of the start of the time axis."""
+_START_LIMITS_S = (1e-5, 1e-3)
+"""Smallest and largest start of the time axis, in seconds."""
 
-_EVERY, _FIRST = 12, 6
-"""Distance of the marks on a distribution, and the first of them."""
+_MARK_DISTANCE, _FIRST_MARK = 12, 6
+"""Distance between the marks on a distribution, and position of the first mark, both in points."""
 
 
-def progress_picture(case: InstanceResults, full: Mapping[str, Row], by: tuple[float, str]) -> Picture | None:
-    """Return plans and bounds over time in percent worse than ``by``; ``None`` without any."""
-    limit_s = max(row.time_limit_s for row in case.all_rows)
-    variants = variants_of((name, row.scheduler) for name, row in full.items())
+def progress_picture(
+    instance_results: InstanceResults, row_of: Mapping[str, Row], reference: tuple[float, str]
+) -> Picture | None:
+    """Return plans and bounds over time, in percent worse than the reference; ``None`` without plans and bounds.
+
+    ``reference`` is the value and its name, as returned by ``reports.page.curves.reference``.
+    """
+    limit_s = max(row.time_limit_s for row in instance_results.all_rows)
+    variants = variants_of((name, row.scheduler) for name, row in row_of.items())
     series = []
-    for name, row in full.items():
-        found, look = progress(row, case, by[0]), scheduler_look(row.scheduler)
-        plans = ChartSeries(name, look, found["plans"], "plan", variants[name], line="steps", until=limit_s)
+    for name, row in row_of.items():
+        points_of, look = progress(row, instance_results, reference[0]), scheduler_look(row.scheduler)
+        plans = ChartSeries(name, look, points_of["plans"], "plan", variants[name], line="steps", until=limit_s)
         bounds = ChartSeries(
             name,
             look,
-            found["bounds"],
+            points_of["bounds"],
             "certified bound",
             variants[name],
             line="dotted steps",
             marked=(0,),
             until=limit_s,
         )
-        series += [one for one in (plans, bounds) if one.points]
+        series += [chart_series for chart_series in (plans, bounds) if chart_series.points]
     if not series:
         return None
-    times_s, worse_pct = zip(*(point for one in series for point in one.points), strict=True)
+    times_s, worse_pct = zip(*(point for chart_series in series for point in chart_series.points), strict=True)
     low, high = min(0.0, *worse_pct), max(0.0, *worse_pct)
-    bent, pad = high - low > _BENT_FROM_PCT, max(1.0, 0.05 * (high - low))
-    begin = max(_LEAST_S[0], min(_LEAST_S[1], *times_s))
-    x = Scale("Decision time (s)", log=True, domain=(begin, max(limit_s, *times_s)), unit=" s")
-    beyond = f", logarithmic beyond ±{BENT_AT:g}" if bent else ""
-    y = Scale(f"Worse than {by[1]} (%{beyond})", bent=bent, domain=(low - pad, high + pad), unit=" % worse")
+    bent, margin_pct = high - low > _BENT_FROM_PCT, max(1.0, 0.05 * (high - low))
+    start_s = max(_START_LIMITS_S[0], min(_START_LIMITS_S[1], *times_s))
+    x = Scale("Decision time (s)", log=True, domain=(start_s, max(limit_s, *times_s)), unit=" s")
+    bend_text = f", logarithmic beyond ±{BENT_AT:g}" if bent else ""
+    y = Scale(
+        f"Worse than {reference[1]} (%{bend_text})",
+        bent=bent,
+        domain=(low - margin_pct, high + margin_pct),
+        unit=" % worse",
+    )
     return series_picture("progress", "Plans and bounds over time", series, x, y, [Rule(y=0.0)])
 
 
-def latency_picture(full: Mapping[str, Row], latencies: Mapping[str, Mapping[str, Any]]) -> Picture | None:
-    """Return the distributions of the simulated latencies of all workloads together; ``None`` without any."""
-    variants = variants_of((name, row.scheduler) for name, row in full.items())
+def latency_picture(row_of: Mapping[str, Row], latencies: Mapping[str, Mapping[str, Any]]) -> Picture | None:
+    """Return the distributions of simulated latencies over all workloads; ``None`` without simulations."""
+    variants = variants_of((name, row.scheduler) for name, row in row_of.items())
     ratios = RATIOS.round(4).tolist()
     series = [
         ChartSeries(
             name,
-            scheduler_look(full[name].scheduler),
-            [(ratio, 100.0 * fraction) for ratio, fraction in zip(ratios, found["in_time"], strict=True)],
+            scheduler_look(row_of[name].scheduler),
+            [(ratio, 100.0 * fraction) for ratio, fraction in zip(ratios, distribution["in_time"], strict=True)],
             variant=variants[name],
-            marked=range(_FIRST, len(ratios), _EVERY),
+            marked=range(_FIRST_MARK, len(ratios), _MARK_DISTANCE),
         )
-        for name, found in latencies.items()
+        for name, distribution in latencies.items()
     ]
     if not series:
         return None
@@ -76,9 +86,9 @@ def latency_picture(full: Mapping[str, Row], latencies: Mapping[str, Mapping[str
 
 
 def measured_picture(replays: Sequence[Mapping[str, Any]]) -> Picture | None:
-    """Return predicted against measured latencies of the replays; ``None`` without any."""
-    found = [ms for replay in replays for point in replay["points"] for ms in point[:2]]
-    if not found:
+    """Return measured against predicted latencies of the replays; ``None`` without replays."""
+    latencies_ms = [ms for replay in replays for point in replay["points"] for ms in point[:2]]
+    if not latencies_ms:
         return None
     variants = variants_of((replay["name"], replay["scheduler"]) for replay in replays)
     series = [
@@ -92,7 +102,7 @@ def measured_picture(replays: Sequence[Mapping[str, Any]]) -> Picture | None:
         )
         for replay in replays
     ]
-    domain = (min(found) / 1.3, max(found) * 1.3)
+    domain = (min(latencies_ms) / 1.3, max(latencies_ms) * 1.3)
     x, y = (
         Scale(f"{kind} P99 latency (ms)", log=True, domain=domain, unit=" ms") for kind in ("Predicted", "Measured")
     )
@@ -100,11 +110,11 @@ def measured_picture(replays: Sequence[Mapping[str, Any]]) -> Picture | None:
 
 
 def variants_of(entrants: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the number of each entrant among those of its scheduler; they are given as (name, scheduler)."""
+    """Return the position of each entrant among the entrants of its scheduler; ``entrants`` are (name, scheduler)."""
     counts: Counter[str] = Counter()
-    found: dict[str, int] = {}
+    variants: dict[str, int] = {}
     for name, scheduler in entrants:
-        if name not in found:
-            found[name] = counts[scheduler]
+        if name not in variants:
+            variants[name] = counts[scheduler]
             counts[scheduler] += 1
-    return found
+    return variants

@@ -1,4 +1,4 @@
-"""Results on one instance: its suite, its runs, their gaps, and the selection for the page."""
+"""Results on one instance: its suite, its runs, their gaps, and the runs that its page shows."""
 
 import re
 from collections import Counter
@@ -26,30 +26,35 @@ IN_LIBRARY = "library"
 """Suite of the library's instances."""
 
 OWN = "own instances"
-"""Suite of instances outside all suites, or in an older version of one."""
+"""Suite of instances outside all suites, and of instances in an older version of a suite."""
 
 
 def suites_of(names: Mapping[str, str]) -> dict[str, str]:
     """Return the suite of every instance in a ledger, by fingerprint.
 
-    ``names`` are the names of these instances, by fingerprint. If several suites share an instance, the one with the
+    ``names`` are the names of these instances, by fingerprint. If several suites share an instance, the suite with the
     most instances in the ledger counts. Instances of ``bench max-rate`` belong to a suite at other rates.
     """
-    built = {suite.name: suite.build() for suite in SUITES.values()}
-    known = set(names.values())
-    members = {name: {one.fingerprint for one in made if one.name in known} for name, made in built.items()}
-    home = {instance.name: name for name, made in reversed(built.items()) for instance in made}
-    present = Counter({name: len(prints & names.keys()) for name, prints in members.items()})
+    instances_of = {suite.name: suite.build() for suite in SUITES.values()}
+    instance_names = set(names.values())
+    members = {
+        name: {instance.fingerprint for instance in suite_instances if instance.name in instance_names}
+        for name, suite_instances in instances_of.items()
+    }
+    suite_of_name = {
+        instance.name: name for name, suite_instances in reversed(instances_of.items()) for instance in suite_instances
+    }
+    count_in_ledger = Counter({name: len(fingerprints & names.keys()) for name, fingerprints in members.items()})
 
     def suite_of(fingerprint: str, name: str) -> str:
-        candidates = [suite for suite, prints in members.items() if fingerprint in prints]
+        candidates = [suite for suite, fingerprints in members.items() if fingerprint in fingerprints]
         if candidates:
-            return max(candidates, key=lambda suite: present[suite])
+            return max(candidates, key=lambda suite: count_in_ledger[suite])
         if _in_library(fingerprint, name):
             return IN_LIBRARY
-        base, scaled, _ = name.rpartition("*")
-        if scaled and base in home:
-            return f"{home[base]} {AT_OTHER_RATES}"
+        base, separator, _ = name.rpartition("*")
+        if separator and base in suite_of_name:
+            return f"{suite_of_name[base]} {AT_OTHER_RATES}"
         return name if name in SCENARIO_SUITES else OWN
 
     return {fingerprint: suite_of(fingerprint, name) for fingerprint, name in names.items()}
@@ -58,12 +63,12 @@ def suites_of(names: Mapping[str, str]) -> dict[str, str]:
 def _in_library(fingerprint: str, name: str) -> bool:
     try:
         return LIBRARY.has(name) and LIBRARY.instance(name).fingerprint == fingerprint
-    except InputError:  # its file is damaged
+    except InputError:  # the file of the instance is damaged
         return False
 
 
 HEAVY = frozenset({"plan", "simulation", "trajectory", "violation_details", "log_tail", "statistics", "scenarios"})
-"""Columns that are read only where needed: for scenario sets, for runs shown in full, and for statistics."""
+"""Columns that are read only where needed: for scenario sets, for runs on instance pages, and for statistics."""
 
 
 @dataclass(frozen=True)
@@ -75,23 +80,24 @@ class InstanceResults:
     name, fingerprint, suite
         Name, fingerprint and suite of the instance.
     instance
-        ``None`` for scenario sets, and if the catalogue has changed since the runs.
+        The instance; ``None`` for a scenario set, and if the catalogue has changed since the runs.
     rows
-        The competing runs, oldest first, without ``HEAVY`` columns.
+        The competing runs, oldest first, without the columns of ``HEAVY``.
     repeated
-        Runs that newer code has repeated, read like ``rows``. Their bounds count, but their plans do not compete.
+        Runs that newer code has repeated, without the columns of ``HEAVY``. Their bounds count, but their plans do not
+        compete.
     replays
-        Replays of plans on hardware, read like ``rows``. They are measurements and do not compete.
+        Replays of plans on hardware, without the columns of ``HEAVY``. Replays are measurements and do not compete.
     reaches
-        Data that determine which bounds hold for the plan of a run or replay, by key, if there is a plan.
+        Data that determine which bounds apply to the plan of a run or replay, by key; only for rows with a plan.
     arrivals
         Arrivals of the simulated plans, by key.
     entrants
-        The entrant of every run, by key, with the same name on all instances of a suite that have one objective.
+        The entrant of every run, by key. An entrant has the same name on all instances with one suite and objective.
     ledger
         Name of the ledger's file.
     refuted
-        Claims that a feasible plan in the ledger refutes, by the key of the claiming run; its row omits them.
+        Claims that a feasible plan in the ledger refutes, by key of the claiming run. The rows omit these claims.
     """
 
     name: str
@@ -135,19 +141,19 @@ class InstanceResults:
 
     @cached_property
     def better(self) -> dict[str, BetterPlan]:
-        """Best plan outside the class of each proven optimum, if better than the optimum; by the optimum's key."""
+        """Best plan outside the class of a proven optimum, if it is better than the optimum; by the optimum's key."""
         return better_plans(self.all_rows, [*self.rows, *self.repeated], self.reaches)
 
     @cached_property
     def best_known(self) -> float | None:
-        """Best value of a feasible plan on GPUs as planned (without ``--truth``); ``None`` without one."""
+        """Best value of a feasible plan on GPUs as planned (without ``--truth``); ``None`` without such a plan."""
         values = [row.value for row in self.rows if row.feasible and row.value is not None and row.truth is None]
         if not values:
             return None
         return min(values) if self.minimised else max(values)
 
     def behind_best(self, row: Row) -> float | None:
-        """Return the relative distance of a plan from the best known one; ``None`` if it does not compete for it."""
+        """Return the relative distance of a plan from the best known one; ``None`` if the plan does not compete."""
         if not row.feasible or row.value is None or row.truth is not None or self.best_known is None:
             return None
         return relative_gap(row.value, self.best_known)
@@ -155,7 +161,8 @@ class InstanceResults:
     def shown(self) -> dict[str, Row]:
         """Return the run that represents each entrant, best first.
 
-        It is the run with the best feasible plan or, without any, the one with the fewest violations.
+        This is the entrant's run with the best feasible plan. Without such a plan, it is the run with the fewest
+        violations.
         """
         best: dict[str, Row] = {}
         for row in self.rows:
@@ -170,52 +177,72 @@ class InstanceResults:
         return (not row.feasible, 0.0 if row.feasible else (row.violations or 0), value if self.minimised else -value)
 
 
-def in_gpus(value: float | None, case: InstanceResults) -> str:
-    """Return a value or a bound with its unit; a cost also in whole GPUs, if all GPUs have one price."""
-    text = worth(value, case.objective)
-    prices = {pool.type.price_per_hour for pool in case.instance.gpus} if case.instance is not None else set()
-    if value is None or not case.minimised or len(prices) != 1 or min(prices) <= 0.0 or value / min(prices) > 1e6:
+def in_gpus(value: float | None, instance_results: InstanceResults) -> str:
+    """Return a value or a bound with its unit; a cost also in whole GPUs if all GPUs have the same price."""
+    text = worth(value, instance_results.objective)
+    prices = (
+        {pool.type.price_per_hour for pool in instance_results.instance.gpus}
+        if instance_results.instance is not None
+        else set()
+    )
+    if (
+        value is None
+        or not instance_results.minimised
+        or len(prices) != 1
+        or min(prices) <= 0.0
+        or value / min(prices) > 1e6
+    ):
         return text
     count = whole_gpus(value, min(prices))
     return f"{text} ({gpu_count(count)})"
 
 
-def read_cases(ledger: Ledger) -> list[InstanceResults]:
+def read_results(ledger: Ledger) -> list[InstanceResults]:
     """Return the results of a ledger's instances, by suite and name."""
-    claimed, reaches, arrivals = ledger.rows(without=HEAVY), ledger.reaches(), ledger.arrivals()
-    refuted = refutations(claimed, reaches)
-    rows = by_instance(upheld(claimed, refuted))
-    suites = suites_of({fingerprint: found[0].instance for fingerprint, found in rows.items()})
-    boards: dict[tuple[str, str], list[Row]] = {}
-    for fingerprint, found in rows.items():
-        boards.setdefault((suites[fingerprint], objective_of(found[0])), []).extend(found)
-    facets = facets_of([row for found in rows.values() for row in found], arrivals)
-    names = {board: entrants(found, facets) for board, found in boards.items()}
-    cases = []
-    for fingerprint, found in rows.items():
-        own = names[suites[fingerprint], objective_of(found[0])]
-        if found[0].objective == "scenarios":
+    claiming_rows, reaches, arrivals = ledger.rows(without=HEAVY), ledger.reaches(), ledger.arrivals()
+    refuted = refutations(claiming_rows, reaches)
+    rows = by_instance(upheld(claiming_rows, refuted))
+    suites = suites_of({fingerprint: instance_rows[0].instance for fingerprint, instance_rows in rows.items()})
+    rows_by_board: dict[tuple[str, str], list[Row]] = {}
+    for fingerprint, instance_rows in rows.items():
+        rows_by_board.setdefault((suites[fingerprint], objective_of(instance_rows[0])), []).extend(instance_rows)
+    facets = facets_of([row for instance_rows in rows.values() for row in instance_rows], arrivals)
+    entrants_by_board = {board: entrants(instance_rows, facets) for board, instance_rows in rows_by_board.items()}
+    all_results = []
+    for fingerprint, instance_rows in rows.items():
+        entrant_of = entrants_by_board[suites[fingerprint], objective_of(instance_rows[0])]
+        if instance_rows[0].objective == "scenarios":
             counts = {row.key: row.scenarios for row in ledger.rows(instance_hash=fingerprint)}
-            found = [replace(row, scenarios=counts[row.key]) for row in found]
-        plans = [row for row in found if row.source == "plan"]
-        replays = [row for row in found if row.source != "plan"]
-        last = newest(plans, facets) | {row.key for row in replays}
-        case = InstanceResults(
-            found[0].instance,
+            instance_rows = [replace(row, scenarios=counts[row.key]) for row in instance_rows]
+        plans = [row for row in instance_rows if row.source == "plan"]
+        replays = [row for row in instance_rows if row.source != "plan"]
+        current_keys = newest(plans, facets) | {row.key for row in replays}
+        instance_results = InstanceResults(
+            instance_rows[0].instance,
             fingerprint,
             suites[fingerprint],
             _instance(ledger, fingerprint),
-            [row for row in plans if row.key in last],
-            [row for row in plans if row.key not in last],
+            [row for row in plans if row.key in current_keys],
+            [row for row in plans if row.key not in current_keys],
             replays,
-            {row.key: reaches[row.key] for row in found if row.key in reaches},
-            {row.key: arrivals[row.key] for row in found if row.key in arrivals},
-            {row.key: own[row.key] if row.key in last else f"{own[row.key]}, older code" for row in found},
+            {row.key: reaches[row.key] for row in instance_rows if row.key in reaches},
+            {row.key: arrivals[row.key] for row in instance_rows if row.key in arrivals},
+            {
+                row.key: entrant_of[row.key] if row.key in current_keys else f"{entrant_of[row.key]}, older code"
+                for row in instance_rows
+            },
             ledger.path.name,
-            {row.key: refuted[row.key] for row in found if row.key in refuted},
+            {row.key: refuted[row.key] for row in instance_rows if row.key in refuted},
         )
-        cases.append(case)
-    return sorted(cases, key=lambda case: (case.suite, _natural(case.name), case.fingerprint))
+        all_results.append(instance_results)
+    return sorted(
+        all_results,
+        key=lambda instance_results: (
+            instance_results.suite,
+            _natural(instance_results.name),
+            instance_results.fingerprint,
+        ),
+    )
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -12,16 +12,16 @@ from instances.arrays import Floats
 from reports.page.instance_results import InstanceResults
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
-"""Fractions of a workload's requests at which its latencies are stated."""
+"""Fractions of a workload's requests for which its latency quantiles are computed."""
 
 RATIOS = np.geomspace(0.02, 4.0, 70)
-"""Multiples of the SLO at which the latencies of all workloads together are stated."""
+"""Multiples of the SLO for which the fraction of requests within them is computed, over all workloads."""
 
 _BINS_PER_OCTAVE = 16.0
-"""Layout of the stored histograms: see ``bench.simulation.histogram.compact``."""
+"""Bins per doubling of the latency in the stored histograms: see ``bench.simulation.histogram.compact``."""
 
 _RANGE_MS = (1e-9, 1e15)
-"""Range to which latencies and SLOs are limited. Only forged ledgers exceed it; their numbers could overflow."""
+"""Range to which latencies and SLOs are limited. Numbers of forged ledgers can exceed this range and overflow."""
 
 _NOTHING_SERVED: JsonObject = {"lower_ms": [], "requests": []}
 
@@ -32,125 +32,140 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``in_time``: for each of ``RATIOS`` the fraction of all requests that were served within this multiple of their
-        SLO. ``workloads``: for every workload and application, in the order of ``simulated``, the fraction of the
-        requests not served in time; the latency in ms at each of ``FRACTIONS`` of the requests, ``None`` if fewer were
-        served; and the end of that curve: the fraction served and the longest latency.
+        ``in_time``: for each of ``RATIOS``, the fraction of all requests that were served within this multiple of their
+        SLO. ``workloads``: a list for every workload and application, in the order of ``ids_and_slos_ms``. The list has
+        the fraction of requests not served in time, then the latency in ms at each of ``FRACTIONS`` of the requests
+        (``None`` if fewer were served), then the fraction of requests served and the longest latency in ms.
     """
-    everyone = [*simulation["workloads"], *simulation["applications"]]
-    requests = np.array([served["requests"] for served in everyone], dtype=np.float64)
-    latencies, counts, sizes = _cumulative(everyone)
+    entries = [*simulation["workloads"], *simulation["applications"]]
+    requests = np.array([entry["requests"] for entry in entries], dtype=np.float64)
+    latencies, counts, sizes = _distributions_of(entries)
     ends = np.cumsum(sizes)
-    first_ms, last_ms, total = (np.zeros(len(everyone)) for _ in range(3))
-    some = sizes > 0
-    first_ms[some], last_ms[some], total[some] = (
-        latencies[(ends - sizes)[some]],
-        latencies[ends[some] - 1],
-        counts[ends[some] - 1],
+    smallest_ms, largest_ms, served_count = (np.zeros(len(entries)) for _ in range(3))
+    nonempty = sizes > 0
+    smallest_ms[nonempty], largest_ms[nonempty], served_count[nonempty] = (
+        latencies[(ends - sizes)[nonempty]],
+        latencies[ends[nonempty] - 1],
+        counts[ends[nonempty] - 1],
     )
 
-    # One look-up for all: the counts, or latencies, of each are shifted behind those of the one before.
-    shift = np.cumsum(total + 1.0) - (total + 1.0)
-    wanted = np.outer(requests, FRACTIONS)
-    known = (wanted > 0.0) & (wanted <= total[:, None])
-    quantiles_ms = np.full(wanted.shape, np.nan)
-    if known.any():
-        quantiles_ms[known] = np.interp((wanted + shift[:, None])[known], counts + np.repeat(shift, sizes), latencies)
+    # One interpolation serves all entries: counts, or latencies, of an entry are shifted behind those of the former.
+    offsets = np.cumsum(served_count + 1.0) - (served_count + 1.0)
+    target_counts = np.outer(requests, FRACTIONS)
+    reached = (target_counts > 0.0) & (target_counts <= served_count[:, None])
+    quantiles_ms = np.full(target_counts.shape, np.nan)
+    if reached.any():
+        quantiles_ms[reached] = np.interp(
+            (target_counts + offsets[:, None])[reached], counts + np.repeat(offsets, sizes), latencies
+        )
 
-    shift = np.cumsum(last_ms + 1.0) - (last_ms + 1.0)
-    asked_ms = np.outer(np.clip([served["slo_ms"] for served in everyone], *_RANGE_MS), RATIOS)
-    between = (asked_ms >= first_ms[:, None]) & (asked_ms < last_ms[:, None])
-    within = np.where(asked_ms >= last_ms[:, None], total[:, None], 0.0)
-    if between.any():
-        within[between] = np.interp((asked_ms + shift[:, None])[between], latencies + np.repeat(shift, sizes), counts)
+    offsets = np.cumsum(largest_ms + 1.0) - (largest_ms + 1.0)
+    thresholds_ms = np.outer(np.clip([entry["slo_ms"] for entry in entries], *_RANGE_MS), RATIOS)
+    interpolated = (thresholds_ms >= smallest_ms[:, None]) & (thresholds_ms < largest_ms[:, None])
+    counts_within = np.where(thresholds_ms >= largest_ms[:, None], served_count[:, None], 0.0)
+    if interpolated.any():
+        counts_within[interpolated] = np.interp(
+            (thresholds_ms + offsets[:, None])[interpolated], latencies + np.repeat(offsets, sizes), counts
+        )
 
-    own = len(simulation["workloads"])  # requests of applications are requests of their workloads
-    served_pct = np.round(total / np.maximum(requests, 1.0), 5).tolist()
-    ended_ms = np.where(total > 0.0, last_ms, np.nan)
-    rounded_ms = _short(np.column_stack((quantiles_ms, ended_ms)))
+    # Only workloads count here, because requests of applications are requests of their workloads.
+    workload_count = len(simulation["workloads"])
+    within_of_all = counts_within[:workload_count].sum(axis=0) / max(requests[:workload_count].sum(), 1.0)
+    served_fractions = np.round(served_count / np.maximum(requests, 1.0), 5).tolist()
+    longest_ms = np.where(served_count > 0.0, largest_ms, np.nan)
+    rounded_ms = _rounded(np.column_stack((quantiles_ms, longest_ms)))
     return {
-        "in_time": (within[:own].sum(axis=0) / max(requests[:own].sum(), 1.0)).round(4).tolist(),
+        "in_time": within_of_all.round(4).tolist(),
         "workloads": [
-            [round(served["violation_rate"], 5), *quantiles, fraction, longest]
-            for served, fraction, (*quantiles, longest) in zip(everyone, served_pct, rounded_ms, strict=True)
+            [round(entry["violation_rate"], 5), *quantiles, fraction, longest]
+            for entry, fraction, (*quantiles, longest) in zip(entries, served_fractions, rounded_ms, strict=True)
         ],
     }
 
 
-def simulated(simulation: JsonObject) -> list[tuple[str, float]]:
-    """Return id and SLO in ms of every workload and application of a simulation."""
-    return [(one["id"], one["slo_ms"]) for one in (*simulation["workloads"], *simulation["applications"])]
+def ids_and_slos_ms(simulation: JsonObject) -> list[tuple[str, float]]:
+    """Return identifier and SLO in ms of every workload and application of a simulation."""
+    return [(entry["id"], entry["slo_ms"]) for entry in (*simulation["workloads"], *simulation["applications"])]
 
 
-def _cumulative(everyone: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return latencies in ms, ascending per entry; the requests up to each; and the number of latencies per entry.
+def _distributions_of(entries: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Return the cumulative distribution of every entry: latencies in ms, requests up to each latency, and array sizes.
 
-    Requests are spread evenly within a bin. An entry without served requests has no latencies.
+    The latencies of all entries are in one array, ascending within an entry; the sizes are the numbers of latencies per
+    entry. Requests are spread evenly within a bin. An entry without served requests has no latencies.
     """
-    bins = [served["histogram"] if served["max_ms"] is not None else _NOTHING_SERVED for served in everyone]
+    bins = [entry["histogram"] if entry["max_ms"] is not None else _NOTHING_SERVED for entry in entries]
     sizes = np.array([len(histogram["lower_ms"]) for histogram in bins], dtype=np.int64)
-    lower = np.array([bound for histogram in bins for bound in histogram["lower_ms"]], dtype=np.float64)
-    lower = lower.clip(*_RANGE_MS)
+    lower_ms = np.array([bound for histogram in bins for bound in histogram["lower_ms"]], dtype=np.float64)
+    lower_ms = lower_ms.clip(*_RANGE_MS)
     requests = np.array([count for histogram in bins for count in histogram["requests"]], dtype=np.float64)
     largest = [
-        max(served["max_ms"], histogram["lower_ms"][-1]) if size else 0.0
-        for served, histogram, size in zip(everyone, bins, sizes, strict=True)
+        max(entry["max_ms"], histogram["lower_ms"][-1]) if size else 0.0
+        for entry, histogram, size in zip(entries, bins, sizes, strict=True)
     ]
     starts = np.cumsum(sizes) - sizes
-    upper = np.minimum(
-        lower + np.exp2(np.floor(np.log2(lower))) / _BINS_PER_OCTAVE, np.repeat(np.clip(largest, *_RANGE_MS), sizes)
+    upper_ms = np.minimum(
+        lower_ms + np.exp2(np.floor(np.log2(lower_ms))) / _BINS_PER_OCTAVE,
+        np.repeat(np.clip(largest, *_RANGE_MS), sizes),
     )
-    total = np.concatenate(([0.0], np.cumsum(requests)))
-    after = total[1:] - np.repeat(total[starts], sizes)
-    latencies, counts = np.column_stack((lower, upper)).ravel(), np.column_stack((after - requests, after)).ravel()
+    cumulative = np.concatenate(([0.0], np.cumsum(requests)))
+    count_after = cumulative[1:] - np.repeat(cumulative[starts], sizes)
+    latencies, counts = (
+        np.column_stack((lower_ms, upper_ms)).ravel(),
+        np.column_stack((count_after - requests, count_after)).ravel(),
+    )
     return latencies, counts, 2 * sizes
 
 
-def _short(latencies_ms: Floats) -> list[list[float | None]]:
-    """Return numbers rounded to three digits, and ``None`` for missing ones."""
+def _rounded(latencies_ms: Floats) -> list[list[float | None]]:
+    """Return latencies in ms rounded to three significant digits, and ``None`` for missing ones."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        digits = 2.0 - np.floor(np.log10(latencies_ms))  # behind the point
-        many = np.rint(latencies_ms * 10.0**digits) / 10.0**digits  # no digits beyond the rounded ones
+        digits = 2.0 - np.floor(np.log10(latencies_ms))  # after the decimal point
+        many = np.rint(latencies_ms * 10.0**digits) / 10.0**digits  # avoids digits from rounding errors
         few = np.rint(latencies_ms / 10.0**-digits) * 10.0**-digits
     rounded = np.where(digits >= 0.0, many, few)
     return [[None if latency != latency else latency for latency in row] for row in rounded.tolist()]
 
 
-def measured(case: InstanceResults, shown: Mapping[str, Row], ledger: Ledger) -> list[dict[str, Any]]:
-    """Return the replays of plans for an instance.
+def measured_points(
+    instance_results: InstanceResults, shown: Mapping[str, Row], ledger: Ledger
+) -> list[dict[str, Any]]:
+    """Return the replays of plans for an instance that have points to draw.
 
     Parameters
     ----------
-    case, ledger
+    instance_results, ledger
         The instance, and the ledger with its replays.
     shown
-        Runs by entrant: a replayed plan of one of these runs has the entrant's name.
+        Runs by entrant. A replayed plan of one of these runs gets the entrant's name.
 
     Returns
     -------
     list of dict
-        ``name`` has the planner, the backend, the run and remarks; ``points`` are (predicted, measured) P99 latencies
-        in ms and the workload, for workloads with both.
+        ``name`` has the planner, the backend, the run and remarks; ``scheduler`` is the planner's. ``points`` are
+        (predicted P99 latency in ms, measured P99 latency in ms, workload), for workloads with both latencies.
     """
-    found = [_replay(ledger.rows(key=row.key)[0], shown) for row in case.replays]
-    return [replay for replay in found if replay["points"]]
+    replays = [_replay(ledger.rows(key=row.key)[0], shown) for row in instance_results.replays]
+    return [replay for replay in replays if replay["points"]]
 
 
 def _replay(row: Row, shown: Mapping[str, Row]) -> dict[str, Any]:
     values = row.simulation or {"workloads": []}
-    planner = next((name for name, one in shown.items() if one.plan == row.plan), None)
+    planner = next((name for name, run in shown.items() if run.plan == row.plan), None)
     backend, reason = row.parameters["replay"]["backend"], values.get("invalid_reason")
-    label = [
+    name_parts = [
         f"{planner or 'a plan'} on {backend}, run {row.key[:8]}",
         "tiny models, not its times" if backend == "cpu" else "",
         f"not valid: {reason}" if reason else "",
     ]
     return {
-        "name": ": ".join(filter(None, label)),
+        "name": ": ".join(filter(None, name_parts)),
         "scheduler": row.scheduler,
         "points": [
-            (one["predicted"]["p99_ms"], one["p99_ms"], one["id"])
-            for one in values["workloads"]
-            if one.get("predicted") and one["predicted"]["p99_ms"] is not None and one["p99_ms"] is not None
+            (workload["predicted"]["p99_ms"], workload["p99_ms"], workload["id"])
+            for workload in values["workloads"]
+            if workload.get("predicted")
+            and workload["predicted"]["p99_ms"] is not None
+            and workload["p99_ms"] is not None
         ],
     }

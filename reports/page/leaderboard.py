@@ -20,12 +20,12 @@ BROKEN = "breaks constraints"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table: its text, and the number for sorting, if it is one."""
+    """A cell of a table: its text, and the number by which it is sorted; ``None`` for text alone."""
 
     text: str
     number: float | None = None
     held: str | None = None
-    """``bench.formatting.held`` in the column Holds."""
+    """Result of ``bench.formatting.held``, in the column "Holds" only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Head:
     text: str
     meaning: str
     minor: bool = False
-    """Whether a phone hides the column."""
+    """Whether the page hides the column on a phone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class LeaderboardLine:
     Attributes
     ----------
     name, scheduler
-        The entrant, and the scheduler whose colour it has.
+        The entrant, and its scheduler, which determines the colour.
     outcomes
-        Outcomes of its runs: see ``outcome``.
+        Number of its runs by outcome: see ``outcome``.
     runs
         Number of runs.
     rank
-        Rank from 1, equal for ties; ``None`` if the entrant is not ranked.
+        Rank from 1, the best; tied entrants have the same rank. ``None`` if the entrant is not ranked.
     cells
-        One for each column of the board.
+        Cells, one for each column of the board.
     why
-        Reason why it has no feasible plan; empty otherwise.
+        Reason why the entrant has no feasible plan; empty if it has one.
     """
 
     name: str
@@ -69,7 +69,7 @@ class LeaderboardLine:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Leaderboard of a suite and objective: ``lines``, best first, below a ``note``."""
+    """Leaderboard of a suite and objective: a note, the heads of the columns, and the lines, the best first."""
 
     suite: str
     objective: str
@@ -78,14 +78,18 @@ class Board:
     lines: Sequence[LeaderboardLine]
 
 
-def leaderboards(cases: Sequence[InstanceResults]) -> list[Board]:
+def leaderboards(all_results: Sequence[InstanceResults]) -> list[Board]:
     """Return a leaderboard for every suite and objective."""
-    groups = grouped(((case.suite, case.objective), case) for case in cases if case.rows)
-    return [_board(suite, objective, own) for (suite, objective), own in groups.items()]
+    groups = grouped(
+        ((instance_results.suite, instance_results.objective), instance_results)
+        for instance_results in all_results
+        if instance_results.rows
+    )
+    return [_board(suite, objective, board_cases) for (suite, objective), board_cases in groups.items()]
 
 
 def outcome(row: Row) -> str:
-    """Return the outcome of a run, for filtering: the scheduler's claim, unless the judge contradicts it."""
+    """Return the outcome by which runs are filtered: the scheduler's claim, unless the judge contradicts it."""
     if row.objective == "scenarios" and row.termination == "finished":
         return "decided"  # separate columns count the scenarios with a good plan
     return BROKEN if row.feasible is False else result(row)
@@ -114,30 +118,41 @@ _SCENARIOS = (
 )
 
 
-def _board(suite: str, objective: str, cases: Sequence[InstanceResults]) -> Board:
-    runs = grouped(((case.entrants[row.key], row.scheduler), (case, row)) for case in cases for row in case.rows)
+def _board(suite: str, objective: str, all_results: Sequence[InstanceResults]) -> Board:
+    runs = grouped(
+        ((instance_results.entrants[row.key], row.scheduler), (instance_results, row))
+        for instance_results in all_results
+        for row in instance_results.rows
+    )
     if objective == "scenarios":
         heads, score = _SCENARIOS, _scenario_score
     else:
-        several = (_INSTANCES,) if len(cases) > 1 else (_VALUE, _GPUS)
-        heads, score = (*several, _GAP, _HOLDS, _FEASIBLE, _BEHIND, _DECISION, _LATE), _score
-    # Schedulers had different rates there, so there is no ranking.
-    scores = {entrant: None if suite.endswith(AT_OTHER_RATES) else score(found) for entrant, found in runs.items()}
-    known = sorted(each for each in scores.values() if each is not None)
+        first_heads = (_INSTANCES,) if len(all_results) > 1 else (_VALUE, _GPUS)
+        heads, score = (*first_heads, _GAP, _HOLDS, _FEASIBLE, _BEHIND, _DECISION, _LATE), _score
+    # At other rates, every scheduler had rates of its own, so there is no ranking.
+    scores = {
+        entrant: None if suite.endswith(AT_OTHER_RATES) else score(entrant_runs)
+        for entrant, entrant_runs in runs.items()
+    }
+    ordered_scores = sorted(entrant_score for entrant_score in scores.values() if entrant_score is not None)
     lines = [
         LeaderboardLine(
             name,
             scheduler,
-            Counter(outcome(row) for _, row in found),
-            len(found),
-            None if (own := scores[name, scheduler]) is None else bisect_left(known, own) + 1,
-            tuple(_scenario_cells(found) if objective == "scenarios" else _cells(found, len(cases))),
-            "" if any(row.feasible or row.scenarios for _, row in found) else why_no_plan([row for _, row in found]),
+            Counter(outcome(row) for _, row in entrant_runs),
+            len(entrant_runs),
+            None if (own_score := scores[name, scheduler]) is None else bisect_left(ordered_scores, own_score) + 1,
+            tuple(
+                _scenario_cells(entrant_runs) if objective == "scenarios" else _cells(entrant_runs, len(all_results))
+            ),
+            ""
+            if any(row.feasible or row.scenarios for _, row in entrant_runs)
+            else why_no_plan([row for _, row in entrant_runs]),
         )
-        for (name, scheduler), found in runs.items()
+        for (name, scheduler), entrant_runs in runs.items()
     ]
     lines.sort(key=lambda line: (line.rank is None, line.rank or 0, line.name))
-    return Board(suite, objective, _note(suite, objective, len(cases)), heads, lines)
+    return Board(suite, objective, _note(suite, objective, len(all_results)), heads, lines)
 
 
 def _note(suite: str, objective: str, instances: int) -> str:
@@ -150,32 +165,33 @@ def _note(suite: str, objective: str, instances: int) -> str:
     return count if instances == 1 else f"{count}; ranked by solved instances, then by distance to the best plan"
 
 
-Runs = list[tuple[InstanceResults, Row]]
+EntrantRuns = list[tuple[InstanceResults, Row]]
+"""Runs of one entrant, each with the results on its instance."""
 
 Score = tuple[float, float]
-"""Sort key of an entrant, the least first."""
+"""Sort key of an entrant; the smallest key is the best."""
 
 
-def _score(runs: Runs) -> Score | None:
-    """Rank by solved instances, then by closeness to the best known value, to a thousandth of a percent."""
-    behind = mean(case.behind_best(row) for case, row in runs)
+def _score(runs: EntrantRuns) -> Score | None:
+    """Return the score by solved instances, then by distance to the best known value, rounded to 0.001 %."""
+    behind = mean(instance_results.behind_best(row) for instance_results, row in runs)
     return None if behind is None else (-_solved(runs), round(behind, 5))
 
 
-def _solved(runs: Runs) -> float:
-    """Return the number of instances with a feasible plan, each counted as the fraction of its runs."""
-    by_instance = grouped((case.fingerprint, bool(row.feasible)) for case, row in runs)
+def _solved(runs: EntrantRuns) -> float:
+    """Return the number of instances with a feasible plan; an instance counts as the feasible fraction of its runs."""
+    by_instance = grouped((instance_results.fingerprint, bool(row.feasible)) for instance_results, row in runs)
     return round(sum(fmean(feasible) for feasible in by_instance.values()), 9)
 
 
-def _cells(runs: Runs, instances: int) -> list[Cell]:
+def _cells(runs: EntrantRuns, instances: int) -> list[Cell]:
     rows = [row for _, row in runs]
     feasible = sum(bool(row.feasible) for row in rows)
-    gap = mean(case.gaps[row.key].gap for case, row in runs)
-    behind = mean(case.behind_best(row) for case, row in runs)
+    gap = mean(instance_results.gaps[row.key].gap for instance_results, row in runs)
+    behind = mean(instance_results.behind_best(row) for instance_results, row in runs)
     times = [row.decision_s for row in rows if row.decision_s is not None]
     late = mean(row.sim_violation_rate for row in rows)
-    found = [
+    cells = [
         Cell(percent(gap), gap),
         _holds_cell(rows),
         Cell(f"{feasible} of {len(rows)}", feasible / len(rows)),
@@ -184,36 +200,36 @@ def _cells(runs: Runs, instances: int) -> list[Cell]:
         Cell(percent(late), late),
     ]
     if instances > 1:
-        solved = len({case.fingerprint for case, row in runs if row.feasible})
-        return [Cell(f"{solved:,} of {instances:,}", solved), *found]
-    case = runs[0][0]
-    best = min(rows, key=case.rank)
+        solved = len({instance_results.fingerprint for instance_results, row in runs if row.feasible})
+        return [Cell(f"{solved:,} of {instances:,}", solved), *cells]
+    instance_results = runs[0][0]
+    best = min(rows, key=instance_results.rank)
     gpus = Cell("-" if best.gpus_used is None else str(best.gpus_used), best.gpus_used)
-    return [Cell(worth(best.value, case.objective), best.value), gpus, *found]
+    return [Cell(worth(best.value, instance_results.objective), best.value), gpus, *cells]
 
 
 def _holds_cell(rows: Sequence[Row]) -> Cell:
-    """Return how many of an entrant's plans hold. The cell is green if all do, and red if one does not."""
+    """Return the number of an entrant's plans that hold; the cell is green if all hold, and red if one does not."""
     counts = Counter(held(row) for row in rows)
     words = [f"{name or 'unchecked'} × {counts[name]}" for name in ("yes", "no", "") if counts[name]]
     worst = next(name for name in ("no", "", "yes") if counts[name])
     return Cell(holds(rows[0]) if len(rows) == 1 else ", ".join(words), counts["yes"] / len(rows), worst)
 
 
-def _scenario_score(runs: Runs) -> Score | None:
+def _scenario_score(runs: EntrantRuns) -> Score | None:
     return None if all(row.scenarios is None for _, row in runs) else (-_best_counts(runs)["served"], 0.0)
 
 
-def _scenario_cells(runs: Runs) -> list[Cell]:
+def _scenario_cells(runs: EntrantRuns) -> list[Cell]:
     best = _best_counts(runs)
     counts = [Cell(f"{best[name]:,}", best[name]) for name in ("decided", "accepted", "served")]
     return [*counts, Cell(seconds(best["decision_median_s"]), best["decision_median_s"])]
 
 
-def _best_counts(runs: Runs) -> Any:
+def _best_counts(runs: EntrantRuns) -> Any:
     return max((_counts(row) for _, row in runs), key=lambda counts: counts["served"])
 
 
 def _counts(row: Row) -> Any:
-    """Return the counts of a scenario set's run; all 0 if it was not begun."""
+    """Return the counts of a run on a scenario set; all are 0 if the run was not begun."""
     return row.scenarios or {"decided": 0, "accepted": 0, "served": 0, "decision_median_s": None}

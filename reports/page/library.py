@@ -15,7 +15,7 @@ from reports.papers.library import GAP_PCT, LOOKS, SIZE, draw_gaps
 
 @dataclass(frozen=True, slots=True)
 class LibraryRow:
-    """Line of the table: an entry and its texts."""
+    """Line of the library's table: the summary of an entry, and the texts of its cells."""
 
     line: LibraryLine
     gpus: str
@@ -30,7 +30,7 @@ def library_rows() -> list[LibraryRow]:
 
 
 def library_picture() -> Picture:
-    """Return the gaps of all entries with a plan over their size, as in the figure ``library``."""
+    """Return the gaps of all entries with a plan over their number of workloads, as in the figure ``library``."""
     lines = LIBRARY.summaries()
     planned = {
         objective: [line for line in lines if line.objective == objective and line.value is not None]
@@ -45,10 +45,17 @@ def library_picture() -> Picture:
         "library",
         "Gap of every entry with a plan over its number of workloads",
         {objective: look.colour for objective, look in LOOKS.items()},
-        {objective: [f"{line.name}: {percent(line.gap)}" for line in own] for objective, own in planned.items()},
+        {
+            objective: [f"{line.name}: {percent(line.gap)}" for line in objective_lines]
+            for objective, objective_lines in planned.items()
+        },
     )
     keys = [Key(objective, style_of(look), "full", None, [objective], True) for objective, look in LOOKS.items()]
-    values = [[line.name, line.objective, line.workloads, line.gap] for own in planned.values() for line in own]
+    values = [
+        [line.name, line.objective, line.workloads, line.gap]
+        for objective_lines in planned.values()
+        for line in objective_lines
+    ]
     return Picture("library", svg, keys, csv_address([["name", "objective", "workloads", "gap"], *values]))
 
 

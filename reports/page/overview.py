@@ -1,4 +1,4 @@
-"""First screen of the page: three sentences, the scatter of distance over time, and one table of comparable results."""
+"""First screen of the page: three sentences, a scatter of distance over time, and a table of comparable results."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ from reports.statistics.gaps import TOLERANCE, UNSOLVED, achieved, gap_to_best, 
 from reports.statistics.summary import undiscriminating
 
 _LIMITS = {10.0: "10 s", 1.0: "1 s", 0.1: "0.1 s", 0.01: "10 ms"}
-"""Decision times in seconds, and in words, within which the sentences look for the best scheduler."""
+"""Limits of the decision time, in seconds and in words; a sentence names the best scheduler within a limit."""
 
-_SERVERS = "(on servers that drop late requests, or that drop none where the instance says so)"
+_SERVERS_TEXT = "(on servers that drop late requests, or that drop none where the instance says so)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +33,22 @@ class Result:
     name, scheduler
         The entrant and its scheduler.
     solved, runs
-        Number of runs with a feasible plan, and of all.
+        Number of runs with a feasible plan, and number of all runs.
     best_on
         Number of instances on which a run has the best known value.
     value
-        Mean value over the instances in words; empty if they have several objectives or some run has no plan.
+        Mean value over the instances in words; empty if the instances have several objectives or a run has no plan.
     gaps
-        Mean distance of each instance to the certified bound, or to the best known value if ``Selection.bounded`` is
-        false.
+        Mean distance of the runs on each instance to its certified bound, or to its best known value if
+        ``Selection.bounded`` is false.
     times_s
         Decision times of the runs.
     holds
-        Number of runs by the result of the test: ``True``, ``False`` or ``None`` for unchecked.
+        Number of plans by whether they hold: ``True``, ``False``, or ``None`` for untested plans.
     late
-        Mean fraction of the requests not in time in the runs' own simulations; ``None`` without a simulation.
+        Mean fraction of requests not in time in the simulations of the runs; ``None`` without a simulation.
     why
-        Reason why it has no feasible plan; empty otherwise.
+        Reason why the entrant has no feasible plan; empty if it has one.
     """
 
     name: str
@@ -75,12 +75,12 @@ class Result:
 
     @property
     def held(self) -> str:
-        """Whether its plans hold, as a page's attribute: ``no`` if one does not, ``yes`` if all were tested and do."""
+        """Attribute in the page: ``no`` if a plan does not hold, ``yes`` if all plans hold by test, otherwise empty."""
         return "no" if self.holds.get(False) else "yes" if self.holds.get(True) == self.runs else ""
 
     @property
     def holds_words(self) -> str:
-        """Whether its plans hold, in words."""
+        """Number of plans that hold, in words."""
         late, unchecked = self.holds.get(False, 0), self.holds.get(None, 0)
         if late:
             return f"{late} of {self.runs} do not hold"
@@ -89,34 +89,34 @@ class Result:
 
 @dataclass(frozen=True)
 class Selection:
-    """Comparable results: entrants that all ran on the same instances.
+    """Comparable results of entrants that all ran on the same instances.
 
     Attributes
     ----------
     choices
-        Suites and objectives that select it; empty texts for all.
+        Pairs of suite and objective that select these results; an empty text stands for all.
     results
-        Entrants, the best first; those without a plan last.
+        Results of the entrants, the best first; entrants without a feasible plan come last.
     instances
-        Names of the instances on which all of them ran.
-    of
-        Number of instances of the selection.
+        Names of the instances on which all entrants ran.
+    instance_count
+        Number of instances of the selection, including those on which not all ran.
     bounded
-        Whether distances are to certified bounds; otherwise they are to the best known values.
+        Whether distances are to certified bounds; if not, they are to the best known values.
     proven
         Number of instances whose best known value is proven optimal in its class.
     left_out
-        Entrants that did not run on all of the instances.
+        Entrants that did not run on all these instances.
     undecided
         Instances on which ``random`` reaches the best known value.
     open_at_limit
-        Schedulers that stopped at their time limit with an open gap, and the limits in seconds.
+        Time limit in seconds of each scheduler that stopped at this limit before it proved an optimum.
     """
 
     choices: Sequence[tuple[str, str]]
     results: Sequence[Result]
     instances: Sequence[str]
-    of: int
+    instance_count: int
     bounded: bool
     proven: int
     left_out: Sequence[str]
@@ -125,25 +125,25 @@ class Selection:
 
     @cached_property
     def solvers(self) -> list[Result]:
-        """Entrants with a feasible plan on some instance."""
-        return [one for one in self.results if one.solved]
+        """Results with a feasible plan on at least one instance."""
+        return [result for result in self.results if result.solved]
 
     def tradeoffs(self) -> list[Tradeoff]:
         """Return the marks of the scatter."""
         return [
             Tradeoff(
-                one.name,
-                (min(one.times_s), median(one.times_s), max(one.times_s)),
-                (100.0 * min(one.gaps), 100.0 * one.gap, 100.0 * max(one.gaps)),
-                {"yes": True, "no": False}.get(one.held),
-                one.holds_words,
+                result.name,
+                (min(result.times_s), median(result.times_s), max(result.times_s)),
+                (100.0 * min(result.gaps), 100.0 * result.gap, 100.0 * max(result.gaps)),
+                {"yes": True, "no": False}.get(result.held),
+                result.holds_words,
             )
-            for one in self.solvers
-            if one.times_s
+            for result in self.solvers
+            if result.times_s
         ]
 
     def sentences(self) -> list[tuple[str, str]]:
-        """Return questions and their answers; none without a feasible plan."""
+        """Return questions with their answers; an empty list without a feasible plan."""
         if not self.solvers:
             return []
         answers = [("Which scheduler is best?", self._which()), ("How far from the optimum?", self._how_far())]
@@ -152,28 +152,35 @@ class Selection:
     @cached_property
     def _leaders(self) -> list[Result]:
         best = self.solvers[0].gap
-        return [one for one in self.solvers if one.gap - best <= TOLERANCE]
+        return [result for result in self.solvers if result.gap - best <= TOLERANCE]
 
-    def _short(self, one: Result) -> str:
-        """Return the name without parameters, where no other result is of the same scheduler."""
-        return one.scheduler if sum(one.scheduler == each.scheduler for each in self.solvers) == 1 else one.name
+    def _short(self, result: Result) -> str:
+        """Return the scheduler's name; the entrant's name if several results have the same scheduler."""
+        results_of_scheduler = sum(result.scheduler == other.scheduler for other in self.solvers)
+        return result.scheduler if results_of_scheduler == 1 else result.name
 
     def _which(self) -> str:
         leader, count = self._leaders[0], len(self.instances)
         text = f"{_names(self._leaders)}: best known plan on {leader.best_on} of {count}"
         text += f" instance{'s' * (count != 1)}, decided in {seconds(leader.decision_s)}{' (median)' * (count > 1)}"
-        for limit_s, limit in _LIMITS.items():
-            quick = [one for one in self.solvers if one.decision_s is not None and one.decision_s <= limit_s]
-            if leader not in quick and quick:
-                best = [one for one in quick if one.gap - quick[0].gap <= TOLERANCE]
-                away = f"{_names(best)}, {percent(best[0].gap)} away from {'the bound' if self.bounded else 'it'}"
-                return f"{text}. Within {limit}, the best {'is' if len(best) == 1 else 'are'} {away}."
+        for limit_s, limit_text in _LIMITS.items():
+            quick_results = [
+                result for result in self.solvers if result.decision_s is not None and result.decision_s <= limit_s
+            ]
+            if leader not in quick_results and quick_results:
+                best = [result for result in quick_results if result.gap - quick_results[0].gap <= TOLERANCE]
+                distance_text = (
+                    f"{_names(best)}, {percent(best[0].gap)} away from {'the bound' if self.bounded else 'it'}"
+                )
+                return f"{text}. Within {limit_text}, the best {'is' if len(best) == 1 else 'are'} {distance_text}."
         return f"{text}."
 
     def _how_far(self) -> str:
         leader = self._leaders[0]
-        to = "the certified bound" if self.bounded else "the best known plan; not all instances have a certified bound"
-        text = f"{percent(leader.gap)}: the mean distance of {self._short(leader)} to {to}"
+        target = (
+            "the certified bound" if self.bounded else "the best known plan; not all instances have a certified bound"
+        )
+        text = f"{percent(leader.gap)}: the mean distance of {self._short(leader)} to {target}"
         if self.bounded:
             count = len(self.instances)
             text += f"; the best plan is proven optimal in its plan class on {self.proven} of {count} instances"
@@ -182,10 +189,11 @@ class Selection:
             text += (
                 f"; a run of {self._short(leader)} stopped at its limit of {limit_s:g} s, so more time may prove more"
             )
-        others = [one.gap for one in self.solvers if one not in self._leaders]
-        if others:
-            ends = [percent(end) for end in (min(others), max(others))]
-            text += f". The others are {ends[0] if ends[0] == ends[1] else f'{ends[0]} to {ends[1]}'} away"
+        other_gaps = [result.gap for result in self.solvers if result not in self._leaders]
+        if other_gaps:
+            range_texts = [percent(gap) for gap in (min(other_gaps), max(other_gaps))]
+            distances = range_texts[0] if range_texts[0] == range_texts[1] else " to ".join(range_texts)
+            text += f". The others are {distances} away"
         return f"{text}."
 
     def _holds(self) -> str:
@@ -193,7 +201,7 @@ class Selection:
         late, unchecked = leader.holds.get(False, 0), leader.holds.get(None, 0)
         if late:
             text = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {self._short(leader)}"
-            text += f" {_SERVERS}."
+            text += f" {_SERVERS_TEXT}."
         elif unchecked:
             text = f"Not tested: {command_line('run', check_holds=True)} tests the plans of {self._short(leader)}."
             if leader.late is not None:
@@ -201,77 +209,100 @@ class Selection:
         else:
             text = (
                 f"Yes: no workload is late under random arrivals in the {leader.runs} plans of {self._short(leader)}"
-                f" {_SERVERS}."
+                f" {_SERVERS_TEXT}."
             )
         if leader.held == "yes":
             return text
-        safe = next((one for one in self.solvers if one.held == "yes"), None)
-        if safe is not None:
-            return f"{text} All plans of {self._short(safe)} hold, {percent(safe.gap)} away."
-        if all(one.held == "no" for one in self.solvers):
+        holding_result = next((result for result in self.solvers if result.held == "yes"), None)
+        if holding_result is not None:
+            return f"{text} All plans of {self._short(holding_result)} hold, {percent(holding_result.gap)} away."
+        if all(result.held == "no" for result in self.solvers):
             return f"{text} All other schedulers have plans that do not hold, too." if len(self.solvers) > 1 else text
         return f"{text} No scheduler's plans are all known to hold."
 
 
-def selections(cases: Sequence[InstanceResults]) -> list[Selection]:
-    """Return the comparable results of all instances first, then of each suite, objective, and both together."""
+def selections(all_results: Sequence[InstanceResults]) -> list[Selection]:
+    """Return the comparable results of all instances, of each suite, of each objective, and of each pair of both."""
     keys = grouped(
-        ((suite, objective), case)
-        for case in comparable_cases(cases)
-        for objective in ("", case.objective)
-        for suite in ("", case.suite)
+        ((suite, objective), instance_results)
+        for instance_results in comparable_results(all_results)
+        for objective in ("", instance_results.objective)
+        for suite in ("", instance_results.suite)
     )
-    by_cases = grouped((tuple(case.fingerprint for case in chosen), choice) for choice, chosen in keys.items())
-    found = (_selection(choices, keys[choices[0]]) for choices in by_cases.values())
-    return [one for one in found if one.results]
+    by_cases = grouped(
+        (tuple(instance_results.fingerprint for instance_results in chosen), choice) for choice, chosen in keys.items()
+    )
+    candidates = (_selection(choices, keys[choices[0]]) for choices in by_cases.values())
+    return [selection for selection in candidates if selection.results]
 
 
-def comparable_cases(cases: Sequence[InstanceResults]) -> list[InstanceResults]:
-    """Return the instances with runs whose values can be compared: no scenario sets, no rates of their own."""
-    known = (one for one in cases if one.rows)
-    return [one for one in known if one.objective != "scenarios" and not one.suite.endswith(AT_OTHER_RATES)]
+def comparable_results(all_results: Sequence[InstanceResults]) -> list[InstanceResults]:
+    """Return the instances whose runs can be compared: no scenario sets, and no instances of ``bench max-rate``."""
+    with_runs = (instance_results for instance_results in all_results if instance_results.rows)
+    return [
+        instance_results
+        for instance_results in with_runs
+        if instance_results.objective != "scenarios" and not instance_results.suite.endswith(AT_OTHER_RATES)
+    ]
 
 
-def comparable(cases: Sequence[InstanceResults]) -> tuple[CompleteTable, list[Row]]:
-    """Return the largest complete table of the instances' runs, and all of these runs."""
-    rows = [row for case in cases for row in case.rows if row.truth is None]
-    arrivals = {key: name for case in cases for key, name in case.arrivals.items()}
+def comparable(all_results: Sequence[InstanceResults]) -> tuple[CompleteTable, list[Row]]:
+    """Return the largest complete table of the runs on these instances, and all of these runs."""
+    rows = [row for instance_results in all_results for row in instance_results.rows if row.truth is None]
+    arrivals = {key: name for instance_results in all_results for key, name in instance_results.arrivals.items()}
     names = entrants(rows, facets_of(rows, arrivals))
-    return complete_table(rows, names, [case.fingerprint for case in cases]), rows
+    return complete_table(rows, names, [instance_results.fingerprint for instance_results in all_results]), rows
 
 
-def _selection(choices: Sequence[tuple[str, str]], cases: Sequence[InstanceResults]) -> Selection:
-    table, rows = comparable(cases)
-    by_print = {case.fingerprint: case for case in cases if case.fingerprint in table.best}
-    gaps = {row.key: case.gaps[row.key].gap for case in by_print.values() for row in case.rows}
-    chosen = [row for by_instance in table.runs.values() for each in by_instance.values() for row in each]
-    bounded = bool(chosen) and all(gaps[row.key] is not None for row in chosen if achieved(row) is not None)
-    results = [_result(name, table, by_print, gaps if bounded else None) for name in table.runs]
-    results.sort(key=lambda one: (not one.solved, round(one.gap, 9), one.decision_s or 0.0, one.name))
+def _selection(choices: Sequence[tuple[str, str]], all_results: Sequence[InstanceResults]) -> Selection:
+    table, rows = comparable(all_results)
+    case_of = {
+        instance_results.fingerprint: instance_results
+        for instance_results in all_results
+        if instance_results.fingerprint in table.best
+    }
+    gaps = {
+        row.key: instance_results.gaps[row.key].gap
+        for instance_results in case_of.values()
+        for row in instance_results.rows
+    }
+    table_rows = [row for runs in table.runs.values() for instance_runs in runs.values() for row in instance_runs]
+    bounded = bool(table_rows) and all(gaps[row.key] is not None for row in table_rows if achieved(row) is not None)
+    results = [_result(name, table, case_of, gaps if bounded else None) for name in table.runs]
+    results.sort(key=lambda result: (not result.solved, round(result.gap, 9), result.decision_s or 0.0, result.name))
     open_at_limit = {
         row.scheduler: row.time_limit_s
-        for row in chosen
+        for row in table_rows
         if row.bound is not None and row.status != "optimal" and used_up_limit(row)
     }
-    proven = sum(_proven(case, table.best[at]) for at, case in by_print.items())
-    names = [case.name for case in by_print.values()]
+    proven = sum(
+        _proven(instance_results, table.best[fingerprint]) for fingerprint, instance_results in case_of.items()
+    )
+    names = [instance_results.name for instance_results in case_of.values()]
     undecided = undiscriminating(rows, table.best)
-    return Selection(choices, results, names, len(cases), bounded, proven, table.left_out, undecided, open_at_limit)
+    return Selection(
+        choices, results, names, len(all_results), bounded, proven, table.left_out, undecided, open_at_limit
+    )
 
 
-def _proven(case: InstanceResults, best: float | None) -> bool:
+def _proven(instance_results: InstanceResults, best: float | None) -> bool:
     """Return whether a plan with the best known value meets its certified bound."""
-    found = (case.gaps[row.key].gap for row in case.rows if gap_to_best(achieved(row), best) <= TOLERANCE)
-    return any(gap is not None and gap <= TOLERANCE for gap in found)
+    gaps_of_best = (
+        instance_results.gaps[row.key].gap
+        for row in instance_results.rows
+        if gap_to_best(achieved(row), best) <= TOLERANCE
+    )
+    return any(gap is not None and gap <= TOLERANCE for gap in gaps_of_best)
 
 
 def _result(
-    name: str, table: CompleteTable, cases: Mapping[str, InstanceResults], gaps: Mapping[str, float | None] | None
+    name: str, table: CompleteTable, all_results: Mapping[str, InstanceResults], gaps: Mapping[str, float | None] | None
 ) -> Result:
     runs = table.runs[name]
-    rows = [row for each in runs.values() for row in each]
+    rows = [row for instance_runs in runs.values() for row in instance_runs]
     objectives = {objective_of(row) for row in rows}
-    values = [mean(row.value for row in each) for each in runs.values() if None not in map(achieved, each)]
+    solved_runs = [instance_runs for instance_runs in runs.values() if None not in map(achieved, instance_runs)]
+    values = [mean(row.value for row in instance_runs) for instance_runs in solved_runs]
 
     def distance(row: Row, best: float | None) -> float:
         if gaps is None or achieved(row) is None:
@@ -285,9 +316,12 @@ def _result(
         rows[0].scheduler,
         solved,
         len(rows),
-        sum(any(gap_to_best(achieved(row), best) <= TOLERANCE for row in runs[at]) for at, best in table.best.items()),
+        sum(
+            any(gap_to_best(achieved(row), best) <= TOLERANCE for row in runs[fingerprint])
+            for fingerprint, best in table.best.items()
+        ),
         worth(mean(values), next(iter(objectives))) if len(objectives) == 1 and len(values) == len(runs) else "",
-        [fmean(distance(row, best) for row in runs[at]) for at, best in table.best.items()],
+        [fmean(distance(row, best) for row in runs[fingerprint]) for fingerprint, best in table.best.items()],
         [min(max(row.decision_s, 1e-6), 1e9) for row in rows if row.decision_s is not None],
         Counter(row.holds for row in rows if row.value is not None),
         mean(row.sim_violation_rate for row in rows),
@@ -311,7 +345,7 @@ def _reason(row: Row) -> str:
 
 
 def _names(results: Sequence[Result]) -> str:
-    names = [one.name for one in results[:3]]
+    names = [result.name for result in results[:3]]
     if len(results) > 3:
         return f"{', '.join(names)} and {len(results) - 3} more"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,4 +1,4 @@
-"""Pictures of the first page: tested plans by instance, and results against the size of instances by suite."""
+"""Pictures of the first page: tested plans by instance, and results over the size of instances by suite."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from reports.page.instance_results import InstanceResults
 from reports.page.pictures import Picture, series_picture
 
 _FILLS = {True: GREEN, False: "#FFFFFF"}
-"""Fills of plans that hold and of others, as in the figure ``hold``."""
+"""Fill of plans that hold, and of plans that do not hold, as in the figure ``hold``."""
 
 
-def hold_pictures(cases: Sequence[InstanceResults]) -> dict[str, Picture]:
+def hold_pictures(all_results: Sequence[InstanceResults]) -> dict[str, Picture]:
     """Return the tested plans of each instance: GPUs over workloads that keep their attainment."""
     return {
         instance: series_picture(
@@ -25,46 +25,48 @@ def hold_pictures(cases: Sequence[InstanceResults]) -> dict[str, Picture]:
                 ChartSeries(
                     scheduler,
                     scheduler_look(scheduler),
-                    [(plan.kept_pct, float(plan.gpus)) for plan in plans if plan.holds is holds],
+                    [(plan.attaining_pct, float(plan.gpus)) for plan in plans if plan.holds is holds],
                     words=[plan.words for plan in plans if plan.holds is holds],
                     line="",
                     fill=_FILLS[holds],
                 )
-                for scheduler, plans in found.items()
+                for scheduler, plans in plans_of.items()
                 for holds in sorted({plan.holds for plan in plans})
             ],
             Scale("Workloads that keep their attainment (%)", domain=(-2.0, 102.0), unit=" % of the workloads"),
             Scale(
-                "GPUs", domain=(0.0, 1.1 * max(plan.gpus for plans in found.values() for plan in plans)), unit=" GPUs"
+                "GPUs",
+                domain=(0.0, 1.1 * max(plan.gpus for plans in plans_of.values() for plan in plans)),
+                unit=" GPUs",
             ),
         )
-        for number, (instance, found) in enumerate(checked_plans(cases).items())
+        for number, (instance, plans_of) in enumerate(checked_plans(all_results).items())
     }
 
 
-def scaling_pictures(cases: Sequence[InstanceResults]) -> dict[str, dict[str, Picture | None]]:
-    """Return the pictures of each suite by metric: results against the number of workloads."""
+def scaling_pictures(all_results: Sequence[InstanceResults]) -> dict[str, dict[str, Picture | None]]:
+    """Return pictures by suite and metric: results over the number of workloads."""
     return {
         suite: {metric: _scaling_picture(f"scaling-{number}-{metric}", suite, curves, metric) for metric in METRICS}
-        for number, (suite, curves) in enumerate(scaling(cases).items())
+        for number, (suite, curves) in enumerate(scaling(all_results).items())
     }
 
 
 def _scaling_picture(name: str, suite: str, curves: Sequence[dict[str, Any]], metric: str) -> Picture | None:
-    """Return the medians of a metric over the number of workloads, with their spans; ``None`` if no run has it."""
+    """Return medians and ranges of a metric over the number of workloads; ``None`` if no run has the metric."""
     variants = variants_of((curve["name"], curve["scheduler"]) for curve in curves)
     series = []
     for curve in curves:
-        known = [point for point in curve["points"] if point[metric] is not None]
-        one = ChartSeries(
+        points = [point for point in curve["points"] if point[metric] is not None]
+        chart_series = ChartSeries(
             curve["name"],
             scheduler_look(curve["scheduler"]),
-            [(float(point["workloads"]), point[metric][1]) for point in known],
+            [(float(point["workloads"]), point[metric][1]) for point in points],
             variant=variants[curve["name"]],
-            words=[f"{point['runs']} run{'s' * (point['runs'] != 1)}" for point in known],
-            spans=[(point[metric][0], point[metric][2]) for point in known],
+            words=[f"{point['runs']} run{'s' * (point['runs'] != 1)}" for point in points],
+            spans=[(point[metric][0], point[metric][2]) for point in points],
         )
-        series += [one] if known else []
+        series += [chart_series] if points else []
     if not series:
         return None
     label = f"{METRICS[metric]} over the number of workloads, {suite}"

@@ -1,4 +1,4 @@
-"""Pictures on the page: an SVG, the keys that switch its series, and its values as a file."""
+"""Pictures on the page: an SVG, the keys that show and hide its series, and its values as a CSV file."""
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ from reports.charts.tradeoff import Tradeoff, draw_tradeoffs
 from reports.page.inline_svg import inline_svg
 from reports.page.styles import PageLook, dashes_of, style_of
 
-_MANY, _FIRST = 12, 8
-"""With more entrants than the first number, a picture shows the second number of them until others are switched on."""
+_MANY_ENTRANTS, _INITIALLY_SHOWN = 12, 8
+"""A picture with more entrants than the first number initially shows only the second number of entrants."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Key of an entrant: its name and style, and the ``series`` that it switches."""
+    """Key of an entrant: its name and style, and the ``series`` that the key shows and hides."""
 
     name: str
     look: PageLook
@@ -44,70 +44,93 @@ class Picture:
 def series_picture(
     name: str, label: str, series: Sequence[ChartSeries], x: Scale, y: Scale, rules: Iterable[Rule] = ()
 ) -> Picture:
-    """Return the picture of series; those of one entrant share a key."""
-    gids = {f"series-{number}": one for number, one in enumerate(series)}
-    names = list(dict.fromkeys(one.name for one in series))
-    shown = set(names[:_FIRST] if len(names) > _MANY else names)
+    """Return the picture of series; the series of one entrant share a key."""
+    gids = {f"series-{number}": chart_series for number, chart_series in enumerate(series)}
+    names = list(dict.fromkeys(chart_series.name for chart_series in series))
+    shown = set(names[:_INITIALLY_SHOWN] if len(names) > _MANY_ENTRANTS else names)
     svg = inline_svg(
         draw_series(series, x, y, rules),
         name,
         label,
-        {gid: one.look.colour for gid, one in gids.items()},
-        {gid: [one.title(at, x, y) for at in one.marks] for gid, one in gids.items()},
-        off={gid for gid, one in gids.items() if one.name not in shown},
+        {gid: chart_series.look.colour for gid, chart_series in gids.items()},
+        {gid: [chart_series.title(point, x, y) for point in chart_series.marks] for gid, chart_series in gids.items()},
+        hidden={gid for gid, chart_series in gids.items() if chart_series.name not in shown},
     )
-    keys = [_key(name, [gid for gid, one in gids.items() if one.name == name], gids, name in shown) for name in names]
+    keys = [
+        _key(name, [gid for gid, chart_series in gids.items() if chart_series.name == name], gids, name in shown)
+        for name in names
+    ]
     return Picture(name, svg, keys, csv_address(_table(series, x, y)))
 
 
-def _key(name: str, own: Sequence[str], series: Mapping[str, ChartSeries], shown: bool) -> Key:
-    first = series[own[0]]
-    return Key(name, style_of(first.look), first.face, dashes_of(first.stroke) if first.line else None, own, shown)
+def _key(name: str, own_gids: Sequence[str], series: Mapping[str, ChartSeries], shown: bool) -> Key:
+    first = series[own_gids[0]]
+    return Key(name, style_of(first.look), first.face, dashes_of(first.stroke) if first.line else None, own_gids, shown)
 
 
 def _table(series: Sequence[ChartSeries], x: Scale, y: Scale) -> list[Sequence[object]]:
-    """Return the values of series: a column for each if they share their places, otherwise a line for each point."""
-    places = [[place for place, _ in one.points] for one in series]
+    """Return the values of series as lines of a table.
+
+    Series with equal positions and without remarks have a column each. Otherwise the table has a line for each point.
+    """
+    positions = [[position for position, _ in chart_series.points] for chart_series in series]
     if (
         series
-        and all(own == places[0] for own in places)
-        and not any(one.kind or one.words or one.spans for one in series)
+        and all(series_positions == positions[0] for series_positions in positions)
+        and not any(chart_series.kind or chart_series.words or chart_series.spans for chart_series in series)
     ):
-        values = zip(places[0], *([value for _, value in one.points] for one in series), strict=True)
-        return [[x.title, *(one.name for one in series)], *values]
-    spans = ["least", "most"] if any(one.spans for one in series) else []
+        values = zip(
+            positions[0], *([value for _, value in chart_series.points] for chart_series in series), strict=True
+        )
+        return [[x.title, *(chart_series.name for chart_series in series)], *values]
+    spans = ["least", "most"] if any(chart_series.spans for chart_series in series) else []
     lines = [
-        [one.name, one.kind, *point, *(one.spans[at] if one.spans else [""] * len(spans)), *one.words[at : at + 1]]
-        for one in series
-        for at, point in enumerate(one.points)
+        [
+            chart_series.name,
+            chart_series.kind,
+            *point,
+            *(chart_series.spans[index] if chart_series.spans else [""] * len(spans)),
+            *chart_series.words[index : index + 1],
+        ]
+        for chart_series in series
+        for index, point in enumerate(chart_series.points)
     ]
     return [
-        ["series", "kind", x.title, y.title, *spans, *(["remark"] if any(one.words for one in series) else [])],
+        [
+            "series",
+            "kind",
+            x.title,
+            y.title,
+            *spans,
+            *(["remark"] if any(chart_series.words for chart_series in series) else []),
+        ],
         *lines,
     ]
 
 
-def tradeoff_picture(name: str, to: str, found: Sequence[Tradeoff]) -> Picture:
-    """Return the scatter of distance to ``to`` over decision time."""
+def tradeoff_picture(name: str, reference: str, tradeoffs: Sequence[Tradeoff]) -> Picture:
+    """Return the scatter of distance to ``reference`` over decision time."""
     x = Scale(
         "Decision time", log=True, words=lambda time_s: f"{time_s:g} s" if time_s >= 1.0 else f"{1e3 * time_s:g} ms"
     )
-    most = 1.25 * max(1.0, *(one.distance_pct[1] for one in found))
-    y = Scale(f"Distance to the {to} (%)", domain=(0.0, min(100.0, most)))
+    largest_pct = 1.25 * max(1.0, *(tradeoff.distance_pct[1] for tradeoff in tradeoffs))
+    y = Scale(f"Distance to the {reference} (%)", domain=(0.0, min(100.0, largest_pct)))
     titles = {
-        f"point-{number}": [f"{one.name}\n{pct(one.distance_pct[1])} away, {seconds(one.time_s[1])}\n{one.words}"]
-        for number, one in enumerate(found)
+        f"point-{number}": [
+            f"{tradeoff.name}\n{pct(tradeoff.distance_pct[1])} away, {seconds(tradeoff.time_s[1])}\n{tradeoff.words}"
+        ]
+        for number, tradeoff in enumerate(tradeoffs)
     }
-    label = f"Distance to the {to} over decision time; the table below has the numbers"
-    svg = inline_svg(draw_tradeoffs(found, x, y), name, label, {}, titles)
+    label = f"Distance to the {reference} over decision time; the table below has the numbers"
+    svg = inline_svg(draw_tradeoffs(tradeoffs, x, y), name, label, {}, titles)
     spans = ("least", "typical", "largest")
     head = ["scheduler", *(f"decision time, {end} (s)" for end in spans), *(f"distance, {end} (%)" for end in spans)]
-    values = [[one.name, *one.time_s, *one.distance_pct, one.words] for one in found]
+    values = [[tradeoff.name, *tradeoff.time_s, *tradeoff.distance_pct, tradeoff.words] for tradeoff in tradeoffs]
     return Picture(name, svg, [], csv_address([[*head, "holds"], *values]))
 
 
 def csv_address(lines: Iterable[Sequence[object]]) -> str:
-    """Return an address that holds a CSV file."""
+    """Return a data address with the text of a CSV file."""
     text = StringIO()
     csv.writer(text).writerows([f"{cell:.7g}" if isinstance(cell, float) else cell for cell in line] for line in lines)
     return f"data:text/csv;charset=utf-8,{quote(text.getvalue(), safe=',:;()=/')}"

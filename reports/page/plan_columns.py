@@ -14,7 +14,7 @@ from reports.placement import Piece, gpus, pieces
 
 @dataclass(frozen=True, slots=True)
 class GpuColumn:
-    """A GPU of a plan with its slots; ``allocated_pct`` is above 100 if its shares exceed the GPU."""
+    """A GPU of a plan with its slots; ``allocated_pct`` is above 100 if the shares sum to more than the GPU."""
 
     type: str
     allocated_pct: float
@@ -23,35 +23,35 @@ class GpuColumn:
 
 def gpu_columns(row: Row, instance: Instance) -> list[GpuColumn]:
     """Return the GPUs of the row's plan for ``instance``; none without a plan."""
-    on = grouped((piece.gpu, piece) for piece in pieces(row, instance))
+    pieces_on = grouped((piece.gpu, piece) for piece in pieces(row, instance))
     columns = []
     for position, gpu in enumerate(gpus(row)):
-        found = on.get(position, [])
-        # Slots that take turns occupy the same share.
-        allocated_pct = sum(piece.share_pct for piece in found if piece.turn == 0)
-        columns.append(GpuColumn(gpu.type, allocated_pct, found))
+        gpu_pieces = pieces_on.get(position, [])
+        # Slots that take turns have the same share, which counts once.
+        allocated_pct = sum(piece.share_pct for piece in gpu_pieces if piece.turn == 0)
+        columns.append(GpuColumn(gpu.type, allocated_pct, gpu_pieces))
     return columns
 
 
 def boxes(pieces: Sequence[Piece], classes: Mapping[str, str]) -> Markup:
-    """Return the HTML of a GPU's slots, with the CSS ``classes`` of their models.
+    """Return the HTML of a GPU's slots; ``classes`` are CSS classes by model.
 
-    They are not in the template, which would be slow: a report has tens of thousands of them.
+    A report has tens of thousands of slots, and a template would be slow.
     """
     return Markup("").join([_box(piece, classes[piece.model]) for piece in pieces])
 
 
 def _box(piece: Piece, css_class: str) -> Markup:
-    marks = f"{css_class} bad" if piece.violating else css_class
+    css_classes = f"{css_class} bad" if piece.violating else css_class
     turns = f";--t:{piece.turn};--n:{piece.turns}" if piece.turns > 1 else ""
-    place = f"--o:{piece.start_pct:g};--s:{piece.share_pct:g}{turns}"
-    letters = f"--l:{len(piece.workload)}"  # the style sheet omits labels that do not fit
+    position = f"--o:{piece.start_pct:g};--s:{piece.share_pct:g}{turns}"
+    label_length = f"--l:{len(piece.workload)}"  # the style sheet hides labels that do not fit
     text = f"<b>{escape(piece.workload)}</b> <small>{escape(piece.batch)}</small>"
-    return Markup(f'<i class="{marks}" style="{place};{letters}">{text}</i>')  # noqa: S704 - the ledger's texts are escaped
+    return Markup(f'<i class="{css_classes}" style="{position};{label_length}">{text}</i>')  # noqa: S704 - the ledger's texts are escaped
 
 
 def compact_plan(plan: Plan) -> list[list[Any]]:
-    """Return the GPUs of a plan in compact form; ``assets/instance.js`` restores the file.
+    """Return the GPUs of a plan in compact form, from which ``assets/instance.js`` restores the plan file.
 
     A GPU is ``[type, gpulet, ...]``, a gpulet ``[share_units, duty_cycle_ms, start, processes, slot, ...]`` and a slot
     ``[workload, batch, rate_rps]``; fields that the plan file omits are ``None``.

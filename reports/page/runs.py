@@ -14,65 +14,70 @@ from reports.page.leaderboard import outcome
 _Read = Callable[[InstanceResults, Row], Any]
 
 COLUMNS: dict[str, _Read] = {
-    "key": lambda case, row: row.key,
-    "suite": lambda case, row: case.suite,
-    "instance": lambda case, row: row.instance,
-    "instance_hash": lambda case, row: row.instance_hash,
-    "objective": lambda case, row: case.objective,
-    "scheduler": lambda case, row: row.scheduler,
-    "entrant": lambda case, row: case.entrants[row.key],
-    "arrivals": lambda case, row: case.arrivals.get(row.key),
-    "seed": lambda case, row: row.seed,
-    "source": lambda case, row: row.source,
-    "outcome": lambda case, row: outcome(row),
-    "status": lambda case, row: str(row.status),
-    "termination": lambda case, row: str(row.termination),
-    "value": lambda case, row: row.value,
-    "bound": lambda case, row: row.bound,
-    "bound_certified": lambda case, row: row.bound_certified,
-    "gap": lambda case, row: _short(case.gaps[row.key].gap),
-    "gap_bound": lambda case, row: _measured_by(case, row, lambda bound: _short(bound.value)),
-    "gap_bound_key": lambda case, row: _measured_by(case, row, lambda bound: bound.key),
-    "better_plan": lambda case, row: beaten_by(case.better[row.key]) if row.key in case.better else None,
-    "gpus_used": lambda case, row: row.gpus_used,
-    "violations": lambda case, row: row.violations,
-    "cost_per_hour": lambda case, row: _short(row.cost_per_hour),
-    "throughput_rps": lambda case, row: _short(row.throughput_rps),
-    "goodput_rps": lambda case, row: _short(row.goodput_rps),
-    "utilisation_pct": lambda case, row: _short(row.utilisation_pct),
-    "fragments_pct": lambda case, row: _short(row.fragments_pct),
-    "sim_goodput_rps": lambda case, row: _short(row.sim_goodput_rps),
-    "sim_violation_rate": lambda case, row: _short(row.sim_violation_rate),
-    "sim_worst_p99": lambda case, row: _short(row.sim_worst_p99),
-    "holds": lambda case, row: holds(row),
-    "decision_s": lambda case, row: _short(row.decision_s),
-    "peak_memory_mb": lambda case, row: _short(row.peak_memory_mb),
-    "time_limit_s": lambda case, row: row.time_limit_s,
-    "started_at": lambda case, row: row.started_at,
-    "reason": lambda case, row: row.reason,
-    "command": lambda case, row: command(row, case),
-    "host": lambda case, row: dumps(_host(row)),
+    "key": lambda instance_results, row: row.key,
+    "suite": lambda instance_results, row: instance_results.suite,
+    "instance": lambda instance_results, row: row.instance,
+    "instance_hash": lambda instance_results, row: row.instance_hash,
+    "objective": lambda instance_results, row: instance_results.objective,
+    "scheduler": lambda instance_results, row: row.scheduler,
+    "entrant": lambda instance_results, row: instance_results.entrants[row.key],
+    "arrivals": lambda instance_results, row: instance_results.arrivals.get(row.key),
+    "seed": lambda instance_results, row: row.seed,
+    "source": lambda instance_results, row: row.source,
+    "outcome": lambda instance_results, row: outcome(row),
+    "status": lambda instance_results, row: str(row.status),
+    "termination": lambda instance_results, row: str(row.termination),
+    "value": lambda instance_results, row: row.value,
+    "bound": lambda instance_results, row: row.bound,
+    "bound_certified": lambda instance_results, row: row.bound_certified,
+    "gap": lambda instance_results, row: _short(instance_results.gaps[row.key].gap),
+    "gap_bound": lambda instance_results, row: _of_gap_bound(instance_results, row, lambda bound: _short(bound.value)),
+    "gap_bound_key": lambda instance_results, row: _of_gap_bound(instance_results, row, lambda bound: bound.key),
+    "better_plan": lambda instance_results, row: (
+        beaten_by(instance_results.better[row.key]) if row.key in instance_results.better else None
+    ),
+    "gpus_used": lambda instance_results, row: row.gpus_used,
+    "violations": lambda instance_results, row: row.violations,
+    "cost_per_hour": lambda instance_results, row: _short(row.cost_per_hour),
+    "throughput_rps": lambda instance_results, row: _short(row.throughput_rps),
+    "goodput_rps": lambda instance_results, row: _short(row.goodput_rps),
+    "utilisation_pct": lambda instance_results, row: _short(row.utilisation_pct),
+    "fragments_pct": lambda instance_results, row: _short(row.fragments_pct),
+    "sim_goodput_rps": lambda instance_results, row: _short(row.sim_goodput_rps),
+    "sim_violation_rate": lambda instance_results, row: _short(row.sim_violation_rate),
+    "sim_worst_p99": lambda instance_results, row: _short(row.sim_worst_p99),
+    "holds": lambda instance_results, row: holds(row),
+    "decision_s": lambda instance_results, row: _short(row.decision_s),
+    "peak_memory_mb": lambda instance_results, row: _short(row.peak_memory_mb),
+    "time_limit_s": lambda instance_results, row: row.time_limit_s,
+    "started_at": lambda instance_results, row: row.started_at,
+    "reason": lambda instance_results, row: row.reason,
+    "command": lambda instance_results, row: command(row, instance_results),
+    "host": lambda instance_results, row: dumps(_host(row)),
 }
-"""Readers of the page's columns from a row; columns of the ledger keep their names."""
+"""Functions that compute the page's columns from a run; columns of the ledger have the same names here."""
 
 
-def all_runs(cases: Sequence[InstanceResults]) -> dict[str, Any]:
+def all_runs(all_results: Sequence[InstanceResults]) -> dict[str, Any]:
     """Return the columns of all runs.
 
     Returns
     -------
     dict
-        ``columns``: by name a list of values, or, if values repeat, ``{"values": [...], "at": [...]}`` with the
-        position of each run's value.
+        The columns by name. A column is a list of values. If many values repeat, the column is
+        ``{"values": [...], "at": [...]}``: the distinct values, and the position of each run's value among them.
     """
-    pairs = [(case, row) for case in cases for row in case.all_rows]
-    return {name: _packed([read(case, row) for case, row in pairs]) for name, read in COLUMNS.items()}
+    pairs = [(instance_results, row) for instance_results in all_results for row in instance_results.all_rows]
+    return {
+        name: _packed([read(instance_results, row) for instance_results, row in pairs])
+        for name, read in COLUMNS.items()
+    }
 
 
-def _measured_by(case: InstanceResults, row: Row, read: Callable[[CertifiedBound], Any]) -> Any:
-    """Return ``read`` of the bound behind the gap; ``None`` without a gap."""
-    bound = case.bounds[row.key]
-    return None if bound is None or case.gaps[row.key].gap is None else read(bound)
+def _of_gap_bound(instance_results: InstanceResults, row: Row, read: Callable[[CertifiedBound], Any]) -> Any:
+    """Return ``read(bound)`` for the bound from which the gap is computed; ``None`` without a gap."""
+    bound = instance_results.bounds[row.key]
+    return None if bound is None or instance_results.gaps[row.key].gap is None else read(bound)
 
 
 def _packed(column: Sequence[Any]) -> Any:
@@ -87,17 +92,17 @@ def _short(value: float | None) -> float | None:
 
 
 def _host(row: Row) -> dict[str, Any]:
-    """Return versions and machine without the fields that vary between runs on the same machine."""
+    """Return the provenance of a run without the fields that vary between runs on the same machine."""
     return {name: value for name, value in row.provenance.items() if name not in ("load_average", "schedulers")}
 
 
-def command(row: Row, case: InstanceResults) -> str | None:
+def command(row: Row, instance_results: InstanceResults) -> str | None:
     """Return the command that makes such a run; ``None`` for a part of ``bench max-rate`` or ``online``."""
     if row.source == "replay":
-        return _replay(case, row)
-    if case.suite.endswith(AT_OTHER_RATES):
+        return _replay(instance_results, row)
+    if instance_results.suite.endswith(AT_OTHER_RATES):
         return None  # the instance exists only while its rates are tried
-    arrivals = case.arrivals.get(row.key)
+    arrivals = instance_results.arrivals.get(row.key)
     return command_line(
         "run",
         instances=row.instance,
@@ -121,11 +126,15 @@ def command(row: Row, case: InstanceResults) -> str | None:
     )
 
 
-def _replay(case: InstanceResults, row: Row) -> str:
+def _replay(instance_results: InstanceResults, row: Row) -> str:
     replay: Mapping[str, Any] = row.parameters["replay"]
     dropping = replay.get("dropping")
-    differs = case.instance is not None and dropping is not None and dropping != case.instance.dropping
-    again = command_line(
+    differs = (
+        instance_results.instance is not None
+        and dropping is not None
+        and dropping != instance_results.instance.dropping
+    )
+    replay_command = command_line(
         "replay",
         "plan.json",
         backend=replay["backend"],
@@ -138,7 +147,8 @@ def _replay(case: InstanceResults, row: Row) -> str:
         drop=differs and bool(dropping),
         no_drop=differs and not dropping,
     )
-    return f"{command_line('show', row.key[:12], ledger=case.ledger, plan=True, o='plan.json')} && {again}"
+    show_command = command_line("show", row.key[:12], ledger=instance_results.ledger, plan=True, o="plan.json")
+    return f"{show_command} && {replay_command}"
 
 
 def _truth(reality: str | None) -> dict[str, object]:

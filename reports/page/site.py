@@ -21,10 +21,10 @@ from reports.charts.tradeoff import HELD
 from reports.page.curves import METRICS
 from reports.page.files import check_folder, write_folder, written
 from reports.page.instance_page import instance_page
-from reports.page.instance_results import HEAVY, IN_LIBRARY, InstanceResults, in_gpus, read_cases
+from reports.page.instance_results import HEAVY, IN_LIBRARY, InstanceResults, in_gpus, read_results
 from reports.page.leaderboard import leaderboards, outcome
 from reports.page.library import library_picture, library_rows
-from reports.page.overview import Selection, comparable, comparable_cases, selections
+from reports.page.overview import Selection, comparable, comparable_results, selections
 from reports.page.overview_pictures import hold_pictures, scaling_pictures
 from reports.page.pictures import Picture, tradeoff_picture
 from reports.page.plan_columns import boxes
@@ -40,12 +40,12 @@ _NAME_LENGTH = 60
 def write_site(ledger: Ledger, folder: Path) -> Path:
     """Write the report of a ledger into ``folder`` and return its first page.
 
-    The same rows give the same files.
+    Equal rows give equal files.
 
     Raises
     ------
     InputError
-        If ``folder`` holds anything but a former report, or cannot be written.
+        If ``folder`` contains other files than a former report, or cannot be written.
     """
     check_folder(folder)
     write_folder(folder, site_files(ledger))
@@ -54,93 +54,111 @@ def write_site(ledger: Ledger, folder: Path) -> Path:
 
 def site_files(ledger: Ledger) -> dict[str, str]:
     """Return the files of the report of a ledger, by path within its folder."""
-    cases = read_cases(ledger)
-    schedulers = sorted({row.scheduler for case in cases for row in case.all_rows})
+    all_results = read_results(ledger)
+    schedulers = sorted({row.scheduler for instance_results in all_results for row in instance_results.all_rows})
     environment = _environment()
     environment.globals |= {
         "ledger": ledger.path.name,
         "looks": {name: page_look(name) for name in schedulers},
         "held": HELD,
-        "library": any(case.suite == IN_LIBRARY for case in cases),
+        "library": any(instance_results.suite == IN_LIBRARY for instance_results in all_results),
         "holds_means": HOLDS_MEANS,
         "on_paper_means": ON_PAPER_MEANS,
         "performance_in_words": performance_in_words,
         "servers": servers,
         "not_in_time_means": NOT_IN_TIME_MEANS,
     }
-    ledger_here = partial(_ledger_here, ledger, os.getpid())
-    file_of = {case.fingerprint: _file_name(case) for case in cases if case.instance is not None}
+    process_ledger = partial(_process_ledger, ledger, os.getpid())
+    file_of = {
+        instance_results.fingerprint: _file_name(instance_results)
+        for instance_results in all_results
+        if instance_results.instance is not None
+    }
     pages = {
-        file_of[case.fingerprint]: partial(_instance_text, environment, case, ledger_here)
-        for case in cases
-        if case.instance is not None
+        file_of[instance_results.fingerprint]: partial(_instance_text, environment, instance_results, process_ledger)
+        for instance_results in all_results
+        if instance_results.instance is not None
     }
     overviews = {
-        "index.html": partial(_index_text, environment, cases, file_of, ledger_here),
-        "runs.html": partial(_runs_text, environment, cases, file_of),
+        "index.html": partial(_index_text, environment, all_results, file_of, process_ledger),
+        "runs.html": partial(_runs_text, environment, all_results, file_of),
         "library.html": partial(_library_text, environment),
     }
-    with styled():  # before the processes that write the files are forked: Matplotlib takes a second to load
+    with styled():  # loads Matplotlib, which takes a second, once before the processes are forked
         return _assets() | written({**pages, **overviews})
 
 
 def _index_text(
     environment: Environment,
-    cases: Sequence[InstanceResults],
+    all_results: Sequence[InstanceResults],
     file_of: Mapping[str, str],
-    ledger_here: Callable[[], Ledger],
+    process_ledger: Callable[[], Ledger],
 ) -> str:
-    found, boards = selections(cases), leaderboards(cases)
-    statistics = _statistics(cases, ledger_here()) if found else None
+    all_selections, boards = selections(all_results), leaderboards(all_results)
+    statistics = _statistics(all_results, process_ledger()) if all_selections else None
     return environment.get_template("index.html.j2").render(
         root="",
-        selections=found,
-        suites=dict.fromkeys(suite for one in found for suite, _ in one.choices),
-        objectives=dict.fromkeys(objective for one in found for _, objective in one.choices),
-        scatters=[_scatter(number, one) for number, one in enumerate(found)],
-        hold=hold_pictures(cases),
+        selections=all_selections,
+        suites=dict.fromkeys(suite for selection in all_selections for suite, _ in selection.choices),
+        objectives=dict.fromkeys(objective for selection in all_selections for _, objective in selection.choices),
+        scatters=[_scatter(number, selection) for number, selection in enumerate(all_selections)],
+        hold=hold_pictures(all_results),
         statistics=statistics,
         boards=boards,
         meanings={head.text: head.meaning for board in boards for head in board.heads}.items(),
-        runs=sum(len(case.all_rows) for case in cases),
-        outcomes=Counter(outcome(row) for case in cases for row in case.rows),
-        optimal=sum(row.status == Status.OPTIMAL and row.feasible is not False for case in cases for row in case.rows),
-        refuted=[refutation for case in cases for refutation in case.refuted.values()],
-        lines=[_instance_line(case, file_of.get(case.fingerprint)) for case in cases],
-        scaling=scaling_pictures(cases),
+        runs=sum(len(instance_results.all_rows) for instance_results in all_results),
+        outcomes=Counter(outcome(row) for instance_results in all_results for row in instance_results.rows),
+        optimal=sum(
+            row.status == Status.OPTIMAL and row.feasible is not False
+            for instance_results in all_results
+            for row in instance_results.rows
+        ),
+        refuted=[refutation for instance_results in all_results for refutation in instance_results.refuted.values()],
+        lines=[
+            _instance_line(instance_results, file_of.get(instance_results.fingerprint))
+            for instance_results in all_results
+        ],
+        scaling=scaling_pictures(all_results),
         metrics=METRICS,
     )
 
 
 def _scatter(number: int, selection: Selection) -> Picture | None:
     marks = selection.tradeoffs()
-    to = "certified bound" if selection.bounded else "best known plan"
-    return tradeoff_picture(f"scatter-{number}", to, marks) if marks else None
+    reference = "certified bound" if selection.bounded else "best known plan"
+    return tradeoff_picture(f"scatter-{number}", reference, marks) if marks else None
 
 
-def _statistics(cases: Sequence[InstanceResults], ledger: Ledger) -> dict[str, Any]:
-    """Return the tables and sentences of the statistics over all instances on which the same schedulers ran."""
-    own = comparable_cases(cases)
-    read = {row.key: row.trajectory for row in ledger.rows(without=HEAVY - {"trajectory"})}
-    table, rows = comparable(own)
+def _statistics(all_results: Sequence[InstanceResults], ledger: Ledger) -> dict[str, Any]:
+    """Return tables and sentences of the statistics over the instances on which the same schedulers ran."""
+    comparable_results_of_instances = comparable_results(all_results)
+    trajectories = {row.key: row.trajectory for row in ledger.rows(without=HEAVY - {"trajectory"})}
+    table, rows = comparable(comparable_results_of_instances)
     runs = {
-        name: {at: [replace(row, trajectory=read[row.key] or []) for row in each] for at, each in by_instance.items()}
+        name: {
+            fingerprint: [replace(row, trajectory=trajectories[row.key] or []) for row in seeds]
+            for fingerprint, seeds in by_instance.items()
+        }
         for name, by_instance in table.runs.items()
     }
-    gaps = {row.key: case.gaps[row.key] for case in own for row in case.rows}
-    found = summary(replace(table, runs=runs), gaps, rows)
-    return {"tables": stats_tables(found), "sentences": stats_sentences(found), "reference": found.reference}
+    gaps = {
+        row.key: instance_results.gaps[row.key]
+        for instance_results in comparable_results_of_instances
+        for row in instance_results.rows
+    }
+    results = summary(replace(table, runs=runs), gaps, rows)
+    return {"tables": stats_tables(results), "sentences": stats_sentences(results), "reference": results.reference}
 
 
-def _runs_text(environment: Environment, cases: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
-    found = [(case, row) for case in cases for row in case.all_rows]
+def _runs_text(environment: Environment, all_results: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
+    runs = [(instance_results, row) for instance_results in all_results for row in instance_results.all_rows]
     choices = {
-        "suite": sorted({case.suite for case, _ in found}),
-        "objective": sorted({case.objective for case, _ in found}),
-        "outcome": sorted({outcome(row) for _, row in found}),
+        "suite": sorted({instance_results.suite for instance_results, _ in runs}),
+        "objective": sorted({instance_results.objective for instance_results, _ in runs}),
+        "outcome": sorted({outcome(row) for _, row in runs}),
     }
     template = environment.get_template("runs.html.j2")
-    return template.render(root="", runs=all_runs(cases), pages=file_of, choices=choices)
+    return template.render(root="", runs=all_runs(all_results), pages=file_of, choices=choices)
 
 
 def _library_text(environment: Environment) -> str:
@@ -150,10 +168,10 @@ def _library_text(environment: Environment) -> str:
     return template.render(root="", rows=rows, picture=library_picture(), holders=holders)
 
 
-def _ledger_here(ledger: Ledger, process: int) -> Ledger:
-    """Return the ledger for use in the running process; it was opened in ``process``.
+def _process_ledger(ledger: Ledger, process: int) -> Ledger:
+    """Return the ledger for use in the current process; ``process`` is the number of the process that opened it.
 
-    A forked process opens the file once itself, because SQLite's connections must not be used after a fork.
+    A forked process opens the file again, because an SQLite connection must not be used after a fork.
     """
     return ledger if os.getpid() == process else _opened_in_fork(ledger.path)
 
@@ -163,24 +181,26 @@ def _opened_in_fork(path: Path) -> Ledger:
     return Ledger(path)
 
 
-def _instance_text(environment: Environment, case: InstanceResults, ledger_here: Callable[[], Ledger]) -> str:
-    page = instance_page(case, ledger_here())
+def _instance_text(
+    environment: Environment, instance_results: InstanceResults, process_ledger: Callable[[], Ledger]
+) -> str:
+    page = instance_page(instance_results, process_ledger())
     return environment.get_template("instance.html.j2").render(root="../", page=page)
 
 
 def _environment() -> Environment:
-    """Return templates that escape all values except their own markup, and raise on undefined ones."""
-    made = Environment(
+    """Return the environment of the templates, which escapes values and raises an error for undefined ones."""
+    environment = Environment(
         loader=PackageLoader("reports.page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["boxes"] = boxes
-    made.filters["seconds"] = seconds
-    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return made
+    environment.filters["boxes"] = boxes
+    environment.filters["seconds"] = seconds
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment
 
 
 def _assets() -> dict[str, str]:
@@ -188,26 +208,28 @@ def _assets() -> dict[str, str]:
     return {f"assets/{file.name}": file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
 
 
-def _file_name(case: InstanceResults) -> str:
-    """Return a file name that is valid everywhere and unique to the instance."""
-    safe = re.sub(r"[^A-Za-z0-9._-]", "_", case.name).lstrip(".-")[:_NAME_LENGTH] or "_"
-    return f"instances/{safe}-{case.fingerprint[:12]}.html"
+def _file_name(instance_results: InstanceResults) -> str:
+    """Return a file name that is valid on all systems and unique to the instance."""
+    safe_name = re.sub(r"[^A-Za-z0-9._-]", "_", instance_results.name).lstrip(".-")[:_NAME_LENGTH] or "_"
+    return f"instances/{safe_name}-{instance_results.fingerprint[:12]}.html"
 
 
-def _instance_line(case: InstanceResults, file: str | None) -> dict[str, Any]:
-    best = min(case.rows, key=case.rank, default=None)
-    gaps = [gap.gap for gap in case.gaps.values() if gap.gap is not None]
-    bound = None if best is None else case.bounds[best.key]
+def _instance_line(instance_results: InstanceResults, file: str | None) -> dict[str, Any]:
+    best = min(instance_results.rows, key=instance_results.rank, default=None)
+    gaps = [gap.gap for gap in instance_results.gaps.values() if gap.gap is not None]
+    bound = None if best is None else instance_results.bounds[best.key]
     return {
-        "name": case.name,
-        "suite": case.suite,
-        "objective": case.objective,
+        "name": instance_results.name,
+        "suite": instance_results.suite,
+        "objective": instance_results.objective,
         "file": file,
-        "size": None if case.instance is None else len(case.instance.workloads) or len(case.instance.jobs),
-        "runs": len(case.all_rows),
-        "best": in_gpus(case.best_known, case),
-        "best_number": case.best_known,
-        "bound": "-" if bound is None else in_gpus(bound.value, case),
+        "size": None
+        if instance_results.instance is None
+        else len(instance_results.instance.workloads) or len(instance_results.instance.jobs),
+        "runs": len(instance_results.all_rows),
+        "best": in_gpus(instance_results.best_known, instance_results),
+        "best_number": instance_results.best_known,
+        "bound": "-" if bound is None else in_gpus(bound.value, instance_results),
         "bound_number": None if bound is None else bound.value,
         "gap": percent(min(gaps, default=None)),
         "gap_number": min(gaps, default=None),

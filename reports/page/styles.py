@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from reports.charts.palette import LineStyle, lightness, model_colour, scheduler_look
 
 _LEAST_ON_DARK, _MOST_ON_LIGHT = 62.0, 60.0
-"""Limits of lightness for a contrast of three to one between marks and background."""
+"""Least lightness on a dark background and largest on a light one, for a contrast of three to one."""
 
 _DASHES = {"-": "", "--": "7 4", "-.": "7 3 1.5 3", ":": "1.5 3"}
 
@@ -21,25 +21,25 @@ class PageLook(NamedTuple):
 
 
 def page_look(scheduler: str) -> PageLook:
-    """Return the style of a scheduler, with the hue and marker of all figures."""
+    """Return the style of a scheduler, with the hue and marker that it has in all figures."""
     return style_of(scheduler_look(scheduler))
 
 
 def style_of(look: LineStyle) -> PageLook:
-    """Return the counterpart of a style of the figures."""
-    return PageLook(*on_both(look.colour), look.marker)
+    """Return the page's style for a style of the figures."""
+    return PageLook(*light_and_dark(look.colour), look.marker)
 
 
 def dashes_of(line: Any) -> str:
-    """Return SVG's dashes for a line style of Matplotlib's."""
+    """Return SVG dashes for a line style of Matplotlib."""
     return _DASHES[line] if isinstance(line, str) else " ".join(f"{1.7 * length:g}" for length in line[1])
 
 
 @cache
-def on_both(colour: str) -> tuple[str, str]:
-    """Return the counterparts of a colour that stand out on a light and on a dark background."""
-    light = _mixed(colour, 0, lambda now: now <= _MOST_ON_LIGHT)
-    return light, _mixed(colour, 255, lambda now: now >= _LEAST_ON_DARK)
+def light_and_dark(colour: str) -> tuple[str, str]:
+    """Return two versions of a colour: one for a light background, and one for a dark background."""
+    light = _mixed(colour, 0, lambda mixed_lightness: mixed_lightness <= _MOST_ON_LIGHT)
+    return light, _mixed(colour, 255, lambda mixed_lightness: mixed_lightness >= _LEAST_ON_DARK)
 
 
 def model_colours(models: Iterable[str]) -> dict[str, str]:
@@ -48,10 +48,13 @@ def model_colours(models: Iterable[str]) -> dict[str, str]:
 
 
 def _mixed(colour: str, other: int, enough: Callable[[float], bool]) -> str:
-    """Mix ``#RRGGBB`` with as little black or white as is ``enough``."""
+    """Return ``#RRGGBB`` mixed with as little of the grey ``other`` (0 black, 255 white) as is ``enough``.
+
+    ``enough`` decides by the lightness of the mixed colour.
+    """
     channels = bytes.fromhex(colour[1:])
-    for part in range(0, 101, 5):
-        mixed = "#" + "".join(f"{round(c + (other - c) * part / 100):02X}" for c in channels)
+    for percentage in range(0, 101, 5):
+        mixed = "#" + "".join(f"{round(channel + (other - channel) * percentage / 100):02X}" for channel in channels)
         if enough(lightness(mixed)):
             return mixed
     raise AssertionError("black and white are dark and light enough")

@@ -1,4 +1,4 @@
-"""Figures of the papers and of the bench: what each needs, draws and claims."""
+"""Declarations of the figures of the papers and of the bench."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -16,12 +16,15 @@ MODULES = (
     *("mediator_groups", "mediator_jobs"),
     *("hold", "hold_robustness", "library", "llm_sharing", "optimum", "rankings", "robustness"),
 )
-"""Modules with figures; each lists its own as ``FIGURES``."""
+"""Modules that declare figures; each module lists its figures in ``FIGURES``."""
 
 
 @cache
 def _figures() -> Mapping[str, Figure]:
-    """Return all figures by name, sorted; their modules are imported here, since they import simulation code."""
+    """Return all figures by name, sorted.
+
+    The modules are imported here and not above, because they import simulation code, which takes time.
+    """
     declared = [figure for name in MODULES for figure in import_module(f"{__name__}.{name}").FIGURES]
     return {figure.name: figure for figure in sorted(declared, key=lambda figure: figure.name)}
 
@@ -32,8 +35,8 @@ def figure_names() -> list[str]:
 
 
 def figures_not_drawn() -> Mapping[str, NotDrawn]:
-    """Return by name the figures, tables and algorithms of the papers that are not drawn, paper by paper."""
-    return {each.name: each for each in NOT_DRAWN}
+    """Return the figures, tables and algorithms of the papers that are not drawn, by name, ordered by paper."""
+    return {entry.name: entry for entry in NOT_DRAWN}
 
 
 def figure(name: str, where: str = "figure") -> Figure:
@@ -42,13 +45,13 @@ def figure(name: str, where: str = "figure") -> Figure:
     Raises
     ------
     NothingToDrawError
-        If the figure is not drawn; the error has the reason.
+        If the figure is not drawn; the error states the reason.
     InputError
         If there is no such figure; ``where`` is the place that the error names.
     """
-    known, missing = _figures(), figures_not_drawn()
-    if name in known:
-        return known[name]
-    if name in missing:
-        raise NothingToDrawError(name, f"not drawn: {missing[name].reason}")
-    raise unknown_name(where, "figure", name, [*known, *missing], list(known))
+    figures, not_drawn = _figures(), figures_not_drawn()
+    if name in figures:
+        return figures[name]
+    if name in not_drawn:
+        raise NothingToDrawError(name, f"not drawn: {not_drawn[name].reason}")
+    raise unknown_name(where, "figure", name, [*figures, *not_drawn], list(figures))

@@ -34,28 +34,28 @@ BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
 
 OVERHEAD_IN_PAPER = (18.0, 0.9)
-"""90th percentile of the overhead over the scenarios, in percent (Sec. 3.4)."""
+"""Point of the paper's distribution of overheads: overhead in percent, and fraction of the scenarios (Sec. 3.4)."""
 
 PAIRED_MODELS = ("googlenet", "lenet", "resnet50", "ssd-mobilenet", "vgg16")
 PAIRED_BATCHES = (2, 4, 8, 16, 32)
 PAIRED_SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0)
 
 ERRORS_IN_PAPER_PCT = ((10.26, 0.9), (13.98, 0.95))
-"""90th and 95th percentile of the errors on the paper's validation set (Sec. 4.4)."""
+"""Points (error in percent, fraction of the samples) on the paper's validation set: P90 and P95 (Sec. 4.4)."""
 
 MEASURED_GPUS = ("v100", "a100")
-_MOST_OVERHEAD_PCT = 100.0
+_LARGEST_DRAWN_PCT = 100.0
 _OVERHEAD_HEIGHT_IN, _ERRORS_HEIGHT_IN = 2.6, 2.8
 _LOOKS = shades(len(BATCHES))
 
 
 def alone_ms(model: str, batch: int) -> Floats:
-    """Return the inference time of a batch alone on an RTX 2080 Ti, by share, shape (shares,)."""
+    """Return the inference times of a batch alone on an RTX 2080 Ti at ``SHARES_PCT``, in ms, shape (shares,)."""
     groups = [[Configuration(model, batch, share_pct)] for share_pct in SHARES_PCT]
     return np.array([times[0] for times in latencies_ms(gpu_type("rtx2080ti"), "gpulet", groups)])
 
 
-def gain(model: str, batch: int) -> float:
+def fifth_gpu_ratio(model: str, batch: int) -> float:
     """Return the ratio of a batch's time on a fifth of the GPU to its time on the whole GPU."""
     times_ms = alone_ms(model, batch)
     return float(times_ms[0] / times_ms[-1])
@@ -63,7 +63,7 @@ def gain(model: str, batch: int) -> float:
 
 def _latency_panels(slo_ms: Mapping[str, float]) -> Sequence[Panel]:
     """Return a panel for each model; the papers' SLOs are twice the time of a batch of 32 on the whole GPU."""
-    found = []
+    panels = []
     for model in MODELS:
         curves = [
             Curve(f"batch {batch}", SHARES_PCT, alone_ms(model, batch), look.marked)
@@ -71,48 +71,48 @@ def _latency_panels(slo_ms: Mapping[str, float]) -> Sequence[Panel]:
         ]
         curves.append(Curve("half the paper's SLO", (100.0,), (slo_ms[model] / 2.0,), STAR))
         axes = {"xlabel": "Share (%)", "ylabel": "Latency (ms)", "xticks": SHARES_PCT}
-        found.append(Panel(model, curves, axes))
-    return found
+        panels.append(Panel(model, curves, axes))
+    return panels
 
 
 def _draw_overheads(figure: Figure, rows: Sequence[Row]) -> Page:
     model = "gpulet's model, RTX 2080 Ti"
-    lines, looks = {model: predicted_overheads()}, {model: PERFORMANCE_LOOKS["gpulet"]}
-    for gpu, dashes in (("v100", "-"), ("a100", "--")):
+    overheads_by_label, style_by_label = {model: predicted_overheads()}, {model: PERFORMANCE_LOOKS["gpulet"]}
+    for gpu, line_style in (("v100", "-"), ("a100", "--")):
         samples, label = measured_pairs(gpu), f"measured, {gpu.upper()}"
-        lines[label] = measured_overheads(gpu, samples) if samples else restated_overheads(gpu)
-        looks[label] = LineStyle(QUIET, "", dashes)
+        overheads_by_label[label] = measured_overheads(gpu, samples) if samples else restated_overheads(gpu)
+        style_by_label[label] = LineStyle(QUIET, "", line_style)
     restated = [gpu for gpu in MEASURED_GPUS if not measured_pairs(gpu)]
-    most = max(float(values.max()) for values in lines.values())
+    largest = max(float(values.max()) for values in overheads_by_label.values())
     notes = [restated_note(*restated)] if restated else []
-    notes.append(f"The axis ends at {_MOST_OVERHEAD_PCT:g} %; the largest slowdown is {100.0 * most:.0f} %.")
+    notes.append(f"The axis ends at {_LARGEST_DRAWN_PCT:g} %; the largest slowdown is {100.0 * largest:.0f} %.")
     sheet = page(COLUMN_IN, _OVERHEAD_HEIGHT_IN, notes)
     ax = sheet.subplots()
-    cumulate(ax, lines, looks)
+    cumulate(ax, overheads_by_label, style_by_label)
     ax.plot(*OVERHEAD_IN_PAPER, **STAR, label="the paper, RTX 2080 Ti")
-    ax.set(xlabel="Slower than alone (%)", xlim=(0.0, _MOST_OVERHEAD_PCT), ylim=(0.0, 1.03))
+    ax.set(xlabel="Slower than alone (%)", xlim=(0.0, _LARGEST_DRAWN_PCT), ylim=(0.0, 1.03))
     ax.legend(loc="lower right")
     return sheet
 
 
 def predicted_overheads() -> Floats:
-    """Return the overheads by gpulet's model for 10 pairs of models, 25 of batches and 5 layouts (Sec. 3.4)."""
+    """Return the overheads that gpulet's model predicts: 10 pairs of models, 25 of batches, 5 of shares (Sec. 3.4)."""
     gpu = gpu_type("rtx2080ti")
     groups = [
-        (Configuration(a, b, share), Configuration(c, d, 100.0 - share))
-        for (a, c), b, d, share in product(
+        (Configuration(model, batch, share_pct), Configuration(other_model, other_batch, 100.0 - share_pct))
+        for (model, other_model), batch, other_batch, share_pct in product(
             combinations(PAIRED_MODELS, 2), PAIRED_BATCHES, PAIRED_BATCHES, PAIRED_SHARES_PCT
         )
     ]
-    alone = latencies_ms(gpu, "gpulet", [[at] for group in groups for at in group])
-    together = latencies_ms(gpu, "gpulet", groups)
-    return np.concatenate(together) / np.concatenate(alone) - 1.0
+    solo_ms = latencies_ms(gpu, "gpulet", [[configuration] for group in groups for configuration in group])
+    together_ms = latencies_ms(gpu, "gpulet", groups)
+    return np.concatenate(together_ms) / np.concatenate(solo_ms) - 1.0
 
 
 def measured_overheads(gpu: str, samples: Sequence[PairSample]) -> Floats:
-    """Return the overheads of measured pairs over the catalogue's solo times."""
-    alone = np.concatenate(latencies_ms(gpu_type(gpu), "hybrid", [[sample.own] for sample in samples]))
-    return np.maximum(0.0, np.array([sample.latency_ms for sample in samples]) / alone - 1.0)
+    """Return the overheads of measured pairs: their latencies relative to the catalogue's solo times."""
+    solo_ms = np.concatenate(latencies_ms(gpu_type(gpu), "hybrid", [[sample.own] for sample in samples]))
+    return np.maximum(0.0, np.array([sample.latency_ms for sample in samples]) / solo_ms - 1.0)
 
 
 def _draw_errors(figure: Figure, rows: Sequence[Row]) -> Page:
@@ -123,12 +123,12 @@ def _draw_errors(figure: Figure, rows: Sequence[Row]) -> Page:
     sheet = page(FULL_WIDTH_IN, _ERRORS_HEIGHT_IN, notes)
     panels = sheet.subplots(1, len(measured), sharey=True, squeeze=False).ravel()
     for ax, (gpu, samples) in zip(panels, measured.items(), strict=True):
-        lines, looks = {}, {}
+        errors_by_label, style_by_label = {}, {}
         for model in interference_model_names():
             errors = validate(gpu_type(gpu), model, samples)
             label = f"{model}: P95 {100.0 * errors.summary['p95']:.1f} %"
-            lines[label], looks[label] = np.abs(errors.relative), PERFORMANCE_LOOKS[model]
-        cumulate(ax, lines, looks)
+            errors_by_label[label], style_by_label[label] = np.abs(errors.relative), PERFORMANCE_LOOKS[model]
+        cumulate(ax, errors_by_label, style_by_label)
         ax.plot(*zip(*ERRORS_IN_PAPER_PCT, strict=True), "k*", label="the paper's model on its GPU")
         ax.set(title=f"{gpu.upper()}, {len(samples)} samples", xlim=(0.0, 60.0 if gpu == "a100" else 20.0))
         ax.legend(loc="lower right")
@@ -137,8 +137,8 @@ def _draw_errors(figure: Figure, rows: Sequence[Row]) -> Page:
 
 @query
 def _fifth_of_the_gpu(_: Runs, batch: int) -> Values:
-    """Return the time of a batch on a fifth of the GPU over the time on all of it, by model."""
-    return tuple(gain(model, batch) for model in MODELS)
+    """Return the ratio of a batch's time on a fifth of the GPU to its time on the whole GPU, for each of ``MODELS``."""
+    return tuple(fifth_gpu_ratio(model, batch) for model in MODELS)
 
 
 FIG4 = Figure(
@@ -158,11 +158,11 @@ FIG4 = Figure(
             paper=statement,
             ours=_fifth_of_the_gpu(batch),
             form="{:.1f}, {:.1f}, {:.1f}, {:.1f} times",
-            holds=holds,
+            supports=supports,
             criterion=criterion,
             reason="our times are calibrated from another GPU, on which VGG-16 fills the GPU with a single image",
         )
-        for batch, statement, holds, criterion in (
+        for batch, statement, supports, criterion in (
             (32, "steep", lambda *gains: min(gains) >= 3.0, "at least 3 times for each"),
             (1, "flat", lambda *gains: max(gains) <= 2.0, "at most twice for each"),
         )
@@ -190,7 +190,7 @@ FIG7 = Figure(
 )
 
 ARXIV_FIG6 = replace(FIG7, name="gpulet-arxiv-fig6", paper="gpulet arXiv'21, Fig. 6")
-"""The same experiment."""
+"""Figure of the same experiment in the arXiv version."""
 
 FIG10 = Figure(
     name="gpulet-fig10",
@@ -204,12 +204,12 @@ FIG10 = Figure(
 )
 
 ARXIV_FIG9 = replace(FIG10, name="gpulet-arxiv-fig9", paper="gpulet arXiv'21, Fig. 9")
-"""The same experiment."""
+"""Figure of the same experiment in the arXiv version."""
 
 KNEE_MODEL = "vgg16"
 
 RATES_RPS = (100.0, 300.0)
-"""Rates below and above that of the most efficient share; the papers name neither their model nor their rates."""
+"""Rates below and above the rate of the most efficient share. The papers do not name their model and rates."""
 
 
 class Partitions(NamedTuple):
@@ -218,11 +218,11 @@ class Partitions(NamedTuple):
     Attributes
     ----------
     share_pct, rate_rps
-        Shares that the papers profile, and the rate served alone at each, shape (shares,).
+        Shares that the papers profile, and the rate that the workload alone is served at each share, shape (shares,).
     efficient_pct
-        ``p_eff``, the knee of that curve.
+        ``p_eff``, the knee of the rates over the shares.
     required_pct
-        ``p_req``, the least share that serves a rate, by rate.
+        ``p_req``, the smallest share that serves a rate, by rate in requests per second.
     """
 
     share_pct: Floats
@@ -232,73 +232,82 @@ class Partitions(NamedTuple):
 
 
 def partitions(scenarios: str) -> dict[str, Partitions]:
-    """Return by model the shares from the scheduler's own functions, under the SLOs of a scenario set."""
+    """Return the shares of elastic partitioning by model, computed by the scheduler's functions.
+
+    ``scenarios`` names the scenario set, which determines the SLOs.
+    """
     instance = SCENARIO_SUITES[scenarios].build().base
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
-    alone = Gpulets.undivided(view, 0, interference=True)
+    gpulets = Gpulets.undivided(view, 0, interference=True)
     units = [round(pct * gpu.share_units / 100.0) for pct in PROFILED_PCT]
     return {
         workload.model: Partitions(
             np.array(PROFILED_PCT, dtype=np.float64),
-            alone.alone_rps[place, units],
-            gpu.share_pct(max_efficient_partition(view, alone, place)),
-            {rate: gpu.share_pct(min_required_partition(view.tables, alone, place, rate)) for rate in RATES_RPS},
+            gpulets.alone_rps[workload_index, units],
+            gpu.share_pct(max_efficient_partition(view, gpulets, workload_index)),
+            {
+                rate: gpu.share_pct(min_required_partition(view.tables, gpulets, workload_index, rate))
+                for rate in RATES_RPS
+            },
         )
-        for place, workload in enumerate(instance.workloads)
+        for workload_index, workload in enumerate(instance.workloads)
     }
 
 
-def half_gpu_part(scenarios: str) -> dict[str, float]:
-    """Return by model the rate of half the GPU over that of the whole; 0.5 means no knee."""
+def half_gpu_ratios(scenarios: str) -> dict[str, float]:
+    """Return the ratio of the rate on half the GPU to the rate on the whole GPU, by model; 0.5 means no knee."""
     return {
-        model: float(found.rate_rps[list(found.share_pct).index(50.0)] / found.rate_rps[-1])
-        for model, found in partitions(scenarios).items()
+        model: float(shares.rate_rps[list(shares.share_pct).index(50.0)] / shares.rate_rps[-1])
+        for model, shares in partitions(scenarios).items()
     }
 
 
 def _share_panels(scenarios: str, rates_rps: Sequence[float]) -> Sequence[Panel]:
-    everyone = partitions(scenarios)
-    found = everyone[KNEE_MODEL]
+    partitions_by_model = partitions(scenarios)
+    knee_model = partitions_by_model[KNEE_MODEL]
     axes = {"xlabel": "Share (%)", "xlim": (0.0, 104.0)}
     panels = [
-        Panel(f"{KNEE_MODEL}, {rate:g} req/s", _curves(found, rate), {**axes, "ylabel": "Rate served (req/s)"})
+        Panel(
+            f"{KNEE_MODEL}, {rate:g} req/s", _share_curves(knee_model, rate), {**axes, "ylabel": "Rate served (req/s)"}
+        )
         for rate in rates_rps
     ]
     thin = {"color": QUIET, "linewidth": 0.7}
-    all_of = [
-        Curve("each model", each.share_pct, each.rate_rps / each.rate_rps[-1], thin) for each in everyone.values()
+    model_curves = [
+        Curve("each model", shares.share_pct, shares.rate_rps / shares.rate_rps[-1], thin)
+        for shares in partitions_by_model.values()
     ]
     knees = [
-        Curve("p_eff, the knee", [each.efficient_pct], [_rate_at(each) / each.rate_rps[-1]], _KNEE_STYLE)
-        for each in everyone.values()
+        Curve("p_eff, the knee", [shares.efficient_pct], [_rate_at_knee(shares) / shares.rate_rps[-1]], _KNEE_STYLE)
+        for shares in partitions_by_model.values()
     ]
-    title = f"{len(everyone)} models"
-    return [*panels, Panel(title, [*all_of, *knees], {**axes, "ylabel": "Rate (whole GPU = 1)"})]
+    title = f"{len(partitions_by_model)} models"
+    return [*panels, Panel(title, [*model_curves, *knees], {**axes, "ylabel": "Rate (whole GPU = 1)"})]
 
 
 _KNEE_STYLE = {"color": ORANGE, "marker": "D", "linestyle": "", "markersize": 4.5, "markeredgecolor": BLACK}
 
 
-def _curves(found: Partitions, rate_rps: float) -> list[Curve]:
-    required = {"color": BLACK, "marker": "s", "linestyle": "", "markerfacecolor": "white", "markersize": 5}
+def _share_curves(shares: Partitions, rate_rps: float) -> list[Curve]:
+    required_style = {"color": BLACK, "marker": "s", "linestyle": "", "markerfacecolor": "white", "markersize": 5}
     return [
-        Curve("rate that a share serves", found.share_pct, found.rate_rps, {"color": DEEP_BLUE, "marker": "o"}),
+        Curve("rate that a share serves", shares.share_pct, shares.rate_rps, {"color": DEEP_BLUE, "marker": "o"}),
         Curve("rate to be served", (0.0, 104.0), (rate_rps, rate_rps), {"color": QUIET, "linestyle": ":"}),
-        Curve("p_req, the least share for it", [found.required_pct[rate_rps]], [rate_rps], required),
-        Curve("p_eff, the knee", [found.efficient_pct], [_rate_at(found)], _KNEE_STYLE),
+        Curve("p_req, the least share for it", [shares.required_pct[rate_rps]], [rate_rps], required_style),
+        Curve("p_eff, the knee", [shares.efficient_pct], [_rate_at_knee(shares)], _KNEE_STYLE),
     ]
 
 
-def _rate_at(found: Partitions) -> float:
-    """Return the rate of the most efficient share."""
-    return float(np.interp(found.efficient_pct, found.share_pct, found.rate_rps))
+def _rate_at_knee(shares: Partitions) -> float:
+    """Return the rate at the most efficient share, in requests per second."""
+    return float(np.interp(shares.efficient_pct, shares.share_pct, shares.rate_rps))
 
 
-def _half(_: Runs) -> Values:
-    """Return the least and largest ratio of the rate on half the GPU to the rate on the whole GPU."""
-    found = half_gpu_part("gpulet-19682").values()
-    return min(found), max(found)
+def _half_gpu_range(_: Runs) -> Values:
+    """Return the smallest and largest ratio of the rate on half the GPU to the rate on the whole GPU."""
+    ratios = half_gpu_ratios("gpulet-19682").values()
+    return min(ratios), max(ratios)
 
 
 FIG9 = Figure(
@@ -315,9 +324,9 @@ FIG9 = Figure(
         Claim(
             what="ATC Fig. 9, arXiv Fig. 8: rate on half the GPU over rate on the whole GPU, least and most",
             paper="a clear knee: well above one half",
-            ours=_half,
+            ours=_half_gpu_range,
             form="{:.2f}, {:.2f}",
-            holds=lambda least, _: least >= 0.6,
+            supports=lambda smallest, _: smallest >= 0.6,
             criterion="at least 0.6 for each model",
             reason="with our calibrated times, batches fill every share, so the rate is proportional to the share",
         ),

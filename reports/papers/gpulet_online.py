@@ -30,30 +30,30 @@ ARXIV_SETTING = Setting(
 MODELS = ("lenet", "vgg16")
 
 SCHEMES = {"by turns": (100.0, 100.0), "MPS (20:80)": (20.0, 80.0)}
-"""Share of each model in percent; models that take turns both have the whole GPU."""
+"""Shares of the two models in percent; models that take turns have the whole GPU."""
 
 RATES_RPS = (25.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0)
-"""Rates of each model; the paper does not state its own."""
+"""Rates of each model; the paper does not state its rates."""
 
 _LOOKS = dict(zip(SCHEMES, (SERIES[1], SERIES[0]), strict=True))
 
 
 @cache
 def late_pct(scheme: str) -> dict[str, list[float]]:
-    """Return by model the percentage of the requests not in time in 30 simulated seconds, at each of ``RATES_RPS``."""
-    found: dict[str, list[float]] = {model: [] for model in MODELS}
+    """Return the percentage of requests not in time at each of ``RATES_RPS``, by model, in 30 simulated seconds."""
+    late_by_model: dict[str, list[float]] = {model: [] for model in MODELS}
     for rate_rps in RATES_RPS:
         instance = _instance(rate_rps)
-        for served in simulate(_plan(instance, scheme), instance).workloads:
-            found[served.id].append(100.0 * served.violation_rate)
-    return found
+        for workload in simulate(_plan(instance, scheme), instance).workloads:
+            late_by_model[workload.id].append(100.0 * workload.violation_rate)
+    return late_by_model
 
 
 def largest_rate_rps(scheme: str) -> float:
-    """Return the largest rate up to which at most 1 % of either model's requests are late; 0 if there is none."""
+    """Return the largest rate up to which at most 1 % of each model's requests are late; 0 without such a rate."""
     largest = 0.0
-    for rate_rps, *late in zip(RATES_RPS, *late_pct(scheme).values(), strict=True):
-        if max(late) > 100.0 * VIOLATIONS_ALLOWED:
+    for rate_rps, *late_of_models in zip(RATES_RPS, *late_pct(scheme).values(), strict=True):
+        if max(late_of_models) > 100.0 * VIOLATIONS_ALLOWED:
             break
         largest = rate_rps
     return largest
@@ -71,13 +71,13 @@ def _instance(rate_rps: float) -> Instance:
 
 
 def _plan(instance: Instance, scheme: str) -> Plan:
-    """Return the plan whose batches are the largest that leave half of the SLO for waiting."""
+    """Return the plan with the largest batches that leave half of the SLO for waiting."""
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
     units = [round(pct * gpu.share_units / 100.0) for pct in SCHEMES[scheme]]
     slots = [
-        Slot(workload.id, _batch(view, place, units[place]), workload.rate_rps)
-        for place, workload in enumerate(instance.workloads)
+        Slot(workload.id, _batch(view, position, units[position]), workload.rate_rps)
+        for position, workload in enumerate(instance.workloads)
     ]
     if scheme == "by turns":
         cycle_ms = max(ARXIV_SLO_MS[model] for model in MODELS) / 2.0
@@ -91,16 +91,20 @@ def _batch(view: View, workload: int, units: int) -> int:
     tables, model = view.tables, view.model[workload]
     batches = range(1, int(tables.max_batch[model]) + 1)
     half_ms = view.slo_ms[workload] / 2.0
-    return max(b for b in batches if tables.active_ms[model, b, units] + tables.transfer_ms[model, b] <= half_ms)
+    return max(
+        batch
+        for batch in batches
+        if tables.active_ms[model, batch, units] + tables.transfer_ms[model, batch] <= half_ms
+    )
 
 
 def _panels() -> Sequence[Panel]:
-    found = {scheme: late_pct(scheme) for scheme in SCHEMES}
+    late_by_scheme = {scheme: late_pct(scheme) for scheme in SCHEMES}
     axes = {"xlabel": "Rate of each model (req/s)", "ylabel": "Not in time (%)", "xlim": (0.0, 1.03 * RATES_RPS[-1])}
     return [
         Panel(
             f"{model}, SLO {ARXIV_SLO_MS[model]:g} ms",
-            [Curve(scheme, RATES_RPS, late[model], _LOOKS[scheme].marked) for scheme, late in found.items()],
+            [Curve(scheme, RATES_RPS, late[model], _LOOKS[scheme].marked) for scheme, late in late_by_scheme.items()],
             axes,
         )
         for model in MODELS
@@ -112,10 +116,13 @@ _LATER = "; {:.1f} % with the first plan kept; {} to {} GPUs"
 
 @query
 def _late_and_gpus(_: Runs, setting: Setting) -> Values:
-    """Return the percentages not in time with changing plans and with the first plan, and the least and most GPUs."""
-    following, kept = (online_run(setting, policy) for policy in ("reschedule", "static"))
-    gpus = [period.gpus_used for period in following.periods]
-    late = [100.0 * served.observation.violation_rate for served in (following, kept)]
+    """Return percentages of late requests with changing plans and with the first plan, and fewest and most GPUs.
+
+    A late request is not served in time.
+    """
+    following_run, static_run = (online_run(setting, policy) for policy in ("reschedule", "static"))
+    gpus = [period.gpus_used for period in following_run.periods]
+    late = [100.0 * run.observation.violation_rate for run in (following_run, static_run)]
     return (*late, min(gpus), max(gpus))
 
 
@@ -135,7 +142,7 @@ FIG15 = Figure(
             paper="GPUs follow the load, violations stay low",
             ours=_late_and_gpus(SETTING),
             form="{:.2f} %" + _LATER,
-            holds=lambda late, _kept, least, most: late <= 1.0 and least < most,
+            supports=lambda late_pct, _static_pct, fewest, most: late_pct <= 1.0 and fewest < most,
             criterion="at most 1 % late, and the number of GPUs changes",
         ),
     ),
@@ -186,7 +193,7 @@ ARXIV_FIG5 = Figure(
             paper="20:80 serves far higher rates",
             ours=lambda _: tuple(map(largest_rate_rps, SCHEMES)),
             form="{:g} and {:g} req/s each",
-            holds=lambda turns, shares: shares >= 2.0 * turns and shares > 0.0,
+            supports=lambda turns, shares: shares >= 2.0 * turns and shares > 0.0,
             criterion="at least twice the rate",
         ),
     ),

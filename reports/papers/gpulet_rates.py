@@ -19,8 +19,8 @@ from reports.charts.rate_bars import (
 from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
-from reports.papers.gpulet_schedulers import ARXIV_NAMES, NAMES, beside_the_ideal, elastic, ideal, two_passes
-from reports.runs import NotAtHandError, Runs
+from reports.papers.gpulet_schedulers import ARXIV_NAMES, NAMES, elastic_need, gpulet_and_ideal, ideal_need, two_passes
+from reports.runs import MissingDataError, Runs
 
 PAIRS = {
     "sbp": Need("gpulet-pairs", ("sbp",), parameters=("sbp.halves=false",)),
@@ -33,7 +33,10 @@ PAIR_NAMES = {
 }
 PAIR_LABELS = {"sbp": "by turns (sbp)", "greedy": "in space (greedy)", "ideal": "best partition (ideal)"}
 PAIRS_IN_PAPER = {"sbp": 1.0 / 1.51, "ideal": 1.23}
-"""Sec. 3.3: on average greedy best fit is 51 % above squishy bin packing, the static ideal 23 % above greedy."""
+"""Mean scales relative to greedy best fit, which is 51 % above squishy bin packing; the static ideal is 23 % above it.
+
+Source: Sec. 3.3.
+"""
 
 _INSTANCES, _ARXIV_INSTANCES = ",".join(NAMES), ",".join(ARXIV_NAMES)
 
@@ -42,15 +45,15 @@ LARGEST = {
     "greedy": Need(
         _INSTANCES, ("greedy-best-fit",), quick="gpulet-scen3", parameters=("greedy-best-fit.interference=true",)
     ),
-    "gpulet": elastic(_INSTANCES, "atc22", interference=False, quick="gpulet-scen3"),
-    "gpulet+int": elastic(_INSTANCES, "atc22", interference=True, quick="gpulet-scen3"),
+    "gpulet": elastic_need(_INSTANCES, "atc22", interference=False, quick="gpulet-scen3"),
+    "gpulet+int": elastic_need(_INSTANCES, "atc22", interference=True, quick="gpulet-scen3"),
 }
 
 ARXIV_LARGEST = {
     "sbp": Need(_ARXIV_INSTANCES, ("sbp",), quick="gpulet-equal", parameters=("sbp.halves=false",)),
     "self-tuning": Need(_ARXIV_INSTANCES, ("guided-self-tuning",), quick="gpulet-equal"),
-    "gpulet": elastic(_ARXIV_INSTANCES, "arxiv", interference=False, quick="gpulet-equal"),
-    "gpulet+int": elastic(_ARXIV_INSTANCES, "arxiv", interference=True, quick="gpulet-equal"),
+    "gpulet": elastic_need(_ARXIV_INSTANCES, "arxiv", interference=False, quick="gpulet-equal"),
+    "gpulet+int": elastic_need(_ARXIV_INSTANCES, "arxiv", interference=True, quick="gpulet-equal"),
 }
 
 PLANNED = {label: replace(LARGEST[label], quick=None) for label in ("gpulet", "gpulet+int")}
@@ -58,8 +61,8 @@ ARXIV_PLANNED = {label: replace(ARXIV_LARGEST[label], quick=None) for label in (
 
 _IDEAL_QUICK = "gpulet-scen2,gpulet-scen3,gpulet-scen4"
 IDEAL = {
-    "ideal": ideal(_INSTANCES, quick=_IDEAL_QUICK),
-    "gpulet+int": elastic(_INSTANCES, "atc22", interference=True, quick=_IDEAL_QUICK),
+    "ideal": ideal_need(_INSTANCES, quick=_IDEAL_QUICK),
+    "gpulet+int": elastic_need(_INSTANCES, "atc22", interference=True, quick=_IDEAL_QUICK),
 }
 
 ARXIV_IDEAL_NAMES = {"gpulet-arxiv-game": "game", "gpulet-arxiv-traffic": "traffic"} | {
@@ -68,45 +71,49 @@ ARXIV_IDEAL_NAMES = {"gpulet-arxiv-game": "game", "gpulet-arxiv-traffic": "traff
 _ARXIV_IDEAL_INSTANCES = ",".join(ARXIV_IDEAL_NAMES)
 _ARXIV_IDEAL_QUICK = "gpulet-arxiv-traffic,gpulet-long-only"
 ARXIV_IDEAL = {
-    "ideal": ideal(_ARXIV_IDEAL_INSTANCES, quick=_ARXIV_IDEAL_QUICK),
-    "gpulet+int": elastic(_ARXIV_IDEAL_INSTANCES, "arxiv", interference=True, quick=_ARXIV_IDEAL_QUICK),
+    "ideal": ideal_need(_ARXIV_IDEAL_INSTANCES, quick=_ARXIV_IDEAL_QUICK),
+    "gpulet+int": elastic_need(_ARXIV_IDEAL_INSTANCES, "arxiv", interference=True, quick=_ARXIV_IDEAL_QUICK),
 }
 
 
 def _three_ways(runs: Runs) -> Values:
-    parts = relative_scales(dict(zip(PAIRS, runs.each(PAIRS.values()), strict=True)), "greedy")
-    return tuple(parts[label][MEAN] for label in PAIRS)
+    relative = relative_scales(dict(zip(PAIRS, runs.rows_of_each(PAIRS.values()), strict=True)), "greedy")
+    return tuple(relative[label][MEAN] for label in PAIRS)
 
 
 @query
 def _of_the_ideal(runs: Runs, needs: Mapping[str, Need], names: Mapping[str, str], second_pass: bool) -> Values:
-    """Return gpulet+int's scale in percent of the ideal scheduler's: the mean, and the least with its instance."""
-    rows = runs.each(beside_the_ideal(needs, second_pass))
-    parts = dict(relative_scales(dict(zip(("gpulet+int", "ideal"), rows, strict=True)), "ideal")["gpulet+int"])
-    mean = parts.pop(MEAN)
-    least = min(parts, key=lambda name: parts[name])
-    return 100.0 * mean, names[least], 100.0 * parts[least]
+    """Return gpulet+int's scale in percent of the ideal scheduler's scale.
+
+    The result is the mean, the instance with the smallest percentage, and this percentage.
+    """
+    rows = runs.rows_of_each(gpulet_and_ideal(needs, second_pass))
+    ratios = dict(relative_scales(dict(zip(("gpulet+int", "ideal"), rows, strict=True)), "ideal")["gpulet+int"])
+    mean = ratios.pop(MEAN)
+    worst = min(ratios, key=lambda name: ratios[name])
+    return 100.0 * mean, names[worst], 100.0 * ratios[worst]
 
 
 @query
 def _ahead(runs: Runs, needs: Mapping[str, Need], others: Sequence[str]) -> Values:
-    """Return the mean lead of gpulet+int over each of ``others`` in percent of the planned scale."""
-    ours, *theirs = (
-        [row.value or 0.0 for row in rows] for rows in runs.each(needs[n] for n in ("gpulet+int", *others))
+    """Return the mean lead of gpulet+int over each scheduler in ``others``: planned scales, in percent."""
+    gpulet_scales, *scales_of_others = (
+        [row.value or 0.0 for row in rows]
+        for rows in runs.rows_of_each(needs[label] for label in ("gpulet+int", *others))
     )
     return tuple(
-        100.0 * (fmean(own / other for own, other in zip(ours, scales, strict=True) if other) - 1.0)
-        for scales in theirs
+        100.0 * (fmean(scale / other for scale, other in zip(gpulet_scales, other_scales, strict=True) if other) - 1.0)
+        for other_scales in scales_of_others
     )
 
 
 def _blind_and_late(runs: Runs) -> Values:
-    """Return the number of instances whose largest blind plan is not in time, and the number of instances."""
+    """Return the number of instances whose largest plan without interference is late, and the number of instances."""
     rows = runs.rows(PLANNED["gpulet"])
-    late = [late_fraction(row) for row in rows]
-    if None in late:
-        raise NotAtHandError("not simulated")
-    return sum(one > VIOLATIONS_ALLOWED for one in late if one is not None), len(rows)
+    late_fractions = [late_fraction(row) for row in rows]
+    if None in late_fractions:
+        raise MissingDataError("not simulated")
+    return sum(fraction > VIOLATIONS_ALLOWED for fraction in late_fractions if fraction is not None), len(rows)
 
 
 FIG6 = Figure(
@@ -202,7 +209,7 @@ FIG17 = Figure(
         reason="our times are calibrated",
         paper="92.6 %",
         form="{:.1f} %; {} {:.1f} %",
-        holds=lambda mean, *_: abs(mean - 92.6) <= 2.0,
+        supports=lambda mean, *_: abs(mean - 92.6) <= 2.0,
         criterion="the mean within 2 points",
     ),
 )
@@ -263,7 +270,7 @@ ARXIV_FIG16 = Figure(
         reason="our times are calibrated",
         paper="92.3 %; traffic 87.7 %",
         form="{:.1f} %; {} {:.1f} %",
-        holds=lambda mean, name, least: abs(mean - 92.3) <= 2.0 and name == "traffic",
+        supports=lambda mean, name, _smallest: abs(mean - 92.3) <= 2.0 and name == "traffic",
         criterion="the mean within 2 points, traffic the least",
     ),
 )

@@ -15,16 +15,16 @@ ARXIV_NAMES = {f"gpulet-{name}": name for name in ("game", "traffic", "equal", "
 """Instances in the arXiv'21 version's figures of rates, with their labels."""
 
 ELASTIC = "elastic-partitioning"
-_GENEROUS_S = 300.0
+_LONG_LIMIT_S = 300.0
 Variant = Literal["arxiv", "atc22"]
 
 
-def elastic(
+def elastic_need(
     instances: str, variant: Variant, *, interference: bool, second_pass: bool = False, quick: str | None = None
 ) -> Need:
     """Return the need for elastic partitioning as printed in one of the papers, with or without interference.
 
-    The papers have no ``second_pass``.
+    A ``second_pass`` is this bench's addition.
     """
     parameters = (
         f"{ELASTIC}.variant={variant}",
@@ -34,20 +34,20 @@ def elastic(
     return Need(instances, (ELASTIC,), quick=quick, parameters=parameters)
 
 
-def ideal(instances: str, *, quick: str | None = None) -> Need:
+def ideal_need(instances: str, *, quick: str | None = None) -> Need:
     """Return the need for the ideal scheduler, which enumerates all partitions and takes interference into account.
 
-    The scheduler ends by its limit on tried gpulets, before the time limit.
+    The scheduler's limit on tried gpulets ends the run before the time limit.
     """
     parameters = ("ideal.interference=true",)
-    return Need(instances, ("ideal",), quick=quick, parameters=parameters, time_limit_s=_GENEROUS_S)
+    return Need(instances, ("ideal",), quick=quick, parameters=parameters, time_limit_s=_LONG_LIMIT_S)
 
 
-def beside_the_ideal(needs: Mapping[str, Need], second_pass: bool) -> tuple[Need, Need]:
-    """Return the needs for gpulet+int, with a second pass if asked, and for the ideal scheduler."""
+def gpulet_and_ideal(needs: Mapping[str, Need], second_pass: bool) -> tuple[Need, Need]:
+    """Return the needs for gpulet+int and for the ideal scheduler; ``second_pass`` is a parameter of the former."""
     printed = needs["gpulet+int"]
-    again = tuple(text.replace(".second_pass=false", ".second_pass=true") for text in printed.parameters)
-    return replace(printed, parameters=again) if second_pass else printed, needs["ideal"]
+    with_second_pass = tuple(text.replace(".second_pass=false", ".second_pass=true") for text in printed.parameters)
+    return replace(printed, parameters=with_second_pass) if second_pass else printed, needs["ideal"]
 
 
 def two_passes(
@@ -58,9 +58,9 @@ def two_passes(
     Parameters
     ----------
     what
-        The figure, and its quantity.
+        The figure, and the compared quantity.
     ours
-        Function that returns the query; its argument is whether there is a second pass.
+        Function that returns the query; its argument tells whether there is a second pass.
     reason
         The reason of a difference that remains with a second pass.
     about

@@ -1,4 +1,4 @@
-"""GPUs needed for plans that hold: by headroom under the papers' rule, and by the optimum under ``attainment``.
+"""GPUs of plans that hold: plans with headroom under the papers' rule, and the optimum under ``attainment``.
 
 The optimum under ``attainment`` is drawn twice: for servers that drop late requests, and for servers that drop none.
 """
@@ -20,7 +20,7 @@ from reports.charts.palette import GREEN, QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
 from reports.quantities import certified_bound
-from reports.selection import instances_of, missing_notes, own_rows
+from reports.selection import figure_rows, instances_of, missing_notes
 
 HEADROOMS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 BY_PAPER = {
@@ -30,7 +30,7 @@ BY_PAPER = {
 }
 """Schedulers of each panel."""
 
-SCHEDULERS = tuple(scheduler for own in BY_PAPER.values() for scheduler in own)
+SCHEDULERS = tuple(scheduler for schedulers in BY_PAPER.values() for scheduler in schedulers)
 EXACT = "colgen"
 
 NOT_COMPARED = (
@@ -40,31 +40,31 @@ NOT_COMPARED = (
 )
 """Schedulers of the papers that the figure leaves out, with the reasons."""
 
-_WORK = 30_000_000
-_GENEROUS_S, _PATIENT_S = 120.0, 900.0
-"""Time limits of the heuristics and of the exact method, which end before them; the latter by its work limit."""
+_WORK_LIMIT = 30_000_000
+_LONG_LIMIT_S, _LONGEST_LIMIT_S = 120.0, 900.0
+"""Time limits in seconds of the heuristics and of the exact method; all runs end earlier."""
 
 
-def tested(scheduler: str, headroom: float) -> Need:
+def tested_need(scheduler: str, headroom: float) -> Need:
     """Return the need for a scheduler's tested plan under the papers' rule."""
     trial = Trial(headroom, arrivals=Arrivals(), check_holds=True)
-    return Need("64gpu-cost", (scheduler,), quick="igniter-12", trial=trial, time_limit_s=_GENEROUS_S)
+    return Need("64gpu-cost", (scheduler,), quick="igniter-12", trial=trial, time_limit_s=_LONG_LIMIT_S)
 
 
-PAPERS_OPTIMUM = replace(tested(EXACT, 1.0), time_limit_s=_PATIENT_S, work_limit=_WORK)
+PAPERS_OPTIMUM = replace(tested_need(EXACT, 1.0), time_limit_s=_LONGEST_LIMIT_S, work_limit=_WORK_LIMIT)
 OPTIMUM = replace(PAPERS_OPTIMUM, instances="64gpu-cost-hold", quick="igniter-12-hold")
 OPTIMUM_NO_DROP = replace(OPTIMUM, instances="64gpu-cost-hold-no-drop", quick="igniter-12-hold-no-drop")
-"""Needs for the exact plans under the papers' rule, and under ``attainment`` with and without dropping."""
+"""Needs for exact plans: under the papers' rule, and under ``attainment`` with and without dropping."""
 
 _HEIGHT_IN = 3.2
-_HOLDS: dict[str, Any] = {"markerfacecolor": GREEN, "linestyle": ""}
-_LATE: dict[str, Any] = {"markerfacecolor": "white", "linestyle": ""}
-_EDGE: dict[str, Any] = {"color": "black", "markeredgewidth": 0.6}
-_PLANNED: dict[bool, dict[str, Any]] = {
-    True: _EDGE | {"marker": "*", "markersize": 10.0},
-    False: _EDGE | {"marker": "P", "markersize": 7.0},
+_HOLDING_STYLE: dict[str, Any] = {"markerfacecolor": GREEN, "linestyle": ""}
+_LATE_STYLE: dict[str, Any] = {"markerfacecolor": "white", "linestyle": ""}
+_EDGE_STYLE: dict[str, Any] = {"color": "black", "markeredgewidth": 0.6}
+_ATTAINMENT_STYLE: dict[bool, dict[str, Any]] = {
+    True: _EDGE_STYLE | {"marker": "*", "markersize": 10.0},
+    False: _EDGE_STYLE | {"marker": "P", "markersize": 7.0},
 }
-_BOUND: dict[bool, dict[str, Any]] = {
+_BOUND_STYLE: dict[bool, dict[str, Any]] = {
     dropping: {"color": "black", "linestyle": line, "linewidth": 0.8} for dropping, line in ((True, ":"), (False, "-."))
 }
 """Marks of plans under ``attainment``, and lines of their bounds, by whether the servers drop late requests."""
@@ -73,43 +73,50 @@ _CONDITIONS = {True: "under attainment", False: "under attainment, no dropping"}
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    rows = own_rows(figure, rows)
-    present = {row.instance for row in rows if _drawn(row)}
-    names = [name for name in instances_of(figure.needs) if name in present and _original(name) == name]
-    exact = [row for row in rows if row.scheduler == EXACT and _headroom(row) == 1.0]
-    drawn = [row for row in rows if row.scheduler in SCHEDULERS and _original(row.instance) == row.instance] + exact
-    own = [row for row in drawn if _original(row.instance) in names[:1]]
-    planned = {row.scheduler for row in own if _drawn(row)}
-    notes = missing_notes(figure, own, [row for row in own if row.scheduler not in planned])
-    instance = instances_of(figure.needs)[names[0]]
-    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [*_words(instance, own), *notes])
+    rows = figure_rows(figure, rows)
+    drawn_instances = {row.instance for row in rows if _is_tested(row)}
+    original_names = [
+        name for name in instances_of(figure.needs) if name in drawn_instances and _original(name) == name
+    ]
+    exact_rows = [row for row in rows if row.scheduler == EXACT and _headroom(row) == 1.0]
+    candidate_rows = [
+        row for row in rows if row.scheduler in SCHEDULERS and _original(row.instance) == row.instance
+    ] + exact_rows
+    used_rows = [row for row in candidate_rows if _original(row.instance) in original_names[:1]]
+    planned_schedulers = {row.scheduler for row in used_rows if _is_tested(row)}
+    notes = missing_notes(figure, used_rows, [row for row in used_rows if row.scheduler not in planned_schedulers])
+    instance = instances_of(figure.needs)[original_names[0]]
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [*_notes(instance, used_rows), *notes])
     panels = sheet.subplots(1, len(BY_PAPER), sharex=True, sharey=True)
     for ax, (paper, schedulers) in zip(panels, BY_PAPER.items(), strict=True):
         for scheduler in schedulers:
-            _draw_curve(ax, scheduler, curve(own, scheduler), instance)
-        _draw_exact(ax, own, instance)
+            _draw_curve(ax, scheduler, curve(used_rows, scheduler), instance)
+        _draw_exact(ax, used_rows, instance)
         ax.set_title(paper)
         ax.set_xlabel("Workloads that keep their attainment (%)")
         ax.grid()
-        ax.legend(loc="lower right")  # every plan takes more GPUs
+        ax.legend(loc="lower right")  # no curve passes there, since every plan uses more GPUs
     panels[0].set_ylabel(f"GPUs for the {len(instance.workloads)} workloads of {instance.name}")
     panels[0].set(xlim=(-4.0, 104.0), ylim=(0.0, None))
     return with_legend(sheet, _legend(), 4)
 
 
 def _legend() -> list[Artist]:
-    plain, exact = {"color": QUIET, "marker": "o", "markersize": 4.5}, scheduler_look(EXACT)
+    plan_style, exact_style = {"color": QUIET, "marker": "o", "markersize": 4.5}, scheduler_look(EXACT)
     return [
-        stroke("plan that holds", **plain | _HOLDS),
-        stroke("plan with late workloads", **plain | _LATE),
-        stroke("optimum of the papers' rule", color=exact.colour, marker=exact.marker, **_LATE),
-        *(stroke(f"plan {under}", **_PLANNED[dropping] | _HOLDS) for dropping, under in _CONDITIONS.items()),
-        *(stroke(f"bound {under}", **_BOUND[dropping]) for dropping, under in _CONDITIONS.items()),
+        stroke("plan that holds", **plan_style | _HOLDING_STYLE),
+        stroke("plan with late workloads", **plan_style | _LATE_STYLE),
+        stroke("optimum of the papers' rule", color=exact_style.colour, marker=exact_style.marker, **_LATE_STYLE),
+        *(
+            stroke(f"plan {condition}", **_ATTAINMENT_STYLE[dropping] | _HOLDING_STYLE)
+            for dropping, condition in _CONDITIONS.items()
+        ),
+        *(stroke(f"bound {condition}", **_BOUND_STYLE[dropping]) for dropping, condition in _CONDITIONS.items()),
     ]
 
 
 def _original(name: str) -> str:
-    """Return the name of the instance under the papers' rule."""
+    """Return the name of the same instance under the papers' rule."""
     return name.removesuffix("-no-drop").removesuffix("-hold")
 
 
@@ -117,81 +124,91 @@ def _drops(row: Row) -> bool:
     return not row.instance.endswith("-no-drop")
 
 
-def _drawn(row: Row) -> bool:
+def _is_tested(row: Row) -> bool:
     """Return whether a run has a plan that was tested."""
     return row.gpus_used is not None and row.late_workloads is not None
 
 
 def curve(rows: Sequence[Row], scheduler: str) -> list[Row]:
-    """Return a scheduler's tested plans in the order of headroom."""
-    own = [row for row in rows if row.scheduler == scheduler and _drawn(row)]
-    return sorted(own, key=_headroom)
+    """Return a scheduler's tested plans, ordered by headroom."""
+    scheduler_rows = [row for row in rows if row.scheduler == scheduler and _is_tested(row)]
+    return sorted(scheduler_rows, key=_headroom)
 
 
 def _headroom(row: Row) -> float:
     return row.headroom or 1.0
 
 
-def kept_pct(row: Row, instance: Instance) -> float:
+def attaining_pct(row: Row, instance: Instance) -> float:
     """Return the percentage of workloads that keep their attainment in the test."""
     return 100.0 * (1.0 - (row.late_workloads or 0) / len(instance.workloads))
 
 
 def _draw_curve(ax: Axes, scheduler: str, rows: Sequence[Row], instance: Instance) -> None:
     look = scheduler_look(scheduler)
-    points = [(kept_pct(row, instance), row.gpus_used or 0) for row in rows]
+    points = [(attaining_pct(row, instance), row.gpus_used or 0) for row in rows]
     ax.plot(*zip(*points, strict=True) if points else ([], []), label=scheduler, markersize=4.0, **look.marked)
     for point, row in zip(points, rows, strict=True):
-        ax.plot(*point, color=look.colour, marker=look.marker, markersize=5.0, **_HOLDS if row.holds else _LATE)
+        ax.plot(
+            *point,
+            color=look.colour,
+            marker=look.marker,
+            markersize=5.0,
+            **_HOLDING_STYLE if row.holds else _LATE_STYLE,
+        )
 
 
 def _draw_exact(ax: Axes, rows: Sequence[Row], instance: Instance) -> None:
-    """Draw the exact plans under the papers' rule and under ``attainment``, and the latter's certified bounds."""
+    """Draw the exact plans under both rules, and the certified bounds of the plans under ``attainment``."""
     look = scheduler_look(EXACT)
     for row in curve(rows, EXACT):
-        fill = _HOLDS if row.holds else _LATE
-        point = kept_pct(row, instance), row.gpus_used or 0
+        fill_style = _HOLDING_STYLE if row.holds else _LATE_STYLE
+        point = attaining_pct(row, instance), row.gpus_used or 0
         if row.instance == instance.name:
-            ax.plot(*point, color=look.colour, marker=look.marker, zorder=4, **fill)
+            ax.plot(*point, color=look.colour, marker=look.marker, zorder=4, **fill_style)
             continue
-        ax.plot(*point, clip_on=False, zorder=5, **_PLANNED[_drops(row)] | fill)
+        ax.plot(*point, clip_on=False, zorder=5, **_ATTAINMENT_STYLE[_drops(row)] | fill_style)
         if (bound := certified_bound(row)) is not None:
-            ax.axhline(gpus_of(bound, instance), **_BOUND[_drops(row)])
+            ax.axhline(gpus_for_cost(bound, instance), **_BOUND_STYLE[_drops(row)])
 
 
-def gpus_of(cost: float, instance: Instance) -> float:
-    """Return the number of GPUs of the cheapest type that a cost pays for."""
+def gpus_for_cost(cost: float, instance: Instance) -> float:
+    """Return the number of GPUs of the cheapest type that have this cost; it may be fractional."""
     return cost / min(pool.type.price_per_hour for pool in instance.gpus)
 
 
-def _words(instance: Instance, rows: Sequence[Row]) -> list[str]:
+def _notes(instance: Instance, rows: Sequence[Row]) -> list[str]:
     """Return the notes on headroom, on the exact plans and on the schedulers that are not drawn."""
-    steps = ", ".join(f"{headroom:.1f}" for headroom in HEADROOMS)
-    found = [
-        f"Along a curve headroom grows: {steps}. A plan holds (green) if no workload serves less than"
+    headroom_texts = ", ".join(f"{headroom:.1f}" for headroom in HEADROOMS)
+    notes = [
+        f"Along a curve headroom grows: {headroom_texts}. A plan holds (green) if no workload serves less than"
         f" {100.0 * instance.attainment:g} % of its requests in time (10 simulations of at least 300 s, Poisson"
         " arrivals). Servers drop late requests, unless stated otherwise."
     ]
     for dropping in (True, False):
-        under = [row for row in rows if _drawn(row) and _original(row.instance) != row.instance]
-        own = [row for row in under if _drops(row) is dropping]
-        found.append(_plan_in_words(f"under attainment on {servers(dropping)}", own, instance))
+        attainment_rows = [row for row in rows if _is_tested(row) and _original(row.instance) != row.instance]
+        plan_rows = [row for row in attainment_rows if _drops(row) is dropping]
+        notes.append(_plan_in_words(f"under attainment on {servers(dropping)}", plan_rows, instance))
     unplanned = (row for row in sorted(rows, key=_headroom) if row.gpus_used is None)
-    if without := grouped((row.scheduler, f"{_headroom(row):g}") for row in unplanned):
-        named = (f"{name} at {', '.join(without[name])}" for name in SCHEDULERS if name in without)
-        found.append(f"No plan with headroom: {'; '.join(named)}.")
-    return [*found, f"Not drawn: {'; '.join(NOT_COMPARED)}."]
+    if headrooms_without_plan := grouped((row.scheduler, f"{_headroom(row):g}") for row in unplanned):
+        scheduler_texts = (
+            f"{name} at {', '.join(headrooms_without_plan[name])}"
+            for name in SCHEDULERS
+            if name in headrooms_without_plan
+        )
+        notes.append(f"No plan with headroom: {'; '.join(scheduler_texts)}.")
+    return [*notes, f"Not drawn: {'; '.join(NOT_COMPARED)}."]
 
 
-def _plan_in_words(where: str, rows: Sequence[Row], instance: Instance) -> str:
+def _plan_in_words(condition_text: str, rows: Sequence[Row], instance: Instance) -> str:
     """Return the sentence on an exact plan and its bound."""
     if not rows:
-        return f"There is no plan of {EXACT} {where}."
-    plan = f"The plan of {EXACT} {where} takes {rows[-1].gpus_used} GPUs"
+        return f"There is no plan of {EXACT} {condition_text}."
+    plan_text = f"The plan of {EXACT} {condition_text} takes {rows[-1].gpus_used} GPUs"
     bounds = [bound for row in rows if (bound := certified_bound(row)) is not None]
     if not bounds:
-        return f"{plan}, without a certified bound."
-    return f"{plan}; at least {ceil(gpus_of(bounds[-1], instance) - 1e-6)} are proven to be needed."
+        return f"{plan_text}, without a certified bound."
+    return f"{plan_text}; at least {ceil(gpus_for_cost(bounds[-1], instance) - 1e-6)} are proven to be needed."
 
 
 HOLD = Figure(
@@ -208,7 +225,7 @@ HOLD = Figure(
     cost="81 runs, each tested in 10 simulations of 300 s: half an hour on one core; two minutes with"
     f" {option('quick')}",
     needs=(
-        *(replace(tested("igniter", headroom), schedulers=SCHEDULERS) for headroom in HEADROOMS),
+        *(replace(tested_need("igniter", headroom), schedulers=SCHEDULERS) for headroom in HEADROOMS),
         PAPERS_OPTIMUM,
         OPTIMUM,
         OPTIMUM_NO_DROP,

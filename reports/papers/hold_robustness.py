@@ -1,4 +1,4 @@
-"""Robustness of tested plans: late workloads under other arrivals, and on slower GPUs than planned."""
+"""Robustness of tested plans: late workloads under other arrivals, and on GPUs slower than planned."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, SKY_BLUE
 from reports.figure import Figure
 from reports.measured import twitter_trace_file
 from reports.need import Need
-from reports.papers.hold import OPTIMUM, PAPERS_OPTIMUM, tested
+from reports.papers.hold import OPTIMUM, PAPERS_OPTIMUM, tested_need
 from reports.runs import the_instance
 from reports.selection import missing_notes, rows_by_label
 
@@ -29,7 +29,7 @@ WARMUP_S, BLOCK_S = 5.0, 30.0
 
 PLANS: Mapping[str, Need] = {
     "colgen, papers' rule": PAPERS_OPTIMUM,
-    "igniter, headroom 2": tested("igniter", 2.0),
+    "igniter, headroom 2": tested_need("igniter", 2.0),
     "colgen, attainment": OPTIMUM,
     "colgen, attainment, headroom 1.2": replace(OPTIMUM, trial=replace(OPTIMUM.trial, headroom=1.2)),
 }
@@ -44,73 +44,84 @@ CONDITIONS: Mapping[str, tuple[Arrivals, float]] = {
     "times 10 % longer": (Arrivals(), 1.1),
     "times 20 % longer": (Arrivals(), 1.2),
 }
-"""Arrivals and factor on every GPU time by condition; for ``TWITTER``, minutes of the trace replace the arrivals."""
+"""Arrivals, and factor on every GPU time, by condition. Minutes of a trace replace the arrivals of ``TWITTER``."""
 
 _HEIGHT_IN = 3.6
 
 
-def kept(row: Row, condition: str) -> Holding | None:
-    """Return the attainment of a run's plan under a condition; ``None`` without a plan or the condition's trace."""
+def holding_under(row: Row, condition: str) -> Holding | None:
+    """Return the test result of a run's plan under a condition; ``None`` without a plan or without the trace."""
     trace_file = twitter_trace_file()
     if row.plan is None or (condition == TWITTER and trace_file is None):
         return None
-    return _kept(row.plan, condition, trace_file)
+    return _simulated_holding(row.plan, condition, trace_file)
 
 
 @cache
-def _kept(plan: Plan, condition: str, trace_file: Path | None) -> Holding:
-    given, factor = CONDITIONS[condition]
+def _simulated_holding(plan: Plan, condition: str, trace_file: Path | None) -> Holding:
+    condition_arrivals, time_factor = CONDITIONS[condition]
     instance = the_instance(plan.instance)
-    arrivals = _minutes(read_rate_trace(trace_file)) if condition == TWITTER and trace_file else [given] * SIMULATIONS
-    truth = slowed(instance, factor)
-    asked = [Settings(one, SECONDS, WARMUP_S, FIRST_SEED + n, interval_s=BLOCK_S) for n, one in enumerate(arrivals)]
-    found = [simulate(plan, instance, settings, truth).series for settings in asked]
-    series = [one for one in found if one is not None]
+    if condition == TWITTER and trace_file:
+        arrivals = _minutes(read_rate_trace(trace_file))
+    else:
+        arrivals = [condition_arrivals] * SIMULATIONS
+    truth = slowed(instance, time_factor)
+    all_settings = [
+        Settings(simulation_arrivals, SECONDS, WARMUP_S, FIRST_SEED + number, interval_s=BLOCK_S)
+        for number, simulation_arrivals in enumerate(arrivals)
+    ]
+    results = [simulate(plan, instance, settings, truth).series for settings in all_settings]
+    series = [result for result in results if result is not None]
     return holding_of(series, instance, instance.dropping, SECONDS)
 
 
 def _minutes(trace: Trace) -> list[Arrivals]:
-    """Return minutes at equal distances in the trace; each is scaled to the rates of the workloads."""
-    firsts = range(0, len(trace.rates_rps), -(-len(trace.rates_rps) // SIMULATIONS))
+    """Return minutes at equal distances in the trace, one for each simulation.
+
+    A simulation scales its minute to the rates of the workloads.
+    """
+    first_seconds = range(0, len(trace.rates_rps), -(-len(trace.rates_rps) // SIMULATIONS))
     seconds = round(SECONDS + WARMUP_S)
-    return [Arrivals(Process.TRACE, trace=trace.part(first, seconds)) for first in firsts]
+    return [Arrivals(Process.TRACE, trace=trace.part(first_second, seconds)) for first_second in first_seconds]
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    by_label = rows_by_label(rows, PLANS)
-    full = any((label, need.instances) in by_label for label, need in PLANS.items())
-    named = {label: need.instances if full else need.quick or "" for label, need in PLANS.items()}
-    own = {label: by_label[label, name] for label, name in named.items() if (label, name) in by_label}
-    unplanned = [row for row in own.values() if row.plan is None]
-    notes = missing_notes(figure, list(own.values()), unplanned)
-    planned = {label: row for label, row in own.items() if row.plan is not None}
-    found = {
+    row_of = rows_by_label(rows, PLANS)
+    has_full_runs = any((label, need.instances) in row_of for label, need in PLANS.items())
+    instance_of = {label: need.instances if has_full_runs else need.quick or "" for label, need in PLANS.items()}
+    rows_by_plan = {label: row_of[label, name] for label, name in instance_of.items() if (label, name) in row_of}
+    unplanned = [row for row in rows_by_plan.values() if row.plan is None]
+    notes = missing_notes(figure, list(rows_by_plan.values()), unplanned)
+    planned_rows = {label: row for label, row in rows_by_plan.items() if row.plan is not None}
+    results = {
         (label, condition): result
-        for label, row in planned.items()
+        for label, row in planned_rows.items()
         for condition in CONDITIONS
-        if (result := kept(row, condition)) is not None
+        if (result := holding_under(row, condition)) is not None
     }
-    absent = [condition for condition in CONDITIONS if not any(of == condition for _, of in found)]
-    notes += [f"Without its trace: {', '.join(absent)}."] if absent else []
+    conditions_without_trace = [
+        condition for condition in CONDITIONS if not any(drawn_condition == condition for _, drawn_condition in results)
+    ]
+    notes += [f"Without its trace: {', '.join(conditions_without_trace)}."] if conditions_without_trace else []
     notes.append(
         f"{SIMULATIONS} simulations of {SECONDS:g} s for each bar."
-        f" {'; '.join(f'{label}: {row.gpus_used} GPUs' for label, row in planned.items())}."
+        f" {'; '.join(f'{label}: {row.gpus_used} GPUs' for label, row in planned_rows.items())}."
     )
-    shown = [condition for condition in CONDITIONS if condition not in absent]
+    drawn_conditions = [condition for condition in CONDITIONS if condition not in conditions_without_trace]
     width, group = side_by_side(zip(PLANS, _COLOURS, strict=True))
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
-    late, missed = sheet.subplots(2, 1, sharex=True)
+    late_axes, not_in_time_axes = sheet.subplots(2, 1, sharex=True)
     for offset, (label, colour) in group:
-        for place, condition in enumerate(shown):
-            if (result := found.get((label, condition))) is not None:
-                late.bar(place + offset, 100.0 * len(result.late) / len(result.workloads), width, color=colour)
-                missed.bar(place + offset, 100.0 * (1.0 - result.attainment), width, color=colour)
-    late.set(ylabel="Workloads late (%)", ylim=(0.0, 100.0))
-    missed.set(ylabel="Requests not in time (%)")
-    missed.set_xticks(range(len(shown)), shown)
-    for ax in (late, missed):
+        for position, condition in enumerate(drawn_conditions):
+            if (result := results.get((label, condition))) is not None:
+                late_axes.bar(position + offset, 100.0 * len(result.late) / len(result.workloads), width, color=colour)
+                not_in_time_axes.bar(position + offset, 100.0 * (1.0 - result.attainment), width, color=colour)
+    late_axes.set(ylabel="Workloads late (%)", ylim=(0.0, 100.0))
+    not_in_time_axes.set(ylabel="Requests not in time (%)")
+    not_in_time_axes.set_xticks(range(len(drawn_conditions)), drawn_conditions)
+    for ax in (late_axes, not_in_time_axes):
         ax.grid(axis="y")
-    handles = [swatch(colour, label) for label, colour in zip(PLANS, _COLOURS, strict=True) if label in planned]
+    handles = [swatch(colour, label) for label, colour in zip(PLANS, _COLOURS, strict=True) if label in planned_rows]
     return with_legend(sheet, handles, len(PLANS))
 
 

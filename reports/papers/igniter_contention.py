@@ -1,4 +1,4 @@
-"""iGniter, Fig. 3 to 7: effects of co-location on a V100 (Sec. 2.2), by the performance models."""
+"""iGniter, Fig. 3 to 7: effects of co-location on a V100 (Sec. 2.2), as performance models predict them."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,58 +16,59 @@ from reports.charts.panels import MEASURED, Curve, Panel, draw_panels
 from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.measured import light_profile, measured_pairs, measured_solo, missing_note
-from reports.runs import NotAtHandError, Runs
+from reports.runs import MissingDataError, Runs
 
 MODELS = ("alexnet", "resnet50", "vgg19")
 
-PERFORMANCE = ("igniter", "hybrid")
-"""Performance models for more than two residents."""
+PERFORMANCE_MODELS = ("igniter", "hybrid")
+"""Performance models that predict more than two co-located workloads."""
 
 RESIDENTS = range(1, 6)
+"""Numbers of workloads on the GPU."""
 
 BATCHES, SHARE_PCT = (1, 16), 20.0
-"""Batches of every workload in Fig. 3, since the paper states its share only. Fig. 6 and 7 use the larger one."""
+"""Batches and share of Fig. 3; the paper states only the share. Fig. 6 and 7 use the larger batch."""
 
 PIVOT, NEIGHBOURS = "resnet50", ("alexnet", "vgg19")
-PIVOT_BATCH, HALF_PCT = 16, 50.0
+RESNET50_BATCH, HALF_PCT = 16, 50.0
 
 NEIGHBOUR_BATCHES = (1, 2, 4, 8, 16, 32)
-"""Batches of Fig. 4."""
+"""Batches of the neighbour in Fig. 4."""
 
 _LOOKS = dict(zip(MODELS, SERIES, strict=False))
 _missing_note = partial(missing_note, "v100")
-_COUNT = {"xlabel": "Workloads on the GPU", "xticks": list(RESIDENTS)}
+_COUNT_AXIS = {"xlabel": "Workloads on the GPU", "xticks": list(RESIDENTS)}
 
 
 def copies_slowdown(performance: str, model: str, batch: int) -> Floats:
-    """Return the latency beside copies of itself over that alone, by number of residents (Fig. 3), shape (5,)."""
+    """Return the latency of a model beside copies over its latency alone, at each of ``RESIDENTS`` (Fig. 3)."""
     groups = [[Configuration(model, batch, SHARE_PCT)] * count for count in RESIDENTS]
     together_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), performance, groups)])
     return np.asarray(together_ms / together_ms[0])
 
 
 def neighbour_slowdown(performance: str, neighbour: str) -> Floats:
-    """Return ResNet-50's latency beside a neighbour over that alone, by the neighbour's batch (Fig. 4), shape (6,)."""
-    own = Configuration(PIVOT, PIVOT_BATCH, HALF_PCT)
-    groups = [[own], *([own, Configuration(neighbour, batch, HALF_PCT)] for batch in NEIGHBOUR_BATCHES)]
+    """Return the slowdown of ResNet-50 by a neighbour, at each of ``NEIGHBOUR_BATCHES``, shape (6,) (Fig. 4)."""
+    resnet50 = Configuration(PIVOT, RESNET50_BATCH, HALF_PCT)
+    groups = [[resnet50], *([resnet50, Configuration(neighbour, batch, HALF_PCT)] for batch in NEIGHBOUR_BATCHES)]
     times_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), performance, groups)])
     return np.asarray(times_ms[1:] / times_ms[0])
 
 
 def measured_slowdown(neighbour: str) -> dict[int, float]:
-    """Return the ratio of ``neighbour_slowdown`` from measurements, if available, by the neighbour's batch."""
-    own = Configuration(PIVOT, PIVOT_BATCH, HALF_PCT)
-    alone_ms = [sample.latency_ms for sample in measured_solo("v100") if sample.configuration == own]
-    beside = {Configuration(neighbour, batch, HALF_PCT): batch for batch in NEIGHBOUR_BATCHES}
+    """Return the measured slowdown of ResNet-50 by a neighbour, by the neighbour's batch, if it is available."""
+    resnet50 = Configuration(PIVOT, RESNET50_BATCH, HALF_PCT)
+    alone_ms = [sample.latency_ms for sample in measured_solo("v100") if sample.configuration == resnet50]
+    batch_of_neighbour = {Configuration(neighbour, batch, HALF_PCT): batch for batch in NEIGHBOUR_BATCHES}
     return {
-        beside[sample.other]: sample.latency_ms / alone_ms[0]
+        batch_of_neighbour[sample.other]: sample.latency_ms / alone_ms[0]
         for sample in measured_pairs("v100")
-        if sample.own == own and sample.other in beside and alone_ms
+        if sample.own == resnet50 and sample.other in batch_of_neighbour and alone_ms
     }
 
 
 def neighbour_demands(neighbour: str) -> tuple[Floats, Floats]:
-    """Return a neighbour's L2 utilisation in percent and power in watts by iGniter's model, by batch (Fig. 4)."""
+    """Return L2 utilisation in percent and power in watts by iGniter's model, at ``NEIGHBOUR_BATCHES`` (Fig. 4)."""
     gpu = gpu_type("v100")
     batch = np.array(NEIGHBOUR_BATCHES, dtype=np.float64)
     demand = performance_model("igniter").demand(gpu, gpu.model(neighbour), batch, np.full_like(batch, HALF_PCT))
@@ -75,7 +76,7 @@ def neighbour_demands(neighbour: str) -> tuple[Floats, Floats]:
 
 
 def measured_l2_pct(neighbour: str) -> dict[int, float]:
-    """Return the measured L2 utilisation of a neighbour alone, if available, by batch (Fig. 4)."""
+    """Return the measured L2 utilisation of a neighbour in percent, by batch, if it is available (Fig. 4)."""
     return {
         sample.configuration.batch: sample.l2_pct
         for sample in measured_solo("v100")
@@ -84,46 +85,48 @@ def measured_l2_pct(neighbour: str) -> dict[int, float]:
 
 
 def scheduling_ms(model: str) -> Floats:
-    """Return the scheduling delay of a batch by number of residents (equations 5 and 6), shape (5,)."""
+    """Return the scheduling delay of a batch in ms at each of ``RESIDENTS``, shape (5,) (equations 5 and 6)."""
     gpu = gpu_type("v100")
     sensitivity = performance_model("igniter").sensitivity(gpu, gpu.model(model))
     contention = performance_model("igniter").contention(gpu)
-    added = [0.0 if count == 1 else contention.alpha_sch * count + contention.beta_sch for count in RESIDENTS]
-    return np.asarray(sensitivity.scheduling_alone_ms + sensitivity.kernels * np.array(added))
+    added_per_kernel_ms = [
+        0.0 if count == 1 else contention.alpha_sch * count + contention.beta_sch for count in RESIDENTS
+    ]
+    return np.asarray(sensitivity.scheduling_alone_ms + sensitivity.kernels * np.array(added_per_kernel_ms))
 
 
-def alone(model: str) -> Demand:
-    """Return the demands of a workload of Fig. 6 and 7 alone by iGniter's model, arrays of shape (1,)."""
+def demand_alone(model: str) -> Demand:
+    """Return the demands of a workload alone by iGniter's model, arrays of shape (1,) (Fig. 6 and 7)."""
     gpu = gpu_type("v100")
     batch, share_pct = np.array([float(BATCHES[-1])]), np.array([SHARE_PCT])
     return performance_model("igniter").demand(gpu, gpu.model(model), batch, share_pct)
 
 
-def others_l2_pct(model: str) -> Floats:
-    """Return the L2 utilisation of the other residents together, by number of residents, shape (5,)."""
-    return np.asarray(alone(model).l2_pct * (np.array(RESIDENTS) - 1))
+def l2_pct_of_others(model: str) -> Floats:
+    """Return the summed L2 utilisation of all other residents in percent, at each of ``RESIDENTS``, shape (5,)."""
+    return np.asarray(demand_alone(model).l2_pct * (np.array(RESIDENTS) - 1))
 
 
 def active_ms(model: str) -> Floats:
-    """Return the active time of a batch by number of residents (equation 8), shape (5,)."""
+    """Return the active time of a batch in ms at each of ``RESIDENTS``, shape (5,) (equation 8)."""
     alpha = gpu_type("v100").model(model).alpha_cache
-    return np.asarray(alone(model).active_ms * (1.0 + alpha * others_l2_pct(model)))
+    return np.asarray(demand_alone(model).active_ms * (1.0 + alpha * l2_pct_of_others(model)))
 
 
 def power_w(model: str) -> Floats:
-    """Return the power that the residents demand together, idle power included (equation 10), shape (5,)."""
-    return np.asarray(gpu_type("v100").hardware.idle_power_w + alone(model).power_w * np.array(RESIDENTS))
+    """Return the power that all residents demand, with the idle power, at each of ``RESIDENTS`` (equation 10)."""
+    return np.asarray(gpu_type("v100").hardware.idle_power_w + demand_alone(model).power_w * np.array(RESIDENTS))
 
 
 def frequency_mhz(model: str) -> Floats:
-    """Return the frequency of the GPU by number of residents (equation 9), shape (5,)."""
+    """Return the frequency of the GPU at each of ``RESIDENTS``, shape (5,) (equation 9)."""
     hardware = gpu_type("v100").hardware
-    beyond_w = np.maximum(0.0, power_w(model) - hardware.max_power_w)
-    return np.asarray(hardware.max_frequency_mhz + hardware.alpha_f * beyond_w)
+    excess_w = np.maximum(0.0, power_w(model) - hardware.max_power_w)
+    return np.asarray(hardware.max_frequency_mhz + hardware.alpha_f * excess_w)
 
 
-def _copies(quantity: str, factor: float = 1.0) -> list[Curve]:
-    """Return the measurements of VGG-19 beside copies of itself, if the light profile is available."""
+def _measured_copies_curve(quantity: str, factor: float = 1.0) -> list[Curve]:
+    """Return the curve of measurements of VGG-19 beside copies of itself; none without the light profile."""
     profile = light_profile()
     if not profile:
         return []
@@ -131,8 +134,11 @@ def _copies(quantity: str, factor: float = 1.0) -> list[Curve]:
     return [Curve("vgg19, measured", RESIDENTS, factor * measured, _LOOKS["vgg19"].hollow)]
 
 
-def _predicted(values: dict[str, Floats]) -> list[Curve]:
-    return [Curve(model, RESIDENTS, each, _LOOKS[model].marked) for model, each in values.items()]
+def _predicted(values_by_model: dict[str, Floats]) -> list[Curve]:
+    return [
+        Curve(model, RESIDENTS, values_of_model, _LOOKS[model].marked)
+        for model, values_of_model in values_by_model.items()
+    ]
 
 
 def _fig3() -> Sequence[Panel]:
@@ -140,113 +146,121 @@ def _fig3() -> Sequence[Panel]:
         Panel(
             model,
             [
-                Curve(f"{name}, batch {batch}", RESIDENTS, copies_slowdown(name, model, batch), style | dashes)
-                for name in PERFORMANCE
+                Curve(f"{name}, batch {batch}", RESIDENTS, copies_slowdown(name, model, batch), style | line_style)
+                for name in PERFORMANCE_MODELS
                 for style in [PERFORMANCE_LOOKS[name].marked]
-                for batch, dashes in zip(BATCHES, ({"linestyle": "-"}, {"linestyle": ":"}), strict=True)
+                for batch, line_style in zip(BATCHES, ({"linestyle": "-"}, {"linestyle": ":"}), strict=True)
             ],
-            {**_COUNT, "ylim": (0.95, 1.5), **({} if place else {"ylabel": "Latency (alone = 1)"})},
+            {**_COUNT_AXIS, "ylim": (0.95, 1.5), **({} if column else {"ylabel": "Latency (alone = 1)"})},
         )
-        for place, model in enumerate(MODELS)
+        for column, model in enumerate(MODELS)
     ]
 
 
 def _fig4() -> Sequence[Panel]:
-    found = []
+    panels = []
     for neighbour in NEIGHBOURS:
-        measured = measured_slowdown(neighbour)
+        measured_by_batch = measured_slowdown(neighbour)
         curves = [
             Curve(name, NEIGHBOUR_BATCHES, neighbour_slowdown(name, neighbour), PERFORMANCE_LOOKS[name].marked)
             for name in ("igniter", "gpulet", "hybrid")
         ]
-        if measured:
-            curves.append(Curve("measured", list(measured), list(measured.values()), MEASURED))
-        axes = {"xlabel": f"Batch of {neighbour}", "ylabel": "Latency (alone = 1)", "ylim": (1.0, 1.2)}
-        ticks = {"xscale": "log", "xticks": NEIGHBOUR_BATCHES, "xticklabels": NEIGHBOUR_BATCHES}
-        found.append(Panel(f"resnet50 beside {neighbour}", curves, {**axes, **ticks}))
-    return found
+        if measured_by_batch:
+            curves.append(Curve("measured", list(measured_by_batch), list(measured_by_batch.values()), MEASURED))
+        axis_settings = {"xlabel": f"Batch of {neighbour}", "ylabel": "Latency (alone = 1)", "ylim": (1.0, 1.2)}
+        tick_settings = {"xscale": "log", "xticks": NEIGHBOUR_BATCHES, "xticklabels": NEIGHBOUR_BATCHES}
+        panels.append(Panel(f"resnet50 beside {neighbour}", curves, {**axis_settings, **tick_settings}))
+    return panels
 
 
 def _fig5() -> Sequence[Panel]:
     curves = _predicted({model: scheduling_ms(model) for model in MODELS})
-    curves += _copies("scheduling_delay_ms_per_kernel", float(gpu_type("v100").model("vgg19").kernels))
-    return [Panel("", curves, {**_COUNT, "ylabel": "Scheduling delay (ms)"})]
+    curves += _measured_copies_curve("scheduling_delay_ms_per_kernel", float(gpu_type("v100").model("vgg19").kernels))
+    return [Panel("", curves, {**_COUNT_AXIS, "ylabel": "Scheduling delay (ms)"})]
 
 
 def _fig6() -> Sequence[Panel]:
     return [
-        Panel("", _predicted({PIVOT: values(PIVOT)}), {**_COUNT, "ylabel": label, "ylim": limits})
+        Panel("", _predicted({PIVOT: values(PIVOT)}), {**_COUNT_AXIS, "ylabel": label, "ylim": limits})
         for values, label, limits in (
             (active_ms, "GPU active time (ms)", (45.0, 52.0)),
-            (others_l2_pct, "L2 use of the others (%)", (0.0, 32.0)),
+            (l2_pct_of_others, "L2 use of the others (%)", (0.0, 32.0)),
         )
     ]
 
 
 def _fig7() -> Sequence[Panel]:
-    drawn = ("vgg19", "resnet50")
+    models = ("vgg19", "resnet50")
     limit_w = gpu_type("v100").hardware.max_power_w
-    capped = _predicted({model: np.minimum(power_w(model), limit_w) for model in drawn}) + _copies("power_w")
-    slowed = _predicted({model: frequency_mhz(model) for model in drawn}) + _copies("frequency_mhz")
+    power_curves = _predicted(
+        {model: np.minimum(power_w(model), limit_w) for model in models}
+    ) + _measured_copies_curve("power_w")
+    frequency_curves = _predicted({model: frequency_mhz(model) for model in models}) + _measured_copies_curve(
+        "frequency_mhz"
+    )
     return [
-        Panel("", capped, {**_COUNT, "ylabel": "GPU power (W)"}),
-        Panel("", slowed, {**_COUNT, "ylabel": "GPU frequency (MHz)", "ylim": (1200.0, 1560.0)}),
+        Panel("", power_curves, {**_COUNT_AXIS, "ylabel": "GPU power (W)"}),
+        Panel("", frequency_curves, {**_COUNT_AXIS, "ylabel": "GPU frequency (MHz)", "ylim": (1200.0, 1560.0)}),
     ]
 
 
-def _measured(found: Mapping[int, float]) -> Mapping[int, float]:
-    if not found:
-        raise NotAtHandError("no measurements")
-    return found
+def _require_measured(values: Mapping[int, float]) -> Mapping[int, float]:
+    if not values:
+        raise MissingDataError("no measurements")
+    return values
 
 
 def _beside_measured(_: Runs) -> Values:
-    """Return the least and the largest measured growth of ResNet-50's latency beside a neighbour, in percent."""
-    found = [growth for neighbour in NEIGHBOURS for growth in _measured(measured_slowdown(neighbour)).values()]
-    return 100.0 * (min(found) - 1.0), 100.0 * (max(found) - 1.0)
+    """Return the smallest and the largest measured growth of ResNet-50's latency beside a neighbour, in percent."""
+    slowdowns = [
+        slowdown for neighbour in NEIGHBOURS for slowdown in _require_measured(measured_slowdown(neighbour)).values()
+    ]
+    return 100.0 * (min(slowdowns) - 1.0), 100.0 * (max(slowdowns) - 1.0)
 
 
 def _beside_predicted(_: Runs) -> Values:
-    """Return the growth of ``_beside_measured`` as iGniter's own model predicts it."""
-    found = [neighbour_slowdown("igniter", name) for name in NEIGHBOURS]
-    return 100.0 * (min(map(min, found)) - 1.0), 100.0 * (max(map(max, found)) - 1.0)
+    """Return the smallest and the largest growth of ResNet-50's latency by iGniter's model, in percent."""
+    slowdowns_of = [neighbour_slowdown("igniter", neighbour) for neighbour in NEIGHBOURS]
+    return 100.0 * (min(map(min, slowdowns_of)) - 1.0), 100.0 * (max(map(max, slowdowns_of)) - 1.0)
 
 
 def _l2_measured(_: Runs) -> Values:
-    """Return the L2 utilisation of each neighbour at the smallest and the largest batch."""
-    least, most = NEIGHBOUR_BATCHES[0], NEIGHBOUR_BATCHES[-1]
-    found = [_measured(measured_l2_pct(name)) for name in NEIGHBOURS]
-    return tuple(by_batch[batch] for by_batch in found for batch in (least, most))
+    """Return the measured L2 utilisation of each neighbour at its smallest and its largest batch, in percent."""
+    smallest, largest = NEIGHBOUR_BATCHES[0], NEIGHBOUR_BATCHES[-1]
+    l2_pct_of = [_require_measured(measured_l2_pct(name)) for name in NEIGHBOURS]
+    return tuple(by_batch[batch] for by_batch in l2_pct_of for batch in (smallest, largest))
 
 
 @query
 def _demands(_: Runs, quantity: int) -> Values:
     """Return the predicted L2 utilisation (0) or power (1) of each neighbour at its smallest and largest batch."""
-    found = [neighbour_demands(name)[quantity] for name in NEIGHBOURS]
-    return tuple(float(values[end]) for values in found for end in (0, -1))
+    demands_of = [neighbour_demands(name)[quantity] for name in NEIGHBOURS]
+    return tuple(float(values[end]) for values in demands_of for end in (0, -1))
 
 
 def _growth_of_copies(_: Runs) -> Values:
-    grown = [
-        100.0 * (float(copies_slowdown("igniter", model, batch)[place]) - 1.0)
+    growths_pct = [
+        100.0 * (float(copies_slowdown("igniter", model, batch)[index]) - 1.0)
         for model in MODELS
         for batch in BATCHES
-        for place in range(1, len(RESIDENTS))
+        for index in range(1, len(RESIDENTS))
     ]
-    return min(grown), max(grown)
+    return min(growths_pct), max(growths_pct)
 
 
 def _delay_per_workload(_: Runs) -> Values:
-    """Return the growth of the scheduling delay per added workload beyond two: ResNet-50 and AlexNet, in ms."""
+    """Return the growth of the scheduling delay per workload beyond two, in ms: ResNet-50 and AlexNet."""
     delays = [scheduling_ms(model) for model in ("resnet50", "alexnet")]
     return tuple(float(delay[-1] - delay[1]) / (len(delay) - 2) for delay in delays)
 
 
-def _slowed(_: Runs) -> Values:
-    """Return the first number of VGG-19's copies that slows the GPU down, and the frequency with five of them."""
-    by_count_mhz = frequency_mhz("vgg19")
-    first = next(count for count, mhz in zip(RESIDENTS, by_count_mhz, strict=True) if mhz < by_count_mhz[0])
-    return first, float(by_count_mhz[-1])
+def _throttling(_: Runs) -> Values:
+    """Return the smallest number of VGG-19 copies at which the frequency falls, and the frequency with five copies."""
+    frequencies_mhz = frequency_mhz("vgg19")
+    first_slowed = next(
+        count for count, frequency in zip(RESIDENTS, frequencies_mhz, strict=True) if frequency < frequencies_mhz[0]
+    )
+    return first_slowed, float(frequencies_mhz[-1])
 
 
 FIG3 = Figure(
@@ -285,7 +299,7 @@ FIG4 = Figure(
             paper="6.36–13.93 %",
             ours=_beside_measured,
             form="{:.1f}–{:.1f} %",
-            holds=lambda least, most: least >= 6.36 and most <= 13.93,
+            supports=lambda smallest, largest: smallest >= 6.36 and largest <= 13.93,
             criterion="within the paper's range",
             note="only six of the paper's points are published",
         ),
@@ -294,7 +308,7 @@ FIG4 = Figure(
             paper="6.36–13.93 %",
             ours=_beside_predicted,
             form="{:.1f}–{:.1f} %",
-            holds=lambda least, most: least >= 6.36 and most <= 13.93,
+            supports=lambda smallest, largest: smallest >= 6.36 and largest <= 13.93,
             criterion="within the paper's range",
             reason="iGniter's model counts neither PCIe nor DRAM contention",
         ),
@@ -366,7 +380,7 @@ FIG7 = Figure(
         Claim(
             what="Fig. 7: number of VGG-19 copies from which the GPU throttles; frequency with five",
             paper="frequency falls once the power reaches the cap of 300 W",
-            ours=_slowed,
+            ours=_throttling,
             form="from {}, {:,.0f} MHz",
             not_comparable="our coefficients are fitted to these measurements",
         ),

@@ -1,4 +1,4 @@
-"""iGniter, Fig. 8, 9, 11, 12 and 13: its performance model of models alone and together on a V100."""
+"""iGniter, Fig. 8, 9, 11, 12 and 13: its performance model of DNN models, alone and co-located, on a V100."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,17 +25,17 @@ PAIR = ("vgg19", "ssd")
 """Models of Fig. 11."""
 
 PAIR_BATCH, PAIR_SHARES_PCT = 4, (20.0, 40.0, 50.0, 60.0, 80.0)
-"""Batch of both models and shares of the first; the paper's batch is 3, but the published pairs have powers of two."""
+"""Batch of both models, and shares of the first. The paper's batch is 3; the published pairs have powers of two."""
 
 SMALL_PAIR = ("alexnet", "resnet50")
 """Models of Fig. 12."""
 
 SMALL_PAIR_BATCHES, SMALL_PAIR_SHARE_PCT = (2, 4, 8, 16, 32), 50.0
-"""Batches and share of both models; the paper also has batch 1, but the published pairs begin at 2."""
+"""Batches and share of both models. The paper also has batch 1; the published pairs begin at batch 2."""
 
 FOUR = ("alexnet", "resnet50", "vgg19", "ssd")
 FOUR_BATCH, FOUR_SHARE_PCT = 3, 25.0
-"""Models, batch and share of Fig. 13."""
+"""Batch and share of each of the four models in Fig. 13."""
 
 _FOUR_HEIGHT_IN = 2.6
 _FOUR_NOTES = ["Only the paper measures four co-located models; its errors are 1.53 to 5.02 % for iGniter."]
@@ -44,20 +44,20 @@ SHARES_PCT = np.linspace(10.0, 100.0, 37)
 _LOOKS = shades(len(BATCHES))
 
 _DIAGONAL = ((0, 0), (1, 1), (2, 2))
-"""Positions of the batches and shares with an L2 utilisation in the light profile."""
+"""Positions (batch, share) of the samples with an L2 utilisation in the light profile."""
 
 
 def active_ms(batch: int, share_pct: Floats) -> Floats:
-    """Return the active time alone (equation 11)."""
+    """Return the active time of a batch alone in ms, at each share in ``share_pct`` (equation 11)."""
     gpu = gpu_type("v100")
     batches = np.full_like(share_pct, float(batch))
     return performance_model("igniter").demand(gpu, gpu.model(MODEL), batches, share_pct).active_ms
 
 
 def profiled_ms(batch: int) -> tuple[Floats, Floats]:
-    """Return shares and active times of a batch in the catalogue's own smoothed grid of measurements.
+    """Return shares in percent and active times in ms of a batch in the catalogue's smoothed grid of measurements.
 
-    The times exclude the scheduling delay, a separate term of iGniter's model.
+    The times exclude the scheduling delay, which is a separate term of iGniter's model.
     """
     model = gpu_type("v100").model(MODEL)
     solo = model.profiled("v100")
@@ -66,63 +66,75 @@ def profiled_ms(batch: int) -> tuple[Floats, Floats]:
 
 
 def relative_error(batch: int) -> float:
-    """Return the mean relative error of equation 11 over the catalogue's grid at a batch."""
+    """Return the mean relative error of equation 11 at a batch, over the shares of the catalogue's grid."""
     shares, times_ms = profiled_ms(batch)
     return float(np.mean(np.abs(active_ms(batch, shares) / times_ms - 1.0)))
 
 
 def profiled_demands() -> tuple[Floats, NDArray[np.bool_], Floats]:
-    """Return power above idle, whether the GPU ran at full frequency, and the ability of the light profile's samples.
+    """Return three arrays of the light profile, shape (batches, shares); they are empty without the profile.
 
-    Ability is ``1000 b / (latency - scheduling delay)``. Arrays have shape (batches, shares); they are empty if the
-    profile is not available.
+    The arrays are the power above idle in watts, whether the GPU ran at full frequency, and the processing ability
+    ``1000 batch / (latency - scheduling delay)`` in requests per second.
     """
     profile = light_profile()
     if not profile:
         return np.empty((0, 0)), np.empty((0, 0), dtype=np.bool_), np.empty((0, 0))
-    found = profile["models"][MODEL]
-    active = np.array(found["gpu_latency_ms[batch][share]"]) - found["scheduling_delay_alone_ms"]
-    ability = 1000.0 * np.array(profile["profiled_batches"])[:, None] / active
-    full = np.array(found["frequency_mhz[batch][share]"]) >= profile["gpu"]["max_frequency_mhz"]
-    return np.array(found["power_w[batch][share]"]) - profile["gpu"]["idle_power_w"], full, ability
+    profile_of_model = profile["models"][MODEL]
+    active_latency_ms = (
+        np.array(profile_of_model["gpu_latency_ms[batch][share]"]) - profile_of_model["scheduling_delay_alone_ms"]
+    )
+    ability = 1000.0 * np.array(profile["profiled_batches"])[:, None] / active_latency_ms
+    full_frequency = np.array(profile_of_model["frequency_mhz[batch][share]"]) >= profile["gpu"]["max_frequency_mhz"]
+    return np.array(profile_of_model["power_w[batch][share]"]) - profile["gpu"]["idle_power_w"], full_frequency, ability
 
 
 def profiled_l2_pct() -> Floats:
-    """Return the L2 utilisation of the light profile's diagonal samples; empty if it is not available."""
+    """Return the L2 utilisation of the light profile's diagonal samples in percent; empty without the profile."""
     profile = light_profile()
     return np.array(profile["models"][MODEL]["l2_util_pct_at_(1,10)_(16,50)_(32,100)"] if profile else [])
 
 
 def _fig8() -> Sequence[Panel]:
-    looks = list(zip(BATCHES, _LOOKS, strict=True))
-    curves = [Curve(f"batch {b}", SHARES_PCT, active_ms(b, SHARES_PCT), look.unmarked) for b, look in looks]
-    curves += [Curve("measured", *profiled_ms(b), {**look.hollow, "marker": "o"}) for b, look in looks]
+    styles = list(zip(BATCHES, _LOOKS, strict=True))
+    curves = [
+        Curve(f"batch {batch}", SHARES_PCT, active_ms(batch, SHARES_PCT), style.unmarked) for batch, style in styles
+    ]
+    curves += [Curve("measured", *profiled_ms(batch), {**style.hollow, "marker": "o"}) for batch, style in styles]
     return [Panel("", curves, {"xlabel": "Share (%)", "ylabel": "GPU active time (ms)", "yscale": "log"})]
 
 
 def _fig9() -> Sequence[Panel]:
     model = gpu_type("v100").model(MODEL)
-    power, full, ability = profiled_demands()
-    reach = np.array([0.0, 1000.0 * model.max_batch / float(active_ms(model.max_batch, np.array([100.0]))[0])])
-    fitted, measured = SERIES[0], SERIES[0].hollow
-    watts = [Curve("fitted", reach, model.power[0] * reach + model.power[1], fitted.unmarked)]
-    l2 = [Curve("fitted", reach, model.l2[0] * reach + model.l2[1], fitted.unmarked)]
-    if power.size:
-        capped = np.logical_not(full)
-        watts.append(Curve("measured", ability[full], power[full], measured))
-        watts.append(Curve("measured, power cap reached", ability[capped], power[capped], SERIES[1].hollow))
-        l2.append(Curve("measured", [ability[at] for at in _DIAGONAL], profiled_l2_pct(), measured))
-    axes = {"xlabel": "Processing ability (req/s)"}
+    power_above_idle_w, full_frequency, ability = profiled_demands()
+    ability_range = np.array([0.0, 1000.0 * model.max_batch / float(active_ms(model.max_batch, np.array([100.0]))[0])])
+    fitted_style, measured_style = SERIES[0], SERIES[0].hollow
+    power_curves = [
+        Curve("fitted", ability_range, model.power[0] * ability_range + model.power[1], fitted_style.unmarked)
+    ]
+    l2_curves = [Curve("fitted", ability_range, model.l2[0] * ability_range + model.l2[1], fitted_style.unmarked)]
+    if power_above_idle_w.size:
+        capped = np.logical_not(full_frequency)
+        power_curves.append(
+            Curve("measured", ability[full_frequency], power_above_idle_w[full_frequency], measured_style)
+        )
+        power_curves.append(
+            Curve("measured, power cap reached", ability[capped], power_above_idle_w[capped], SERIES[1].hollow)
+        )
+        l2_curves.append(
+            Curve("measured", [ability[position] for position in _DIAGONAL], profiled_l2_pct(), measured_style)
+        )
+    axis_settings = {"xlabel": "Processing ability (req/s)"}
     return [
-        Panel("", watts, {**axes, "ylabel": "Power above idle (W)"}),
-        Panel("", l2, {**axes, "ylabel": "L2 utilisation (%)"}),
+        Panel("", power_curves, {**axis_settings, "ylabel": "Power above idle (W)"}),
+        Panel("", l2_curves, {**axis_settings, "ylabel": "L2 utilisation (%)"}),
     ]
 
 
 def four_together() -> list[tuple[Configuration, ...]]:
-    """Return the four models of Fig. 13 together, once with each of them first."""
-    places = [Configuration(model, FOUR_BATCH, FOUR_SHARE_PCT) for model in FOUR]
-    return [(own, *(other for other in places if other != own)) for own in places]
+    """Return the group of the four models of Fig. 13 four times, each time with another model first."""
+    configurations = [Configuration(model, FOUR_BATCH, FOUR_SHARE_PCT) for model in FOUR]
+    return [(first, *(other for other in configurations if other != first)) for first in configurations]
 
 
 def _draw_four(figure: Figure, rows: Sequence[Row]) -> Page:
@@ -148,7 +160,7 @@ FIG8 = Figure(
             paper="active time is inversely proportional to the share",
             ours=lambda _: tuple(100.0 * relative_error(batch) for batch in BATCHES),
             form="{:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} %",
-            holds=lambda *errors: max(errors) <= 10.0,
+            supports=lambda *errors: max(errors) <= 10.0,
             criterion="at most 10 % at each batch",
             reason="small batches do not fill large shares",
         ),

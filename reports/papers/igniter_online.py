@@ -1,4 +1,4 @@
-"""iGniter, Fig. 15 to 17: its workloads over time, tuned reactively, planned ahead, and with shadow processes."""
+"""iGniter, Fig. 15 to 17: its workloads over time, with reactive tuning, with one plan, and with shadow processes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -19,28 +19,28 @@ from reports.figure import Figure
 from reports.runs import Runs
 
 _WEIGHT = 1.0
-"""Weight of the last period in the estimate of the rates, which are constant."""
+"""Weight of the last period in the estimate of the rates; the rates are constant."""
 
 WORKLOAD = "W10"
 
 _POLICIES = {"gslice+": "reactive", "igniter": "static"}
-"""Policies by scheduler of the first plan."""
+"""Policy by scheduler of the first plan."""
 
 _SECONDS, _PERIOD_S = 120.0, 10.0
 _HEIGHT_IN = 2.8
 
 ERROR = 0.1
-"""Largest error of the figures in Fig. 17."""
+"""Largest relative error of the GPUs' figures in Fig. 17."""
 
 _SHADOW_S, _SHADOW_PERIOD_S, _SWITCH_S = 10.0, 1.0, 0.5
 _SHADOW_HEIGHT_IN = 1.9
-_LINES = ("-", "--", "-.", ":")
+_LINE_STYLES = ("-", "--", "-.", ":")
 
 
 def constant_run(scheduler: str, policy: str, pace: Pace, error: float = 0.0) -> OnlineRun:
-    """Serve the twelve workloads from the first plan of a scheduler on, under a policy of ``bench online``.
+    """Serve the twelve workloads under a policy of ``bench online``, beginning with a scheduler's first plan.
 
-    ``error`` is the largest relative error of every figure of the GPUs, with seed 0.
+    ``error`` is the largest relative error of every figure of the GPUs; the seed of the errors is 0.
     """
     (instance,) = suite("igniter-12").build()
     planner = Planner(scheduler, instance)
@@ -52,8 +52,8 @@ def constant_run(scheduler: str, policy: str, pace: Pace, error: float = 0.0) ->
 
 
 @cache
-def tuned_and_planned() -> Mapping[str, OnlineRun]:
-    """Serve the workloads under each policy, once for all figures."""
+def runs_by_scheduler() -> Mapping[str, OnlineRun]:
+    """Serve the workloads under each policy, and return the runs by scheduler; the runs are shared by all figures."""
     pace = Pace(_SECONDS, _PERIOD_S, _PERIOD_S)
     return {scheduler: constant_run(scheduler, policy, pace) for scheduler, policy in _POLICIES.items()}
 
@@ -65,11 +65,14 @@ def _draw_two_panels(
     series: Callable[[OnlineRun], tuple[Sequence[float], Sequence[float]]],
     label: Callable[[Axes, Axes], None],
 ) -> Page:
-    """Draw online runs as steps, one per period; ``series`` returns the values of the upper and the lower panel."""
+    """Draw online runs as steps, one step per period, in two panels.
+
+    ``series`` returns the values of the upper and the lower panel; ``label`` labels the axes of both.
+    """
     sheet = page(COLUMN_IN, _HEIGHT_IN)
     panels = sheet.subplots(2, 1, sharex=True)
     handles = []
-    for scheduler, run in tuned_and_planned().items():
+    for scheduler, run in runs_by_scheduler().items():
         look = scheduler_look(scheduler)
         for ax, values in zip(panels, series(run), strict=True):
             edges_s = [_PERIOD_S * period for period in range(len(values) + 1)]
@@ -87,12 +90,12 @@ RATE_RPS, SLO_MS = 150.0, 25.0
 
 
 def time_and_rate(run: OnlineRun) -> tuple[list[float], list[float]]:
-    """Return by period the mean time of W10's batches from start to result, in ms, and requests per second."""
-    w = run.ids.index(WORKLOAD)
-    seen = [period.observation for period in run.periods]
+    """Return two lists by period: mean time of W10's batches from start to result in ms, and requests per second."""
+    index = run.ids.index(WORKLOAD)
+    observations = [period.observation for period in run.periods]
     return (
-        [float(each.service_ms[w] / max(1, each.served[w])) for each in seen],
-        [float(each.throughput_rps[w]) for each in seen],
+        [float(observation.service_ms[index] / max(1, observation.served[index])) for observation in observations],
+        [float(observation.throughput_rps[index]) for observation in observations],
     )
 
 
@@ -105,13 +108,17 @@ def _label_time_and_rate(latency: Axes, throughput: Axes) -> None:
 
 
 def share_and_batch(run: OnlineRun) -> tuple[Sequence[float], Sequence[int]]:
-    """Return by period the share that serves W10, in percent of a GPU, and its batch."""
+    """Return two lists by period: the share of the gpulet of W10 in percent of a GPU, and its batch."""
     (instance,) = suite("igniter-12").build()
     units = instance.gpus[0].type.share_units
-    # Processes take a period to prepare: a plan is put into use at the end of a period and serves in the next.
-    serving = [run.periods[0].plan, *(period.plan for period in run.periods[:-1])]
-    own = [(gpulet, slot) for plan in serving for _, gpulet, slot in plan.slots() if slot.workload == WORKLOAD]
-    return [100.0 * gpulet.share_units / units for gpulet, _ in own], [slot.batch for _, slot in own]
+    # The plan of a period is put into use at the end of the period, so it serves in the next period.
+    plan_by_period = [run.periods[0].plan, *(period.plan for period in run.periods[:-1])]
+    gpulets_and_slots = [
+        (gpulet, slot) for plan in plan_by_period for _, gpulet, slot in plan.slots() if slot.workload == WORKLOAD
+    ]
+    return [100.0 * gpulet.share_units / units for gpulet, _ in gpulets_and_slots], [
+        slot.batch for _, slot in gpulets_and_slots
+    ]
 
 
 def _label_share_and_batch(share: Axes, batch: Axes) -> None:
@@ -124,17 +131,17 @@ def _label_share_and_batch(share: Axes, batch: Axes) -> None:
 
 
 def _draw_shadows(figure: Figure, rows: Sequence[Row]) -> Page:
-    runs = {policy: shadowed(policy) for policy in ("static", "shadow")}
+    runs = {policy: run_with_wrong_figures(policy) for policy in ("static", "shadow")}
     sheet = page(COLUMN_IN, _SHADOW_HEIGHT_IN)
     ax = sheet.subplots()
     handles = []
-    broken = violating(runs["static"])
+    late_workloads = violating(runs["static"])
     for policy, colour in (("static", VERMILLION), ("shadow", DEEP_BLUE)):
-        for workload, line in zip(broken, _LINES, strict=False):
-            late = late_pct(runs[policy], workload)
-            edges_s = [_SHADOW_PERIOD_S * period for period in range(len(late) + 1)]
-            ax.stairs(late, edges_s, baseline=None, color=colour, linestyle=line, linewidth=1.1)
-            handles.append(stroke(f"{workload}, {policy}", color=colour, linestyle=line))
+        for workload, line_style in zip(late_workloads, _LINE_STYLES, strict=False):
+            late_by_period = late_pct(runs[policy], workload)
+            edges_s = [_SHADOW_PERIOD_S * period for period in range(len(late_by_period) + 1)]
+            ax.stairs(late_by_period, edges_s, baseline=None, color=colour, linestyle=line_style, linewidth=1.1)
+            handles.append(stroke(f"{workload}, {policy}", color=colour, linestyle=line_style))
     ax.axhline(100.0 * VIOLATIONS_ALLOWED, color="black", linewidth=0.6, linestyle=":")
     ax.set(ylabel="Not in time (%)", xlabel="Time (s)", xlim=(0.0, _SHADOW_S))
     ax.set_ylim(bottom=0.0)
@@ -143,49 +150,49 @@ def _draw_shadows(figure: Figure, rows: Sequence[Row]) -> Page:
 
 
 @cache
-def shadowed(policy: str) -> OnlineRun:
-    """Serve iGniter's plan, made with wrong figures, under a policy for ten seconds."""
+def run_with_wrong_figures(policy: str) -> OnlineRun:
+    """Serve iGniter's plan for ten seconds under a policy, on GPUs whose figures differ from the planned ones."""
     return constant_run("igniter", policy, Pace(_SHADOW_S, _SHADOW_PERIOD_S, _SWITCH_S), ERROR)
 
 
 def violating(run: OnlineRun) -> list[str]:
     """Return the workloads with more than one request in a hundred not in time."""
-    return [workload for workload, late in zip(run.ids, run.observation.violating, strict=True) if late]
+    return [workload for workload, violates in zip(run.ids, run.observation.violating, strict=True) if violates]
 
 
 def late_pct(run: OnlineRun, workload: str) -> list[float]:
-    """Return by period the percentage of a workload's ended requests that were not in time."""
-    w = run.ids.index(workload)
-    ended = [
-        (int(period.observation.violations[w]), period.observation.served[w] + period.observation.dropped[w])
+    """Return the percentage of a workload's ended requests that were not in time, by period."""
+    index = run.ids.index(workload)
+    late_and_ended = [
+        (int(period.observation.violations[index]), period.observation.served[index] + period.observation.dropped[index])
         for period in run.periods
     ]
-    return [100.0 * late / max(1, int(all_of_them)) for late, all_of_them in ended]
+    return [100.0 * late / max(1, int(ended_requests)) for late, ended_requests in late_and_ended]
 
 
 def _throughput(_: Runs) -> Values:
-    """Return the throughput of W10 in the last period, tuned and planned."""
-    return tuple(time_and_rate(run)[1][-1] for run in tuned_and_planned().values())
+    """Return the throughput of W10 in the last period: with reactive tuning, and with iGniter's plan."""
+    return tuple(time_and_rate(run)[1][-1] for run in runs_by_scheduler().values())
 
 
 def _share_and_batch(_: Runs) -> Values:
-    """Return share and batch of W10 at the start and at the end, tuned and planned."""
-    found = []
-    for run in tuned_and_planned().values():
+    """Return share and batch of W10 in the first and the last period: with reactive tuning, and with iGniter's plan."""
+    values = []
+    for run in runs_by_scheduler().values():
         shares, batches = share_and_batch(run)
-        found += [shares[0], batches[0], shares[-1], batches[-1]]
-    return tuple(found)
+        values += [shares[0], batches[0], shares[-1], batches[-1]]
+    return tuple(values)
 
 
 @cache
 def _late_by_second() -> tuple[float, ...]:
-    """Return the percentage of requests not in time of the worst workload with shadow processes, by second."""
-    static, shadow = (shadowed(policy) for policy in ("static", "shadow"))
-    broken = violating(static)
-    return tuple(map(max, zip(*(late_pct(shadow, workload) for workload in broken), strict=True)))
+    """Return the percentage of late requests of the worst workload with shadow processes, by second."""
+    static_run, shadow_run = (run_with_wrong_figures(policy) for policy in ("static", "shadow"))
+    late_workloads = violating(static_run)
+    return tuple(map(max, zip(*(late_pct(shadow_run, workload) for workload in late_workloads), strict=True)))
 
 
-def _mended(_: Runs) -> Values:
+def _late_in_first_seconds(_: Runs) -> Values:
     late = _late_by_second()
     return (*late[:3], max(late[3:]))
 
@@ -207,7 +214,7 @@ FIG15 = Figure(
             paper="below its 150 req/s, and 150 req/s",
             ours=_throughput,
             form="{:.0f} and {:.0f} req/s",
-            holds=lambda gslice, igniter: gslice < 0.99 * RATE_RPS <= igniter,
+            supports=lambda gslice, igniter: gslice < 0.99 * RATE_RPS <= igniter,
             criterion="GSLICE+ below 99 % of the rate, iGniter at or above it",
         ),
     ),
@@ -230,7 +237,7 @@ FIG16 = Figure(
             paper="gives share away; W9 beside it takes more share than the GPU has",
             ours=lambda runs: _share_and_batch(runs)[:4],
             form="{:g} %, {} at first; {:g} %, {} at last",
-            holds=lambda first, _batch, last, _last_batch: last < first,
+            supports=lambda first, _batch, last, _last_batch: last < first,
             criterion="the share falls",
             reason="here W10 takes the free share; no workload gets more than the GPU has",
         ),
@@ -239,7 +246,7 @@ FIG16 = Figure(
             paper="plans only once",
             ours=lambda runs: _share_and_batch(runs)[4:],
             form="{:g} %, {} at first; {:g} %, {} at last",
-            holds=lambda first, batch, last, last_batch: (first, batch) == (last, last_batch),
+            supports=lambda first, batch, last, last_batch: (first, batch) == (last, last_batch),
             criterion="no change",
         ),
     ),
@@ -260,9 +267,9 @@ FIG17 = Figure(
         Claim(
             what="Fig. 17: recovery from a wrong prediction with a shadow process",
             paper="P99 of W1 within its SLO after 1.5 s",
-            ours=_mended,
+            ours=_late_in_first_seconds,
             form="worst workload not in time: {:.0f}, {:.0f}, {:.0f} % in the first three seconds, then {:.0f} %",
-            holds=lambda first, _second, _third, later: later <= 1.0 < first,
+            supports=lambda first, _second, _third, later: later <= 1.0 < first,
             criterion="above 1 % in the first second, at most 1 % after the third",
             note="the seed of the errors decides which workloads are late",
         ),

@@ -14,10 +14,10 @@ from reports.charts.palette import ALARM, ALARM_EDGE
 from reports.charts.plan_bars import FREE_EDGE, draw_gpu_of, draw_plans, draw_shares
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
-from reports.need import Need, made_for
+from reports.need import Need, rows_matching
 from reports.placement import pieces
 from reports.runs import Runs, the_instance
-from reports.selection import missing_notes, own_rows
+from reports.selection import figure_rows, missing_notes
 
 SCHEDULERS = ("igniter", "gpu-lets+", "ffd+", "gslice+")
 
@@ -27,13 +27,13 @@ _BOTH_ARRIVALS = tuple(
 )
 
 TABLE1_IN_PAPER = {"gslice+": (1, 2), "gpu-lets+": (2, 2), "igniter": (1, 0)}
-"""Number of GPUs and of models whose measured P99 latency exceeds the SLO, for the original GSLICE and gpu-lets."""
+"""Number of GPUs, and of models whose measured P99 latency exceeds the SLO; GSLICE and gpu-lets are the originals."""
 
 LATE_IN_PAPER = {"igniter": 0, "gpu-lets+": 3, "ffd+": 10, "gslice+": 3}
-"""Workloads whose measured P99 latency was above the SLO (Sec. 5.3)."""
+"""Number of workloads whose measured P99 latency exceeds the SLO (Sec. 5.3)."""
 
 PLACES_IN_PAPER = {"ffd+": "GPU1", "gpu-lets+": "GPU2, 40 %", "ffd++": "GPU5, 15 %", "igniter": "GPU6, 7.5 %"}
-"""Placements of the paper (Sec. 5.3)."""
+"""Placement of the second workload in the paper, by scheduler (Sec. 5.3)."""
 
 SECOND = "W2"
 """The second workload: App2 of AlexNet."""
@@ -43,7 +43,7 @@ _HEIGHT_IN = 2.6
 _DARKEST_PCT = 30.0
 _DARK = (0.55, 0.18, 0.05)
 _WHITE_TEXT = 0.72
-"""Percentage and colour of the darkest cells, and the depth of colour from which text is white."""
+"""Percentage and colour of the darkest cells, and the depth of colour above which text is white."""
 
 _ORIGINALS = (
     "The paper's GSLICE and gpu-lets are the original ones; here both have the patches of iGniter's evaluation.",
@@ -51,9 +51,9 @@ _ORIGINALS = (
 
 
 def _draw_violations(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = [row for row in own_rows(figure, rows) if row.scheduler in SCHEDULERS]
-    simulated = [row for row in own if row.simulation is not None]
-    notes = missing_notes(figure, own, [row for row in own if row not in simulated])
+    used_rows = [row for row in figure_rows(figure, rows) if row.scheduler in SCHEDULERS]
+    simulated = [row for row in used_rows if row.simulation is not None]
+    notes = missing_notes(figure, used_rows, [row for row in used_rows if row not in simulated])
     allowed = f"{100.0 * VIOLATIONS_ALLOWED:g} %"
     notes.append(f"Requests not in time in percent; red edges: above {allowed} in these simulations (no test).")
     notes.append("The paper's numbers of late workloads are measured.")
@@ -61,40 +61,49 @@ def _draw_violations(figure: Figure, rows: Sequence[Row]) -> Page:
     axes = sheet.subplots(len(figure.needs), 1)
     for need, ax in zip(figure.needs, axes, strict=True):
         arrivals = "" if need.trial.arrivals is None else need.trial.arrivals.label
-        constant = need.trial.arrivals is not None and need.trial.arrivals.process is Process.CONSTANT
-        _draw_cells(ax, {row.scheduler: row for row in made_for(simulated, need)}, LATE_IN_PAPER if constant else {})
+        is_constant = need.trial.arrivals is not None and need.trial.arrivals.process is Process.CONSTANT
+        _draw_cells(
+            ax, {row.scheduler: row for row in rows_matching(simulated, need)}, LATE_IN_PAPER if is_constant else {}
+        )
         ax.set_title(f"{arrivals.capitalize()} arrivals")
     return sheet
 
 
 def not_in_time_pct(row: Row) -> dict[str, float]:
-    """Return by workload the percentage of the requests that were not served in time."""
-    served: list[dict[str, Any]] = [] if row.simulation is None else row.simulation["workloads"]
-    return {one["id"]: 100.0 * one["violation_rate"] for one in served}
+    """Return the percentage of the requests that were not served in time, by workload."""
+    workloads: list[dict[str, Any]] = [] if row.simulation is None else row.simulation["workloads"]
+    return {workload["id"]: 100.0 * workload["violation_rate"] for workload in workloads}
 
 
-def _draw_cells(ax: Axes, found: dict[str, Row], paper: Mapping[str, int]) -> None:
-    """Draw a line of cells per scheduler, a cell per workload, darker the more requests are not in time."""
-    workloads = max((list(not_in_time_pct(row)) for row in found.values()), key=len, default=[])
-    names = [name for name in SCHEDULERS if name in found]
+def _draw_cells(ax: Axes, row_of: dict[str, Row], paper: Mapping[str, int]) -> None:
+    """Draw a line of cells for each scheduler, and a cell for each workload; darker cells have more late requests."""
+    workloads = max((list(not_in_time_pct(row)) for row in row_of.values()), key=len, default=[])
+    names = [name for name in SCHEDULERS if name in row_of]
     for line, name in enumerate(names):
-        for place, rate in enumerate(not_in_time_pct(found[name]).values()):
-            late = rate > 100.0 * VIOLATIONS_ALLOWED
-            depth = min(1.0, (rate / _DARKEST_PCT) ** 0.5)
+        for column, late_pct in enumerate(not_in_time_pct(row_of[name]).values()):
+            exceeds_limit = late_pct > 100.0 * VIOLATIONS_ALLOWED
+            depth = min(1.0, (late_pct / _DARKEST_PCT) ** 0.5)
             face = tuple(1.0 - depth * (1.0 - channel) for channel in _DARK)
             ax.barh(
                 line,
                 0.9,
                 0.8,
-                left=place - 0.45,
+                left=column - 0.45,
                 facecolor=face,
-                edgecolor=ALARM if late else FREE_EDGE,
-                linewidth=ALARM_EDGE if late else 0.4,
+                edgecolor=ALARM if exceeds_limit else FREE_EDGE,
+                linewidth=ALARM_EDGE if exceeds_limit else 0.4,
             )
-            text = "white" if depth > _WHITE_TEXT else "black"
-            ax.text(place, line, f"{rate:.2g}" if rate < 10.0 else f"{rate:.0f}", ha="center", va="center", color=text)
-        text = f"{found[name].sim_violating} above" + (f"; paper {paper[name]}" if name in paper else "")
-        ax.text(len(workloads) - 0.4, line, text, va="center")
+            text_colour = "white" if depth > _WHITE_TEXT else "black"
+            ax.text(
+                column,
+                line,
+                f"{late_pct:.2g}" if late_pct < 10.0 else f"{late_pct:.0f}",
+                ha="center",
+                va="center",
+                color=text_colour,
+            )
+        count_text = f"{row_of[name].sim_violating} above" + (f"; paper {paper[name]}" if name in paper else "")
+        ax.text(len(workloads) - 0.4, line, count_text, va="center")
     ax.set(xlim=(-0.6, len(workloads) + 0.9), ylim=(max(1, len(names)) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names)
     ax.set_xticks(range(len(workloads)), workloads)
@@ -108,14 +117,14 @@ T4 = Need("igniter-12-t4", ("igniter",), parameters=IGNITER)
 BASELINES = ("gpu-lets+", "ffd+", "gslice+")
 
 
-def twelve(scheduler: str) -> Need:
-    """Return the need for the run of a scheduler on the twelve workloads."""
+def need_on_twelve(scheduler: str) -> Need:
+    """Return the need for a scheduler's run on the twelve workloads."""
     return Need("igniter-12", (scheduler,), parameters=IGNITER if scheduler == "igniter" else ())
 
 
 def _first_plan(runs: Runs) -> Values:
-    found = sorted(pieces(runs.row(THREE), the_instance(THREE.instances)), key=lambda piece: piece.model)
-    return (" ".join(f"{piece.model[0].upper()}({piece.share_pct:g} %, {piece.batch})" for piece in found),)
+    placed_pieces = sorted(pieces(runs.row(THREE), the_instance(THREE.instances)), key=lambda piece: piece.model)
+    return (" ".join(f"{piece.model[0].upper()}({piece.share_pct:g} %, {piece.batch})" for piece in placed_pieces),)
 
 
 @query
@@ -124,15 +133,15 @@ def _gpus(runs: Runs, need: Need) -> Values:
     return row.gpus_used, row.cost_per_hour
 
 
-def _judged_late(runs: Runs) -> Values:
-    return tuple(row.violations for (row,) in runs.each(map(twelve, ("igniter", *BASELINES))))
+def _judged_violations(runs: Runs) -> Values:
+    return tuple(row.violations for (row,) in runs.rows_of_each(map(need_on_twelve, ("igniter", *BASELINES))))
 
 
-def _simulated_late(runs: Runs) -> Values:
+def _simulated_violations(runs: Runs) -> Values:
     """Return the number of workloads in violation under constant arrivals, by scheduler."""
-    constant, _poisson = FIG14_VIOLATIONS.needs
-    late = {row.scheduler: row.sim_violating for row in runs.rows(constant)}
-    return tuple(late[scheduler] for scheduler in ("igniter", *BASELINES))
+    constant_need, _poisson_need = FIG14_VIOLATIONS.needs
+    violating = {row.scheduler: row.sim_violating for row in runs.rows(constant_need)}
+    return tuple(violating[scheduler] for scheduler in ("igniter", *BASELINES))
 
 
 def _coefficients(_: Runs) -> Values:
@@ -141,27 +150,31 @@ def _coefficients(_: Runs) -> Values:
 
 
 @query
-def _place(runs: Runs, scheduler: str) -> Values:
-    """Return the GPU and the share of the second workload."""
-    found = pieces(runs.row(twelve(scheduler)), the_instance("igniter-12"))
-    own = [piece for piece in found if piece.workload == SECOND]
-    return (f"GPU{own[0].gpu + 1}, {own[0].share_pct:g} %" if own else None,)
+def _gpu_and_share(runs: Runs, scheduler: str) -> Values:
+    """Return the GPU and the share of the second workload in words; ``None`` without a placement."""
+    all_pieces = pieces(runs.row(need_on_twelve(scheduler)), the_instance("igniter-12"))
+    pieces_of_workload = [piece for piece in all_pieces if piece.workload == SECOND]
+    return (
+        f"GPU{pieces_of_workload[0].gpu + 1}, {pieces_of_workload[0].share_pct:g} %" if pieces_of_workload else None,
+    )
 
 
-def _on_several(row: Row) -> str:
-    gpus: dict[str, set[int]] = {}
+def _workloads_on_several_gpus(row: Row) -> str:
+    gpus_of: dict[str, set[int]] = {}
     for piece in pieces(row, the_instance(row.instance)):
-        gpus.setdefault(piece.workload, set()).add(piece.gpu)
-    return ", ".join(sorted((name for name, on in gpus.items() if len(on) > 1), key=lambda name: int(name[1:])))
+        gpus_of.setdefault(piece.workload, set()).add(piece.gpu)
+    return ", ".join(
+        sorted((name for name, gpu_numbers in gpus_of.items() if len(gpu_numbers) > 1), key=lambda name: int(name[1:]))
+    )
 
 
 _TABLE1 = tuple(TABLE1_IN_PAPER)
 
 
 @query
-def _table1(runs: Runs, of: Callable[[Row], int | None]) -> Values:
-    rows = {row.scheduler: row for row in runs.rows(TABLE1.needs[0])}
-    return tuple(of(rows[scheduler]) for scheduler in _TABLE1)
+def _table1(runs: Runs, quantity: Callable[[Row], int | None]) -> Values:
+    row_of = {row.scheduler: row for row in runs.rows(TABLE1.needs[0])}
+    return tuple(quantity(row_of[scheduler]) for scheduler in _TABLE1)
 
 
 TABLE1 = Figure(
@@ -210,7 +223,7 @@ FIG14 = Figure(
         Claim(
             what=f"Twelve workloads: GPUs of {scheduler}",
             paper=paper,
-            ours=_gpus(twelve(scheduler)),
+            ours=_gpus(need_on_twelve(scheduler)),
             form="{} (${:.2f}/h)",
             within=1e-3,
             note=note,
@@ -241,7 +254,7 @@ FIG14_VIOLATIONS = Figure(
         Claim(
             what=f"Fig. 14: workloads in violation under igniter, {', '.join(BASELINES)}",
             paper=tuple(LATE_IN_PAPER[scheduler] for scheduler in ("igniter", *BASELINES)),
-            ours=_simulated_late,
+            ours=_simulated_violations,
             form="{}, {}, {}, {}",
             reason="batch times vary on the paper's GPUs, but not in the simulation",
             note="simulated under constant arrivals; *Plans under random arrivals* varies the batch times",
@@ -249,7 +262,7 @@ FIG14_VIOLATIONS = Figure(
         Claim(
             what="– latency budgets that the plans break, by the judge",
             paper=NOTHING_PUBLISHED,
-            ours=_judged_late,
+            ours=_judged_violations,
             form="{}, {}, {}, {}",
         ),
     ),
@@ -284,8 +297,8 @@ FIG19 = Figure(
         Claim(
             what=f"Fig. 19: GPU and share of W2 by {scheduler}",
             paper=paper,
-            ours=_place(scheduler),
-            holds=lambda ours, paper=paper: str(ours).startswith(paper),
+            ours=_gpu_and_share(scheduler),
+            supports=lambda ours, paper=paper: str(ours).startswith(paper),
             criterion="the GPU, and the share if the paper states it",
             reason=reason,
         )
@@ -306,7 +319,7 @@ FIG20 = Figure(
     "two as well. The T4's coefficients are calibrated to this number, so it does not validate them.",
     cost="1 run, a second",
     needs=(Need("igniter-12-t4", ("igniter",)),),
-    draws=partial(draw_plans, across=1, others=False),
+    draws=partial(draw_plans, plans_per_row=1, others=False),
     claims=(
         Claim(
             what="Fig. 20: GPUs for the twelve workloads on T4s",
@@ -318,7 +331,7 @@ FIG20 = Figure(
         Claim(
             what="– workloads that are split over several T4s",
             paper=("W7, W8, W10, W12",),
-            ours=lambda runs: (_on_several(runs.row(T4)),),
+            ours=lambda runs: (_workloads_on_several_gpus(runs.row(T4)),),
             reason="the times of the T4 are calibrated",
         ),
     ),

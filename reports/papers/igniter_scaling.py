@@ -11,10 +11,10 @@ from reports.charts.palette import QUIET, STAR, scheduler_look
 from reports.claim import Claim, Values, below, query
 from reports.figure import Figure
 from reports.need import Need
-from reports.papers.igniter_plans import IGNITER, twelve
-from reports.quantities import decision_ms, size_of
+from reports.papers.igniter_plans import IGNITER, need_on_twelve
+from reports.quantities import decision_ms, workload_count
 from reports.runs import Runs
-from reports.selection import missing_notes, own_rows
+from reports.selection import figure_rows, missing_notes
 from reports.statistics.gaps import used_up_limit
 
 _QUICK = "igniter-mix-10-s0,igniter-mix-20-s0,igniter-mix-50-s0"
@@ -25,12 +25,12 @@ _NEEDS = (
 )
 
 PAPER_TIME_MS = {12: 3.64, 1000: 4610.0}
-"""Times of Algorithm 1 by number of workloads (Sec. 5.4, on one p3.2xlarge)."""
+"""Times of Algorithm 1 in ms, by number of workloads (Sec. 5.4, on one p3.2xlarge)."""
 
 PAPER_MEMORY_MB = {12: 53.17}
 
 PAPER_MEMORY_BELOW_MB = (1000, 55.0)
-"""Sec. 5.4: for 1,000 workloads "less than 55 MB"."""
+"""Number of workloads and upper limit in MB: "less than 55 MB" for 1,000 workloads (Sec. 5.4)."""
 
 _HEIGHT_IN = 3.4
 THOUSAND = Need("igniter-mix-1000-s0", ("igniter",), parameters=IGNITER)
@@ -38,66 +38,69 @@ THOUSAND = Need("igniter-mix-1000-s0", ("igniter",), parameters=IGNITER)
 
 @dataclass(frozen=True, slots=True)
 class SizePoint:
-    """Times or memory of one scheduler at one number of workloads; ``at_limit`` if a run used up its time limit."""
+    """Range and median of a scheduler's times or memory at one number of workloads.
+
+    ``at_limit`` tells whether a run used up its time limit.
+    """
 
     workloads: int
-    least: float
-    middle: float
-    most: float
+    smallest: float
+    median_value: float
+    largest: float
     at_limit: bool
 
 
-def points(rows: Sequence[Row], figure_of: Callable[[Row], float | None]) -> list[SizePoint]:
-    """Return, by number of workloads, the median and range of a figure over ``rows``; rows without it are left out."""
-    known = [(row, value) for row in rows if (value := figure_of(row)) is not None]
-    groups = grouped((size_of(row), (value, used_up_limit(row))) for row, value in known)
-    found = []
-    for size, taken in sorted(groups.items()):
-        values, used_up = zip(*taken, strict=True)
-        found.append(SizePoint(size, min(values), median(values), max(values), any(used_up)))
-    return found
+def points(rows: Sequence[Row], quantity: Callable[[Row], float | None]) -> list[SizePoint]:
+    """Return range and median of a quantity at each number of workloads; rows without the quantity are left out."""
+    rows_and_values = [(row, value) for row in rows if (value := quantity(row)) is not None]
+    groups = grouped((workload_count(row), (value, used_up_limit(row))) for row, value in rows_and_values)
+    size_points = []
+    for size, values_and_limits in sorted(groups.items()):
+        values, used_up = zip(*values_and_limits, strict=True)
+        size_points.append(SizePoint(size, min(values), median(values), max(values), any(used_up)))
+    return size_points
 
 
-def _draw_lines(ax: Axes, rows: Sequence[Row], figure_of: Callable[[Row], float | None]) -> None:
+def _draw_lines(ax: Axes, rows: Sequence[Row], quantity: Callable[[Row], float | None]) -> None:
     for scheduler in dict.fromkeys(row.scheduler for row in rows):
         look = scheduler_look(scheduler)
-        found = points([row for row in rows if row.scheduler == scheduler], figure_of)
-        sizes, middles = [point.workloads for point in found], [point.middle for point in found]
-        ax.plot(sizes, middles, color=look.colour, linestyle=look.line, label=scheduler)
-        for point in found:
+        size_points = points([row for row in rows if row.scheduler == scheduler], quantity)
+        sizes, medians = [point.workloads for point in size_points], [point.median_value for point in size_points]
+        ax.plot(sizes, medians, color=look.colour, linestyle=look.line, label=scheduler)
+        for point in size_points:
             fill = "white" if point.at_limit else look.colour
-            ax.plot(point.workloads, point.middle, look.marker, color=look.colour, markerfacecolor=fill)
-        least, most = [point.least for point in found], [point.most for point in found]
-        if len(found) == 1:  # a band of no width
-            ax.vlines(sizes, least, most, color=look.colour)
-        elif least != most:
-            ax.fill_between(sizes, least, most, color=look.colour, alpha=0.25, linewidth=0.0)
+            ax.plot(point.workloads, point.median_value, look.marker, color=look.colour, markerfacecolor=fill)
+        smallest, largest = [point.smallest for point in size_points], [point.largest for point in size_points]
+        if len(size_points) == 1:  # a band would have no width
+            ax.vlines(sizes, smallest, largest, color=look.colour)
+        elif smallest != largest:
+            ax.fill_between(sizes, smallest, largest, color=look.colour, alpha=0.25, linewidth=0.0)
 
 
-def _draw_paper(time: Axes, memory: Axes) -> None:
-    for ax, figures in ((time, PAPER_TIME_MS), (memory, PAPER_MEMORY_MB)):
-        ax.plot(list(figures), list(figures.values()), **STAR, zorder=4)
-    size, most_mb = PAPER_MEMORY_BELOW_MB
-    memory.errorbar(size, most_mb, 0.3 * most_mb, uplims=True, color="black", linewidth=0.6, capsize=1.5, **STAR)
+def _draw_paper(time_axes: Axes, memory_axes: Axes) -> None:
+    for ax, values_by_size in ((time_axes, PAPER_TIME_MS), (memory_axes, PAPER_MEMORY_MB)):
+        ax.plot(list(values_by_size), list(values_by_size.values()), **STAR, zorder=4)
+    size, limit_mb = PAPER_MEMORY_BELOW_MB
+    memory_axes.errorbar(size, limit_mb, 0.3 * limit_mb, uplims=True, color="black", linewidth=0.6, capsize=1.5, **STAR)
 
 
-def _round_limits(time: Axes, memory: Axes) -> None:
-    """End the scales at round numbers beyond all markers."""
-    least, most = time.dataLim.minposy, time.dataLim.ymax
-    steps = [step * 10.0**power for power in range(-6, 9) for step in (1, 2, 5)]
-    low = max(step for step in steps if step <= least / 1.3 or step == steps[0])
-    high = min(step for step in steps if step >= most * 1.3 or step == steps[-1])
-    time.set_ylim(low, high)
-    memory.set_ylim(30.0, max(200.0, 1.3 * memory.dataLim.ymax))
+def _round_limits(time_axes: Axes, memory_axes: Axes) -> None:
+    """Set limits of the vertical axes beyond all markers; those of the time axis are round numbers."""
+    smallest_ms, largest_ms = time_axes.dataLim.minposy, time_axes.dataLim.ymax
+    round_numbers = [factor * 10.0**power for power in range(-6, 9) for factor in (1, 2, 5)]
+    low = max(number for number in round_numbers if number <= smallest_ms / 1.3 or number == round_numbers[0])
+    high = min(number for number in round_numbers if number >= largest_ms * 1.3 or number == round_numbers[-1])
+    time_axes.set_ylim(low, high)
+    memory_axes.set_ylim(30.0, max(200.0, 1.3 * memory_axes.dataLim.ymax))
 
 
-def _label(time: Axes, memory: Axes) -> None:
-    time.set(xscale="log", yscale="log", xlim=(8, 1250), ylabel="Decision time (ms)")
-    memory.set(yscale="log", ylabel="Peak memory (MiB)", xlabel="Number of workloads")
-    for axis, steps in ((memory.xaxis, (1, 2, 5)), (time.yaxis, (1,)), (memory.yaxis, (1, 2, 5))):
+def _label(time_axes: Axes, memory_axes: Axes) -> None:
+    time_axes.set(xscale="log", yscale="log", xlim=(8, 1250), ylabel="Decision time (ms)")
+    memory_axes.set(yscale="log", ylabel="Peak memory (MiB)", xlabel="Number of workloads")
+    for axis, steps in ((memory_axes.xaxis, (1, 2, 5)), (time_axes.yaxis, (1,)), (memory_axes.yaxis, (1, 2, 5))):
         mark_powers(axis, steps)
         axis.set_minor_formatter("")
-    for ax in (time, memory):
+    for ax in (time_axes, memory_axes):
         ax.grid()
 
 
@@ -111,16 +114,16 @@ def _legend(timed: Sequence[Row]) -> list[Artist]:
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure, rows)
-    timed = [row for row in own if row.decision_s is not None and row.termination in ("finished", "wall_limit")]
-    notes = missing_notes(figure, own, [row for row in own if row not in timed])
+    used_rows = figure_rows(figure, rows)
+    timed = [row for row in used_rows if row.decision_s is not None and row.termination in ("finished", "wall_limit")]
+    notes = missing_notes(figure, used_rows, [row for row in used_rows if row not in timed])
     sheet = page(COLUMN_IN, _HEIGHT_IN, notes)
-    time, memory = sheet.subplots(2, 1, sharex=True, height_ratios=(1.6, 1.0))
-    _label(time, memory)
-    _draw_lines(time, timed, decision_ms)
-    _draw_lines(memory, timed, lambda row: row.peak_memory_mb)
-    _draw_paper(time, memory)
-    _round_limits(time, memory)
+    time_axes, memory_axes = sheet.subplots(2, 1, sharex=True, height_ratios=(1.6, 1.0))
+    _label(time_axes, memory_axes)
+    _draw_lines(time_axes, timed, decision_ms)
+    _draw_lines(memory_axes, timed, lambda row: row.peak_memory_mb)
+    _draw_paper(time_axes, memory_axes)
+    _round_limits(time_axes, memory_axes)
     return with_legend(sheet, _legend(timed), 3)
 
 
@@ -151,7 +154,7 @@ FIG21 = Figure(
             better=below(PAPER_TIME_MS[workloads]),
             note="compiled code on another machine",
         )
-        for workloads, need in ((12, twelve("igniter")), (1000, THOUSAND))
+        for workloads, need in ((12, need_on_twelve("igniter")), (1000, THOUSAND))
     ),
 )
 

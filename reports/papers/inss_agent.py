@@ -27,8 +27,8 @@ from reports.charts.palette import QUIET, pale, scheduler_look
 from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
-from reports.papers.inss_clusters import ALL, BASELINES, rows_of
-from reports.papers.inss_schedulers import TRAININGS, agent, baselines, needs_of
+from reports.papers.inss_clusters import AGENT_AND_BASELINES, BASELINES, rows_of
+from reports.papers.inss_schedulers import TRAININGS, agent_needs, baseline_needs, needs_of
 from reports.quantities import decision_ms
 from reports.runs import Runs, the_instance
 from reports.selection import missing_notes, rows_by_label
@@ -36,7 +36,7 @@ from reports.statistics.inference import half_width
 
 _CURVE_IN = 1.5
 FAMILIES = {"ts-4gpu": "everything is served: capacity", "ts-4gpu-goodput": "requests are turned away: goodput"}
-"""Policies with several trainings, and the problem they are trained for."""
+"""Policies with several trainings, and the problems for which they are trained, in words."""
 
 _AGENT_COLOUR = scheduler_look("ts").colour
 _CURVES_NOTE = (
@@ -46,36 +46,39 @@ _CURVES_NOTE = (
 
 _RUNS = Need("4gpu", ())
 
-SCHEDULERS = {**agent(_RUNS), **baselines(_RUNS)}
-"""Schedulers by label, without local search, which would use all its time in every period."""
+SCHEDULERS = {**agent_needs(_RUNS), **baseline_needs(_RUNS)}
+"""Needs of the schedulers by label. Local search is left out, since it would use all its time in every period."""
 
-LEAST = 0.5
-"""Least rate of a workload over its rate in the suite, which is its largest; policies are trained for this range."""
+SMALLEST_RATE = 0.5
+"""Smallest rate of a workload, as a fraction of its rate in the suite; policies are trained for rates in between."""
 
-_FASTER = 8
-"""Speed of the load relative to the built-in waves."""
+_SPEED_UP = 8
+"""Speed of the load, relative to the built-in waves."""
 
-SECONDS = WAVES_S / _FASTER
+SECONDS = WAVES_S / _SPEED_UP
 _LOAD_HEIGHT_IN, _TIME_HEIGHT_IN = 2.4, 2.6
 _ONCE = Need("4gpu,inss-clusters", (), quick="4gpu,inss-16gpu")
 
-TIMED = {**agent(_ONCE), **baselines(replace(_ONCE, seeds=(0, 1, 2)))}
+TIMED = {**agent_needs(_ONCE), **baseline_needs(replace(_ONCE, seeds=(0, 1, 2)))}
 
 INSS_BELOW_MS = 200.0
 """Upper limit of InSS's decision time for 64 GPUs (Sec. 6.4)."""
 
 
 def curves(family: str, scalar: str) -> Floats:
-    """Return a scalar of the trainings of one of ``FAMILIES``, shape (trainings, episodes)."""
-    found = []
+    """Return a scalar of all trainings of one of ``FAMILIES``, shape (trainings, episodes)."""
+    scalars_by_training = []
     for training in TRAININGS:
         text = (files("rl") / "policies" / f"{family}-s{training}.csv").read_text()
-        found.append([float(row[scalar]) for row in csv.DictReader(text.splitlines())])
-    return np.array(found)
+        scalars_by_training.append([float(row[scalar]) for row in csv.DictReader(text.splitlines())])
+    return np.array(scalars_by_training)
 
 
 def _draw_curves(figure: Figure, rows: Sequence[Row], *, scalars: Mapping[str, str]) -> Page:
-    """Draw scalars, by name with the label of their axis, below each other; a column for each of ``FAMILIES``."""
+    """Draw a row of panels for each scalar, and a column of panels for each of ``FAMILIES``.
+
+    ``scalars`` has the axis label of each scalar.
+    """
     sheet = page(FULL_WIDTH_IN, 0.6 + _CURVE_IN * len(scalars), [_CURVES_NOTE])
     grid = sheet.subplots(len(scalars), len(FAMILIES), sharex="col", squeeze=False)
     for column, (family, trained_for) in zip(grid.T, FAMILIES.items(), strict=True):
@@ -87,12 +90,14 @@ def _draw_curves(figure: Figure, rows: Sequence[Row], *, scalars: Mapping[str, s
     return sheet
 
 
-def _draw_trainings(ax: Axes, found: Floats) -> None:
-    episodes = np.arange(1, found.shape[1] + 1)
-    mean, half = found.mean(axis=0), half_width(found)
-    for one in found:
-        ax.plot(episodes, one, color=_AGENT_COLOUR, linewidth=0.4, marker="")
-    ax.fill_between(episodes, mean - half, mean + half, color=pale(_AGENT_COLOUR), linewidth=0.0)
+def _draw_trainings(ax: Axes, trainings: Floats) -> None:
+    episodes = np.arange(1, trainings.shape[1] + 1)
+    mean, interval_half_width = trainings.mean(axis=0), half_width(trainings)
+    for training in trainings:
+        ax.plot(episodes, training, color=_AGENT_COLOUR, linewidth=0.4, marker="")
+    ax.fill_between(
+        episodes, mean - interval_half_width, mean + interval_half_width, color=pale(_AGENT_COLOUR), linewidth=0.0
+    )
     ax.plot(episodes, mean, color="black", linewidth=0.9, marker="")
     ax.set_xlim(1, len(episodes))
     ax.yaxis.set_major_formatter("{x:,g}")
@@ -100,12 +105,15 @@ def _draw_trainings(ax: Axes, found: Floats) -> None:
 
 
 def load(instance: Instance) -> dict[str, Stream]:
-    """Return the requests of each workload: the built-in waves, faster, between half its rate and all of it."""
-    heights = {name: trace.rates_rps[::_FASTER] for name, trace in waves(instance).items()}
+    """Return the requests of each workload: the built-in waves, ``_SPEED_UP`` times as fast.
+
+    The rate varies between ``SMALLEST_RATE`` and 1 times the workload's rate in the suite.
+    """
+    heights = {name: trace.rates_rps[::_SPEED_UP] for name, trace in waves(instance).items()}
     highest = max(float(height.max()) for height in heights.values())
     requests = {}
     for workload in instance.workloads:
-        factor = LEAST + (1.0 - LEAST) * (heights[workload.id] - 1.0) / (highest - 1.0)
+        factor = SMALLEST_RATE + (1.0 - SMALLEST_RATE) * (heights[workload.id] - 1.0) / (highest - 1.0)
         arrivals = Arrivals(Process.TRACE, trace=Trace("waves", factor))
         mean_rps = workload.rate_rps * float(factor.mean())
         requests[workload.id] = Stream(arrivals, mean_rps, 0, workload.id)
@@ -114,34 +122,39 @@ def load(instance: Instance) -> dict[str, Stream]:
 
 @cache
 def served_by(label: str, training: int = 0) -> OnlineRun:
-    """Serve the load by plans of one scheduler, or of one training of the agent."""
+    """Serve the load with the plans of a scheduler; ``training`` selects a training of the agent."""
     need = SCHEDULERS[label][training]
-    (found,) = suite(need.instances).build()
-    instance = online_instance(found)
+    (suite_instance,) = suite(need.instances).build()
+    instance = online_instance(suite_instance)
     planner = Planner(need.schedulers[0], instance, parameters=need.parameters)
     return serve(instance, planner, "reschedule", load(instance), Pace(SECONDS, PERIOD_S, REORGANISATION_S))
 
 
 def _draw_load(figure: Figure, rows: Sequence[Row]) -> Page:
-    runs = {label: [served_by(label, at) for at in range(len(needs))] for label, needs in SCHEDULERS.items()}
-    late = ", ".join(
-        f"{label} {100.0 * fmean(one.observation.violation_rate for one in found):.2g} %"
-        for label, found in runs.items()
+    runs = {
+        label: [served_by(label, training) for training in range(len(needs))] for label, needs in SCHEDULERS.items()
+    }
+    late_texts = ", ".join(
+        f"{label} {100.0 * fmean(run.observation.violation_rate for run in label_runs):.2g} %"
+        for label, label_runs in runs.items()
     )
-    notes = [f"Of the requests not in time: {late}.", "ts: mean of its trainings and its 95 % confidence interval."]
+    notes = [
+        f"Of the requests not in time: {late_texts}.",
+        "ts: mean of its trainings and its 95 % confidence interval.",
+    ]
     sheet = page(COLUMN_IN, _LOAD_HEIGHT_IN, notes)
     ax = sheet.subplots()
     periods = runs["ts"][0].periods
     edges_s = [*(period.begin_s for period in periods), SECONDS]
-    came_rps = [float(period.observation.rate_rps.sum()) for period in periods]
-    ax.stairs(came_rps, edges_s, fill=True, color=pale(QUIET))
+    arriving_rps = [float(period.observation.rate_rps.sum()) for period in periods]
+    ax.stairs(arriving_rps, edges_s, fill=True, color=pale(QUIET))
     handles = [swatch(pale(QUIET), "arriving requests")]
-    for label, found in runs.items():
+    for label, label_runs in runs.items():
         look = scheduler_look(SCHEDULERS[label][0].schedulers[0])
-        each_rps = np.array([served_rps(one) for one in found])
-        mean, half = each_rps.mean(axis=0), half_width(each_rps)
-        if len(found) > 1:
-            low, high = (np.append(edge, edge[-1]) for edge in (mean - half, mean + half))
+        served_by_run = np.array([served_rps(run) for run in label_runs])
+        mean, interval_half_width = served_by_run.mean(axis=0), half_width(served_by_run)
+        if len(label_runs) > 1:
+            low, high = (np.append(edge, edge[-1]) for edge in (mean - interval_half_width, mean + interval_half_width))
             ax.fill_between(edges_s, low, high, step="post", color=look.colour, alpha=0.3, linewidth=0.0)
         ax.stairs(mean, edges_s, baseline=None, color=look.colour, linestyle=look.line, linewidth=1.1)
         handles.append(stroke(label, color=look.colour, linestyle=look.line))
@@ -152,27 +165,27 @@ def _draw_load(figure: Figure, rows: Sequence[Row]) -> Page:
     return with_legend(sheet, handles, 3)
 
 
-def served_rps(found: OnlineRun) -> list[float]:
-    """Return by period the requests per second that were served, of all workloads together."""
-    return [float(period.observation.throughput_rps.sum()) for period in found.periods]
+def served_rps(run: OnlineRun) -> list[float]:
+    """Return the requests per second served for all workloads, by period."""
+    return [float(period.observation.throughput_rps.sum()) for period in run.periods]
 
 
 def _draw_times(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = {label: own_runs(rows, label) for label in TIMED}
-    everyone = [row for found in own.values() for row in found]
-    notes = missing_notes(figure, everyone, [row for row in everyone if not _counts(row)])
+    runs_of = {label: runs_of_label(rows, label) for label in TIMED}
+    all_runs = [row for label_runs in runs_of.values() for row in label_runs]
+    notes = missing_notes(figure, all_runs, [row for row in all_runs if not _has_timed_plan(row)])
     sheet = page(COLUMN_IN, _TIME_HEIGHT_IN, notes)
     ax = sheet.subplots()
     ax.axhline(INSS_BELOW_MS, color=QUIET, linewidth=0.6, linestyle=":")
     ax.text(64.0, INSS_BELOW_MS * 1.1, "InSS at 64 GPUs, at most", fontsize=6, color=QUIET, ha="right")
-    lines = {label: points(found) for label, found in own.items()}
-    for label, line in lines.items():
+    points_of = {label: time_points(label_runs) for label, label_runs in runs_of.items()}
+    for label, label_points in points_of.items():
         look = scheduler_look(TIMED[label][0].schedulers[0])
-        ax.plot(*zip(*line, strict=True), **look.marked, label=label)
+        ax.plot(*zip(*label_points, strict=True), **look.marked, label=label)
     ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="Decision time (ms)", xlim=(3.5, 73.0))
     ax.set_xticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
-    least_ms = min((time_ms for line in lines.values() for _, time_ms in line), default=1.0)
-    ax.set_ylim(bottom=10.0 ** math.floor(math.log10(least_ms)))
+    shortest_ms = min((time_ms for label_points in points_of.values() for _, time_ms in label_points), default=1.0)
+    ax.set_ylim(bottom=10.0 ** math.floor(math.log10(shortest_ms)))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter("")
     ax.yaxis.set_major_formatter("{x:,g}")
@@ -181,8 +194,8 @@ def _draw_times(figure: Figure, rows: Sequence[Row]) -> Page:
     return sheet
 
 
-def own_runs(rows: Sequence[Row], label: str) -> list[Row]:
-    """Return the latest row of each run of one of ``TIMED``: by cluster, training and repeat."""
+def runs_of_label(rows: Sequence[Row], label: str) -> list[Row]:
+    """Return the latest row of each run of a label in ``TIMED``: of each cluster, training and repeat."""
     return [
         row
         for need in TIMED[label]
@@ -191,32 +204,34 @@ def own_runs(rows: Sequence[Row], label: str) -> list[Row]:
     ]
 
 
-def points(rows: Sequence[Row]) -> list[tuple[int, float]]:
-    """Return by number of GPUs the median milliseconds of the runs that gave a plan."""
+def time_points(rows: Sequence[Row]) -> list[tuple[int, float]]:
+    """Return (number of GPUs, median decision time in ms) of the runs with a plan."""
     groups = grouped(
-        (the_instance(row.instance).gpus[0].count or 0, decision_ms(row) or 0.0) for row in rows if _counts(row)
+        (the_instance(row.instance).gpus[0].count or 0, decision_ms(row) or 0.0) for row in rows if _has_timed_plan(row)
     )
-    return [(gpus, median(group)) for gpus, group in sorted(groups.items())]
+    return [(gpus, median(times_ms)) for gpus, times_ms in sorted(groups.items())]
 
 
-def _counts(row: Row) -> bool:
+def _has_timed_plan(row: Row) -> bool:
     return row.gpus_used is not None and row.decision_s is not None
 
 
 def _served_pct(label: str) -> tuple[float, float]:
-    """Return the percentage of arriving requests that are served, over Fig. 11's whole load and in the worst period."""
+    """Return the percentage of arriving requests that are served: over the whole load, and in the worst period."""
     run = served_by(label)
-    parts = [100.0 * float(p.observation.throughput_rps.sum() / p.observation.rate_rps.sum()) for p in run.periods]
-    came = sum(float(p.observation.rate_rps.sum()) * p.observation.seconds for p in run.periods)
-    served = sum(float(p.observation.throughput_rps.sum()) * p.observation.seconds for p in run.periods)
-    return 100.0 * served / came, min(parts)
+    percentages = [
+        100.0 * float(period.observation.throughput_rps.sum() / period.observation.rate_rps.sum()) for period in run.periods
+    ]
+    arrived = sum(float(period.observation.rate_rps.sum()) * period.observation.seconds for period in run.periods)
+    served = sum(float(period.observation.throughput_rps.sum()) * period.observation.seconds for period in run.periods)
+    return 100.0 * served / arrived, min(percentages)
 
 
 @query
-def _at_most_gpus(runs: Runs, label: str) -> Values:
-    """Return the GPUs of the largest cluster with a plan, and the decision time there in ms."""
-    found = points(rows_of(runs, TIMED, label))
-    return found[-1] if found else (None, None)
+def _time_on_largest_cluster(runs: Runs, label: str) -> Values:
+    """Return the number of GPUs of the largest cluster with a plan, and its decision time in ms."""
+    points_of_sizes = time_points(rows_of(runs, TIMED, label))
+    return points_of_sizes[-1] if points_of_sizes else (None, None)
 
 
 FIG8 = Figure(
@@ -258,9 +273,9 @@ FIG11 = Figure(
         Claim(
             what="Fig. 11: percentage of arriving requests that are served while rates change (worst 20 s)",
             paper="InSS higher and steadier",
-            ours=lambda _: tuple(part for label in ALL for part in _served_pct(label)),
+            ours=lambda _: tuple(part for label in AGENT_AND_BASELINES for part in _served_pct(label)),
             form="`ts` {:.1f} ({:.1f}) %, gpulet {:.1f} ({:.1f}), `gslice+` {:.1f} ({:.1f}), `igniter` {:.1f} ({:.1f})",
-            holds=lambda ours, worst, *others: ours > max(others[::2]) and worst > max(others[1::2]),
+            supports=lambda ours, worst, *others: ours > max(others[::2]) and worst > max(others[1::2]),
             criterion="above every baseline, over the whole load and in the worst period",
             note="we chose the load",
         ),
@@ -283,9 +298,9 @@ FIG19 = Figure(
         Claim(
             what=f"Fig. 19: decision time of {label} on the most GPUs",
             paper="up to 2 s at 64 GPUs",
-            ours=_at_most_gpus(label),
+            ours=_time_on_largest_cluster(label),
             form="{} GPUs: {:.3g} ms",
-            holds=lambda _, ms: 200.0 <= ms <= 2000.0,
+            supports=lambda _, ms: 200.0 <= ms <= 2000.0,
             criterion="0.2 to 2 s",
             better=lambda _, ms: 2000.0 / ms,
             note="compiled code on another machine",

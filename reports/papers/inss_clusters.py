@@ -11,7 +11,7 @@ from reports.charts.palette import QUIET
 from reports.charts.scheduler_bars import BarPart, draw_bars
 from reports.claim import Claim, Values, query
 from reports.figure import Figure
-from reports.papers.inss_schedulers import Compared, compared, needs_of
+from reports.papers.inss_schedulers import NeedsByLabel, needs_of, needs_on
 from reports.quantities import (
     allocated_pct,
     decision_ms,
@@ -25,20 +25,21 @@ from reports.quantities import (
 from reports.runs import Runs
 
 Quantity = Callable[[Row], float | None]
+"""Function that computes a quantity of a run; ``None`` if the run does not have it."""
 
-SMALL, LARGE = compared("4gpu"), compared("inss-64gpu")
-"""Runs on the small cluster and on the large one."""
+SMALL_CLUSTER, LARGE_CLUSTER = needs_on("4gpu"), needs_on("inss-64gpu")
+"""Needs on the small cluster and on the large cluster."""
 
 BASELINES = ("gpulet", "gslice+", "igniter")
-ALL = ("ts", *BASELINES)
+AGENT_AND_BASELINES = ("ts", *BASELINES)
 
-_SERVED = (
+_SERVED_PARTS = (
     BarPart("arriving, served in time", lambda row: row.sim_goodput_rps),
     BarPart("further possible", spare_rps, faint=True),
 )
-_NOT_IN_TIME = (BarPart("late", late_pct), BarPart("dropped", dropped_pct, faint=True))
-_USAGE = (BarPart("allocated", allocated_pct), BarPart("fragments", fragments_pct, faint=True))
-_DECISION = (BarPart("decision time", lambda row: None if row.value is None else decision_ms(row)),)
+_NOT_IN_TIME_PARTS = (BarPart("late", late_pct), BarPart("dropped", dropped_pct, faint=True))
+_USAGE_PARTS = (BarPart("allocated", allocated_pct), BarPart("fragments", fragments_pct, faint=True))
+_DECISION_PARTS = (BarPart("decision time", lambda row: None if row.value is None else decision_ms(row)),)
 
 
 def _label_decision(ax: Axes) -> None:
@@ -74,26 +75,26 @@ def _label_usage(ax: Axes, gpus: int) -> None:
 
 
 def _bars(
-    needs: Compared, parts: Sequence[BarPart], label_axes: Callable[[Axes], None]
+    needs: NeedsByLabel, parts: Sequence[BarPart], label_axes: Callable[[Axes], None]
 ) -> Callable[[Figure, Sequence[Row]], Page]:
     return partial(draw_bars, needs=needs, parts=parts, label_axes=label_axes)
 
 
-def rows_of(runs: Runs, compared: Compared, label: str) -> list[Row]:
+def rows_of(runs: Runs, needs_by_label: NeedsByLabel, label: str) -> list[Row]:
     """Return the runs of one label; the agent has one run for each training."""
-    return [row for rows in runs.each(compared[label]) for row in rows]
+    return [row for rows in runs.rows_of_each(needs_by_label[label]) for row in rows]
 
 
-def mean_of(rows: list[Row], of: Quantity) -> float | None:
-    """Return the mean of a figure over the rows that have it."""
-    known = [value for row in rows if (value := of(row)) is not None]
-    return fmean(known) if known else None
+def mean_of(rows: list[Row], quantity: Quantity) -> float | None:
+    """Return the mean of a quantity over the rows that have it; ``None`` without such rows."""
+    values = [value for row in rows if (value := quantity(row)) is not None]
+    return fmean(values) if values else None
 
 
 @query
-def _means(runs: Runs, compared: Compared, labels: tuple[str, ...], of: Quantity) -> Values:
-    """Return the mean of one figure for several schedulers."""
-    return tuple(mean_of(rows_of(runs, compared, label), of) for label in labels)
+def _means(runs: Runs, needs_by_label: NeedsByLabel, labels: tuple[str, ...], quantity: Quantity) -> Values:
+    """Return the mean of one quantity for each of several labels."""
+    return tuple(mean_of(rows_of(runs, needs_by_label, label), quantity) for label in labels)
 
 
 def _fragments_gpus(row: Row) -> float | None:
@@ -102,13 +103,17 @@ def _fragments_gpus(row: Row) -> float | None:
 
 
 def _agent_ahead(runs: Runs) -> Values:
-    """Return the lead of the agent over each baseline in percent, by predicted value."""
-    ours, *others = (mean_of(rows_of(runs, SMALL, label), lambda row: row.value) for label in ALL)
-    return tuple(None if ours is None or not value else 100.0 * (ours / value - 1.0) for value in others)
+    """Return the lead of the agent over each baseline in percent, by the predicted value of their plans."""
+    agent_value, *baseline_values = (
+        mean_of(rows_of(runs, SMALL_CLUSTER, label), lambda row: row.value) for label in AGENT_AND_BASELINES
+    )
+    return tuple(
+        None if agent_value is None or not value else 100.0 * (agent_value / value - 1.0) for value in baseline_values
+    )
 
 
-_OTHERS = "{:.1f} by gpulet, {:.1f} by `gslice+`, {:.1f} by `igniter`"
-_MS = "{:.0f} by `ts`, {:.0f} by gpulet, {:.0f} by `gslice+`, {:.0f} by `igniter`"
+_BASELINES_FORM = "{:.1f} by gpulet, {:.1f} by `gslice+`, {:.1f} by `igniter`"
+_LATENCY_FORM = "{:.0f} by `ts`, {:.0f} by gpulet, {:.0f} by `gslice+`, {:.0f} by `igniter`"
 
 
 def _lowest_latency(figure: str, name: str, model: str) -> Claim:
@@ -116,16 +121,16 @@ def _lowest_latency(figure: str, name: str, model: str) -> Claim:
     return Claim(
         what=f"{figure}: mean latency of {name}, ms",
         paper="InSS lowest",
-        ours=_means(SMALL, ALL, partial(mean_latency_ms, model=model)),
-        form=_MS,
-        holds=lambda ours, *others: ours < min(others),
+        ours=_means(SMALL_CLUSTER, AGENT_AND_BASELINES, partial(mean_latency_ms, model=model)),
+        form=_LATENCY_FORM,
+        supports=lambda ours, *others: ours < min(others),
         criterion="below every baseline",
         reason="gpulet takes shares from a coarse grid; they are larger than needed",
     )
 
 
-_small_figure = partial(Figure, cost="the 9 runs of inss-fig3", needs=needs_of(SMALL))
-_large_figure = partial(Figure, cost="the 9 runs of inss-fig18", needs=needs_of(LARGE))
+_small_figure = partial(Figure, cost="the 9 runs of inss-fig3", needs=needs_of(SMALL_CLUSTER))
+_large_figure = partial(Figure, cost="the 9 runs of inss-fig18", needs=needs_of(LARGE_CLUSTER))
 
 FIG3 = Figure(
     name="inss-fig3",
@@ -135,15 +140,15 @@ FIG3 = Figure(
     look_for="The order is the reverse of the paper's. The tables of inference times are filled before every clock "
     "starts, the baselines' rules are compiled, and `ts` runs two neural networks. Local search uses all its time.",
     cost="9 runs: a few seconds, and the time limit for local search",
-    needs=needs_of(SMALL),
-    draws=_bars(SMALL, _DECISION, _label_decision),
+    needs=needs_of(SMALL_CLUSTER),
+    draws=_bars(SMALL_CLUSTER, _DECISION_PARTS, _label_decision),
     claims=(
         Claim(
             what="Fig. 3: decision time on four GPUs, ms",
             paper="baselines above InSS",
-            ours=_means(SMALL, ALL, decision_ms),
+            ours=_means(SMALL_CLUSTER, AGENT_AND_BASELINES, decision_ms),
             form="{:.2g} by `ts`, {:.2g} by gpulet, {:.2g} by `gslice+`, {:.2g} by `igniter`",
-            holds=lambda ours, *others: ours < min(others),
+            supports=lambda ours, *others: ours < min(others),
             criterion="`ts` below every baseline",
             reason="every clock starts after the tables are prepared, and the baselines are compiled; their rules take "
             "less time than a neural network",
@@ -159,14 +164,14 @@ FIG4 = _small_figure(
     look_for="The order is the paper's: gslice+ and igniter leave half a GPU. gpulet leaves less, with all four GPUs "
     "in use instead of three. `ts` leaves a tenth, since its shares are rounded down. Local search allocates "
     "everything, as iGniter would with its parameter spend_spare.",
-    draws=_bars(SMALL, (BarPart("fragments", fragments_pct),), _label_fragments),
+    draws=_bars(SMALL_CLUSTER, (BarPart("fragments", fragments_pct),), _label_fragments),
     claims=(
         Claim(
             what="Fig. 4, 15: unallocated share on four GPUs, in GPUs",
             paper="GSLICE and iGniter leave much unallocated, gpulet little",
-            ours=_means(SMALL, BASELINES, _fragments_gpus),
+            ours=_means(SMALL_CLUSTER, BASELINES, _fragments_gpus),
             form="{:.2f} by gpulet, {:.2f} by `gslice+`, {:.2f} by `igniter`",
-            holds=lambda gpulet, *others: gpulet < min(others),
+            supports=lambda gpulet, *others: gpulet < min(others),
             criterion="gpulet below both",
         ),
     ),
@@ -183,7 +188,7 @@ FIG10 = _small_figure(
     "served in time do not separate the schedulers (19 of 20 by the worst): the rates are ours, and no more requests "
     "arrive. The difference is the objective, the possible throughput beyond these requests, which the baselines do "
     "not pursue. Local search, whose plan is optimal, gets a fifth more out of four GPUs than `ts`.",
-    draws=_bars(SMALL, _SERVED, _label_served),
+    draws=_bars(SMALL_CLUSTER, _SERVED_PARTS, _label_served),
     claims=(
         Claim(
             what="Fig. 10: lead of `ts` over gpulet, GSLICE and iGniter in throughput on four GPUs",
@@ -205,14 +210,14 @@ FIG12 = _small_figure(
     "capacity: gslice+ and igniter, then gpulet, in the paper's order but by more. Local search is near 1 %: it "
     "spends the spare shares on the objective. Requests that cannot be in time are dropped when their batch starts, "
     "so none is late.",
-    draws=_bars(SMALL, _NOT_IN_TIME, _label_not_in_time),
+    draws=_bars(SMALL_CLUSTER, _NOT_IN_TIME_PARTS, _label_not_in_time),
     claims=(
         Claim(
             what="Fig. 12: requests of `ts` not in time",
             paper=(0.7,),
-            ours=_means(SMALL, ("ts",), not_in_time_pct),
+            ours=_means(SMALL_CLUSTER, ("ts",), not_in_time_pct),
             form="{:.2g} %",
-            holds=lambda late: late <= 0.7,
+            supports=lambda late: late <= 0.7,
             criterion="at most 0.7 %",
             reason="random arrivals",
             note="Poisson arrivals",
@@ -220,9 +225,9 @@ FIG12 = _small_figure(
         Claim(
             what="– requests of its baselines not in time",
             paper="above 1 %",
-            ours=_means(SMALL, BASELINES, not_in_time_pct),
-            form=f"{_OTHERS} (%)",
-            holds=lambda *late: min(late) > 100.0 * VIOLATIONS_ALLOWED,
+            ours=_means(SMALL_CLUSTER, BASELINES, not_in_time_pct),
+            form=f"{_BASELINES_FORM} (%)",
+            supports=lambda *late: min(late) > 100.0 * VIOLATIONS_ALLOWED,
             criterion="each above 1 %",
             reason="the paper does not publish rates and GPU times",
         ),
@@ -236,7 +241,7 @@ FIG13 = _small_figure(
     shows="InSS has the lowest mean latency of the four.",
     look_for="As in the paper, `ts` is lowest: it distributes all shares, so its slots are faster than needed. gpulet "
     "is next, because its shares come from a coarse grid; the others use up their latency budgets.",
-    draws=_bars(SMALL, (BarPart("mean latency", partial(mean_latency_ms, model="resnet50")),), _label_latency),
+    draws=_bars(SMALL_CLUSTER, (BarPart("mean latency", partial(mean_latency_ms, model="resnet50")),), _label_latency),
     claims=(_lowest_latency("Fig. 13", "ResNet-50", "resnet50"),),
 )
 
@@ -246,7 +251,7 @@ FIG14 = _small_figure(
     paper="InSS, Fig. 14",
     shows="InSS has the lowest mean latency of the four.",
     look_for="As in inss-fig13; the trainings of `ts` differ more.",
-    draws=_bars(SMALL, (BarPart("mean latency", partial(mean_latency_ms, model="vgg16")),), _label_latency),
+    draws=_bars(SMALL_CLUSTER, (BarPart("mean latency", partial(mean_latency_ms, model="vgg16")),), _label_latency),
     claims=(_lowest_latency("Fig. 14", "VGG-16", "vgg16"),),
 )
 
@@ -258,12 +263,12 @@ FIG15 = _small_figure(
     "largest.",
     look_for="iGniter uses three GPUs, as in the paper; gpulet and `ts` use all four. Allocated shares are not busy "
     "all the time: bench show has the utilisation of each run.",
-    draws=_bars(SMALL, _USAGE, partial(_label_usage, gpus=4)),
+    draws=_bars(SMALL_CLUSTER, _USAGE_PARTS, partial(_label_usage, gpus=4)),
     claims=(
         Claim(
             what="Fig. 15: GPUs in use by gpulet, GSLICE, iGniter",
             paper=(4, 4, 3),
-            ours=_means(SMALL, BASELINES, lambda row: row.gpus_used),
+            ours=_means(SMALL_CLUSTER, BASELINES, lambda row: row.gpus_used),
             form="{:g}, {:g}, {:g}",
             reason="`gslice+` is iGniter's version of GSLICE and starts from iGniter's plan",
         ),
@@ -278,7 +283,7 @@ FIG16 = _large_figure(
     look_for="`ts` plans for nearly twice the throughput of the baselines, which stop once every workload is served: "
     "gslice+ and igniter leave 29 GPUs empty. `ts` decides each group of four GPUs separately, without a larger loss "
     "against local search than on four GPUs. The arriving requests are the same for all, and all serve most of them.",
-    draws=_bars(LARGE, _SERVED, _label_served),
+    draws=_bars(LARGE_CLUSTER, _SERVED_PARTS, _label_served),
 )
 
 FIG17 = _large_figure(
@@ -288,14 +293,14 @@ FIG17 = _large_figure(
     shows="InSS stays below 1 % at 64 GPUs.",
     look_for="`ts` is below 1 % at 64 GPUs, as in the paper; so is local search. gslice+, whose plan breaks SLOs, "
     "igniter and gpulet size their slots for the mean rate.",
-    draws=_bars(LARGE, _NOT_IN_TIME, _label_not_in_time),
+    draws=_bars(LARGE_CLUSTER, _NOT_IN_TIME_PARTS, _label_not_in_time),
     claims=(
         Claim(
             what="Fig. 17: requests not in time on sixty-four GPUs, by `ts`, gpulet, GSLICE, iGniter",
             paper="InSS below 1 %",
-            ours=_means(LARGE, ALL, not_in_time_pct),
+            ours=_means(LARGE_CLUSTER, AGENT_AND_BASELINES, not_in_time_pct),
             form="{:.1f} %, {:.1f} %, {:.1f} %, {:.1f} %",
-            holds=lambda ours, *_: ours < 1.0,
+            supports=lambda ours, *_: ours < 1.0,
             criterion="`ts` below 1 %",
             reason="our arrivals are random at the mean of the rates",
         ),
@@ -310,13 +315,13 @@ FIG18 = Figure(
     look_for="gslice+ and igniter need 35 GPUs for the arriving requests, gpulet 57; empty GPUs are not fragments. On "
     "the GPUs in use all leave one to two GPUs' worth, `ts` because shares are rounded down on each of 64.",
     cost="9 runs: a minute on two cores",
-    needs=needs_of(LARGE),
-    draws=_bars(LARGE, _USAGE, partial(_label_usage, gpus=64)),
+    needs=needs_of(LARGE_CLUSTER),
+    draws=_bars(LARGE_CLUSTER, _USAGE_PARTS, partial(_label_usage, gpus=64)),
     claims=(
         Claim(
             what="Fig. 18: unallocated share on sixty-four GPUs, in GPUs, by GSLICE and iGniter",
             paper="up to 8",
-            ours=_means(LARGE, ("gslice+", "igniter"), _fragments_gpus),
+            ours=_means(LARGE_CLUSTER, ("gslice+", "igniter"), _fragments_gpus),
             form="{:.1f} and {:.1f}",
             not_comparable="the rates decide the unallocated share, and the paper does not publish them",
         ),

@@ -17,7 +17,7 @@ from reports.charts.predictions import draw_points
 from reports.claim import Claim, Values
 from reports.figure import Figure
 from reports.measured import measured_solo, missing_note
-from reports.runs import NotAtHandError, Runs
+from reports.runs import MissingDataError, Runs
 
 PIVOT = "resnet50"
 
@@ -34,7 +34,7 @@ NEIGHBOURS = {
     "vgg16 60 %": (("vgg16", 60.0),),
     "both, 30 % each": (("alexnet", 30.0), ("vgg16", 30.0)),
 }
-"""Neighbours of Fig. 2: models and shares."""
+"""Neighbours of Fig. 2 by label: models, and shares in percent."""
 
 BATCHES = (1, 4, 8, 16, 32)
 """Batches of Fig. 6."""
@@ -44,30 +44,35 @@ PROFILED = ("resnet50", "vgg16", "mobilenet")
 
 
 def alone_ms(model: str, batch: int) -> Floats:
-    """Return the inference time of a batch alone, at each of ``SHARES_PCT``."""
+    """Return the inference time of a batch alone in ms, at each of ``SHARES_PCT``."""
     groups = [[Configuration(model, batch, share_pct)] for share_pct in SHARES_PCT.tolist()]
     return np.array([times[0] for times in latencies_ms(gpu_type("a100-inss"), "inss", groups)])
 
 
 def growth_pct(neighbours: str) -> Floats:
-    """Return the slowdown of ResNet50 against running alone in percent, at each of ``PIVOT_BATCHES`` (Fig. 2)."""
-    others = [Configuration(model, BATCH, share_pct) for model, share_pct in NEIGHBOURS[neighbours]]
+    """Return the slowdown of ResNet50 beside neighbours in percent, at each of ``PIVOT_BATCHES`` (Fig. 2)."""
+    neighbour_configurations = [Configuration(model, BATCH, share_pct) for model, share_pct in NEIGHBOURS[neighbours]]
     pivots = [Configuration(PIVOT, batch, PIVOT_SHARE_PCT) for batch in PIVOT_BATCHES]
-    groups = [[pivot, *neighbours_of_pivot] for neighbours_of_pivot in ([], others) for pivot in pivots]
+    groups = [
+        [pivot, *neighbours_of_pivot] for neighbours_of_pivot in ([], neighbour_configurations) for pivot in pivots
+    ]
     times_ms = np.array([times[0] for times in latencies_ms(gpu_type("a100-inss"), "inss", groups)])
     alone, together = times_ms.reshape(2, len(pivots))
     return np.asarray(100.0 * (together / alone - 1.0))
 
 
 def unexplained(model: str) -> tuple[float, float]:
-    """Return the unexplained fractions of the variance of measured L2 and DRAM utilisation.
+    """Return the fractions of the variance of L2 and DRAM utilisation that the lines of Fig. 7 do not explain.
 
-    The lines of Fig. 7 explain the rest. Without measurements, both fractions are NaN.
+    The variance is that of measured values. Without measurements, both fractions are NaN.
     """
     solo = gpu_type("a100").model(model).profiled("a100")
     samples = _samples(model)
     fractions = []
-    for measured, fitted in (([s.l2_pct for s in samples], solo.l2), ([s.dram_pct for s in samples], solo.dram)):
+    for measured, fitted in (
+        ([sample.l2_pct for sample in samples], solo.l2),
+        ([sample.dram_pct for sample in samples], solo.dram),
+    ):
         error = np.array(measured) - (fitted[0] * _throughput_rps(samples) + fitted[1])
         fractions.append(float(np.mean(error**2) / np.var(measured)) if samples else float("nan"))
     return fractions[0], fractions[1]
@@ -77,7 +82,9 @@ def _samples(model: str) -> list[SoloSample]:
     """Return the measurements of a model alone at the batches of its catalogue entry."""
     largest_batch = gpu_type("a100").model(model).max_batch
     return [
-        s for s in measured_solo("a100") if s.configuration.model == model and s.configuration.batch <= largest_batch
+        sample
+        for sample in measured_solo("a100")
+        if sample.configuration.model == model and sample.configuration.batch <= largest_batch
     ]
 
 
@@ -86,18 +93,21 @@ def _throughput_rps(samples: Sequence[SoloSample]) -> Floats:
 
 
 def _fig1() -> Sequence[Panel]:
-    times = {model: alone_ms(model, BATCH) for model in sorted(gpu_type("a100-inss").models)}
-    styles = dict(zip(times, SERIES, strict=True))
+    times_of = {model: alone_ms(model, BATCH) for model in sorted(gpu_type("a100-inss").models)}
+    styles = dict(zip(times_of, SERIES, strict=True))
     axes = {"xlabel": "Share (%)", "yscale": "log"}
     return [
         Panel(
             "",
-            [Curve(m, SHARES_PCT, t, styles[m].marked) for m, t in times.items()],
+            [Curve(model, SHARES_PCT, times_ms, styles[model].marked) for model, times_ms in times_of.items()],
             {**axes, "ylabel": "Latency (ms)"},
         ),
         Panel(
             "",
-            [Curve(m, SHARES_PCT, 1000.0 * BATCH / t, styles[m].marked) for m, t in times.items()],
+            [
+                Curve(model, SHARES_PCT, 1000.0 * BATCH / times_ms, styles[model].marked)
+                for model, times_ms in times_of.items()
+            ],
             {**axes, "ylabel": "Throughput (req/s)"},
         ),
     ]
@@ -117,48 +127,57 @@ def _fig6() -> Sequence[Panel]:
     styles = list(zip(BATCHES, shades(len(BATCHES)), strict=True))
     shares_pct = np.arange(10.0, 101.0)
     curves = [
-        Curve(f"batch {b}", shares_pct, regressed_ms(solo, np.array(float(b)), shares_pct), style.unmarked)
-        for b, style in styles
+        Curve(f"batch {batch}", shares_pct, regressed_ms(solo, np.array(float(batch)), shares_pct), style.unmarked)
+        for batch, style in styles
     ]
     curves += [
-        Curve("profiled", solo.share_pct, solo.times_ms[solo.batch.index(b)], {**style.hollow, "marker": "o"})
-        for b, style in styles
+        Curve("profiled", solo.share_pct, solo.times_ms[solo.batch.index(batch)], {**style.hollow, "marker": "o"})
+        for batch, style in styles
     ]
     return [Panel("", curves, {"xlabel": "Share (%)", "ylabel": "GPU running time (ms)"})]
 
 
 def _fig7() -> Sequence[Panel]:
     styles = dict(zip(PROFILED, SERIES, strict=False))
-    l2: list[Curve] = []
-    dram: list[Curve] = []
+    l2_curves: list[Curve] = []
+    dram_curves: list[Curve] = []
     for model, style in styles.items():
         solo = gpu_type("a100").model(model).profiled("a100")
         samples = _samples(model)
         throughput_rps = np.array([0.0, 1000.0 * solo.batch[-1] / solo.gpu_ms[-1][-1]])
-        for curves, (slope, intercept) in ((l2, solo.l2), (dram, solo.dram)):
+        for curves, (slope, intercept) in ((l2_curves, solo.l2), (dram_curves, solo.dram)):
             curves.append(Curve(model, throughput_rps, slope * throughput_rps + intercept, style.unmarked))
         if samples:
-            l2.append(Curve(f"{model}, measured", _throughput_rps(samples), [s.l2_pct for s in samples], style.hollow))
-            dram.append(
-                Curve(f"{model}, measured", _throughput_rps(samples), [s.dram_pct for s in samples], style.hollow)
+            l2_curves.append(
+                Curve(
+                    f"{model}, measured", _throughput_rps(samples), [sample.l2_pct for sample in samples], style.hollow
+                )
+            )
+            dram_curves.append(
+                Curve(
+                    f"{model}, measured",
+                    _throughput_rps(samples),
+                    [sample.dram_pct for sample in samples],
+                    style.hollow,
+                )
             )
     axes = {"xlabel": "Throughput alone (req/s)"}
     return [
-        Panel("", l2, {**axes, "ylabel": "L2 utilisation (%)"}),
-        Panel("", dram, {**axes, "ylabel": "DRAM utilisation (%)"}),
+        Panel("", l2_curves, {**axes, "ylabel": "L2 utilisation (%)"}),
+        Panel("", dram_curves, {**axes, "ylabel": "DRAM utilisation (%)"}),
     ]
 
 
 def _share_pct(point: PublishedTime) -> float:
     """Return the share that varies along a row of Table 4.
 
-    In the row ``E*&M1`` that is the neighbour's share; in all others, the observed model's.
+    The share of the neighbour varies in the row ``E*&M1``, and the share of the observed model in all other rows.
     """
     return point.neighbours[0].share_pct if point.row == "E*&M1" else point.configuration.share_pct
 
 
 def _beyond_knee(_: Runs) -> Values:
-    """Return the change of ResNet-50's time in percent from 30 to 60 % of the GPU, and from 60 % to all of it."""
+    """Return the change of ResNet-50's time in percent: from 30 to 60 % of the GPU, and from 60 to 100 %."""
     times_ms = dict(zip(SHARES_PCT, alone_ms("resnet50", BATCH), strict=True))
     return 100.0 * (times_ms[60.0] / times_ms[30.0] - 1.0), 100.0 * (times_ms[100.0] / times_ms[60.0] - 1.0)
 
@@ -169,9 +188,9 @@ def _growths(_: Runs) -> Values:
 
 
 def _unexplained(_: Runs) -> Values:
-    """Return the least and the largest unexplained variance of the linear fits of demands, in percent."""
+    """Return the smallest and the largest unexplained variance of the linear fits of demands, in percent."""
     if not measured_solo("a100"):
-        raise NotAtHandError("no measurements")
+        raise MissingDataError("no measurements")
     unexplained_pct = [100.0 * fraction for model in PROFILED for fraction in unexplained(model)]
     return min(unexplained_pct), max(unexplained_pct)
 
@@ -190,7 +209,7 @@ FIG1 = Figure(
             paper="little gain beyond 60 %",
             ours=_beyond_knee,
             form="{:+.0f} %, {:+.1f} %",
-            holds=lambda before, beyond: before <= -10.0 and abs(beyond) <= 5.0,
+            supports=lambda before, beyond: before <= -10.0 and abs(beyond) <= 5.0,
             criterion="at least a tenth less, then a change of at most 5 %",
             note="our times are calibrated to other points of the paper",
         ),
@@ -213,7 +232,7 @@ FIG2 = Figure(
             paper="up to 22.7 %",
             ours=_growths,
             form="{:.1f} %, {:.1f} %",
-            holds=lambda _, most: abs(most - 22.7) <= 2.0,
+            supports=lambda _, largest: abs(largest - 22.7) <= 2.0,
             criterion="the most within 2 points",
             reason="our growths are fitted to measurements of another A100",
         ),
@@ -244,7 +263,7 @@ FIG7 = Figure(
             paper="excellent linear fits",
             ours=_unexplained,
             form="{:.0f} to {:.0f} %",
-            holds=lambda _, most: most <= 5.0,
+            supports=lambda _, largest: largest <= 5.0,
             criterion="at most 5 %",
             reason="our measurements are of another A100",
         ),
@@ -258,7 +277,7 @@ TABLE3 = Figure(
     shows="Errors of the paper's own predictions are 0.04 to 3.3 %, at 20 % of an A100 for each model.",
     look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
     "pinned and show only that the model can fit them.",
-    draws=partial(draw_points, points=TABLE_3, axis="Batch", place=lambda point: point.configuration.batch),
+    draws=partial(draw_points, points=TABLE_3, x_label="Batch", x_value=lambda point: point.configuration.batch),
 )
 
 TABLE4 = Figure(
@@ -268,7 +287,7 @@ TABLE4 = Figure(
     shows="Errors of the paper's own predictions are 0.03 to 5 %, at batch 8 for each model.",
     look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
     "pinned and show only that the model can fit them.",
-    draws=partial(draw_points, points=TABLE_4, axis="Share (%)", place=_share_pct),
+    draws=partial(draw_points, points=TABLE_4, x_label="Share (%)", x_value=_share_pct),
 )
 
 FIGURES = (FIG1, FIG2, FIG6, FIG7, TABLE3, TABLE4)

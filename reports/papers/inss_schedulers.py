@@ -8,39 +8,40 @@ from reports.need import Need
 TRAININGS = range(5)
 """Training seeds of the shipped policies of InSS's agent."""
 
-Compared = Mapping[str, tuple[Need, ...]]
-"""Needs by label; a bar or line is their mean: for the agent one need per training, otherwise a single one."""
+NeedsByLabel = Mapping[str, tuple[Need, ...]]
+"""Needs by label; a bar or line shows their mean. The agent has a need for each training, any other label one need."""
 
 _ELASTIC = "elastic-partitioning"
-_GENEROUS_S = 120.0
+_LONG_LIMIT_S = 120.0
 
 
-def agent(runs: Need) -> Compared:
-    """Return the needs of InSS's own agent like ``runs``, whose schedulers and parameters are ignored."""
-    trained = (f"ts.training={training}" for training in TRAININGS)
-    return {"ts": tuple(replace(runs, schedulers=("ts",), parameters=(one,)) for one in trained)}
+def agent_needs(runs: Need) -> NeedsByLabel:
+    """Return the needs of InSS's agent on the instances and under the conditions of ``runs``."""
+    parameters = (f"ts.training={training}" for training in TRAININGS)
+    return {"ts": tuple(replace(runs, schedulers=("ts",), parameters=(parameter,)) for parameter in parameters)}
 
 
-def baselines(runs: Need) -> Compared:
-    """Return the needs of InSS's three baselines like ``runs``, whose schedulers and parameters are ignored.
+def baseline_needs(runs: Need) -> NeedsByLabel:
+    """Return the needs of InSS's three baselines on the instances and under the conditions of ``runs``.
 
     iGniter runs with ``spend_spare=false``, as in the paper.
     """
-    printed, sparing = ((f"{_ELASTIC}.interference=true", f"{_ELASTIC}.second_pass=false"), "igniter.spend_spare=false")
+    elastic_parameters = (f"{_ELASTIC}.interference=true", f"{_ELASTIC}.second_pass=false")
     return {
-        "gpulet": (replace(runs, schedulers=(_ELASTIC,), parameters=printed),),
+        "gpulet": (replace(runs, schedulers=(_ELASTIC,), parameters=elastic_parameters),),
         "gslice+": (replace(runs, schedulers=("gslice+",), parameters=()),),
-        "igniter": (replace(runs, schedulers=("igniter",), parameters=(sparing,)),),
+        "igniter": (replace(runs, schedulers=("igniter",), parameters=("igniter.spend_spare=false",)),),
     }
 
 
-def compared(instances: str) -> Compared:
+def needs_on(instances: str) -> NeedsByLabel:
     """Return the needs of the agent, the baselines and local search on ``instances``."""
     runs = Need(instances, ())
-    search = Need(instances, ("local-search",), time_limit_s=_GENEROUS_S)  # it ends before, after its rounds
-    return {**agent(runs), **baselines(runs), "local-search": (search,)}
+    # The number of rounds ends local search before the time limit.
+    search = Need(instances, ("local-search",), time_limit_s=_LONG_LIMIT_S)
+    return {**agent_needs(runs), **baseline_needs(runs), "local-search": (search,)}
 
 
-def needs_of(everyone: Compared) -> tuple[Need, ...]:
-    """Return all needs in one tuple."""
-    return tuple(need for needs in everyone.values() for need in needs)
+def needs_of(needs_by_label: NeedsByLabel) -> tuple[Need, ...]:
+    """Return the needs of all labels in one tuple."""
+    return tuple(need for needs in needs_by_label.values() for need in needs)

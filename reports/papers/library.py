@@ -1,4 +1,4 @@
-"""The library: gaps of its entries over their size, and the finders of the best-known plans."""
+"""Figure of the library: gaps of the entries over their size, and numbers of best-known plans by finder."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from reports.charts.palette import DEEP_BLUE, QUIET, SERIES
 from reports.figure import Figure
 
 _HEIGHT_IN = 3.4
-_LEAST_PCT, _NO_BOUND_PCT = 0.1, 100.0
-"""Least gap with a tick of its own, and the place of entries without a bound."""
+_SMALLEST_TICK_PCT, _NO_BOUND_PCT = 0.1, 100.0
+"""Smallest gap with a tick of its own, and the drawn gap of entries without a bound, in percent."""
 
 LOOKS = dict(zip(("cost", "capacity", "goodput", "scale"), SERIES, strict=False))
 """Styles of the entries by objective."""
@@ -22,48 +22,51 @@ SIZE, GAP_PCT = "Number of workloads", "Gap to the proven bound (%)"
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     lines = LIBRARY.summaries()
-    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [sentence(lines)])
-    gaps, bests = sheet.subplots(1, 2, width_ratios=(3, 2))
-    draw_gaps(gaps, lines)
-    gaps.set(xlabel=SIZE, ylabel=GAP_PCT)
-    _draw_holders(bests, holders(lines))
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [summary_sentence(lines)])
+    gap_axes, finder_axes = sheet.subplots(1, 2, width_ratios=(3, 2))
+    draw_gaps(gap_axes, lines)
+    gap_axes.set(xlabel=SIZE, ylabel=GAP_PCT)
+    _draw_finders(finder_axes, plans_by_finder(lines))
     handles = [
         stroke(objective, color=look.colour, marker=look.marker, linestyle="") for objective, look in LOOKS.items()
     ]
     return with_legend(sheet, handles, 4)
 
 
-def sentence(lines: Sequence[LibraryLine]) -> str:
-    """Return the state of the library in words."""
+def summary_sentence(lines: Sequence[LibraryLine]) -> str:
+    """Return a sentence on the numbers of proven, open and bounded entries."""
     closed, bounded = sum(line.closed for line in lines), sum(line.bound is not None for line in lines)
     return f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open; {bounded} have a checked bound."
 
 
-def holders(lines: Sequence[LibraryLine]) -> Mapping[str, int]:
-    """Return the number of best-known plans by finder, the most first."""
+def plans_by_finder(lines: Sequence[LibraryLine]) -> Mapping[str, int]:
+    """Return the number of best-known plans by finder, the largest number first."""
     return dict(Counter(line.plan_by for line in lines if line.plan_by is not None).most_common())
 
 
 def draw_gaps(ax: Axes, lines: Sequence[LibraryLine]) -> None:
-    """Draw the gaps of the entries with a plan; the marks of an objective have its name as their gid."""
+    """Draw the gaps of the entries with a plan; the gid of an objective's marks is the objective's name."""
     for objective, look in LOOKS.items():
-        own = [line for line in lines if line.objective == objective and line.value is not None]
-        sizes = [line.workloads for line in own]
-        gaps = [_NO_BOUND_PCT if line.gap is None else max(_LEAST_PCT / 3.0, 100.0 * line.gap) for line in own]
+        planned_lines = [line for line in lines if line.objective == objective and line.value is not None]
+        sizes = [line.workloads for line in planned_lines]
+        gaps = [
+            _NO_BOUND_PCT if line.gap is None else max(_SMALLEST_TICK_PCT / 3.0, 100.0 * line.gap)
+            for line in planned_lines
+        ]
         ax.scatter(sizes, gaps, s=14, color=look.colour, marker=look.marker, alpha=0.7, linewidths=0.0, gid=objective)
-    ax.axhline(_LEAST_PCT / 1.7, color=QUIET, linewidth=0.6, linestyle=":")
+    ax.axhline(_SMALLEST_TICK_PCT / 1.7, color=QUIET, linewidth=0.6, linestyle=":")
     ax.set(xscale="log", yscale="log")
-    ax.set_yticks([_LEAST_PCT / 3.0, 0.1, 1.0, 10.0, _NO_BOUND_PCT], ["closed", "0.1", "1", "10", "no bound"])
+    ax.set_yticks([_SMALLEST_TICK_PCT / 3.0, 0.1, 1.0, 10.0, _NO_BOUND_PCT], ["closed", "0.1", "1", "10", "no bound"])
     ax.minorticks_off()
     ax.xaxis.set_major_formatter("{x:,g}")
 
 
-def _draw_holders(ax: Axes, found: Mapping[str, int]) -> None:
-    names = list(found)[::-1]
-    ax.barh(names, [found[name] for name in names], color=DEEP_BLUE, height=0.6)
+def _draw_finders(ax: Axes, plan_counts: Mapping[str, int]) -> None:
+    names = list(plan_counts)[::-1]
+    ax.barh(names, [plan_counts[name] for name in names], color=DEEP_BLUE, height=0.6)
     for position, name in enumerate(names):
-        ax.text(found[name], position, f" {found[name]}", va="center")
-    ax.set(xlabel="Best-known plans", xlim=(0, 1.2 * max(found.values(), default=1)))
+        ax.text(plan_counts[name], position, f" {plan_counts[name]}", va="center")
+    ax.set(xlabel="Best-known plans", xlim=(0, 1.2 * max(plan_counts.values(), default=1)))
 
 
 FIGURES = (

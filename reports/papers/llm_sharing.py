@@ -1,4 +1,4 @@
-"""GPUs that sharing saves for language-model services: whole GPUs, eighths, and MPS shares by each scheduler."""
+"""GPUs for language-model services: without sharing, with eighths of GPUs, and with MPS shares by each scheduler."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,7 +36,7 @@ PANELS: Mapping[str, Sequence[str]] = {
     "llm-16gpu": ("llm-16gpu",),
     "llm-mix": tuple(f"llm-mix-{n}" for n in range(1, 6)),
 }
-"""Instances of each panel; their GPUs are added up."""
+"""Instances of each panel; the GPUs of a panel's instances are added."""
 
 _HEIGHT_IN = 2.6
 _UNMEASURED = (
@@ -46,35 +46,35 @@ _UNMEASURED = (
 )
 
 
-def gpus(found: Mapping[tuple[str, str], Row], label: str, instances: Sequence[str]) -> int | None:
-    """Return the GPUs of a method on some instances together; ``None`` if a feasible plan of one is missing."""
+def gpus(row_of: Mapping[tuple[str, str], Row], label: str, instances: Sequence[str]) -> int | None:
+    """Return the number of GPUs of a method, summed over instances; ``None`` if an instance has no feasible plan."""
     suffix = _EIGHTHS if METHODS[label].instances.endswith(_EIGHTHS) else ""
-    rows = [found.get((label, name + suffix)) for name in instances]
-    used = [row.gpus_used if row is not None and row.feasible else None for row in rows]
-    return None if None in used else sum(each or 0 for each in used)
+    rows = [row_of.get((label, name + suffix)) for name in instances]
+    gpu_counts = [row.gpus_used if row is not None and row.feasible else None for row in rows]
+    return None if None in gpu_counts else sum(count or 0 for count in gpu_counts)
 
 
-def fewest(found: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> int | None:
-    """Return the certified bound on the GPUs of some instances together; ``None`` if one is missing."""
-    rows = [found.get((OPTIMUM, name)) for name in instances]
-    proven = [None if row is None else proven_gpus(row) for row in rows]
-    return None if None in proven else sum(each or 0 for each in proven)
+def bound_gpus(row_of: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> int | None:
+    """Return the certified bound on the number of GPUs, summed over instances; ``None`` if an instance has no bound."""
+    rows = [row_of.get((OPTIMUM, name)) for name in instances]
+    proven_counts = [None if row is None else proven_gpus(row) for row in rows]
+    return None if None in proven_counts else sum(count or 0 for count in proven_counts)
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    found = rows_by_label(rows, METHODS)
-    own = list(found.values())
-    fruitless = [row for row in own if row.gpus_used is None or not row.feasible]
-    notes = missing_notes(figure, own, fruitless)
-    drawn = {
+    row_of = rows_by_label(rows, METHODS)
+    all_rows = list(row_of.values())
+    fruitless = [row for row in all_rows if row.gpus_used is None or not row.feasible]
+    notes = missing_notes(figure, all_rows, fruitless)
+    drawn_panels = {
         name: instances
         for name, instances in PANELS.items()
-        if any(gpus(found, label, instances) is not None for label in METHODS)
+        if any(gpus(row_of, label, instances) is not None for label in METHODS)
     }
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [_UNMEASURED, *notes])
-    panels = sheet.subplots(1, len(drawn), sharey=True, squeeze=False).ravel()
-    for ax, (name, instances) in zip(panels, drawn.items(), strict=True):
-        _draw_panel(ax, found, instances)
+    panels = sheet.subplots(1, len(drawn_panels), sharey=True, squeeze=False).ravel()
+    for ax, (name, instances) in zip(panels, drawn_panels.items(), strict=True):
+        _draw_panel(ax, row_of, instances)
         ax.set_title(name if len(instances) == 1 else f"{name}: {len(instances)} instances together")
     panels[0].set_yticks(range(len(METHODS)), list(METHODS))
     panels[0].invert_yaxis()
@@ -82,14 +82,14 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     return sheet
 
 
-def _draw_panel(ax: Axes, found: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> None:
-    for place, (label, need) in enumerate(METHODS.items()):
-        used = gpus(found, label, instances)
-        if used is not None:
+def _draw_panel(ax: Axes, row_of: Mapping[tuple[str, str], Row], instances: Sequence[str]) -> None:
+    for position, (label, need) in enumerate(METHODS.items()):
+        gpu_count = gpus(row_of, label, instances)
+        if gpu_count is not None:
             colour = scheduler_look(need.schedulers[0]).colour
-            ax.barh(place, used, 0.7, facecolor=pale(colour) if label != OPTIMUM else colour, edgecolor=colour)
-            ax.text(used, place, f" {used}", va="center", fontsize="small", color=QUIET)
-    bound = fewest(found, instances)
+            ax.barh(position, gpu_count, 0.7, facecolor=pale(colour) if label != OPTIMUM else colour, edgecolor=colour)
+            ax.text(gpu_count, position, f" {gpu_count}", va="center", fontsize="small", color=QUIET)
+    bound = bound_gpus(row_of, instances)
     if bound is not None:
         ax.axvline(bound, color="black", linestyle=":", linewidth=0.8)
     ax.set_xlabel("GPUs")

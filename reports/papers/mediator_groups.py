@@ -1,8 +1,8 @@
 """MediatorDNN, Fig. 4, 8 and 9: the portfolio effect, throughput of the jobs, and demand of groups over time.
 
-A job that waits for its batches cannot serve more requests than arrive, yet most jobs improve in the paper's Fig. 8.
-The paper's throughput must therefore refer to the time in which batches are processed. The figure shows both: requests
-per second of processing, and requests per second.
+A job that waits for its batches cannot serve more requests than arrive, but most jobs improve in the paper's Fig. 8.
+Therefore, the paper's throughput must be per second of processing time. The figure shows both: requests per second of
+processing time, and requests per second.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,22 +28,23 @@ from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
 from reports.placement import gpus
 from reports.runs import Runs, the_instance
-from reports.selection import missing_notes, own_rows, plans_and_notes
+from reports.selection import figure_rows, missing_notes, plans_and_notes
 
 MEAN_PCT = (30.0, 30.0, 30.0, 30.0)
 DEVIATION_PCT = (20.0, 2.0, 20.0, 2.0)
 OURS, OTHERS = "mediator", ("horus", "bin-packing")
-ALL = (OURS, *OTHERS)
-_FORTY = Need("mediator-40", ALL, quick="mediator-40-s0")
+ALL_SCHEDULERS = (OURS, *OTHERS)
+_FORTY_JOBS = Need("mediator-40", ALL_SCHEDULERS, quick="mediator-40-s0")
 
 Rates = Mapping[str, float]
 """Requests per second by job."""
 
 
 class JobThroughputs(NamedTuple):
-    """Throughput of jobs under a plan: requests per second of processing, and requests served per second.
+    """Throughput of jobs under a plan.
 
-    The former is a job's largest batch divided by its mean launch time, as if every launch had the largest batch.
+    ``processed`` has requests per second of processing time: a job's largest batch divided by its mean launch time.
+    ``served`` has requests served per second.
     """
 
     processed: Rates
@@ -77,7 +78,7 @@ def _draw_portfolios(figure: Figure, rows: Sequence[Row]) -> Page:
 
 
 def colocations() -> dict[str, list[list[int]]]:
-    """Return each scheduler's pairs of the four jobs, as positions."""
+    """Return the pairs of the four jobs that each scheduler makes; a job is its position."""
     jobs = Utilisation(np.array(MEAN_PCT) / 100.0, np.array(DEVIATION_PCT) / 100.0, np.ones((4, 1)))
     return {rule.name: rule.groups(jobs, lambda group: len(group) <= 2) for rule in (BinPacking(), Mediator())}
 
@@ -105,22 +106,22 @@ def _draw_groups(ax: Axes, groups: Sequence[Sequence[int]], colour: str) -> None
 
 
 def _draw_improvements(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure, rows)
-    found: dict[str, dict[str, JobThroughputs]] = {}
-    for row in own:
-        plans = found.setdefault(row.instance, {})
-        if row.plan is not None and row.scheduler in ALL and row.scheduler not in plans:
+    used_rows = figure_rows(figure, rows)
+    plans_by_instance: dict[str, dict[str, JobThroughputs]] = {}
+    for row in used_rows:
+        plans = plans_by_instance.setdefault(row.instance, {})
+        if row.plan is not None and row.scheduler in ALL_SCHEDULERS and row.scheduler not in plans:
             plans[row.scheduler] = job_throughputs(row)
-    compared = {name: plans for name, plans in found.items() if OURS in plans and len(plans) > 1}
-    notes = missing_notes(figure, own, [row for row in own if row.plan is None])
-    if not compared:
+    compared_plans = {name: plans for name, plans in plans_by_instance.items() if OURS in plans and len(plans) > 1}
+    notes = missing_notes(figure, used_rows, [row for row in used_rows if row.plan is None])
+    if not compared_plans:
         raise NothingToDrawError(figure.name, f"no two plans to compare. {' '.join(notes)}")
     sheet = page(FULL_WIDTH_IN, _THROUGHPUT_HEIGHT_IN, notes)
     panels = sheet.subplots(len(_MEASURES), 2, width_ratios=(4, 1), sharex="col")
-    name, first = next(iter(compared.items()))
+    name, first_plans = next(iter(compared_plans.items()))
     for (by_job, by_mix), (label, rates) in zip(panels, _MEASURES, strict=True):
-        _draw_jobs(by_job, first, rates)
-        _draw_mixes(by_mix, compared, rates)
+        _draw_jobs(by_job, first_plans, rates)
+        _draw_mixes(by_mix, compared_plans, rates)
         by_job.set_ylabel(label)
     panels[0, 0].set_title(name)
     panels[0, 1].set_title("mean over jobs")
@@ -135,25 +136,29 @@ def job_throughputs(row: Row) -> JobThroughputs:
     plan = row.plan
     assert plan is not None
     slots = judge(plan, the_instance(row.instance)).slots
-    batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}
+    batch_of = {slot.workload: slot.batch for _, _, slot in plan.slots()}
     return JobThroughputs(
-        {slot.workload: 1000.0 * batch[slot.workload] / slot.t_inf_ms for slot in slots},
+        {slot.workload: 1000.0 * batch_of[slot.workload] / slot.t_inf_ms for slot in slots},
         {slot.workload: slot.throughput_rps for slot in slots},
     )
 
 
 def improvement_pct(ours: Rates, theirs: Rates) -> dict[str, float]:
-    """Return each job's improvement in percent; jobs without throughput on one side are left out."""
-    return {job: 100.0 * (ours[job] / rate - 1.0) for job, rate in theirs.items() if rate > 0.0 and job in ours}
+    """Return each job's improvement from ``theirs`` to ``ours`` in percent; jobs need a throughput on both sides."""
+    return {
+        job: 100.0 * (ours[job] / their_rate - 1.0)
+        for job, their_rate in theirs.items()
+        if their_rate > 0.0 and job in ours
+    }
 
 
-def _draw_jobs(ax: Axes, plans: Plans, rates: Callable[[JobThroughputs], Rates]) -> None:
-    others = [other for other in OTHERS if other in plans]
-    jobs = sorted(plans[OURS].served, key=lambda job: int(job.removeprefix("j")))
-    width, group = side_by_side(others)
+def _draw_jobs(ax: Axes, throughputs_of: Plans, rates: Callable[[JobThroughputs], Rates]) -> None:
+    compared_schedulers = [other for other in OTHERS if other in throughputs_of]
+    jobs = sorted(throughputs_of[OURS].served, key=lambda job: int(job.removeprefix("j")))
+    width, group = side_by_side(compared_schedulers)
     for offset, other in group:
-        better = improvement_pct(rates(plans[OURS]), rates(plans[other]))
-        heights = [better.get(job, 0.0) for job in jobs]
+        improvements = improvement_pct(rates(throughputs_of[OURS]), rates(throughputs_of[other]))
+        heights = [improvements.get(job, 0.0) for job in jobs]
         ax.bar(
             [x + offset for x in range(len(jobs))],
             heights,
@@ -168,17 +173,17 @@ def _draw_jobs(ax: Axes, plans: Plans, rates: Callable[[JobThroughputs], Rates])
     ax.grid(axis="y")
 
 
-def _draw_mixes(ax: Axes, compared: Mapping[str, Plans], rates: Callable[[JobThroughputs], Rates]) -> None:
-    """Draw the mean over the jobs of each mix."""
+def _draw_mixes(ax: Axes, plans_by_mix: Mapping[str, Plans], rates: Callable[[JobThroughputs], Rates]) -> None:
+    """Draw the mean improvement over the jobs of each mix."""
     width, group = side_by_side(OTHERS)
     for offset, other in group:
-        for x, plans in enumerate(compared.values()):
+        for x, plans in enumerate(plans_by_mix.values()):
             if other in plans:
-                better = list(improvement_pct(rates(plans[OURS]), rates(plans[other])).values())
-                mean = sum(better) / max(1, len(better))
+                improvements = list(improvement_pct(rates(plans[OURS]), rates(plans[other])).values())
+                mean = sum(improvements) / max(1, len(improvements))
                 ax.bar(x + offset, mean, width, color=scheduler_look(other).colour, edgecolor="black", linewidth=0.2)
     ax.axhline(0.0, color=QUIET, linewidth=0.6)
-    ax.set_xticks(range(len(compared)), [name.rpartition("-")[2] for name in compared])
+    ax.set_xticks(range(len(plans_by_mix)), [name.rpartition("-")[2] for name in plans_by_mix])
     ax.grid(axis="y")
 
 
@@ -191,7 +196,7 @@ def _draw_demand(figure: Figure, rows: Sequence[Row]) -> Page:
     for ax in axes:
         ax.set_ylabel("Demand (% of a GPU)")
         ax.axhline(100.0, color=ALARM, linewidth=0.9, linestyle="--")
-    axes[0].set_ylim(bottom=0.0)  # of all panels, when they are filled
+    axes[0].set_ylim(bottom=0.0)  # applies to all panels and must follow their drawing
     axes[-1].set_xlabel("Time (s)")
     handles = [stroke(f"all jobs, {scheduler}", color=scheduler_look(scheduler).colour) for scheduler in plans]
     handles += [stroke("each job", color=QUIET, linewidth=0.5), stroke("capacity", color=ALARM, linestyle="--")]
@@ -199,9 +204,9 @@ def _draw_demand(figure: Figure, rows: Sequence[Row]) -> Page:
 
 
 def busiest_group(row: Row) -> tuple[int, PlacedGpu, Floats]:
-    """Return the GPU of a row's plan that is over capacity longest (the first of several): position, GPU and demand.
+    """Return position, GPU and demand of the GPU that is over capacity longest in a row's plan.
 
-    The demand is that of ``bench.judging.colocation.demand_over_time``.
+    The first of several such GPUs counts. The demand is that of ``bench.judging.colocation.demand_over_time``.
     """
     instance = the_instance(row.instance)
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
@@ -220,50 +225,52 @@ def _draw_group(ax: Axes, scheduler: str, row: Row) -> None:
 
 
 def _rows(scheduler: str, runs: Runs) -> list[Row]:
-    return runs.rows(Need(_FORTY.instances, (scheduler,)))
+    return runs.rows(Need(_FORTY_JOBS.instances, (scheduler,)))
 
 
 @query
-def _better(runs: Runs, other: str, rates: Callable[[JobThroughputs], Rates]) -> Values:
-    """Return the improvement of the jobs in percent: the mean of the mixes' means, and the largest of any job."""
-    found = [
+def _improvements(runs: Runs, other: str, rates: Callable[[JobThroughputs], Rates]) -> Values:
+    """Return the improvement of the jobs in percent: mean over mixes of the mean over jobs, and largest of any job."""
+    improvements_by_mix = [
         list(improvement_pct(rates(_job_throughputs(ours)), rates(_job_throughputs(theirs))).values())
         for ours, theirs in zip(_rows(OURS, runs), _rows(other, runs), strict=True)
     ]
-    return fmean(map(fmean, found)), max(map(max, found))
+    return fmean(map(fmean, improvements_by_mix)), max(map(max, improvements_by_mix))
 
 
-_KEPT: dict[str, JobThroughputs] = {}
-"""Throughputs by key of the run; several claims need those of the same run."""
+_THROUGHPUTS_BY_KEY: dict[str, JobThroughputs] = {}
+"""Throughputs by key of the run, kept because several claims need the throughputs of one run."""
 
 
 def _job_throughputs(row: Row) -> JobThroughputs:
-    if row.key not in _KEPT:
-        _KEPT[row.key] = job_throughputs(row)
-    return _KEPT[row.key]
+    if row.key not in _THROUGHPUTS_BY_KEY:
+        _THROUGHPUTS_BY_KEY[row.key] = job_throughputs(row)
+    return _THROUGHPUTS_BY_KEY[row.key]
 
 
 @query
-def _means(runs: Runs, of: Callable[[Row], float | None]) -> Values:
-    return tuple(fmean(value for row in _rows(name, runs) if (value := of(row)) is not None) for name in ALL)
+def _means(runs: Runs, quantity: Callable[[Row], float | None]) -> Values:
+    return tuple(
+        fmean(value for row in _rows(name, runs) if (value := quantity(row)) is not None) for name in ALL_SCHEDULERS
+    )
 
 
-def _per_gpu(runs: Runs) -> Values:
-    """Return the difference in requests served per GPU from each other scheduler, in percent over all mixes."""
-    served = {
+def _lead_per_gpu(runs: Runs) -> Values:
+    """Return the lead of ``mediator`` over each other scheduler in percent, by requests per GPU over all mixes."""
+    served_per_gpu = {
         name: sum(sum(_job_throughputs(row).served.values()) for row in _rows(name, runs))
         / sum(row.gpus_used or 0 for row in _rows(name, runs))
-        for name in ALL
+        for name in ALL_SCHEDULERS
     }
-    return tuple(100.0 * (served[OURS] / served[other] - 1.0) for other in OTHERS)
+    return tuple(100.0 * (served_per_gpu[OURS] / served_per_gpu[other] - 1.0) for other in OTHERS)
 
 
 def _not_modelled(_: Runs) -> Values:
-    """Return a dash: the bench does not model the quantity."""
+    """Return a dash, for a quantity that the bench does not model."""
     return ("–",)
 
 
-_NO_CPU = "no measurements of these DNNs on a CPU server are published"
+_NO_CPU_REASON = "no measurements of these DNNs on a CPU server are published"
 
 FIG4 = Figure(
     name="mediator-fig4",
@@ -295,14 +302,14 @@ FIG8 = Figure(
     "from mix to mix. Below, most jobs serve the same number of requests, since waiting requests are served later. "
     "Under horus and bin-packing, only jobs on GPUs at or above full demand serve fewer.",
     cost="15 runs, about 10 s",
-    needs=(_FORTY,),
+    needs=(_FORTY_JOBS,),
     draws=_draw_improvements,
     claims=(
         *(
             Claim(
                 what=f"Fig. 8 (GPU): gain in a job's served requests over {other}, mean and largest",
                 paper=(paper_pct, most_pct),
-                ours=_better(other, lambda found: found.served),
+                ours=_improvements(other, lambda throughputs: throughputs.served),
                 form="{:+.3g} %, {:+.0f} %",
                 within=0.1,
                 reason="a job serves at most the arriving requests; a GPU that keeps up serves all of them, only later",
@@ -313,7 +320,7 @@ FIG8 = Figure(
             Claim(
                 what=f"– the same per second of processing time, over {other}",
                 paper=NOTHING_PUBLISHED,
-                ours=_better(other, lambda found: found.processed),
+                ours=_improvements(other, lambda throughputs: throughputs.processed),
                 form="{:+.3g} %, {:+.0f} %",
             )
             for other in OTHERS
@@ -322,7 +329,7 @@ FIG8 = Figure(
             what="Fig. 8 (CPU): mean gain in a job's throughput over horus and bin-packing",
             paper="+10 %, +22 %",
             ours=_not_modelled,
-            not_comparable=_NO_CPU,
+            not_comparable=_NO_CPU_REASON,
         ),
     ),
 )
@@ -336,15 +343,15 @@ FIG9 = Figure(
     look_for="The group of each plan that is over capacity longest. The line of mediator is below the capacity most "
     "of the time. Those of horus and bin-packing, which fill GPUs to the mean, cross it often.",
     cost="3 of the runs of mediator-fig8",
-    needs=(Need("mediator-40-s0", ALL),),
+    needs=(Need("mediator-40-s0", ALL_SCHEDULERS),),
     draws=_draw_demand,
     claims=(
         Claim(
-            what=f"Fig. 9: time over capacity, {', '.join(ALL)}",
+            what=f"Fig. 9: time over capacity, {', '.join(ALL_SCHEDULERS)}",
             paper="less often than both",
             ours=_means(lambda row: row.over_capacity_pct),
             form="{:.1f} %, {:.1f} %, {:.1f} %",
-            holds=lambda ours, *others: ours < min(others),
+            supports=lambda ours, *others: ours < min(others),
             criterion="below both",
         ),
         Claim(
@@ -352,13 +359,13 @@ FIG9 = Figure(
             paper="more than both",
             ours=_means(lambda row: row.gpus_used),
             form="{:.1f}, {:.1f}, {:.1f}",
-            holds=lambda ours, *others: ours > max(others),
+            supports=lambda ours, *others: ours > max(others),
             criterion="above both",
         ),
         Claim(
             what=f"Difference in requests served per GPU from {' and '.join(OTHERS)}",
             paper=NOTHING_PUBLISHED,
-            ours=_per_gpu,
+            ours=_lead_per_gpu,
             form="{:+.1f} %, {:+.1f} %",
             note="mediator serves more requests per job because it leaves room on its GPUs",
         ),
@@ -376,9 +383,9 @@ TABLE5_CLAIMS = (
         what="Table V (CPU): gain in throughput per watt over horus and bin-packing",
         paper="+4.74 %, +17.06 %",
         ours=_not_modelled,
-        not_comparable=_NO_CPU,
+        not_comparable=_NO_CPU_REASON,
     ),
 )
-"""Table V, which is not drawn."""
+"""Claims on Table V, which is not drawn."""
 
 FIGURES = (FIG4, FIG8, FIG9)

@@ -20,24 +20,27 @@ from reports.runs import Runs
 
 INSTANCE = "mediator-40-s0"
 
-PIVOT, OTHERS = "Inc-V4", ("MobV1-1", "Inc-V1", "Inc-V2", "ResV2-50", "ResV2-101")
-"""DNNs of Fig. 1: each of the others beside the first."""
+FIRST_DNN, OTHER_DNNS = "Inc-V4", ("MobV1-1", "Inc-V1", "Inc-V2", "ResV2-50", "ResV2-101")
+"""DNNs of Fig. 1: the first DNN runs beside each of the others."""
 
 PAPER_GROWTH_PCT = {"MobV1-1": (26.0, 1.5), "ResV2-101": (84.0, 69.0)}
-"""Slowdown of the first and the other DNN on a GPU in percent, where the text states it (Sec. II-A)."""
+"""Slowdown of the first DNN and of the other in percent, by the other; only as stated in the text (Sec. II-A)."""
 
 FLUCTUATING = (3, 10, 13)
-"""Jobs of Fig. 2, which have the workloads of Table I."""
+"""Numbers of the jobs of Fig. 2, which have the workloads of Table I."""
 
 REPRESENTATIVE = (1, 12, 19, 30, 40)
-"""Jobs of Fig. 5, chosen from Table III; the paper does not number its five."""
+"""Numbers of the jobs of Fig. 5, chosen from Table III; the paper does not number its five jobs."""
 
 _LAUNCHES = 20_000
-"""Launches of a DNN that runs without a pause: more than any DNN completes in the simulated time."""
+"""Number of launches of a DNN without pauses; no DNN completes as many in the simulated time."""
 
 
 class JobUtilisation(NamedTuple):
-    """Utilisation of the forty jobs alone, in percent of a GPU, shape (40,): mean and deviation over a second each."""
+    """Utilisation of each of the forty jobs alone: mean and deviation of one-second values, in percent of a GPU.
+
+    Both arrays have shape (40,).
+    """
 
     mean_pct: Floats
     deviation_pct: Floats
@@ -45,78 +48,90 @@ class JobUtilisation(NamedTuple):
 
 @cache
 def _view() -> View:
-    problem = next(each for each in suite("mediator-40").build() if each.name == INSTANCE)
+    problem = next(instance for instance in suite("mediator-40").build() if instance.name == INSTANCE)
     return View.of(problem, problem.gpus[0].type)
 
 
 def growth_pct(other: str) -> tuple[float, float]:
-    """Return the slowdowns of Inception-V4 and another DNN side by side, in batches of one without a pause."""
+    """Return the slowdowns of Inception-V4 and another DNN beside each other, in percent.
+
+    Both run batches of one without pauses.
+    """
     tables, models = _view().tables, list(_view().gpu.models)
 
-    def always(dnn: str) -> Launches:
+    def launches_of(dnn: str) -> Launches:
         model = models.index(STAND_INS[dnn])
         return Launches(model, np.zeros(_LAUNCHES), np.ones(_LAUNCHES, dtype=np.int64))
 
-    together = run_together(tables, [always(PIVOT), always(other)])
-    found = []
-    for place, dnn in enumerate((PIVOT, other)):
-        alone = run_together(tables, [always(dnn)])
-        alone_ms = alone.on_gpu_ms[0] / alone.launches[0]
-        found.append(100.0 * float(together.on_gpu_ms[place] / together.launches[place] / alone_ms - 1.0))
-    return found[0], found[1]
+    joint_run = run_together(tables, [launches_of(FIRST_DNN), launches_of(other)])
+    growths = []
+    for position, dnn in enumerate((FIRST_DNN, other)):
+        alone_run = run_together(tables, [launches_of(dnn)])
+        alone_ms = alone_run.on_gpu_ms[0] / alone_run.launches[0]
+        growths.append(100.0 * float(joint_run.on_gpu_ms[position] / joint_run.launches[position] / alone_ms - 1.0))
+    return growths[0], growths[1]
 
 
 def job_utilisation() -> JobUtilisation:
-    """Return the utilisation of the forty jobs as MediatorDNN profiles it (Fig. 6)."""
-    found = of_jobs(_view(), _view().instance.jobs)
-    return JobUtilisation(100.0 * found.mean, 100.0 * found.deviation)
+    """Return the utilisation of the forty jobs in MediatorDNN's profiling (Fig. 6)."""
+    utilisation = of_jobs(_view(), _view().instance.jobs)
+    return JobUtilisation(100.0 * utilisation.mean, 100.0 * utilisation.deviation)
 
 
-def deviation_ratio(found: JobUtilisation, alike: float = 0.05) -> float:
-    """Return the largest ratio of the deviations of two jobs whose means differ by at most the fraction ``alike``."""
-    mean, deviation = found
-    close = np.abs(mean[:, None] - mean) <= alike * np.maximum(mean[:, None], mean)
-    return float((deviation[:, None] / deviation)[close].max())
+def deviation_ratio(utilisation: JobUtilisation, tolerance: float = 0.05) -> float:
+    """Return the largest ratio of the deviations of two jobs with similar means.
+
+    Means are similar if they differ by at most the fraction ``tolerance`` of the larger one.
+    """
+    mean, deviation = utilisation
+    similar = np.abs(mean[:, None] - mean) <= tolerance * np.maximum(mean[:, None], mean)
+    return float((deviation[:, None] / deviation)[similar].max())
 
 
 def over_time_pct(number: int) -> Floats:
-    """Return the utilisation of a GPU by one of the jobs alone, second by second, in percent (Fig. 2)."""
+    """Return the utilisation of a GPU in percent in each second, by the job with this number alone (Fig. 2)."""
     view = _view()
     job = view.instance.jobs[number - 1]
     model = list(view.gpu.models).index(job.model)
-    largest = largest_batch(view.gpu, job)
-    launches = draw_launches(view.tables, model, job, largest, view.instance.seed, Sample.PROFILE)
+    largest_launch_batch = largest_batch(view.gpu, job)
+    launches = draw_launches(view.tables, model, job, largest_launch_batch, view.instance.seed, Sample.PROFILE)
     return np.asarray(100.0 * run_alone(view.tables, [launches])[0])
 
 
 def _distribution(values: Sequence[float], weights: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return the sorted values, the least twice, and the percentage of the weight at or below each; the first is 0."""
+    """Return the steps of a cumulative distribution: the sorted values, and the percentage of the weight up to each.
+
+    The smallest value comes twice; its first percentage is 0.
+    """
     order = np.argsort(values)
     cumulative = np.concatenate([[0.0], np.cumsum(np.array(weights)[order])])
-    at = np.array(values, dtype=np.float64)[order]
-    return np.concatenate([at[:1], at]), 100.0 * cumulative / cumulative[-1]
+    sorted_values = np.array(values, dtype=np.float64)[order]
+    return np.concatenate([sorted_values[:1], sorted_values]), 100.0 * cumulative / cumulative[-1]
 
 
 def _fig1() -> Sequence[Panel]:
-    ours = {
-        PIVOT: {"color": DEEP_BLUE, "marker": "o"},
+    our_styles = {
+        FIRST_DNN: {"color": DEEP_BLUE, "marker": "o"},
         "the other": {"color": ORANGE, "marker": "s", "markerfacecolor": "white"},
     }
-    papers = {PIVOT: STAR, "the other": {**STAR, "markerfacecolor": "white"}}
-    here, published = {other: growth_pct(other) for other in OTHERS}, PAPER_GROWTH_PCT
+    paper_styles = {FIRST_DNN: STAR, "the other": {**STAR, "markerfacecolor": "white"}}
+    our_growths, published_growths = {other: growth_pct(other) for other in OTHER_DNNS}, PAPER_GROWTH_PCT
     curves = [
         Curve(
             f"{dnn}{suffix}",
-            [OTHERS.index(other) + (0.12, -0.12)[dnn == PIVOT] for other in found],
-            [both[dnn != PIVOT] for both in found.values()],
+            [OTHER_DNNS.index(other) + (0.12, -0.12)[dnn == FIRST_DNN] for other in growths_of],
+            [growths_of_pair[dnn != FIRST_DNN] for growths_of_pair in growths_of.values()],
             {"linestyle": "", "markersize": 5, **styles[dnn]},
         )
-        for found, styles, suffix in ((here, ours, ""), (published, papers, ", the paper"))
+        for growths_of, styles, suffix in (
+            (our_growths, our_styles, ""),
+            (published_growths, paper_styles, ", the paper"),
+        )
         for dnn in styles
     ]
-    places = list(range(len(OTHERS)))
-    axes = {"xticks": places, "xticklabels": OTHERS, "xlim": (-0.5, len(OTHERS) - 0.5), "ylim": (0.0, 130.0)}
-    return [Panel("", curves, {**axes, "xlabel": f"Beside {PIVOT}", "ylabel": "Slower than alone (%)"})]
+    positions = list(range(len(OTHER_DNNS)))
+    axes = {"xticks": positions, "xticklabels": OTHER_DNNS, "xlim": (-0.5, len(OTHER_DNNS) - 0.5), "ylim": (0.0, 130.0)}
+    return [Panel("", curves, {**axes, "xlabel": f"Beside {FIRST_DNN}", "ylabel": "Slower than alone (%)"})]
 
 
 def _fig2() -> Sequence[Panel]:
@@ -130,15 +145,15 @@ def _fig2() -> Sequence[Panel]:
 
 
 def _fig5() -> Sequence[Panel]:
-    looks = dict(zip(REPRESENTATIVE, SERIES, strict=False))
+    styles = dict(zip(REPRESENTATIVE, SERIES, strict=False))
     steps = {"drawstyle": "steps-post"}
     batches, gaps = [], []
-    for number, look in looks.items():
+    for number, style in styles.items():
         job = _view().instance.jobs[number - 1]
         label = f"job {number}, {DNNS[number - 1]}"
-        batches.append(Curve(label, *_distribution(job.batches, job.batch_weights), {**look.unmarked, **steps}))
+        batches.append(Curve(label, *_distribution(job.batches, job.batch_weights), {**style.unmarked, **steps}))
         gaps.append(
-            Curve(label, *_distribution(job.interarrival_ms, job.interarrival_weights), {**look.unmarked, **steps})
+            Curve(label, *_distribution(job.interarrival_ms, job.interarrival_weights), {**style.unmarked, **steps})
         )
     axes = {"ylabel": "Part at or below (%)", "ylim": (0.0, 102.0)}
     return [
@@ -150,13 +165,18 @@ def _fig5() -> Sequence[Panel]:
 def _fig6() -> Sequence[Panel]:
     mean, deviation = job_utilisation()
     jobs = range(1, len(mean) + 1)
-    spans = [
-        Curve("± standard deviation", (job, job), (m - d, m + d), {"color": ORANGE, "linewidth": 2.0})
-        for job, m, d in zip(jobs, mean, deviation, strict=True)
+    ranges = [
+        Curve(
+            "± standard deviation",
+            (job, job),
+            (mean_pct - deviation_pct, mean_pct + deviation_pct),
+            {"color": ORANGE, "linewidth": 2.0},
+        )
+        for job, mean_pct, deviation_pct in zip(jobs, mean, deviation, strict=True)
     ]
-    dots = Curve("mean", jobs, mean, {"color": BLACK, "marker": "o", "linestyle": ""})
+    means = Curve("mean", jobs, mean, {"color": BLACK, "marker": "o", "linestyle": ""})
     axes = {"xlabel": "Job", "ylabel": "Utilisation of a GPU (%)", "xlim": (0.0, 41.0), "xticks": range(4, 41, 4)}
-    return [Panel("", [*spans, dots], axes)]
+    return [Panel("", [*ranges, means], axes)]
 
 
 _STAND_INS = "Models of the catalogue stand in for the DNNs, on an RTX 2080 Ti: `bench show mediator-40-s0`."
@@ -223,7 +243,7 @@ FIG6 = Figure(
             paper="equal means, unequal deviations",
             ours=lambda _: (deviation_ratio(job_utilisation()),),
             form="{:.1f} times",
-            holds=lambda ratio: ratio >= 2.0,
+            supports=lambda ratio: ratio >= 2.0,
             criterion="at least twice",
             note="equal: means within a twentieth of each other",
         ),

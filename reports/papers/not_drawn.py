@@ -1,4 +1,4 @@
-"""Figures, tables and algorithms of the five papers that are not drawn, and why."""
+"""Figures, tables and algorithms of the five papers that are not drawn, and the reasons."""
 
 from reports.figure import NotDrawn
 
@@ -94,7 +94,7 @@ _MEDIATOR = (
 )
 
 NOT_DRAWN = tuple(
-    NotDrawn(f"{family}-{name}", title, f"{paper}, {where}", reason)
+    NotDrawn(f"{family}-{name}", title, f"{paper}, {number}", reason)
     for paper, family, entries in (
         ("iGniter", "igniter", _IGNITER),
         ("InSS", "inss", _INSS),
@@ -102,6 +102,6 @@ NOT_DRAWN = tuple(
         ("gpulet arXiv'21", "gpulet-arxiv", _GPULET_ARXIV),
         ("MediatorDNN", "mediator", _MEDIATOR),
     )
-    for name, where, title, reason in entries
+    for name, number, title, reason in entries
 )
-"""Figures, tables and algorithms that are not drawn, paper by paper."""
+"""Figures, tables and algorithms that are not drawn, ordered by paper."""

@@ -11,16 +11,16 @@ from bench.simulation.arrivals import Arrivals, Process
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, with_legend
 from reports.charts.palette import scheduler_look
 from reports.figure import Figure
-from reports.need import Need, tried_like
-from reports.quantities import not_in_time_pct, size_of
-from reports.selection import missing_notes, own_rows
+from reports.need import Need, has_conditions
+from reports.quantities import not_in_time_pct, workload_count
+from reports.selection import figure_rows, missing_notes
 
 HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)
 SEEDS = (0, 1, 2)
 
 ROUNDS_LIMIT_S = 120.0
-"""Time limit that local search does not reach; its rounds end it."""
+"""Time limit in seconds; the number of rounds ends local search earlier."""
 
 SCHEDULERS = ("igniter", "ffd+", "gpu-lets+", "gslice+", "local-search")
 CONSTANT, POISSON = Arrivals(Process.CONSTANT), Arrivals()
@@ -41,74 +41,85 @@ _HEIGHT_IN = 4.6
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    own = own_rows(figure, rows)
+    used_rows = figure_rows(figure, rows)
     (name, *_) = [
-        each for each in (figure.needs[0].instances, figure.needs[0].quick) if each in {row.instance for row in own}
+        instance
+        for instance in (figure.needs[0].instances, figure.needs[0].quick)
+        if instance in {row.instance for row in used_rows}
     ]
-    misled = {row.scheduler for row in own if row.truth is not None}
-    own = [row for row in own if row.instance == name and row.scheduler in misled]
-    notes = missing_notes(figure, own, [row for row in own if row.violations is None])
+    schedulers_with_errors = {row.scheduler for row in used_rows if row.truth is not None}
+    used_rows = [row for row in used_rows if row.instance == name and row.scheduler in schedulers_with_errors]
+    notes = missing_notes(figure, used_rows, [row for row in used_rows if row.violations is None])
     notes.append("GPUs are in the order of the legend.")
-    kinds: tuple[tuple[str, Callable[[Row], float | None], Arrivals], ...] = (
+    panel_rows: tuple[tuple[str, Callable[[Row], float | None], Arrivals], ...] = (
         ("Constraints broken,\nper 100 workloads", broken_per_100, POISSON),
         ("Not in time (%),\nconstant arrivals", not_in_time_pct, CONSTANT),
         ("Not in time (%),\nPoisson arrivals", not_in_time_pct, POISSON),
     )
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
-    axes = sheet.subplots(len(kinds), len(HEADROOMS), sharex=True, sharey="row")
-    for (label, figure_of, arrivals), line in zip(kinds, axes, strict=True):
-        line[0].set_ylabel(label)
-        for headroom, ax in zip(HEADROOMS, line, strict=True):
-            _draw_lines(ax, _curves(own, figure_of, headroom, arrivals))
+    axes = sheet.subplots(len(panel_rows), len(HEADROOMS), sharex=True, sharey="row")
+    for (label, quantity, arrivals), row_axes in zip(panel_rows, axes, strict=True):
+        row_axes[0].set_ylabel(label)
+        for headroom, ax in zip(HEADROOMS, row_axes, strict=True):
+            _draw_lines(ax, _curves(used_rows, quantity, headroom, arrivals))
     for headroom, ax in zip(HEADROOMS, axes[0], strict=True):
         ax.set_title(f"headroom {headroom:g}")
-        ax.set_title(_gpus(own, headroom), loc="right", fontweight="normal", fontsize=5.5)
+        ax.set_title(_gpus(used_rows, headroom), loc="right", fontweight="normal", fontsize=5.5)
     for ax in axes[-1]:
         ax.set(xlabel="Figures wrong by up to (%)", xlim=(0.0, 100.0 * ERRORS[-1]))
     for ax in axes.flat:
         ax.set_ylim(bottom=0.0)
         ax.grid()
-    schedulers = dict.fromkeys(row.scheduler for row in own)
+    schedulers = dict.fromkeys(row.scheduler for row in used_rows)
     handles = [stroke(scheduler, **scheduler_look(scheduler).marked) for scheduler in schedulers]
     return with_legend(sheet, handles)
 
 
 def broken_per_100(row: Row) -> float | None:
-    """Return the number of violations by the judge, per 100 workloads."""
-    return None if row.violations is None else 100.0 * row.violations / size_of(row)
+    """Return the number of violations that the judge found, per 100 workloads."""
+    return None if row.violations is None else 100.0 * row.violations / workload_count(row)
 
 
 def _gpus(rows: Sequence[Row], headroom: float) -> str:
-    """Return the number of GPUs of each scheduler in words; plans do not depend on the error."""
-    found: dict[str, set[int]] = {}
+    """Return the number of GPUs of each scheduler in words; the number does not depend on the error of the figures."""
+    gpu_counts: dict[str, set[int]] = {}
     for row in rows:
         if (row.headroom or 1.0) == headroom and row.gpus_used is not None:
-            found.setdefault(row.scheduler, set()).add(row.gpus_used)
-    counts = ", ".join("–".join(map(str, sorted({min(gpus), max(gpus)}))) for gpus in found.values())
+            gpu_counts.setdefault(row.scheduler, set()).add(row.gpus_used)
+    counts = ", ".join("–".join(map(str, sorted({min(gpus), max(gpus)}))) for gpus in gpu_counts.values())
     return f"GPUs {counts}" if counts else ""
 
 
 def _curves(
-    rows: Sequence[Row], figure_of: Callable[[Row], float | None], headroom: float, arrivals: Arrivals
+    rows: Sequence[Row], quantity: Callable[[Row], float | None], headroom: float, arrivals: Arrivals
 ) -> dict[str, dict[float, list[float]]]:
-    """Return the values of one metric by scheduler and error, one value per seed."""
-    found: dict[str, dict[float, list[float]]] = {}
+    """Return the values of one quantity by scheduler and error, one value for each seed."""
+    values_by_scheduler: dict[str, dict[float, list[float]]] = {}
     for error in ERRORS:
         for row in rows:
-            value = figure_of(row)
-            if value is not None and tried_like(row, Trial(headroom, error=error, arrivals=arrivals)):
-                found.setdefault(row.scheduler, {}).setdefault(error, []).append(value)
-    return found
+            value = quantity(row)
+            if value is not None and has_conditions(row, Trial(headroom, error=error, arrivals=arrivals)):
+                values_by_scheduler.setdefault(row.scheduler, {}).setdefault(error, []).append(value)
+    return values_by_scheduler
 
 
 def _draw_lines(ax: Axes, curves: dict[str, dict[float, list[float]]]) -> None:
-    for scheduler, points in curves.items():
+    for scheduler, values_by_error in curves.items():
         look = scheduler_look(scheduler)
-        errors = [100.0 * error for error in points]
-        ax.plot(errors, [fmean(values) for values in points.values()], color=look.colour, linestyle=look.line)
-        ax.plot(errors, [fmean(values) for values in points.values()], look.marker, color=look.colour, markersize=2.5)
-        least, most = [min(values) for values in points.values()], [max(values) for values in points.values()]
-        ax.fill_between(errors, least, most, color=look.colour, alpha=0.12, linewidth=0.0)
+        errors = [100.0 * error for error in values_by_error]
+        ax.plot(errors, [fmean(values) for values in values_by_error.values()], color=look.colour, linestyle=look.line)
+        ax.plot(
+            errors,
+            [fmean(values) for values in values_by_error.values()],
+            look.marker,
+            color=look.colour,
+            markersize=2.5,
+        )
+        smallest, largest = (
+            [min(values) for values in values_by_error.values()],
+            [max(values) for values in values_by_error.values()],
+        )
+        ax.fill_between(errors, smallest, largest, color=look.colour, alpha=0.12, linewidth=0.0)
 
 
 ROBUSTNESS = Figure(

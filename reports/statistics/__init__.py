@@ -1,6 +1,6 @@
-"""Statistics over many runs, each with its definition in the docstring.
+"""Statistics over many runs; the docstring of each statistic has its definition.
 
-All of them use one figure of a run: the gap of its plan to the best known one, between 0 and 1. It is 1 for a run
-without a feasible plan (``gaps``). A failure is therefore never left out, and costs, rates and scales of
-different size can be combined. Runs of several seeds count as one result, their mean, since they are not independent.
+All statistics use one number of a run: the gap between its plan and the best known plan, 0 to 1 (``gaps``). The gap
+of a run without a feasible plan is 1, so failures count. Gaps can be averaged over instances with different objectives.
+Runs with several seeds are not independent, so their mean counts as one result.
 """

@@ -1,4 +1,4 @@
-"""Complete table: schedulers that all ran on the same instances, the only ones whose means can be compared."""
+"""Complete table: results of schedulers that all ran on the same instances, so that their means are comparable."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from bench.ledger.row import Row
 from instances.arrays import Floats
 from reports.statistics.gaps import UNSOLVED, achieved, best_known, gap_over_time, mean_gap, primal_integral
 
-LEAST_S = 1e-4
-"""Resolution of the decision clock; shorter times count as equal."""
+CLOCK_RESOLUTION_S = 1e-4
+"""Resolution of the decision clock in seconds; a shorter time counts as this time."""
 
-MOST_S = 1e9
-"""Longest time that counts, in seconds."""
+LARGEST_HORIZON_S = 1e9
+"""Largest horizon of the primal integrals, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class CompleteTable:
     runs
         Runs by contestant and instance fingerprint, one per seed.
     best
-        The best known value of each instance, by fingerprint; ``None`` without a feasible plan. Runs outside the table
-        count here, too.
+        The best known value of each instance, by fingerprint, also from runs outside the table; ``None`` without a
+        feasible plan.
     left_out
         Contestants that did not run on all instances.
     """
@@ -37,16 +37,21 @@ class CompleteTable:
     best: Mapping[str, float | None]
     left_out: Sequence[str]
 
-    def values(self, of: Callable[[Sequence[Row], float | None], float]) -> Floats:
-        """Return ``of(runs of all seeds, best known value)``, shape (instances, contestants)."""
-        return np.array([[of(runs[at], best) for runs in self.runs.values()] for at, best in self.best.items()])
+    def values(self, statistic: Callable[[Sequence[Row], float | None], float]) -> Floats:
+        """Return ``statistic(runs of all seeds, best known value)``, shape (instances, contestants)."""
+        return np.array(
+            [[statistic(runs[instance], best) for runs in self.runs.values()] for instance, best in self.best.items()]
+        )
 
     def gaps(self) -> Floats:
         """Return the mean gaps to the best known value."""
         return self.values(mean_gap)
 
     def factors(self) -> Floats:
-        """Return the factors to the best known value by the mean gap over the seeds; infinite for a gap of 1."""
+        """Return the factors from the best known values: ``1 / (1 - gap)`` with the mean gap over the seeds.
+
+        The factor is infinite for a gap of 1.
+        """
 
         def factor(rows: Sequence[Row], best: float | None) -> float:
             gap = mean_gap(rows, best)
@@ -55,19 +60,26 @@ class CompleteTable:
         return self.values(factor)
 
     def times_s(self, target: float) -> Floats:
-        """Return the mean seconds to a plan with a gap of at most ``target``, infinite where a seed finds none."""
+        """Return the mean seconds over the seeds until a plan has a gap of at most ``target``.
+
+        The time is infinite if a seed has no such plan.
+        """
 
         def time_s(rows: Sequence[Row], best: float | None) -> float:
             steps = (gap_over_time(row, best) for row in rows)
-            return fmean(next((max(t_s, LEAST_S) for t_s, gap in each if gap <= target), np.inf) for each in steps)
+            return fmean(
+                next((max(t_s, CLOCK_RESOLUTION_S) for t_s, gap in run_steps if gap <= target), np.inf)
+                for run_steps in steps
+            )
 
         return self.values(time_s)
 
     @property
     def horizon_s(self) -> float:
-        """Shortest time limit of a run, at most ``MOST_S``, since a ledger from elsewhere can have any number."""
+        """Shortest time limit of a run in seconds, limited because a ledger from elsewhere can have any number."""
         return min(
-            MOST_S, *(row.time_limit_s for runs in self.runs.values() for seeds in runs.values() for row in seeds)
+            LARGEST_HORIZON_S,
+            *(row.time_limit_s for runs in self.runs.values() for seeds in runs.values() for row in seeds),
         )
 
     def integrals_s(self) -> Floats:
@@ -76,7 +88,7 @@ class CompleteTable:
         return self.values(lambda rows, best: fmean(primal_integral(gap_over_time(row, best), until_s) for row in rows))
 
     def unsolved(self) -> dict[str, int]:
-        """Return the number of runs without a feasible plan, by contestant that has some."""
+        """Return the number of runs without a feasible plan of every contestant that has such runs."""
         counts = {
             name: sum(achieved(row) is None for seeds in runs.values() for row in seeds)
             for name, runs in self.runs.items()
@@ -88,15 +100,16 @@ def complete_table(
     rows: Sequence[Row],
     names: Mapping[str, str],
     instances: Sequence[str],
-    place: Callable[[str], int] = lambda _: 0,
+    sort_position: Callable[[str], int] = lambda _: 0,
     required: Collection[str] = (),
-    known: Sequence[Row] | None = None,
+    best_from: Sequence[Row] | None = None,
 ) -> CompleteTable:
     """Return the largest complete table of ``rows``.
 
-    Of equal runs the latest counts. A skipped run, whose scheduler does not solve such instances, is a hole; a failed
-    run is a result, the worst one. Contestants are added in descending order of their numbers of instances; the result
-    is the table with the largest product of contestants and instances on the way.
+    The latest of several equal runs counts. A skipped run means that its scheduler does not solve such instances; it
+    counts as absent. A failed run counts as a result, with the gap 1. Contestants are added one by one, in descending
+    order of their numbers of instances. The result is the table with the largest product of contestants and instances
+    among these steps.
 
     Parameters
     ----------
@@ -105,30 +118,33 @@ def complete_table(
     names
         Contestant of every row, by key.
     instances
-        Fingerprints in the order of the table.
-    place
-        Sort key of a contestant, before its name.
+        Fingerprints of the instances, in the order of the table.
+    sort_position
+        First sort key of a contestant; the second is its name.
     required
-        Contestants that the table must have, if they have runs.
-    known
-        Rows whose best values are the best known ones; by default ``rows``.
+        Contestants that the table must have if they have runs.
+    best_from
+        Rows from which the best known values are taken; by default ``rows``.
     """
-    own = [row for row in rows if row.termination != "skipped"]
-    latest = {(names[row.key], row.instance_hash, row.seed): row for row in own}
+    results = [row for row in rows if row.termination != "skipped"]
+    latest = {(names[row.key], row.instance_hash, row.seed): row for row in results}
     runs: dict[str, dict[str, list[Row]]] = {}
     for (name, instance, _), row in latest.items():
         runs.setdefault(name, {}).setdefault(instance, []).append(row)
-    order = sorted(runs, key=lambda name: (name not in required, -len(runs[name]), place(name), name))
-    least = max(1, sum(name in runs for name in required))
+    candidates = sorted(runs, key=lambda name: (name not in required, -len(runs[name]), sort_position(name), name))
+    first_count = max(1, sum(name in runs for name in required))
     tables = [
-        (order[:count], set.intersection(*(set(runs[name]) for name in order[:count])))
-        for count in range(least, len(order) + 1)
+        (candidates[:count], set.intersection(*(set(runs[name]) for name in candidates[:count])))
+        for count in range(first_count, len(candidates) + 1)
     ]
-    chosen, common = max(tables, key=lambda table: len(table[0]) * len(table[1]), default=([], set()))
-    shown = [instance for instance in instances if instance in common]
-    rows_on = by_instance(own if known is None else known)
+    contestants, common = max(tables, key=lambda table: len(table[0]) * len(table[1]), default=([], set()))
+    table_instances = [instance for instance in instances if instance in common]
+    rows_on = by_instance(results if best_from is None else best_from)
     return CompleteTable(
-        {name: {at: runs[name][at] for at in shown} for name in sorted(chosen, key=lambda name: (place(name), name))},
-        {at: best_known(rows_on.get(at, ())) for at in shown},
-        [name for name in order if name not in chosen],
+        {
+            name: {instance_hash: runs[name][instance_hash] for instance_hash in table_instances}
+            for name in sorted(contestants, key=lambda name: (sort_position(name), name))
+        },
+        {instance_hash: best_known(rows_on.get(instance_hash, ())) for instance_hash in table_instances},
+        [name for name in candidates if name not in contestants],
     )

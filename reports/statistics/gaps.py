@@ -1,4 +1,4 @@
-"""Gap of a plan to the best known one, at the end of a run and over time."""
+"""Gap between a plan and the best known plan, at the end of a run and over time."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -8,13 +8,13 @@ from bench.ledger.gap import relative_gap
 from bench.ledger.row import Row
 
 UNSOLVED = 1.0
-"""Gap of a run without a feasible plan, for any reason; the gap of an infinite cost."""
+"""Gap of a run without a feasible plan, for any reason. An infinite cost would have the same gap."""
 
 TOLERANCE = 1e-6
 """Differences of gaps, and relative differences of values, up to this are rounding errors."""
 
 _AT_LIMIT = 0.95
-"""Fraction of the time limit from which it counts as used up, since solvers that check the clock return earlier."""
+"""Fraction of the time limit from which the limit counts as used up: solvers return somewhat before their limit."""
 
 
 def used_up_limit(row: Row) -> bool:
@@ -25,26 +25,28 @@ def used_up_limit(row: Row) -> bool:
 def achieved(row: Row) -> float | None:
     """Return the value of a run's plan if it is feasible by the judge, otherwise ``None``.
 
-    For a scenario set it is the number of scenarios served, which counts even if other plans break constraints.
+    The value for a scenario set is the number of scenarios served. It counts even if the plans of other scenarios break
+    constraints.
     """
     return row.value if row.feasible or row.scenarios is not None else None
 
 
 def best_known(rows: Iterable[Row]) -> float | None:
-    """Return the best feasible value among runs of one instance, ``None`` if no run has one."""
-    found = [(row.objective, value) for row in rows if (value := achieved(row)) is not None]
-    if not found:
+    """Return the best value of a feasible plan among runs on one instance, ``None`` without a feasible plan."""
+    values_with_objective = [(row.objective, value) for row in rows if (value := achieved(row)) is not None]
+    if not values_with_objective:
         return None
-    values = [value for _, value in found]
-    return min(values) if found[0][0] == "cost" else max(values)
+    values = [value for _, value in values_with_objective]
+    objective = values_with_objective[0][0]
+    return min(values) if objective == "cost" else max(values)
 
 
 def gap_to_best(value: float | None, best: float | None) -> float:
-    """Return the gap of ``value`` to the best known one of its instance.
+    """Return the gap of ``value`` to the best known value of its instance.
 
     ``g = |value - best| / max(|value|, |best|)``, 0 if both are 0, and 1 without a value: the primal gap of
-    T. Berthold, "Measuring the impact of primal heuristics", Operations Research Letters 41, 2013. ``1 / (1 - g)`` is
-    the factor to the best value: of a larger cost, or of a smaller throughput.
+    T. Berthold, "Measuring the impact of primal heuristics", Operations Research Letters 41, 2013. The value is
+    ``1 / (1 - g)`` times the best cost, or the best throughput is ``1 / (1 - g)`` times the value.
     """
     return UNSOLVED if value is None or best is None else min(UNSOLVED, relative_gap(value, best))
 
@@ -57,8 +59,8 @@ def mean_gap(seeds: Sequence[Row], best: float | None) -> float:
 def gap_over_time(row: Row, best: float | None) -> list[tuple[float, float]]:
     """Return ``(seconds, gap)`` at each decrease of the gap between a run's best feasible plan so far and ``best``.
 
-    The first entry is (0, 1). The plans are those that the run reported during the search, with the judge's values, and
-    its last one.
+    The first entry is (0, 1). The run's plans are those that it reported during the search, with the judge's values,
+    and its final plan.
     """
     plans = [(point["t_s"], point["value"]) for point in row.trajectory if point["feasible"]]
     plans.append((row.decision_s, achieved(row)))
@@ -71,12 +73,12 @@ def gap_over_time(row: Row, best: float | None) -> list[tuple[float, float]]:
 
 
 def gap_at(steps: list[tuple[float, float]], t_s: float) -> float:
-    """Return the gap at a time of at least 0 s, from the steps of ``gap_over_time``."""
+    """Return the gap at the time ``t_s`` of at least 0 s; ``steps`` are the result of ``gap_over_time``."""
     return min(gap for since_s, gap in steps if since_s <= t_s)
 
 
 def primal_integral(steps: list[tuple[float, float]], horizon_s: float) -> float:
-    """Return the primal integral in seconds, from 0 (the best plan at once) to ``horizon_s`` (no plan until then).
+    """Return the primal integral in seconds: 0 for the best plan at once, ``horizon_s`` for no plan until then.
 
     ``P(T) = sum_i g(t_(i-1)) (min(t_i, T) - t_(i-1))`` over the times at which the gap ``g`` falls, ``g = 1`` before
     the first feasible plan (Berthold 2013, Sec. 2). ``P(T) / T`` is the mean gap over the time limit.
@@ -86,7 +88,7 @@ def primal_integral(steps: list[tuple[float, float]], horizon_s: float) -> float
     steps
         Result of ``gap_over_time``.
     horizon_s
-        ``T``: the same for all compared runs, usually their time limit. Later steps do not count.
+        ``T``, which is the same for all compared runs; usually their time limit. Later steps do not count.
     """
     ends = [*(min(t_s, horizon_s) for t_s, _ in steps), horizon_s]
     return sum(gap * (end - start) for (_, gap), (start, end) in zip(steps, pairwise(ends), strict=True))

@@ -1,4 +1,4 @@
-"""Statistics of a ledger's runs, all or chosen by instance and scheduler."""
+"""Statistics of the runs of a ledger: all runs, or those on chosen instances and of chosen schedulers."""
 
 from collections.abc import Sequence
 
@@ -23,14 +23,14 @@ def ledger_summary(
 ) -> Summary:
     """Return the statistics of the largest complete table of a ledger's runs.
 
-    Replays and runs on other GPUs than planned for (``--truth``) do not count.
+    Replays do not count, nor do runs whose real GPUs differ from the planned ones (``--truth``).
 
     Parameters
     ----------
     instances
         Instances, suites or files; all instances by default.
     schedulers
-        Schedulers that the table must have, or variants under their names in the table. By default none is required.
+        Names of schedulers or of table entries that the table must have. By default none is required.
     reference
         Scheduler to compare with all others; by default the one with the least mean gap to the best known value.
 
@@ -46,14 +46,14 @@ def ledger_summary(
     rows_by_instance = by_instance(sorted(rows, key=lambda row: row.instance))
     newest_keys = {key for instance_rows in rows_by_instance.values() for key in newest(instance_rows, facets)}
     entrant_of = entrants([row for row in rows if row.key in newest_keys], facets)
-    required = _wanted(schedulers, rows, entrant_of, where)
+    required = _named_entrants(schedulers, rows, entrant_of, where)
     counted = (
         [row for row in rows if entrant_of.get(row.key) in required]
         if schedulers
-        else [r for r in rows if r.key in newest_keys]
+        else [row for row in rows if row.key in newest_keys]
     )
     table = complete_table(
-        counted, entrant_of, list(rows_by_instance), required=required if schedulers else (), known=rows
+        counted, entrant_of, list(rows_by_instance), required=required if schedulers else (), best_from=rows
     )
     if not counted:
         raise InputError(where, "has no runs to compare (replays and `truth` do not count); `bench run` adds some")
@@ -66,7 +66,7 @@ def ledger_summary(
 
 
 def chosen_instances(rows: Sequence[Row], names: Sequence[str], where: str) -> list[Row]:
-    """Return the rows on the instances, suites or files called ``names``; all without names.
+    """Return the rows on the instances, suites or files called ``names``; all rows if ``names`` is empty.
 
     Raises
     ------
@@ -90,12 +90,12 @@ def chosen_instances(rows: Sequence[Row], names: Sequence[str], where: str) -> l
 
 
 def chosen_schedulers(rows: Sequence[Row], names: Sequence[str], where: str) -> list[Row]:
-    """Return the rows of the schedulers called ``names``; all without names.
+    """Return the rows of the schedulers called ``names``; all rows if ``names`` is empty.
 
     Raises
     ------
     InputError
-        If no row is of such a scheduler; ``where`` names the ledger.
+        If a named scheduler has no row; ``where`` names the ledger.
     """
     scheduler_names = list(dict.fromkeys(row.scheduler for row in rows))
     for name in names:
@@ -104,10 +104,13 @@ def chosen_schedulers(rows: Sequence[Row], names: Sequence[str], where: str) -> 
     return [row for row in rows if not names or row.scheduler in names]
 
 
-def _wanted(schedulers: Sequence[str], rows: Sequence[Row], entrant_of: dict[str, str], where: str) -> list[str]:
-    """Return the entrants called ``schedulers``; their names in tables of statistics and in lists of runs count.
+def _named_entrants(
+    schedulers: Sequence[str], rows: Sequence[Row], entrant_of: dict[str, str], where: str
+) -> list[str]:
+    """Return the entrants that have one of the names ``schedulers``.
 
-    A scheduler's name stands for all of its variants.
+    An entrant can be named as in the tables of statistics or as in the lists of runs. The name of a scheduler selects
+    all of its entrants.
     """
     label_of = labels(rows)
     names_of = {
@@ -115,15 +118,15 @@ def _wanted(schedulers: Sequence[str], rows: Sequence[Row], entrant_of: dict[str
         for row in rows
         if row.key in entrant_of
     }
-    wanted: list[str] = []
+    selected_entrants: list[str] = []
     for name in schedulers:
-        matches = [entrant for entrant, its_names in names_of.items() if name in its_names]
+        matches = [entrant for entrant, entrant_names in names_of.items() if name in entrant_names]
         if not matches:
             raise unknown_name(
                 where,
                 "scheduler",
                 name,
-                [*dict.fromkeys(known_name for its_names in names_of.values() for known_name in its_names)],
+                [*dict.fromkeys(entrant_name for entrant_names in names_of.values() for entrant_name in entrant_names)],
             )
-        wanted += matches
-    return list(dict.fromkeys(wanted))
+        selected_entrants += matches
+    return list(dict.fromkeys(selected_entrants))

@@ -22,8 +22,8 @@ def performance_ratios(costs: ArrayLike) -> Floats:
     Returns
     -------
     Floats
-        Ratios of the same shape, at least 1. The ratio of an unsolved problem is infinity, the paper's r_M, also for
-        all solvers if none solved it. Such a problem is not left out, since that would favour every solver.
+        Ratios of the same shape, at least 1. The ratio of an unsolved problem is infinity, the paper's r_M. A problem
+        that no solver solved counts, too: all of its ratios are infinite.
 
     Raises
     ------
@@ -34,18 +34,18 @@ def performance_ratios(costs: ArrayLike) -> Floats:
     if not (costs >= 0.0).all():
         raise ValueError("costs must be numbers of at least 0")
     best = costs.min(axis=1, keepdims=True)
-    # The best ratio is 1 even at a cost of 0, where the division gives 0 / 0.
+    # The best ratio is 1 even if the cost is 0, where the division is 0 / 0.
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = np.where(costs == best, 1.0, costs / best)
     return np.where(np.isfinite(costs), ratios, np.inf)
 
 
 def performance_profile(ratios: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the profile of one solver as a step function: positions of the steps, and the values from there on.
+    """Return the profile of one solver as a step function: positions of the steps, and the values from each step on.
 
     ``rho_s(tau) = |{p : r_ps <= tau}| / |problems|``: the fraction of the problems that the solver solves within
-    ``tau`` times the best solver's cost (Dolan and Moré, eq. 2.1). ``rho_s(1)`` is the fraction on which it is the best
-    or as good. For large ``tau`` it is the fraction that it solves at all.
+    ``tau`` times the best solver's cost (Dolan and Moré, eq. 2.1). ``rho_s(1)`` is the fraction of
+    problems on which no solver is better. For large ``tau``, ``rho_s(tau)`` is the fraction that the solver solves.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Statistics of a complete table: one scheduler against all others, means, profiles, integrals and ranks."""
+"""Statistics of a complete table: means, profiles, integrals and ranks, and one scheduler against all others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from reports.statistics.inference import Ranking, half_width, holm, mean_interva
 from reports.statistics.profiles import performance_ratios
 
 FACTORS = (1.0, 1.1, 1.5, 2.0)
-"""Factors to the best known value at which a table states the performance profile."""
+"""Factors between a value and the best known value; a table shows the performance profile at these factors."""
 
 Interval = tuple[float, float]
 
@@ -30,27 +30,28 @@ class Standing:
     name, scheduler
         The contestant and its scheduler.
     runs, solved
-        Number of runs, and of those with a feasible plan.
+        Number of runs, and number of runs with a feasible plan.
     seeds
         Number of seeds that ran on every instance.
     gap, interval
-        Mean gap to the best known value over the instances, each the mean of its seeds, and its 95 % bootstrap
-        interval. A run without a feasible plan has the gap 1.
+        Mean gap to the best known value, and its 95 % bootstrap interval. The mean is over the instances, of the mean
+        over the seeds. A run without a feasible plan has the gap 1.
     seed_half_width
-        Half the 95 % interval (Student's t) of the mean gap over the seeds; ``None`` for fewer than two.
+        Half the width of the 95 % interval (Student's t) of the mean gap over the seeds; ``None`` for fewer than two
+        seeds.
     bound_gap
-        Mean gap to the certified bound over the instances on which every plan of the table has such a bound; ``None``
-        if there are none.
+        Mean gap to the certified bound, over the instances on which every plan of the table has such a bound;
+        ``None`` without such instances.
     rank
-        Mean rank from 1, the best; ``None`` in a table that is too small for ranks.
+        Mean rank, where 1 is the best; ``None`` if the table is too small for ranks.
     profile
-        ``FACTORS`` with the fraction of the instances on which the contestant is within the factor.
+        For each of ``FACTORS``, the fraction of the instances on which the contestant is within the factor.
     integral_s, integral_interval
         Mean primal integral in seconds, and its 95 % bootstrap interval over the instances.
     decision_s
         Median decision time.
     held, refuted
-        Runs whose plan is known to hold, and is known not to hold.
+        Number of runs whose plan holds, and number of runs whose plan does not hold, both by test.
     """
 
     name: str
@@ -80,12 +81,12 @@ class Duel:
     name
         The other contestant.
     wins, ties, losses
-        Numbers of instances on which the reference has the smaller, an equal and the larger mean gap.
+        Numbers of instances on which the mean gap of the reference is smaller, equal and larger.
     difference, interval
-        Mean of the other's gap minus the reference's, and its 95 % bootstrap interval: positive if the reference is
-        better.
+        Mean of the other contestant's gap minus the reference's, and its 95 % bootstrap interval. Positive values
+        favour the reference.
     p, p_holm
-        Wilcoxon's signed-rank test, alone and corrected for all duels (Holm).
+        p value of Wilcoxon's signed-rank test, and the same value corrected for all duels (Holm).
     """
 
     name: str
@@ -100,23 +101,23 @@ class Duel:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """An instance on which a contestant's value is worse than the best known one.
+    """An instance on which a contestant's value is worse than the best known value.
 
     Attributes
     ----------
     instance, fingerprint
-        The instance.
+        Name and fingerprint of the instance.
     gap
-        Mean gap of the contestant's seeds to the best known value.
-    own, best
+        Mean gap to the best known value over the contestant's seeds.
+    worst_run, best_run
         The contestant's worst run, and a run with the best known value.
     """
 
     instance: str
     fingerprint: str
     gap: float
-    own: Row
-    best: Row
+    worst_run: Row
+    best_run: Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +129,20 @@ class Summary:
     standings
         Contestants, by mean gap.
     reference, duels
-        The contestant that is compared with all others, and its comparisons in the order of ``standings``.
+        The contestant that is compared with all others, and these comparisons in the order of ``standings``.
     instances, bounded
-        Number of instances, and of those that count in ``Standing.bound_gap``.
+        Number of instances, and number of instances that count in ``Standing.bound_gap``.
     horizon_s
-        Time limit of the primal integrals.
+        Horizon of the primal integrals, in seconds.
     ranking, order
-        Tests of the ranks, ``None`` for fewer than two instances or contestants, and the contestants in the order of
-        ``Ranking.ranks``.
+        Tests of the ranks, and the contestants in the order of ``Ranking.ranks``. ``ranking`` is ``None`` for fewer
+        than two instances or contestants.
     losses
-        Instances on which the reference is worse than the best known value, largest loss first.
+        Instances on which the reference is worse than the best known value, the largest gap first.
     left_out
         Contestants that did not run on all instances.
     undecided
-        Instances on which ``random`` reaches the best known value, too: they do not discriminate.
+        Instances on which ``random`` reaches the best known value; such an instance does not discriminate.
     """
 
     standings: Sequence[Standing]
@@ -167,27 +168,27 @@ def summary(
     gaps
         Gaps to certified bounds by run key.
     rows
-        All rows on the table's instances, among which are those with the best known values.
+        All rows on the table's instances, including those with the best known values.
     reference
         Contestant to compare with all others; the one with the least mean gap by default.
     """
-    names, found = list(table.runs), table.gaps()
-    small = len(names) < 2 or len(table.best) < 2
-    ranking = None if small else rank_schedulers(np.round(found, 9))
-    bounded = [at for at in table.best if _has_bounds(table, at, gaps)]
-    standings = _standings(table, found, bounded, gaps, ranking)
-    standings.sort(key=lambda one: (round(one.gap, 9), one.decision_s or 0.0, one.name))
-    chosen = standings[0].name if reference is None else reference
+    names, value_gaps = list(table.runs), table.gaps()
+    too_small = len(names) < 2 or len(table.best) < 2
+    ranking = None if too_small else rank_schedulers(np.round(value_gaps, 9))
+    bounded = [instance for instance in table.best if _has_bounds(table, instance, gaps)]
+    standings = _standings(table, value_gaps, bounded, gaps, ranking)
+    standings.sort(key=lambda standing: (round(standing.gap, 9), standing.decision_s or 0.0, standing.name))
+    reference_name = standings[0].name if reference is None else reference
     return Summary(
         standings,
-        chosen,
-        _duels(chosen, [one.name for one in standings], dict(zip(names, found.T, strict=True))),
+        reference_name,
+        _duels(reference_name, [standing.name for standing in standings], dict(zip(names, value_gaps.T, strict=True))),
         len(table.best),
         len(bounded),
         table.horizon_s,
         ranking,
         names,
-        _losses(table, chosen, rows),
+        _losses(table, reference_name, rows),
         table.left_out,
         undiscriminating(rows, table.best),
     )
@@ -195,39 +196,44 @@ def summary(
 
 def undiscriminating(rows: Sequence[Row], best: Mapping[str, float | None]) -> list[str]:
     """Return the names of instances on which ``random`` reaches the best known value; ``best`` is by fingerprint."""
-    reached = {
+    names = {
         row.instance: None
         for row in rows
         if row.scheduler == "random" and gap_to_best(achieved(row), best.get(row.instance_hash)) <= TOLERANCE
     }
-    return list(reached)
+    return list(names)
 
 
 def _standings(
-    table: CompleteTable, found: Floats, bounded: Sequence[str], gaps: Mapping[str, Gap], ranking: Ranking | None
+    table: CompleteTable, value_gaps: Floats, bounded: Sequence[str], gaps: Mapping[str, Gap], ranking: Ranking | None
 ) -> list[Standing]:
-    """Return the results of each contestant; ``found`` are the gaps to the best known values, ``gaps`` to bounds."""
+    """Return the results of each contestant.
+
+    ``value_gaps`` are the gaps to the best known values, shape (instances, contestants); ``gaps`` are gaps to bounds.
+    """
     integrals, ratios = table.integrals_s(), performance_ratios(table.factors())
     standings = []
-    for at, (name, runs) in enumerate(table.runs.items()):
+    for column, (name, runs) in enumerate(table.runs.items()):
         rows = [row for seeds in runs.values() for row in seeds]
         times = [row.decision_s for row in rows if row.decision_s is not None]
         holds = [row.holds for row in rows]
-        over_seeds = _over_seeds(table, name)
+        seed_gaps = _seed_gaps(table, name)
         standing = Standing(
             name=name,
             scheduler=rows[0].scheduler,
             runs=len(rows),
             solved=sum(achieved(row) is not None for row in rows),
-            seeds=len(over_seeds),
-            gap=float(found[:, at].mean()),
-            interval=mean_interval(found[:, at]),
-            seed_half_width=float(half_width(over_seeds)) if len(over_seeds) > 1 else None,
-            bound_gap=fmean(_bound_gap(row, gaps) for one in bounded for row in runs[one]) if bounded else None,
-            rank=None if ranking is None else float(ranking.ranks[at]),
-            profile={factor: float((ratios[:, at] <= factor * (1.0 + TOLERANCE)).mean()) for factor in FACTORS},
-            integral_s=float(integrals[:, at].mean()),
-            integral_interval=mean_interval(integrals[:, at]),
+            seeds=len(seed_gaps),
+            gap=float(value_gaps[:, column].mean()),
+            interval=mean_interval(value_gaps[:, column]),
+            seed_half_width=float(half_width(seed_gaps)) if len(seed_gaps) > 1 else None,
+            bound_gap=fmean(_bound_gap(row, gaps) for instance in bounded for row in runs[instance])
+            if bounded
+            else None,
+            rank=None if ranking is None else float(ranking.ranks[column]),
+            profile={factor: float((ratios[:, column] <= factor * (1.0 + TOLERANCE)).mean()) for factor in FACTORS},
+            integral_s=float(integrals[:, column].mean()),
+            integral_interval=mean_interval(integrals[:, column]),
             decision_s=median(times) if times else None,
             held=holds.count(True),
             refuted=holds.count(False),
@@ -236,13 +242,16 @@ def _standings(
     return standings
 
 
-def _over_seeds(table: CompleteTable, name: str) -> list[float]:
-    """Return for each seed that ran on every instance its mean gap over the instances."""
-    by_seed = [{row.seed: row for row in rows} for rows in table.runs[name].values()]
-    common = sorted(set.intersection(*(set(one) for one in by_seed)))
+def _seed_gaps(table: CompleteTable, name: str) -> list[float]:
+    """Return the mean gap over the instances of each seed that ran on every instance."""
+    instances = [{row.seed: row for row in rows} for rows in table.runs[name].values()]
+    common_seeds = sorted(set.intersection(*(set(rows_by_seed) for rows_by_seed in instances)))
     return [
-        fmean(mean_gap([one[seed]], best) for one, best in zip(by_seed, table.best.values(), strict=True))
-        for seed in common
+        fmean(
+            mean_gap([rows_by_seed[seed]], best)
+            for rows_by_seed, best in zip(instances, table.best.values(), strict=True)
+        )
+        for seed in common_seeds
     ]
 
 
@@ -257,34 +266,36 @@ def _bound_gap(row: Row, gaps: Mapping[str, Gap]) -> float:
 
 
 def _duels(reference: str, names: Sequence[str], gaps: Mapping[str, Floats]) -> list[Duel]:
-    differences = {name: gaps[name] - gaps[reference] for name in names if name != reference}
-    for one in differences.values():
-        one[np.abs(one) <= TOLERANCE] = 0.0
-    p_values = [signed_ranks(one).p for one in differences.values()]
+    differences_by_name = {name: gaps[name] - gaps[reference] for name in names if name != reference}
+    for gap_differences in differences_by_name.values():
+        gap_differences[np.abs(gap_differences) <= TOLERANCE] = 0.0
+    p_values = [signed_ranks(gap_differences).p for gap_differences in differences_by_name.values()]
     return [
         Duel(
             name,
-            int((one > 0.0).sum()),
-            int((one == 0.0).sum()),
-            int((one < 0.0).sum()),
-            float(one.mean()),
-            mean_interval(one),
+            int((gap_differences > 0.0).sum()),
+            int((gap_differences == 0.0).sum()),
+            int((gap_differences < 0.0).sum()),
+            float(gap_differences.mean()),
+            mean_interval(gap_differences),
             p,
             p_holm,
         )
-        for (name, one), p, p_holm in zip(differences.items(), p_values, holm(p_values), strict=True)
+        for (name, gap_differences), p, p_holm in zip(
+            differences_by_name.items(), p_values, holm(p_values), strict=True
+        )
     ]
 
 
 def _losses(table: CompleteTable, name: str, rows: Sequence[Row]) -> list[Loss]:
-    found, rows_on = [], by_instance(rows)
-    for at, best in table.best.items():
-        own = table.runs[name][at]
-        gap = mean_gap(own, best)
-        leaders = [row for row in rows_on.get(at, ()) if gap_to_best(achieved(row), best) == 0]
+    losses, rows_on = [], by_instance(rows)
+    for instance, best in table.best.items():
+        contestant_rows = table.runs[name][instance]
+        gap = mean_gap(contestant_rows, best)
+        leaders = [row for row in rows_on.get(instance, ()) if gap_to_best(achieved(row), best) == 0]
         if gap > TOLERANCE and leaders:
-            worst = max(own, key=lambda row: gap_to_best(achieved(row), best))
-            # A scheduler's plan says more than a random one of the same value.
+            worst = max(contestant_rows, key=lambda row: gap_to_best(achieved(row), best))
+            # Of plans with the same value, one by a scheduler explains more than one by ``random``.
             leader = min(leaders, key=lambda row: (row.scheduler == "random", row.decision_s or 0.0))
-            found.append(Loss(own[0].instance, at, gap, worst, leader))
-    return sorted(found, key=lambda loss: (-loss.gap, loss.instance))
+            losses.append(Loss(contestant_rows[0].instance, instance, gap, worst, leader))
+    return sorted(losses, key=lambda loss: (-loss.gap, loss.instance))

@@ -16,12 +16,12 @@ from reports.claim import (
     fill,
     markdown,
 )
-from reports.runs import NotAtHandError, Runs
+from reports.runs import MissingDataError, Runs
 
 NONE = cast(Runs, None)
 """Queries of these tests ask no runs."""
 
-LOW: dict[str, Any] = {"paper": "low", "holds": lambda late: late < 1.0, "criterion": "below 1"}
+LOW: dict[str, Any] = {"paper": "low", "supports": lambda late: late < 1.0, "criterion": "below 1"}
 """A statement in words."""
 
 
@@ -83,14 +83,14 @@ def test_a_line_states_the_measure_of_its_verdict_and_the_reason() -> None:
     assert tally == {"reproduced": 3, "better": 1, "different": 2, "not comparable": 1}
 
 
-@pytest.mark.parametrize("given", [{"holds": lambda _: True}, {"criterion": "low"}, {"paper": "low"}])
+@pytest.mark.parametrize("given", [{"supports": lambda _: True}, {"criterion": "low"}, {"paper": "low"}])
 def test_a_claim_without_a_stated_tolerance_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="GPUs: "):
         claim(**given)
 
 
 def missing(_: Runs) -> Any:
-    raise NotAtHandError("no runs")
+    raise MissingDataError("no runs")
 
 
 def test_what_is_missing_is_said_in_its_place() -> None:

@@ -1,7 +1,7 @@
 """The second workload's GPU, and the plan on T4s."""
 
 from reports.charts.palette import ALARM_HATCH
-from reports.charts.plan_bars import beside
+from reports.charts.plan_bars import pieces_on_gpu_of
 from reports.placement import Piece
 
 
@@ -22,8 +22,8 @@ def test_violations_are_hatched(make_row, make_plan, draw):
 
 def test_a_workload_that_is_nowhere_has_no_gpu():
     piece = Piece(0, 0.0, 50.0, 0, 1, "W1", "alexnet", 4, False)
-    assert beside([piece], "W2") == []
-    assert beside([piece, Piece(0, 50.0, 50.0, 0, 1, "W2", "alexnet", 4, False)], "W2")[0] is piece
+    assert pieces_on_gpu_of([piece], "W2") == []
+    assert pieces_on_gpu_of([piece, Piece(0, 50.0, 50.0, 0, 1, "W2", "alexnet", 4, False)], "W2")[0] is piece
 
 
 def test_the_plan_on_t4s_is_igniters(make_row, make_plan, draw):

@@ -2,7 +2,7 @@
 
 from bench.evaluation import SIMULATED, Trial
 from bench.simulation.arrivals import Arrivals, Process
-from reports.need import Need, made_for, tried_like
+from reports.need import Need, has_conditions, rows_matching
 
 
 def test_rows_whose_parameters_are_those_stated(make_row):
@@ -12,23 +12,23 @@ def test_rows_whose_parameters_are_those_stated(make_row):
         make_row("a", parameters={"a": {"fast": True, "variant": "two"}}),
         make_row("b", parameters={"b": {"fast": True, "variant": "one"}}),
     ]
-    assert made_for(rows, Need("x", ("a",))) == rows[:3]
-    assert made_for(rows, Need("x", ("a",), parameters=("a.fast=true",))) == [rows[0], rows[2]]
-    assert made_for(rows, Need("x", ("a",), parameters=("a.fast=true", "a.variant=one"))) == [rows[0]]
-    assert made_for(rows, Need("x", ("a", "b"), parameters=("b.fast=true",))) == [rows[3]]
+    assert rows_matching(rows, Need("x", ("a",))) == rows[:3]
+    assert rows_matching(rows, Need("x", ("a",), parameters=("a.fast=true",))) == [rows[0], rows[2]]
+    assert rows_matching(rows, Need("x", ("a",), parameters=("a.fast=true", "a.variant=one"))) == [rows[0]]
+    assert rows_matching(rows, Need("x", ("a", "b"), parameters=("b.fast=true",))) == [rows[3]]
 
 
 def test_a_start_has_parameters_too(make_row):
     row = make_row("b@a", parameters={"b": {}, "a": {"width": 3}})
-    assert made_for([row], Need("x", ("b@a",), parameters=("a.width=3",))) == [row]
-    assert made_for([row], Need("x", ("b@a",), parameters=("a.width=4",))) == []
+    assert rows_matching([row], Need("x", ("b@a",), parameters=("a.width=3",))) == [row]
+    assert rows_matching([row], Need("x", ("b@a",), parameters=("a.width=4",))) == []
 
 
 def test_rows_that_were_tried_like_the_need(make_row):
     tried = {"headroom": 1.1, "truth": "hybrid, figures off by up to 20 %", "simulation": {"arrivals": "constant"}}
     row = make_row("a", **tried)
     constant = Arrivals(Process.CONSTANT)
-    assert made_for([row], Need("x", ("a",), trial=Trial(1.1, "hybrid", 0.2, constant))) == [row]
+    assert rows_matching([row], Need("x", ("a",), trial=Trial(1.1, "hybrid", 0.2, constant))) == [row]
     for other in (
         SIMULATED,
         Trial(1.0, "hybrid", 0.2, constant),
@@ -37,9 +37,9 @@ def test_rows_that_were_tried_like_the_need(make_row):
         Trial(1.1, "hybrid", 0.2, Arrivals()),
         Trial(1.1, "hybrid", 0.2),
     ):
-        assert made_for([row], Need("x", ("a",), trial=other)) == []
+        assert rows_matching([row], Need("x", ("a",), trial=other)) == []
 
 
 def test_a_row_that_was_not_simulated_is_like_any_arrivals(make_row):
     for trial in (SIMULATED, Trial(), Trial(arrivals=Arrivals(Process.CONSTANT))):
-        assert tried_like(make_row("a", headroom=1.0), trial)
+        assert has_conditions(make_row("a", headroom=1.0), trial)

@@ -13,7 +13,7 @@ def plan(*gpus):
 
 def test_gpus_shares_and_places_are_told_by_size_of_the_difference():
     own, best = plan([("W1", 10), ("W2", 20)], [("W3", 30)]), plan([("W1", 10), ("W2", 12), ("W3", 16)])
-    assert plan_difference(own, best, THREE, most=2) == [
+    assert plan_difference(own, best, THREE, named_workloads=2) == [
         "GPUs: 2 v100 instead of 1 v100",
         "allocated: 150 % of a GPU instead of 95 %",
         "W3: 75 % at batch 2 alone instead of 40 % at batch 2 beside W1, W2",

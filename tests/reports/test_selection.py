@@ -10,7 +10,7 @@ from bench.simulation.arrivals import Arrivals
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
 from reports.papers import figure
-from reports.selection import instances_of, missing_notes, nothing_to_draw, own_rows, plans_and_notes, rows_by_label
+from reports.selection import figure_rows, instances_of, missing_notes, nothing_to_draw, plans_and_notes, rows_by_label
 
 NEEDS = (
     Need("igniter-scaling", ("igniter", "ffd+"), quick="igniter-mix-10-s0,64gpu-cost"),
@@ -42,7 +42,7 @@ def test_the_latest_row_of_a_run_counts_in_the_order_of_the_needs(make_row):
         make_row("igniter"),
         make_row("igniter", "64gpu-pool"),
     ]
-    found = own_rows(a_figure(*NEEDS), rows)
+    found = figure_rows(a_figure(*NEEDS), rows)
     assert [(row.scheduler, row.instance, row.seed, row.value) for row in found] == [
         ("igniter", "igniter-12", 0, None),
         ("ffd+", "igniter-mix-50-s0", 0, None),
@@ -85,9 +85,9 @@ def test_rows_that_were_tried_otherwise_do_not_count(make_row):
         make_row("ffd+", "igniter-mix-10-s0", value=3.0, truth="hybrid", simulation={"arrivals": "poisson"}),
         make_row("ffd+", "igniter-mix-10-s0", value=4.0, simulation={"arrivals": "gamma:3"}),
     ]
-    assert [row.value for row in own_rows(a_figure(*NEEDS), rows)] == [1.0]
+    assert [row.value for row in figure_rows(a_figure(*NEEDS), rows)] == [1.0]
     wide = a_figure(*NEEDS, Need("igniter-scaling", ("ffd+",), trial=Trial(1.1, arrivals=Arrivals())))
-    assert [row.value for row in own_rows(wide, rows)] == [1.0, 2.0]
+    assert [row.value for row in figure_rows(wide, rows)] == [1.0, 2.0]
 
 
 def test_variants_of_a_scheduler_are_kept_apart_by_label(make_row):

@@ -81,7 +81,7 @@ def stats(
 
 def _difference(loss: Loss, ledger: Ledger) -> list[str]:
     """Return the differences between the plan of a loss and the best plan, or why they cannot be compared."""
-    loss_row, best_row = ledger.row(loss.own.key), ledger.row(loss.best.key)
+    loss_row, best_row = ledger.row(loss.worst_run.key), ledger.row(loss.best_run.key)
     if loss_row.plan is None or best_row.plan is None:
         return [loss_row.reason or f"no plan: {loss_row.termination}"]
     broken_constraints = [] if loss_row.feasible else [f"the plan breaks {loss_row.violations} constraints"]

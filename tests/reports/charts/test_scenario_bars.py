@@ -7,7 +7,7 @@ import pytest
 
 from bench.scenarios import pack
 from instances.suites import SCENARIO_SUITES
-from reports.charts.scenario_bars import missed, set_rows
+from reports.charts.scenario_bars import missed_note, set_rows
 from reports.need import NothingToDrawError
 from reports.papers import figure
 from reports.papers.gpulet_scenarios import HALVES_IN_PAPER
@@ -92,7 +92,7 @@ def test_what_is_missed_is_counted_scenario_by_scenario(set_row, draw):
     rows = [set_row(ideal, every(2, 1023), every(2, 1023)), set_row(elastic, every(3, 1023), every(3, 1023))]
     note = " ".join(draw("gpulet-arxiv-fig15", rows).get_supxlabel().split())
     assert "gpulet+int misses 341 of the scenarios of ideal; in the paper 18." in note
-    assert missed({"a": rows[0]}, "a", "b", 1) == []
+    assert missed_note({"a": rows[0]}, "a", "b", 1) == []
 
 
 def test_without_runs_it_says_what_to_run():

@@ -9,7 +9,7 @@ from bench.cli.app import main
 from bench.ledger.store import Ledger
 from reports.experiments import Document
 from reports.need import Need
-from reports.runs import NotAtHandError, Runs
+from reports.runs import MissingDataError, Runs
 
 FIRST, SECOND = (Need("igniter-3", (name,)) for name in ("igniter", "ffd+"))
 
@@ -24,7 +24,7 @@ def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         try:
             for need in (FIRST, SECOND):
                 text += f"{runs.row(need).gpus_used} GPUs\n"
-        except NotAtHandError as missing:
+        except MissingDataError as missing:
             text += f"{missing}\n"
         return Document(text, {}, runs.missing)
 

@@ -14,7 +14,7 @@ from bench.max_rate import STEP
 from bench.plan_simulation import Settings
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports import experiments
-from reports.claim import NOT_AT_HAND, Claim
+from reports.claim import NO_DATA, Claim
 from reports.experiments import FIRST_LINE, Document, made_by, render
 from reports.experiments.optimum import on_large
 from reports.experiments.sections import SECTIONS
@@ -35,7 +35,7 @@ def no_measurements() -> Iterator[None]:
     """Leave out what takes long: the fits to published measurements, and simulations of many plans."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(VARIABLE, raising=False)
-        patch.setattr("reports.experiments.serving.kept", lambda *_: Holding(0.99, True, 60.0, ()))
+        patch.setattr("reports.experiments.serving.holding_under", lambda *_: Holding(0.99, True, 60.0, ()))
         yield
 
 
@@ -92,7 +92,7 @@ def test_it_tells_how_many_runs_were_executed_at_once(
 
 def test_there_is_a_line_for_each_claim(full: Document) -> None:
     for claim in claims():
-        paper = claim.paper if isinstance(claim.paper, str) else claim.written(claim.paper)
+        paper = claim.paper if isinstance(claim.paper, str) else claim.formatted(claim.paper)
         assert f"| {claim.what} | {paper} | " in full.text
 
 
@@ -131,7 +131,7 @@ def test_the_summary_counts_the_verdicts_of_each_section() -> None:
         lines = [line.split(" | ") for line in sections[title].splitlines() if line.startswith("|")]
         verdicts = [cells[3].partition(":")[0].strip() for cells in lines if len(cells) == 5]
         assert dict(zip(head, map(int, counts), strict=True)) == {
-            verdict: verdicts.count(verdict) if verdict != NOT_AT_HAND else int(counts[-1]) for verdict in head
+            verdict: verdicts.count(verdict) if verdict != NO_DATA else int(counts[-1]) for verdict in head
         }
 
 

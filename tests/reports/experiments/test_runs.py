@@ -10,7 +10,7 @@ from bench.evaluation import Trial
 from bench.ledger.row import Row
 from bench.simulation.arrivals import Arrivals, Process
 from reports.need import Need
-from reports.runs import NotAtHandError, Runs, merged
+from reports.runs import MissingDataError, Runs, merged
 
 NEED = Need("igniter-3", ("igniter",), parameters=("igniter.spend_spare=true",))
 CLIMB = Need("gpulet-scen4", ("sbp",))
@@ -44,7 +44,7 @@ def test_the_latest_row_of_a_run_counts(runs: Any, rows_for: Any) -> None:
 )
 def test_a_run_made_otherwise_is_another(runs: Any, rows_for: Any, change: dict[str, Any]) -> None:
     found = runs([replace(*rows_for(NEED), **change)])
-    with pytest.raises(NotAtHandError, match="no runs"):
+    with pytest.raises(MissingDataError, match="no runs"):
         found.row(NEED)
     assert found.missing == [NEED]
     assert found.used == {}
@@ -53,7 +53,7 @@ def test_a_run_made_otherwise_is_another(runs: Any, rows_for: Any, change: dict[
 def test_a_time_limit_counts_where_the_need_has_one(runs: Any, rows_for: Any) -> None:
     found = runs(rows_for(NEED))
     assert found.row(NEED).time_limit_s == 10.0
-    with pytest.raises(NotAtHandError):
+    with pytest.raises(MissingDataError):
         found.row(replace(NEED, time_limit_s=120.0))
 
 
@@ -62,8 +62,8 @@ def test_every_need_that_lacks_a_run_is_told_once(runs: Any, rows_for: Any) -> N
     longer = replace(NEED, time_limit_s=120.0)
     found = runs(rows_for(NEED))
     for _ in range(2):
-        with pytest.raises(NotAtHandError):
-            found.each([constant, NEED, longer])
+        with pytest.raises(MissingDataError):
+            found.rows_of_each([constant, NEED, longer])
     assert found.missing == [constant, longer]
 
 
@@ -72,7 +72,7 @@ def test_a_climb_is_there_when_it_has_ended(runs: Any, rows_for: Any) -> None:
     one = runs(rows).climbs(CLIMB)["gpulet-scen4"]
     assert (one.reached, len(one.rows)) == (1.0, 3)
     unended = runs(rows[:2])
-    with pytest.raises(NotAtHandError):
+    with pytest.raises(MissingDataError):
         unended.climbs(CLIMB)
     assert unended.missing == [replace(CLIMB, climb=True)]
     assert unended.missing[0].command.startswith("bench max-rate --instances gpulet-scen4 ")

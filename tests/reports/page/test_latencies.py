@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.simulation.histogram import compact, counts_of
-from reports.page.latencies import FRACTIONS, RATIOS, distributions, simulated
+from reports.page.latencies import FRACTIONS, RATIOS, distributions, ids_and_slos_ms
 
 
 def served(latencies, requests, slo_ms=10.0, name="w"):
@@ -54,7 +54,7 @@ def test_requests_of_applications_are_not_counted_twice():
     alone, both = (distributions(simulation(workload, applications=apps)) for apps in ([], [application]))
     assert alone["in_time"] == both["in_time"]
     assert len(both["workloads"]) == 2
-    assert simulated(simulation(workload, applications=[application])) == [("w", 10.0), ("app", 10.0)]
+    assert ids_and_slos_ms(simulation(workload, applications=[application])) == [("w", 10.0), ("app", 10.0)]
 
 
 def test_nothing_served_is_no_latency():

@@ -4,7 +4,7 @@ import pytest
 
 from bench.ledger.store import Ledger
 from instances.suites import suite
-from reports.page.instance_results import read_cases
+from reports.page.instance_results import read_results
 from reports.page.leaderboard import leaderboards
 from tests.reports.page.runs_made_here import TWELVE, case_of, row_of
 
@@ -12,7 +12,7 @@ from tests.reports.page.runs_made_here import TWELVE, case_of, row_of
 @pytest.fixture(scope="module")
 def boards(ledger_file):
     with Ledger(ledger_file) as ledger:
-        return {(board.suite, board.objective): board for board in leaderboards(read_cases(ledger))}
+        return {(board.suite, board.objective): board for board in leaderboards(read_results(ledger))}
 
 
 def cells(board):

@@ -47,7 +47,7 @@ def test_only_what_ran_on_the_same_instances_is_compared(cases):
     everything, *_ = selections(cases)
     assert [one.name for one in everything.results] == ["colgen", "igniter", "ffd+"]
     assert everything.left_out == ["mediator"]
-    assert len(everything.instances) == everything.of == 3
+    assert len(everything.instances) == everything.instance_count == 3
     assert [one.value for one in everything.results] == ["9.18 $/h", "12.24 $/h", ""]
     assert [one.gap for one in everything.results] == pytest.approx([0.0, 0.25, 1.0])
     assert (everything.bounded, everything.proven) == (True, 3)

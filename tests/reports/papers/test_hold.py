@@ -14,7 +14,7 @@ from instances.suites import suite
 from reports.charts.palette import GREEN, scheduler_look
 from reports.measured import VARIABLE
 from reports.papers.hold import BY_PAPER, EXACT, HEADROOMS, SCHEDULERS
-from reports.papers.hold_robustness import CONDITIONS, TWITTER, kept
+from reports.papers.hold_robustness import CONDITIONS, TWITTER, holding_under
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +97,8 @@ def test_robustness_of_plans_tells_late_workloads_by_condition(make_row, draw, m
     assert len(late.patches) == len(CONDITIONS) - 1
     poisson, *_, slow, slower = (bar.get_height() for bar in missed.patches)
     assert 0.0 < poisson < slow < slower
-    assert kept(found, TWITTER) is None
-    assert 0.5 < kept(found, "Poisson").attainment < 0.99
+    assert holding_under(found, TWITTER) is None
+    assert 0.5 < holding_under(found, "Poisson").attainment < 0.99
 
 
 def test_minutes_of_a_trace_have_the_mean_rate_of_the_workloads(tmp_path, make_row, monkeypatch):
@@ -110,5 +110,5 @@ def test_minutes_of_a_trace_have_the_mean_rate_of_the_workloads(tmp_path, make_r
     (instance,) = suite("igniter-12").build()
     plan = plan_to_json(IGniter().schedule(instance, Run()).plan)
     row = make_row("igniter", "igniter-12", plan=plan)
-    steady, minutes = kept(row, "Poisson"), kept(row, TWITTER)
+    steady, minutes = holding_under(row, "Poisson"), holding_under(row, TWITTER)
     assert minutes.requests == pytest.approx(steady.requests, rel=0.02)

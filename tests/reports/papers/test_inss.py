@@ -8,8 +8,8 @@ from matplotlib.colors import to_hex
 
 from reports.charts.palette import ALARM
 from reports.papers import figure
-from reports.papers.inss_agent import FAMILIES, TIMED, curves, own_runs, points
-from reports.papers.inss_clusters import LARGE, SMALL
+from reports.papers.inss_agent import FAMILIES, TIMED, curves, runs_of_label, time_points
+from reports.papers.inss_clusters import LARGE_CLUSTER, SMALL_CLUSTER
 from reports.papers.inss_schedulers import TRAININGS
 from reports.quantities import allocated_pct, fragments_pct
 from reports.statistics.inference import half_width
@@ -21,7 +21,7 @@ from tests.reports.stated import stated
 @pytest.fixture(scope="module")
 def run_row(make_row):
     def make(name, label, training=0, **given):
-        need = {"inss-fig18": LARGE, "inss-fig19": TIMED}.get(name, SMALL)[label][training]
+        need = {"inss-fig18": LARGE_CLUSTER, "inss-fig19": TIMED}.get(name, SMALL_CLUSTER)[label][training]
         own = {"value": 1.0, "feasible": True, "decision_s": 0.25, "gpus_used": 3, "fragments_pct": 20.0}
         instance = given.pop("instance", need.instances)
         return make_row(need.schedulers[0], instance, parameters=stated(need), **(own | given))
@@ -96,8 +96,8 @@ def test_decision_times_are_medians_over_repeats_and_trainings(run_row, draw):
     trained = [run_row("inss-fig19", "ts", n, instance="inss-8gpu", decision_s=0.001 * (n + 1)) for n in TRAININGS]
     without = run_row("inss-fig19", "ts", instance="inss-64gpu", gpus_used=None)
     everything = [*rows, *trained, without]
-    assert points(own_runs(everything, "gslice+")) == [(4, pytest.approx(2.0)), (32, pytest.approx(100.0))]
-    assert points(own_runs(everything, "ts")) == [(8, pytest.approx(3.0))]
+    assert time_points(runs_of_label(everything, "gslice+")) == [(4, pytest.approx(2.0)), (32, pytest.approx(100.0))]
+    assert time_points(runs_of_label(everything, "ts")) == [(8, pytest.approx(3.0))]
     page = draw("inss-fig19", everything)
     (ax,) = page.axes
     (line,) = (line for line in ax.lines if line.get_label() == "gslice+")

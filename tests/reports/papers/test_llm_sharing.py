@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reports.papers.llm_sharing import OPTIMUM, PANELS, SHARING, fewest, gpus
+from reports.papers.llm_sharing import OPTIMUM, PANELS, SHARING, bound_gpus, gpus
 from reports.selection import instances_of
 
 EIGHTHS = "colgen, eighths"
@@ -29,10 +29,10 @@ def test_a_panel_adds_up_the_gpus_of_its_instances(found):
 
 
 def test_an_infeasible_plan_or_a_missing_bound_gives_no_sum(found):
-    assert fewest(found, PANELS["llm-mix"]) == 30  # 21 dollars are more than five GPUs
+    assert bound_gpus(found, PANELS["llm-mix"]) == 30  # 21 dollars are more than five GPUs
     found[OPTIMUM, "llm-mix-3"] = row(6, feasible=False)
     assert gpus(found, OPTIMUM, PANELS["llm-mix"]) is None
-    assert fewest(found, PANELS["llm-mix"]) is None
+    assert bound_gpus(found, PANELS["llm-mix"]) is None
 
 
 def test_the_figure_needs_instances_that_exist():

@@ -19,7 +19,7 @@ V100 = gpu_type("v100")
 # --- iGniter ---
 
 
-@pytest.mark.parametrize("performance", igniter_contention.PERFORMANCE)
+@pytest.mark.parametrize("performance", igniter_contention.PERFORMANCE_MODELS)
 @pytest.mark.parametrize("model", igniter_contention.MODELS)
 def test_every_further_copy_makes_all_slower(performance, model):
     for batch in igniter_contention.BATCHES:
@@ -43,7 +43,7 @@ def test_the_frequency_falls_from_the_copy_that_reaches_the_cap():
 
 
 def test_the_active_time_grows_with_what_the_others_take_of_the_cache():
-    active, others = igniter_contention.active_ms("resnet50"), igniter_contention.others_l2_pct("resnet50")
+    active, others = igniter_contention.active_ms("resnet50"), igniter_contention.l2_pct_of_others("resnet50")
     assert others[0] == 0.0
     assert active / active[0] - 1.0 == pytest.approx(V100.model("resnet50").alpha_cache * others)
 
@@ -93,8 +93,8 @@ def test_the_growths_of_two_neighbours_add_up():
 
 def test_large_batches_gain_from_the_share_and_small_ones_hardly():
     for model in gpulet_models.MODELS:
-        assert gpulet_models.gain(model, 32) > 4.0
-        assert gpulet_models.gain(model, 32) > gpulet_models.gain(model, 1)
+        assert gpulet_models.fifth_gpu_ratio(model, 32) > 4.0
+        assert gpulet_models.fifth_gpu_ratio(model, 32) > gpulet_models.fifth_gpu_ratio(model, 1)
 
 
 @pytest.mark.parametrize("scenarios", ["gpulet-1023", "gpulet-19682"])
@@ -109,7 +109,7 @@ def test_the_least_share_for_a_rate_serves_it_and_the_next_smaller_does_not(scen
 
 
 def test_half_a_gpu_serves_about_half_the_rate():
-    assert all(0.4 < part < 0.53 for part in gpulet_models.half_gpu_part("gpulet-19682").values())
+    assert all(0.4 < part < 0.53 for part in gpulet_models.half_gpu_ratios("gpulet-19682").values())
 
 
 def test_side_by_side_copes_with_more_than_by_turns():
@@ -123,7 +123,7 @@ def test_side_by_side_copes_with_more_than_by_turns():
 
 
 def test_two_that_never_cease_take_twice_as_long():
-    for other in mediator_jobs.OTHERS:
+    for other in mediator_jobs.OTHER_DNNS:
         assert mediator_jobs.growth_pct(other) == pytest.approx((100.0, 100.0), abs=15.0)
 
 
@@ -138,4 +138,4 @@ def test_what_is_used_over_time_is_what_the_profile_says():
 def test_the_largest_ratio_of_deviations_by_hand():
     found = mediator_jobs.JobUtilisation(np.array([10.0, 10.4, 20.0]), np.array([1.0, 3.0, 9.0]))
     assert mediator_jobs.deviation_ratio(found) == pytest.approx(3.0)
-    assert mediator_jobs.deviation_ratio(found, alike=0.5) == pytest.approx(9.0)
+    assert mediator_jobs.deviation_ratio(found, tolerance=0.5) == pytest.approx(9.0)

@@ -6,7 +6,7 @@ import pytest
 from bench.ledger.row import Row
 from reports.charts.palette import QUIET
 from reports.need import NothingToDrawError
-from reports.papers.rankings import CRITICAL_DIFFERENCE, TARGET, contest, notes_on
+from reports.papers.rankings import CRITICAL_DIFFERENCE, TARGET, figure_table, notes_on
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def rows(cost_row):
 
 
 def test_the_largest_table_without_holes_is_chosen_and_the_rest_named(rows):
-    found = contest(CRITICAL_DIFFERENCE, rows)
+    found = figure_table(CRITICAL_DIFFERENCE, rows)
     assert list(found.runs) == ["random", "ffd++", "igniter"]
     assert [len(by_instance) for by_instance in found.runs.values()] == [3, 3, 3]
     assert list(found.best.values()) == [6.0, 6.0, 9.0]
@@ -48,7 +48,7 @@ def test_the_largest_table_without_holes_is_chosen_and_the_rest_named(rows):
 
 
 def test_gaps_factors_and_times_by_hand(rows):
-    found = contest(CRITICAL_DIFFERENCE, rows)
+    found = figure_table(CRITICAL_DIFFERENCE, rows)
     assert found.gaps().tolist() == [[0.5, 0.0, 0.0], [1.0, 0.25, 0.0], [0.5, 0.0, 0.25]]
     assert found.factors() == pytest.approx(np.array([[2.0, 1.0, 1.0], [np.inf, 4 / 3, 1.0], [2.0, 1.0, 4 / 3]]))
     assert found.times_s(TARGET).tolist() == [[np.inf, 0.5, 0.5], [np.inf, np.inf, 0.5], [np.inf, 0.5, np.inf]]
@@ -63,7 +63,7 @@ def test_seeds_are_averaged_the_latest_run_counts_and_variants_are_contestants(c
         cost_row("igniter", SMALL[0], 8.0, parameters={"igniter": {"spend_spare": False}}),
         cost_row("ffd++", SMALL[0], None, termination="skipped"),
     ]
-    found = contest(CRITICAL_DIFFERENCE, rows)
+    found = figure_table(CRITICAL_DIFFERENCE, rows)
     assert list(found.runs) == ["random", "igniter[spend_spare=false]", "igniter[spend_spare=true]"]
     assert found.gaps().tolist() == [[(0.25 + 1.0) / 2, 0.25, 0.0]]
 

@@ -91,8 +91,8 @@ def test_losses_are_the_largest_first_and_name_a_best_plan(rows):
     gaps = [loss.gap for loss in found.losses]
     assert len(gaps) == 8
     assert gaps == sorted(gaps, reverse=True)
-    assert {loss.best.scheduler for loss in found.losses} <= {"colgen", "cpsat"}
-    assert found.losses[0].own.value == max(r.value for r in rows if r.key == found.losses[0].own.key)
+    assert {loss.best_run.scheduler for loss in found.losses} <= {"colgen", "cpsat"}
+    assert found.losses[0].worst_run.value == max(r.value for r in rows if r.key == found.losses[0].worst_run.key)
     assert of(rows)[1].losses == []
 
 

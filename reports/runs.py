@@ -64,7 +64,7 @@ class Runs:
             instances = instances_named(need.instances)
             self._climbs[need] = {name: retraced(with_all_served(one), made) for name, one in instances.items()}
         found = self._climbs[need]
-        if any(climb.next is not None or climb.broken_off is not None for climb in found.values()):
+        if any(climb.next is not None or climb.failed_run is not None for climb in found.values()):
             self._lack(replace(need, climb=True))
             raise NotAtHandError("no runs")
         self._use(row for climb in found.values() for row in climb.rows.values())

@@ -111,7 +111,7 @@ class Planner:
         if start is not None:  # schedulers get no empty GPUs
             start = replace(start, gpus=tuple(gpu for gpu in start.gpus if gpu.gpulets))
         for number, trial in enumerate(self._trials):
-            asked = trial.planned(replace(self._instance, workloads=workloads))
+            asked = trial.planner_instance(replace(self._instance, workloads=workloads))
             plan = self._asked(asked, start)
             if plan is not None and self._fits(plan, asked):
                 self.without_headroom = number > 0

@@ -162,7 +162,7 @@ def _blind(need: Need) -> bool:
 
 
 def _unended(climbs: Mapping[tuple[str, str], Climb]) -> list[str]:
-    unended = [f"{label} on {name}" for (label, name), one in climbs.items() if one.next is not None or one.broken_off]
+    unended = [f"{label} on {name}" for (label, name), one in climbs.items() if one.next is not None or one.failed_run]
     return [f"Climbs that have not ended: {', '.join(unended)}."] if unended else []
 
 

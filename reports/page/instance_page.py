@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from bench.formatting import beaten_by, held, holds_on, percent, seconds
+from bench.formatting import beaten_by, holds_attribute, holds_on, percent, seconds
 from bench.ledger.bound_scope import scope_in_words
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.refutation import upheld
@@ -136,7 +136,7 @@ def _cards(case: InstanceResults, full: dict[str, Row]) -> list[dict[str, Any]]:
             "scheduler": row.scheduler,
             "key": row.key,
             "outcome": outcome(row),
-            "held": held(row),
+            "held": holds_attribute(row),
             "facts": _facts(case, row, bound),
             # Value and certified bound in percent of the largest on the page.
             "meter": None if row.value is None or not most else (_of(row.value, most), _of(proven[name], most)),

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from bench.formatting import pct, seconds
+from bench.formatting import seconds, with_percent_sign
 from reports.charts.scales import Scale
 from reports.charts.series import ChartSeries, Rule, draw_series
 from reports.charts.tradeoff import Tradeoff, draw_tradeoffs
@@ -95,7 +95,9 @@ def tradeoff_picture(name: str, to: str, found: Sequence[Tradeoff]) -> Picture:
     most = 1.25 * max(1.0, *(one.distance_pct[1] for one in found))
     y = Scale(f"Distance to the {to} (%)", domain=(0.0, min(100.0, most)))
     titles = {
-        f"point-{number}": [f"{one.name}\n{pct(one.distance_pct[1])} away, {seconds(one.time_s[1])}\n{one.words}"]
+        f"point-{number}": [
+            f"{one.name}\n{with_percent_sign(one.distance_pct[1])} away, {seconds(one.time_s[1])}\n{one.words}"
+        ]
         for number, one in enumerate(found)
     }
     label = f"Distance to the {to} over decision time; the table below has the numbers"

@@ -142,7 +142,7 @@ class Outcome:
     statistics
         Numbers to record by name, such as nodes or columns.
     reason
-        Reason why there is no plan or no claim, in one line for people: such as the workload that no GPU can serve.
+        Reason why there is no plan or no claim, in one line for people; such as the workload that no GPU can serve.
     proof
         Nodes of the branching tree from which the bound follows, the root first; empty without a proof.
     """
@@ -160,7 +160,11 @@ class Outcome:
         The dual is the workload's part of the bound, in the objective's unit.
         """
         roots = [node for node in self.proof if isinstance(node, Duals)]
-        return {w.id: price for w, price in zip(instance.workloads, roots[0].workloads, strict=True)} if roots else {}
+        return (
+            {workload.id: price for workload, price in zip(instance.workloads, roots[0].workloads, strict=True)}
+            if roots
+            else {}
+        )
 
 
 def ignore(plan: Plan | None, bound: Bound | None) -> None:

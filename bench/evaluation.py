@@ -105,7 +105,7 @@ class Trial:
         return instance if self.reality is None else misspecified(instance, self.truth, self.error, seed)
 
     def why_not_simulated(self, plan: Plan, instance: Instance) -> str | None:
-        """Return why a plan that could be simulated is not: too many requests would arrive; otherwise ``None``."""
+        """Return a message if too many requests would arrive for a simulation of the plan; otherwise ``None``."""
         from bench.plan_simulation import Settings, expected_requests, no_simulation
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
@@ -116,7 +116,7 @@ class Trial:
         return f"not simulated: {requests:,.0f} requests would arrive, at most {MOST_REQUESTS:,} are simulated"
 
     def simulation_json(self, plan: Plan, instance: Instance, truth: Instance, seed: int) -> dict[str, Any] | None:
-        """Simulate a plan with the true performance of ``truth``; return JSON values, or ``None`` if it is off."""
+        """Simulate a plan with the true performance of ``truth``; return JSON, or ``None`` without a simulation."""
         # These modules load compiled code, which is not needed to describe a trial.
         from bench.plan_simulation import Settings, no_simulation, simulate
 
@@ -126,7 +126,7 @@ class Trial:
         return {"arrivals": self.arrivals.label, **result.to_json(histograms=True)}
 
     def why_not_tested(self, plan: Plan, instance: Instance) -> str | None:
-        """Return why the test of a plan is impossible; ``None`` if it is possible or off."""
+        """Return why the test of a plan is impossible; ``None`` if the test is possible or off."""
         from bench.holding.check import expected_requests_of_test
         from bench.plan_simulation import no_simulation
 

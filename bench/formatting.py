@@ -136,7 +136,7 @@ class LabelledRun(Protocol):
 
     @property
     def key(self) -> str:
-        """Key of its row."""
+        """Key of the run's row."""
 
     @property
     def scheduler(self) -> str:

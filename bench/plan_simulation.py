@@ -111,5 +111,5 @@ def no_simulation(plan: Plan, instance: Instance) -> str | None:
 def warm_simulation() -> None:
     """Simulate a tenth of a second, so that no run waits for the compiler. Only the first call on a host is slow."""
     instance = suite("igniter-3").build()[0]
-    gpulets = tuple(Gpulet(10, (Slot(w.id, 1, w.rate_rps),)) for w in instance.workloads)
+    gpulets = tuple(Gpulet(10, (Slot(workload.id, 1, workload.rate_rps),)) for workload in instance.workloads)
     simulate(Plan(instance.name, (PlacedGpu(instance.gpus[0].type.name, gpulets),)), instance, Settings(seconds=0.1))

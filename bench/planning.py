@@ -65,7 +65,7 @@ def base_of(problem: Instance | ScenarioSet) -> Instance:
 
 
 def default_jobs(threads: int) -> int:
-    """Return how many runs of ``threads`` threads fit on the cores of this machine at a time."""
+    """Return the number of runs, each of ``threads`` threads, that fit on the cores of this machine together."""
     return max(1, usable_cores() // threads)
 
 
@@ -169,7 +169,7 @@ class RunSettings:
     error: float = 0.0
 
     def order(self, problems: Sequence[Instance | ScenarioSet], schedulers: Sequence[str] | None) -> RunOrder:
-        """Return the order of runs on problems.
+        """Return the request for runs on ``problems``.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class RunSettings:
 
 
 def plan_tasks(order: RunOrder) -> tuple[list[Task], list[str]]:
-    """Return the runs of an order, and a message for each scheduler or instance that is left out.
+    """Return the tasks of an order, and a message for each scheduler or instance that is left out.
 
     Raises
     ------
@@ -203,20 +203,23 @@ def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]
     registered = entries()
     specs = [_specs(order, registered) for order in orders]
     registered |= {entry.name: entry for spec in specs for stages in spec.values() for entry in stages}
-    keyed_variants = [
+    variants_of_orders = [
         _variants(stages.values(), order.parameters, registered) for order, stages in zip(orders, specs, strict=True)
     ]
-    distinct = {key: variant for keyed in keyed_variants for key, variant in keyed.items()}
-    infos = dict(zip(distinct, inspect_variants(list(distinct.values())), strict=True))
+    distinct_variants = {
+        key: variant for variants_by_key in variants_of_orders for key, variant in variants_by_key.items()
+    }
+    infos = dict(zip(distinct_variants, inspect_variants(list(distinct_variants.values())), strict=True))
     return [
-        _tasks(order, stages, [infos[key] for key in keyed])
-        for order, stages, keyed in zip(orders, specs, keyed_variants, strict=True)
+        _tasks(order, stages, [infos[key] for key in variants_by_key])
+        for order, stages, variants_by_key in zip(orders, specs, variants_of_orders, strict=True)
     ]
 
 
 def _tasks(
     order: RunOrder, specs: Mapping[str, Sequence[Entry]], variants: Sequence[SchedulerInfo]
 ) -> tuple[list[Task], list[str]]:
+    """Return the tasks of one order, and its messages; ``variants`` are the descriptions of its schedulers."""
     infos = grouped((info.entry.name, info) for info in variants)
     notes = []
     if order.schedulers is None:

@@ -53,7 +53,7 @@ def takes_fields(command: Callable[..., Any]) -> Callable[..., Any]:
     replaced: dict[str, _OptionSet] = {}
     parameters: list[Parameter] = []
     for parameter in signature(command, eval_str=True).parameters.values():
-        kind, omitted = _kind(parameter.annotation)
+        kind, omitted = _type_and_omitted(parameter.annotation)
         if not (isinstance(kind, type) and is_dataclass(kind)):
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
             continue
@@ -72,7 +72,8 @@ def takes_fields(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_fields
 
 
-def _kind(annotation: Any) -> tuple[Any, Collection[str]]:
+def _type_and_omitted(annotation: Any) -> tuple[Any, Collection[str]]:
+    """Return the type in an annotation, and the names of the fields that ``Without`` omits."""
     if get_origin(annotation) is not Annotated:
         return annotation, ()
     kind, *metadata = get_args(annotation)

@@ -59,7 +59,7 @@ class Reach:
         workloads_by_gpu = [[slot.workload for gpulet in gpu.gpulets for slot in gpulet.slots] for gpu in plan.gpus]
         split = {workload: slot_rates for workload, slot_rates in rates.items() if len(slot_rates) > 1}
         parts = [rate / math.fsum(slot_rates) for slot_rates in split.values() for rate in slot_rates]
-        possible_steps = (n for n in range(1, PART_STEPS + 1) if all(_is_whole(n * part) for part in parts))
+        possible_steps = (steps for steps in range(1, PART_STEPS + 1) if all(_is_whole(steps * part) for part in parts))
         return cls(
             frozenset([gpulet.share_units for gpulet in gpulets]),
             max([len(gpulet.slots) for gpulet in gpulets], default=0),

@@ -23,14 +23,14 @@ Values = Mapping[str, Value]
 class Exported:
     """Column of the table.
 
-    ``kind`` is ``str``, ``int``, ``float`` or ``bool``; ``unit`` may be empty; ``of`` computes the value of a run.
+    ``kind`` is ``str``, ``int``, ``float`` or ``bool``; ``unit`` may be empty; ``compute`` returns the value of a run.
     """
 
     name: str
     kind: type
     unit: str
     meaning: str
-    of: Callable[[Row, Gap], Value]
+    compute: Callable[[Row, Gap], Value]
 
 
 def table(ledger: Ledger) -> Iterator[Values]:
@@ -38,7 +38,7 @@ def table(ledger: Ledger) -> Iterator[Values]:
     rows = ledger.rows(without=("violation_details", "trajectory", "log_tail", "plan"))
     gaps = ledger_gaps(rows, ledger, ledger.reaches())
     for row in rows:
-        yield {column.name: column.of(row, gaps[row.key]) for column in COLUMNS}
+        yield {column.name: column.compute(row, gaps[row.key]) for column in COLUMNS}
 
 
 def to_csv(lines: Sequence[Values], spreadsheet: bool = False) -> str:

@@ -69,7 +69,7 @@ def main_columns(rows: Sequence[Row], ledger: Ledger) -> RunTable:
     """
     gaps = ledger_gaps(rows, ledger)
     exported = [column for name in MAIN for column in COLUMNS if column.name == name]
-    frame = _frame([{column.name: column.of(row, gaps[row.key]) for column in exported} for row in rows], exported)
+    frame = _frame([{column.name: column.compute(row, gaps[row.key]) for column in exported} for row in rows], exported)
     claims = Series([claim_in_words(row) for row in rows], dtype="string")
     return RunTable(frame.assign(claim=claims, plan=Series([row.plan for row in rows], dtype=object)))
 

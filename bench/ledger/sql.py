@@ -127,6 +127,7 @@ def _to_sql(column: Column, row: Row) -> Any:
 
 
 def _from_sql(column: Column, value: Any, where: str, source: object) -> Any:
+    """Return the value of a row from the ``value`` that SQLite returned."""
     if value is None:
         if column.required:
             raise ValueError("a required value is missing")

@@ -51,14 +51,14 @@ def garbage_collection_paused() -> Iterator[None]:
 
 _CONTRADICTED = """
 WITH served AS (
-    SELECT instance_hash AS planned, min(value) AS least, max(value) AS most
+    SELECT instance_hash AS served_hash, min(value) AS smallest, max(value) AS largest
     FROM runs WHERE feasible AND truth IS NULL AND value IS NOT NULL GROUP BY instance_hash
 )
-SELECT DISTINCT instance_hash FROM runs JOIN served ON planned = instance_hash
+SELECT DISTINCT instance_hash FROM runs JOIN served ON served_hash = instance_hash
 WHERE truth IS NULL AND (
     status = 'infeasible'
-    OR objective = 'cost' AND (bound_certified AND bound > least OR status = 'optimal' AND value > least)
-    OR objective <> 'cost' AND (bound_certified AND bound < most OR status = 'optimal' AND value < most)
+    OR objective = 'cost' AND (bound_certified AND bound > smallest OR status = 'optimal' AND value > smallest)
+    OR objective <> 'cost' AND (bound_certified AND bound < largest OR status = 'optimal' AND value < largest)
 )
 """
 """Query of the instances on which a plan may refute a claim."""

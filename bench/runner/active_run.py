@@ -52,10 +52,10 @@ class ActiveRun:
             return math.inf
         return time.monotonic() + max(_READ_INTERVAL_S, _READ_INTERVAL_PART * elapsed_s)
 
-    def record_emptied(self, at: float) -> None:
-        """Record that at time ``at`` the bench had read everything that the worker had sent."""
-        if at >= self.emptied_at + _REFILL_S:
-            self.record.unread_since, self.emptied_at = self.emptied_at, at
+    def record_emptied(self, read_at_s: float) -> None:
+        """Record that at ``read_at_s`` the bench had read everything that the worker had sent."""
+        if read_at_s >= self.emptied_at + _REFILL_S:
+            self.record.unread_since, self.emptied_at = self.emptied_at, read_at_s
 
     def end(self) -> None:
         """Kill the worker with all processes that it started."""

@@ -126,9 +126,9 @@ def inspect_variants(
     lost_count, one_at_a_time = 0, False
     try:
         while remaining:
-            answers, problem = _ask(remaining[:1] if one_at_a_time else remaining, watchdog, import_limit_s)
-            infos += answers
-            remaining = remaining[len(answers) :]
+            new_infos, problem = _ask(remaining[:1] if one_at_a_time else remaining, watchdog, import_limit_s)
+            infos += new_infos
+            remaining = remaining[len(new_infos) :]
             if problem == _LOST and lost_count < _MAX_LOST:
                 lost_count += 1
             elif problem.startswith(_DISTURBED) and not one_at_a_time:
@@ -150,23 +150,23 @@ def _ask(
     Return their descriptions. If the next scheduler has none, return the reason as well, otherwise an empty text.
     """
     worker = Worker(main, watchdog)
-    answers: list[SchedulerInfo] = []
+    infos: list[SchedulerInfo] = []
     problem = ""
     try:
         worker.order([(entry, dict(overrides)) for entry, overrides in requests])
         deadline = monotonic() + import_limit_s
-        while len(answers) < len(requests):
+        while len(infos) < len(requests):
             died = worker.sentinel in wait([worker.sentinel, *worker.readable], max(0.0, deadline - monotonic()))
             try:
                 messages = _messages_of(worker)
-                new = [
-                    _info(*request, answer) for request, answer in zip(requests[len(answers) :], messages, strict=False)
+                new_infos = [
+                    _info(*request, answer) for request, answer in zip(requests[len(infos) :], messages, strict=False)
                 ]
             except _ImpossibleAnswerError as error:
                 problem = f"{_DISTURBED}: {error}"
                 break
-            answers += new
-            if new:
+            infos += new_infos
+            if new_infos:
                 deadline = monotonic() + import_limit_s
             elif died and worker.lost:
                 problem = _LOST
@@ -179,7 +179,7 @@ def _ask(
                 break
     finally:
         worker.end()
-    return answers, problem
+    return infos, problem
 
 
 def _messages_of(worker: Worker) -> list[Message]:

@@ -248,6 +248,6 @@ def lift_memory_limit() -> None:
 
 def peak_memory_mb() -> float:
     """Return the largest resident memory so far of this process or of one of its ended children, in MiB."""
-    peaks = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    peaks = (resource.getrusage(processes).ru_maxrss for processes in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
     return max(peaks) * unit / 2**20

@@ -110,9 +110,8 @@ def draw_figures(
         refuted = ledger_refutations(ledger)
 
         def rows_of(figure: Figure) -> list[Row]:
-            needed = [
-                row for task in distinct_tasks(planned[need] for need in figure.needs) for row in rows_by_task[task.key]
-            ]
+            tasks = distinct_tasks(planned[need] for need in figure.needs)
+            needed = [row for task in tasks for row in rows_by_task[task.key]]
             return upheld([*_rows_of_other_schedulers(needed, ledger), *needed], refuted)
 
         reasons = _draw(figures, rows_of, out)

@@ -169,7 +169,7 @@ def _show(result: OnlineRun, head: str) -> None:
     total = result.to_json()
     worst = max(total["workloads"], key=lambda workload: workload["violation_rate"])
     decisions = ", ".join(f"{result.count(decision)} {decision}" for decision in PeriodEnd if result.count(decision))
-    fewest, most = total["gpus_used"]
+    lowest, highest = total["gpus_used"]
     without_requests = [one_line(workload["id"]) for workload in total["workloads"] if not workload["requests"]]
     slos_kept = total["violation_rate"] <= VIOLATIONS_ALLOWED
     headroom_warning = (
@@ -184,7 +184,7 @@ def _show(result: OnlineRun, head: str) -> None:
         f"{mark(None if without_requests and slos_kept else slos_kept)} {percent(total['violation_rate'])} of"
         f" {total['requests']:,} requests not in time; at worst {percent(worst['violation_rate'])} of"
         f" {one_line(worst['id'])}; {total['dropped']:,} dropped, {total['unfinished']:,} unfinished",
-        f"  {result.gpus_held:.2f} GPUs held on average, {fewest} to {most} in use; largest memory use of a GPU"
+        f"  {result.gpus_held:.2f} GPUs held on average, {lowest} to {highest} in use; largest memory use of a GPU"
         f" {with_percent_sign(result.memory_pct)}; decisions after periods: {decisions}",
         *([headroom_warning] if result.without_headroom else []),
         *(

@@ -117,9 +117,9 @@ def run(
     if form == "json":
         print_json([row_json(row, gaps) for row in rows])
     else:
-        others = {} if each_seed else by_seeds(rows)
-        lines = [row for row in rows if each_seed or row.key in others]
-        show(*run_tables(lines, gaps, each_seed, others), *notes)
+        runs_of_seeds = {} if each_seed else by_seeds(rows)
+        lines = [row for row in rows if each_seed or row.key in runs_of_seeds]
+        show(*run_tables(lines, gaps, each_seed, runs_of_seeds), *notes)
     say(f"{len(rows)} run{'s' * (len(rows) != 1)}, {reused} already in the ledger ({ledger.path})")
     if interrupted:
         end_interrupted(ledger, f"{len(rows)} of {len(tasks)} runs")

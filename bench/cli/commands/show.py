@@ -177,7 +177,7 @@ def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprin
     runs_of_seeds = {key: groups[key] for key in keys if len(groups.get(key, ())) > 1}
     gaps |= ledger_gaps([row for group in runs_of_seeds.values() for row in group], ledger, ledger.reaches())
     notes = [*better_plan_notes(best, gaps, ledger), *answers(best, gaps, ledger)]
-    show(*run_tables(best, gaps, others=runs_of_seeds), *notes, every_line=every_line)
+    show(*run_tables(best, gaps, runs_of_seeds=runs_of_seeds), *notes, every_line=every_line)
 
 
 def leaders(rows: Sequence[Row]) -> list[Row]:

@@ -120,7 +120,7 @@ def _test(steps: Generator[float, None, Holding], instance: Instance, arrivals: 
 
 
 def _show_test(instance: Instance, arrivals: Arrivals, result: Holding) -> None:
-    target, slo_ms = f"{100.0 * result.target:g} %", {w.id: w.slo_ms for w in instance.workloads}
+    target, slo_ms = f"{100.0 * result.target:g} %", {workload.id: workload.slo_ms for workload in instance.workloads}
     late_workloads = f"{len(result.late)} of {len(result.workloads)}"
     if result.late:
         verdict = f"{late_workloads} workloads serve less than {target} of their requests in time"

@@ -82,7 +82,8 @@ def show_entry(entry: LibraryEntry, form: Format) -> None:
     show(
         f"{line.name}: {'proven best' if entry.closed else 'open'}",
         f"  {line.objective} of {line.workloads} workloads; {line.slo_rule}, {line.performance_model}",
-        "  GPUs: " + ", ".join(f"{'any number of' if n is None else n} {gpu}" for gpu, n in line.gpus.items()),
+        "  GPUs: "
+        + ", ".join(f"{'any number of' if count is None else count} {gpu}" for gpu, count in line.gpus.items()),
         f"  best: {worth(line.value, line.objective)}{_credited(entry.plan_credit)}",
         f"  bound: {_bound(line.bound, line.objective)}{_credited(entry.proof_credit)}"
         + ("" if line.proof is None else f", proof: {line.proof}"),

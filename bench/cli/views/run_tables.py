@@ -36,18 +36,21 @@ SPARE = ("not in time", "bound", "GPUs", "status", "over capacity", "decision", 
 
 
 def run_tables(
-    rows: Sequence[Row], gaps: Mapping[str, Gap], seeds: bool = False, others: Mapping[str, Sequence[Row]] | None = None
+    rows: Sequence[Row],
+    gaps: Mapping[str, Gap],
+    seeds: bool = False,
+    runs_of_seeds: Mapping[str, Sequence[Row]] | None = None,
 ) -> list[Fitted | str]:
     """Return a table of runs on instances and a table of runs on scenario sets, each only if it has rows.
 
-    Every row has a line. ``others`` has the runs of all seeds by the key of the best run; the line of that run then
-    shows their spread. ``gaps`` has the gaps of all these runs by key. ``seeds`` adds a column with the seed.
+    Every row has a line. ``runs_of_seeds`` has the runs of all seeds by the key of the best run; the line of that run
+    then shows their spread. ``gaps`` has the gaps of all these runs by key. ``seeds`` adds a column with the seed.
     """
     singles = [row for row in rows if row.scenarios is None]
     sets = [row for row in rows if row.scenarios is not None]
     tables: list[Fitted | str] = []
     if singles or not sets:
-        tables.append(_run_table(singles, gaps, seeds, others or {}))
+        tables.append(_run_table(singles, gaps, seeds, runs_of_seeds or {}))
     if singles and sets:
         tables.append("")
     if sets:
@@ -88,13 +91,13 @@ def refuted_claims(rows: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
 
 
 def _run_table(
-    rows: Sequence[Row], gaps: Mapping[str, Gap], seeds: bool, others: Mapping[str, Sequence[Row]]
+    rows: Sequence[Row], gaps: Mapping[str, Gap], seeds: bool, runs_of_seeds: Mapping[str, Sequence[Row]]
 ) -> Fitted:
     """Return a table of runs grouped by instance, with a column of seeds if ``seeds`` is true.
 
     Names include the parameters in which runs of a scheduler differ, such as ``colgen[plan_class=split]``.
     """
-    groups = [others.get(row.key, [row]) for row in rows]
+    groups = [runs_of_seeds.get(row.key, [row]) for row in rows]
     with_seed_counts = any(len(group) > 1 for group in groups)
     with_over_capacity = any(row.over_capacity_pct is not None for row in rows)
     with_simulation = any(row.sim_violation_rate is not None for row in rows)

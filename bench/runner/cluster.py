@@ -118,10 +118,10 @@ class DaskCluster:
             On Ctrl-C or SIGTERM, after all current runs are stopped. Runs that ended before are in the ledger.
         """
         listener = listener or Listener()
-        rows, waiting = known_rows(tasks, ledger, listener, retry)
-        if waiting:
+        rows, unfinished = known_rows(tasks, ledger, listener, retry)
+        if unfinished:
             with signals_noted() as interrupted:
-                rows |= self._run(waiting, ledger, listener, interrupted)
+                rows |= self._run(unfinished, ledger, listener, interrupted)
         return [rows[task.key] for task in tasks]
 
     def _run(
@@ -176,7 +176,7 @@ class DaskCluster:
     def _on_all(
         self, function: Callable[..., Any], *arguments: object, cancelled: Sequence[Future[Row]] = ()
     ) -> dict[str, Any] | None:
-        """Call a function on all nodes after cancelling futures; return the results by node.
+        """Cancel futures, then call a function on all nodes; return the results by node.
 
         The result is ``None`` if a node does not answer in ``ANSWER_LIMIT_S``, or the Dask scheduler has ended.
         """

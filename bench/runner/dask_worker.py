@@ -48,7 +48,7 @@ class Node:
 
 
 def describe(packages: Sequence[str], dask_worker: Worker | None = None) -> Node:
-    """Return the description of this process; ``packages`` are hashed.
+    """Return the description of this process; the sources of ``packages`` are hashed.
 
     Dask passes ``dask_worker`` when it calls this function on a node; the bench omits it.
     """
@@ -106,7 +106,7 @@ class _CurrentRuns:
 
     @contextmanager
     def with_threads(self, threads: int, total: int, batch: str) -> Iterator[Interruption]:
-        """Wait for and reserve ``threads`` of ``total``; a run that needs more than all waits until it is alone."""
+        """Wait for ``threads`` of ``total`` and reserve them; a run that needs more waits until it is alone."""
         with self._changed:
             self._changed.wait_for(
                 lambda: batch in self._stopped or self._reserved == 0 or self._reserved + threads <= total

@@ -61,7 +61,7 @@ def start_process(
     """
     context = forkserver_context()
     for _ in range(_ATTEMPTS):
-        _check_that_it_loads()
+        _check_log()
         # Every attempt has its own pipes, since a process of the previous attempt may be alive with an unknown id.
         inward, outward = ([context.Pipe(duplex=False) for _ in range(count)] for count in (reads, writes))
         bench_ends = [bench_end for _, bench_end in inward] + [bench_end for bench_end, _ in outward]
@@ -80,7 +80,7 @@ def start_process(
         finally:
             for pipe in process_ends:
                 pipe.close()
-    _check_that_it_loads()
+    _check_log()
     raise InputError("bench", f"the forkserver, which starts the workers, was killed {_ATTEMPTS} times in a row")
 
 
@@ -90,7 +90,7 @@ def _log() -> Path:
     return Path(tempfile.gettempdir(), f"gpushare-bench-forkserver-{uuid4().hex}.log")
 
 
-def _check_that_it_loads() -> None:
+def _check_log() -> None:
     """Raise an ``InputError`` if a forkserver has ended with an exception; the next forkserver gets another log."""
     log = _log()
     if log.exists():

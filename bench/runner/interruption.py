@@ -65,7 +65,7 @@ def ended_in_order(sigterm_as_sigint: bool = False) -> Iterator[None]:
 def _first_signal(act: Callable[[int], None], later: signal.Handlers | None) -> Iterator[None]:
     """Call ``act`` on the first Ctrl-C or SIGTERM. Then ``later`` handles both signals.
 
-    If ``later`` is ``None``, their previous handlers do.
+    ``None`` as ``later`` stands for the previous handlers.
 
     Outside the main thread, signal handlers do not change. A signal that the parent process ignores stays ignored.
     """

@@ -129,7 +129,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
     Raises
     ------
     TypeError, ValueError, RecursionError
-        If the message has no JSON form, such as NaN or infinity.
+        If the message has no JSON form. NaN and infinity have none.
     """
     plans = message["plans"] if message["type"] == "chunk" else filter(None, [message.get("plan")])
     head = {name: value for name, value in message.items() if name not in ("plan", "plans")}
@@ -150,7 +150,8 @@ class LineReader:
         Raises
         ------
         InputError
-            If a line is not a message, for example because other code wrote into the pipe, or if there are too many.
+            If a line is not a message, for example because other code wrote into the pipe; or if there are too
+            many lines.
         """
         self._count(data)
         lines = self._lines.feed(data)

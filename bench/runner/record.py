@@ -83,7 +83,7 @@ class RunRecord:
     tally
         Counts of the scenarios of a set so far.
     pausing
-        Whether a chunk has arrived and the next one is not ordered yet.
+        Whether a chunk has arrived and the next chunk is not ordered yet.
     limited_by
         Mechanism of the memory limit: ``control group`` or ``address space``.
     unread_since

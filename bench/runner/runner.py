@@ -170,7 +170,7 @@ class _Bench:
 
     def _run_waiting(self, watchdog: Watchdog, interrupted: Interruption) -> None:
         while (self.waiting or self.active or self.scorer) and not interrupted:
-            while self.waiting and self._has_room and not interrupted:
+            while self.waiting and self._can_start and not interrupted:
                 self._start(*self.waiting.popleft(), watchdog)
             self._process_events(interrupted.wakeup)
             self._end_overdue()
@@ -179,7 +179,7 @@ class _Bench:
             self._interrupt()
 
     @property
-    def _has_room(self) -> bool:
+    def _can_start(self) -> bool:
         """Whether the next run can start."""
         # A repeated run runs alone: its scheduler may kill the forkserver again, and must not harm other runs.
         if self.active and max(self.waiting[0][1], *(run.attempt for run in self.active)) > 1:

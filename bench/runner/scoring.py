@@ -26,7 +26,7 @@ VIOLATIONS_KEPT = 100
 class Start:
     """Start time of a run, the host's load average at that time, and the facts about the host."""
 
-    at: str
+    started_at: str
     load_average: float | None
     host: JsonObject = field(default_factory=host)
 
@@ -202,7 +202,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         work_limit=task.work_limit,
         memory_limit_mb=task.memory_limit_mb,
         threads=task.threads,
-        started_at=start.at,
+        started_at=start.started_at,
         statistics=record.statistics,
         trajectory=points,
         log_tail=record.log_tail if record.termination.failed else "",

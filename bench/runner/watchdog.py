@@ -38,7 +38,8 @@ def kill_run(worker: int, born_ticks: int, server: int | None) -> None:
     """Kill a worker and the processes that its scheduler started. Repeat this until no process is found.
 
     A process that is no longer a descendant of the worker is found by its mark. A process that has removed its mark is
-    found as an orphan that the forkserver has adopted. Only a scheduler that kills the forkserver can escape.
+    found as an orphan that the forkserver has adopted. Only processes of a scheduler that also kills the forkserver can
+    escape.
 
     Parameters
     ----------

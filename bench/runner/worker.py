@@ -95,13 +95,13 @@ class Report:
         return None if self._start is None else monotonic() - self._start
 
     def start_clock(self, import_s: float, warm_s: float) -> float:
-        """Tell the parent that the clock starts, and return its start on the monotonic clock."""
+        """Tell the parent that the clock starts, and return the start as a time of the monotonic clock."""
         self.send({"type": "clock", "at": monotonic(), "import_s": import_s, "warm_s": warm_s})
         self._start = monotonic()
         return self._start
 
     def send(self, message: Message) -> None:
-        """Send a message without interleaving it with those of other threads.
+        """Send a message, and keep it apart from the messages of other threads.
 
         Raises
         ------
@@ -193,7 +193,7 @@ def _run(task: Task, report: Report) -> None:
 
 
 def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Connection) -> None:
-    """Decide chunks on the parent's orders until it closes the pipe or kills this process."""
+    """Solve a chunk for every order, until the parent closes the pipe or kills this process."""
     chain, import_s, warm_s = _loaded(task, report)
     scheduler_scenarios = replace(scenarios, base=_scheduler_instance(task, report))
     while True:

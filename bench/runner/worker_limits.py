@@ -135,7 +135,7 @@ def _text(file: Path) -> str:
 
 
 def mark(worker: int = 0) -> str:
-    """Return the value of ``RUN_VARIABLE`` for the run of ``worker``; without one, that of the forkserver."""
+    """Return the value of ``RUN_VARIABLE`` for the run of ``worker``; 0 stands for the forkserver."""
     return f"{worker:010d}"
 
 

@@ -249,7 +249,7 @@ def _with_interval(test: Comparison, objective: str) -> str:
 
 
 def _in_words(change: float | None, measure: Measure, objective: str) -> str:
-    """Return which side is better and by how much: ``B 18 % cheaper``; the percentage is of the worse side's value."""
+    """Return which side is better and by how much: ``B 18 % cheaper``. The percentage is of the worse value."""
     if change is None:
         return "-"
     size = 100.0 * abs(change)

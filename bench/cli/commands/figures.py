@@ -123,7 +123,7 @@ def draw_figures(
 
 
 def _draw(figures: Sequence[Figure], rows_of: Callable[[Figure], Sequence[Row]], out: Path) -> dict[str, str]:
-    """Draw figures and print the names of their files; return by name why figures cannot be drawn."""
+    """Draw figures and print the names of their files; return by name the reasons why figures cannot be drawn."""
     reasons = {}
     for figure in figures:
         try:
@@ -142,7 +142,7 @@ def _draw_from(
     instances: Sequence[str],
     schedulers: str | None,
 ) -> None:
-    """Draw from the rows in a ledger; unless figures are ``named``, skip those that lack runs.
+    """Draw from the rows in a ledger. Skip figures that lack runs, unless the user ``named`` figures.
 
     If instances or schedulers are chosen, figures that need no runs are skipped, too.
     """

@@ -60,7 +60,7 @@ def write_model(
         raise InputError(instance.name, f"has no {output.suffix} model: {scheduler.name} {reason}")
     with TemporaryDirectory() as folder:  # if there is no model, an earlier file stays as it is
         scheduler.write_model(instance, Path(folder) / output.name)
-        for file in sorted(Path(folder).iterdir()):  # a file .nl has two beside it with the names
+        for file in sorted(Path(folder).iterdir()):  # the names of a file .nl are in two further files
             write_bytes(output.with_name(file.name), file.read_bytes())
     say(f"wrote {output}")
 

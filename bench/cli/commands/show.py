@@ -133,7 +133,7 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format, every_line
 
 
 def _problems(name: str, ledger_file: Path) -> list[Instance | ScenarioSet]:
-    """Return the instances or the scenario set called ``name``; an empty list if it can only be a run."""
+    """Return the instances or the scenario set called ``name``; an empty list if ``name`` can only be a run."""
     if instances := named_instances(name):
         return [*instances]
     if name in SCENARIO_SUITES:

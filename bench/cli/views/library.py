@@ -17,7 +17,7 @@ from instances.library.entry import NONE
 
 
 def open_library(folder: Path | None, *, written: bool = False) -> Library:
-    """Return the library in a folder, by default the one of the checkout.
+    """Return the library in a folder, by default the library of the checkout.
 
     Raises
     ------

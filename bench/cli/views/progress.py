@@ -169,7 +169,7 @@ _BAR_WIDTH = 30
 
 @dataclass
 class _Running:
-    """Current run. Its newest plan is judged only when the table is redrawn, since plans may come more often."""
+    """Current run. Its newest plan is judged only when the table is redrawn, since plans may arrive more often."""
 
     task: Task
     since: float

@@ -32,7 +32,7 @@ from bench.ledger.row import JsonObject, Row
 from instances.grouping import grouped
 
 SPARE = ("not in time", "bound", "GPUs", "status", "over capacity", "decision", "tried", "seeds", "judged")
-"""Columns of runs that a narrow terminal omits; the first of them go first."""
+"""Columns of runs that a narrow terminal omits, in this order."""
 
 
 def run_tables(
@@ -79,7 +79,7 @@ def by_seeds(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def rank(row: Row) -> tuple[bool, bool, float, float]:
-    """Return the sort key of runs on an instance: feasible plans, plans, values, decision times."""
+    """Return the sort key of a run on its instance: feasibility, presence of a plan, value, decision time."""
     value = row.value if row.value is not None else 0.0
     time_s = row.decision_s if row.decision_s is not None else float("inf")
     return not row.feasible, row.value is None, value if row.objective == "cost" else -value, time_s

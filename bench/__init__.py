@@ -1,6 +1,6 @@
 """Benchmark of GPU sharing: ``bench.run``, ``bench.judge``, ``bench.simulate``, ``bench.load``, ``bench.Ledger``.
 
-Everything is imported when it is first used, so that ``import bench`` and ``bench.api`` stay light.
+Each of these names is imported at its first use, so that ``import bench`` and ``bench.api`` stay light.
 """
 
 from importlib import import_module
@@ -14,7 +14,7 @@ __all__ = ["Ledger", "judge", "load", "run", "simulate", "table"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what ``__all__`` names; see PEP 562."""
+    """Import a name of ``__all__`` at its first use; see PEP 562."""
     if name not in __all__:
         raise AttributeError(f"module 'bench' has no attribute '{name}'")
     return getattr(import_module("bench.ledger.store" if name == "Ledger" else "bench.session"), name)

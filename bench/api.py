@@ -22,42 +22,41 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
-_WHOLE = {"strict": True, "ge": 1, "lt": 2**31}
+_COUNT = {"strict": True, "ge": 1, "lt": 2**31}
 _POSITION = {"strict": True, "ge": 0, "lt": 2**63}
 _FLAG = {"strict": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Plans for which a bound or another claim holds.
+    """Plans to which a bound or another claim applies.
 
-    The metadata of its fields, and of a bound's, have the ranges in which the bench reads them from a worker or a
-    ledger.
+    The metadata of a field states the values that the bench accepts when it reads the field from a worker or a ledger.
 
     Attributes
     ----------
     plan_class
-        Widest class of plans for which it holds.
+        Widest class of plans to which the claim applies.
     allowed_shares
-        Shares for which it holds, in units; ``None`` for every whole unit.
+        Shares that the plans may have, in units; ``None`` for every whole unit.
     slots_per_gpulet
-        Largest number of slots in one gpulet for which it holds.
+        Largest number of slots in one gpulet.
     max_batch
-        Largest batch for which it holds; ``None`` for all batches in the catalogue.
+        Largest batch; ``None`` for the largest batch in the catalogue.
     split_workloads
-        Workloads that a plan of the class may serve by several slots; ``None`` if the class alone decides.
+        Workloads that a plan may serve by several slots; ``None`` if the class alone decides.
     part_steps
-        It holds for plans whose parts of split workloads are multiples of ``1 / part_steps``; ``None`` for all parts.
+        Parts of split workloads are multiples of ``1 / part_steps``; ``None`` for all parts.
     parts_apart
-        Whether it holds only for plans with at most one slot of a workload on each GPU.
+        Whether the claim applies only to plans with at most one slot of a workload on each GPU.
     """
 
     plan_class: PlanClass = PlanClass.SPATIAL
     allowed_shares: tuple[int, ...] | None = field(default=None, metadata={"max_length": 10_000})
-    slots_per_gpulet: int = field(default=1, metadata=_WHOLE)
-    max_batch: int | None = field(default=None, metadata=_WHOLE)
+    slots_per_gpulet: int = field(default=1, metadata=_COUNT)
+    max_batch: int | None = field(default=None, metadata=_COUNT)
     split_workloads: tuple[str, ...] | None = field(default=None, metadata={"max_length": 100_000})
-    part_steps: int | None = field(default=None, metadata=_WHOLE)
+    part_steps: int | None = field(default=None, metadata=_COUNT)
     parts_apart: bool = field(default=False, metadata=_FLAG)
 
 
@@ -70,7 +69,7 @@ class Bound(Scope):
     value
         Value in the objective's unit: dollars per hour, requests per second or rate multiple.
     certified
-        Whether it is proven for the true problem with safe rounding. If not, it holds for a model of the problem.
+        Whether the bound is proven for the true problem with safe rounding. If not, it bounds a model of the problem.
     """
 
     value: float = field(metadata={"strict": True, "allow_inf_nan": False})
@@ -78,13 +77,13 @@ class Bound(Scope):
 
     @property
     def scope(self) -> Scope:
-        """Plans for which it holds."""
-        return Scope(**{each.name: getattr(self, each.name) for each in fields(Scope)})
+        """Plans to which the bound applies."""
+        return Scope(**{attribute.name: getattr(self, attribute.name) for attribute in fields(Scope)})
 
 
 @dataclass(frozen=True, slots=True)
 class Duals:
-    """Leaf of a proof: duals from which a bound on the plans of the leaf follows.
+    """Leaf of a proof: duals that imply a bound on the plans of the leaf.
 
     Attributes
     ----------
@@ -143,9 +142,9 @@ class Outcome:
     statistics
         Numbers to record by name, such as nodes or columns.
     reason
-        Why there is no plan or no claim, in one line for people, such as the workload that no GPU can serve.
+        Reason why there is no plan or no claim, in one line for people; such as the workload that no GPU can serve.
     proof
-        Nodes of the branching tree from which the bound follows, the root first; empty if there is none to give.
+        Nodes of the branching tree from which the bound follows, the root first; empty without a proof.
     """
 
     status: Status
@@ -156,16 +155,20 @@ class Outcome:
     proof: Sequence[ProofNode] = ()
 
     def prices(self, instance: Instance) -> dict[str, float]:
-        """Return the dual of each workload at the root of the proof, by id; empty without one.
+        """Return the dual of each workload at the root of the proof, by id; empty without a proof.
 
         The dual is the workload's part of the bound, in the objective's unit.
         """
         roots = [node for node in self.proof if isinstance(node, Duals)]
-        return {w.id: price for w, price in zip(instance.workloads, roots[0].workloads, strict=True)} if roots else {}
+        return (
+            {workload.id: price for workload, price in zip(instance.workloads, roots[0].workloads, strict=True)}
+            if roots
+            else {}
+        )
 
 
 def ignore(plan: Plan | None, bound: Bound | None) -> None:
-    """Ignore a report."""
+    """Ignore a report; the default listener of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,7 @@ class Run:
     Attributes
     ----------
     deadline
-        ``time.monotonic()`` value by which ``schedule`` should return; the process is killed later.
+        ``time.monotonic()`` value by which ``schedule`` should return. A process that still runs later is killed.
     seed
         Seed of all random choices; the same seed gives the same plan.
     threads
@@ -183,7 +186,7 @@ class Run:
     memory_limit_mb
         Address space that the process may reserve, or ``None``.
     start
-        Plan of the scheduler after ``@`` in the spec, or ``None``.
+        Plan of the scheduler that the spec names after ``@``, or ``None``.
     listener
         Function that receives every ``report``.
     work_limit
@@ -208,7 +211,7 @@ class Run:
         return max(0.0, self.deadline - time.monotonic())
 
     def report(self, plan: Plan | None = None, bound: Bound | None = None) -> None:
-        """Report a new incumbent or bound, which is then kept even if the process is killed."""
+        """Report a new incumbent or bound. The bench records it even if the process is killed later."""
         self.listener(plan, bound)
 
 
@@ -225,12 +228,12 @@ class Scheduler(Protocol):
     - ``own_model: ClassVar[bool] = True`` says that the scheduler predicts latencies by its own model, such as one
       without interference. Its ``feasible`` then refers to that model, and the judge may find violations.
     - ``left_out: ClassVar[Mapping[Objective, str]]`` gives the reason for each objective that is left out on purpose.
-    - ``no_services: ClassVar[str]`` says why it does not plan language-model services, such as that it computes
-      latencies or rates itself instead of using the latency budget.
-    - ``write_model(self, instance, file) -> None`` writes the model of an instance that the scheduler solves, for other
-      solvers; ``model_formats: ClassVar[frozenset[str]]`` has the endings of such files, such as ``.mps``.
-    - ``plan_of_solution(self, instance, solution, where) -> Plan | None`` returns the plan of a solution of that model,
-      whose text another solver wrote; ``where`` is the place that errors name.
+    - ``no_services: ClassVar[str]`` says why the scheduler does not plan language-model services: for example,
+      because it computes latencies or rates itself and does not use the latency budget.
+    - ``write_model(self, instance, file) -> None`` writes the optimisation model that the scheduler solves to a file
+      for other solvers. ``model_formats: ClassVar[frozenset[str]]`` has the endings of such files, such as ``.mps``.
+    - ``plan_of_solution(self, instance, solution, where) -> Plan | None`` returns the plan of a solution of that model.
+      ``solution`` is the text that another solver wrote; ``where`` is the place that errors name.
     - ``work_unit: ClassVar[str]``, such as ``"rounds"``, names the unit of work of a scheduler that stops at
       ``run.work_limit``. With a work limit, its result does not depend on the load of the machine. A scheduler without
       a unit ends by itself and ignores the limit.
@@ -244,17 +247,17 @@ class Scheduler(Protocol):
 
 
 class Capable(Protocol):
-    """Object with the objectives that it solves: a scheduler, its class, or a description of it."""
+    """Object with ``objectives``: a scheduler, its class, or a description of a scheduler."""
 
     @property
     def objectives(self) -> frozenset[Objective]:
-        """Objectives that it solves."""
+        """Objectives that the scheduler solves."""
 
 
 def partitions(scheduler: object) -> frozenset[Partition]:
     """Return the partitions of GPUs that ``scheduler`` plans."""
-    found: frozenset[Partition] = getattr(scheduler, "partitions", frozenset({Partition.SHARES}))
-    return found
+    names: frozenset[Partition] = getattr(scheduler, "partitions", frozenset({Partition.SHARES}))
+    return names
 
 
 def has_own_model(scheduler: object) -> bool:
@@ -270,12 +273,12 @@ def work_unit(scheduler: object) -> str:
 def refusal(scheduler: Capable, instance: Instance) -> str | None:
     """Return why ``scheduler`` cannot solve ``instance``, or ``None`` if it can."""
     if instance.objective not in scheduler.objectives:
-        able = ", ".join(sorted(scheduler.objectives)) or "nothing"
+        supported = ", ".join(sorted(scheduler.objectives)) or "nothing"
         reason = getattr(scheduler, "left_out", {}).get(instance.objective)
-        return f"does not solve {instance.objective}{f' ({reason})' if reason else ''}; it solves {able}"
+        return f"does not solve {instance.objective}{f' ({reason})' if reason else ''}; it solves {supported}"
     if instance.partition not in partitions(scheduler):
-        able = ", ".join(sorted(partitions(scheduler))) or "nothing"
-        return f"does not plan GPUs divided by {instance.partition}; it plans {able}"
+        supported = ", ".join(sorted(partitions(scheduler))) or "nothing"
+        return f"does not plan GPUs divided by {instance.partition}; it plans {supported}"
     if instance.services and (reason := getattr(scheduler, "no_services", "")):
         return f"does not plan language-model services: {reason}"
     return None

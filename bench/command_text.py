@@ -1,7 +1,7 @@
 """Command lines and options as text, for reports, advice and documents.
 
-Options have their names on the command line, with underscores for dashes. Errors do not use this module: they name
-fields, and ``bench.cli.option_names`` replaces these by options.
+Names of options have underscores in place of dashes. Errors do not use this module. They name
+fields, and ``bench.cli.option_names`` replaces the fields by options.
 """
 
 from collections.abc import Iterable
@@ -41,9 +41,9 @@ def words(*arguments: object, **options: object) -> tuple[str, ...]:
 def _words(name: str, value: object) -> Iterable[str]:
     if value is None or value is False:
         return []
-    written = f"{'-' if len(name) == 1 else '--'}{name.replace('_', '-')}"
+    dashed_name = f"{'-' if len(name) == 1 else '--'}{name.replace('_', '-')}"
     if isinstance(value, list | tuple):
-        return [word for each in value for word in (written, str(each))]
+        return [word for entry in value for word in (dashed_name, str(entry))]
     if value is True:
-        return [written]
-    return [written, f"{value:g}" if isinstance(value, float) else str(value)]
+        return [dashed_name]
+    return [dashed_name, f"{value:g}" if isinstance(value, float) else str(value)]

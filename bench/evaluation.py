@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from bench.holding.verdict import Holding
 
 MOST_REQUESTS = 100_000_000
-"""Most requests that are simulated for a row: some four seconds of one core for the plans of igniter-12."""
+"""Most requests in the simulation of a row: about four seconds of one core for the plans of igniter-12."""
 
-MOST_CHECKED = 1_000_000_000
-"""Most requests in the test of a row's whole plan: some forty seconds of one core for the plans of igniter-12."""
+MOST_TEST_REQUESTS = 1_000_000_000
+"""Most requests in the test whether a plan holds: about forty seconds of one core for the plans of igniter-12."""
 
 UNCHECKED = "not checked"
-"""First words of the reason why a plan is not tested, or of what the test cannot tell."""
+"""First words of the reason why a plan is not tested, or why the test has no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Trial:
     truth
         True performance model of the GPUs, for judging and simulating the plan; ``None`` for the instance's model.
     error
-        Largest relative difference of each true figure of the GPUs from the instance's; drawn with the seed of the run.
+        Largest relative error of the GPUs' figures in the instance; the errors are drawn with the seed of the run.
     arrivals
         Arrivals of the simulation; ``None`` for no simulation.
     seconds
-        Measured simulated time.
+        Simulated time that is measured.
     check_holds
-        Whether to test each plan under the arrivals by ``bench.holding``.
+        Whether to test by ``bench.holding`` if each plan holds under the arrivals.
     """
 
     headroom: float = 1.0
@@ -72,12 +72,12 @@ class Trial:
             "error": self.error,
             "arrivals": arrivals,
             "seconds": None if arrivals is None else self.seconds,
-            **({"check_holds": True} if self.check_holds else {}),  # keys of runs without the test do not change
+            **({"check_holds": True} if self.check_holds else {}),  # absent without the test: old keys stay valid
         }
 
     @property
     def options(self) -> dict[str, object]:
-        """Options of ``bench run`` for ``bench.command_text``; ``None`` or ``False`` for those at their default."""
+        """Options of ``bench run`` for ``bench.command_text``; options at their default are ``None`` or ``False``."""
         label = None if self.arrivals is None else self.arrivals.label
         return {
             "simulate": "off" if label is None else None,
@@ -90,22 +90,22 @@ class Trial:
 
     @property
     def reality(self) -> str | None:
-        """Difference of the true performance from the planned one in words, or ``None`` if there is none."""
-        error = f"figures off by up to {100.0 * self.error:g} %" if self.error else ""
-        return ", ".join(filter(None, (self.truth, error))) or None
+        """Difference between true and planned performance in words, or ``None`` if both are equal."""
+        error_text = f"figures off by up to {100.0 * self.error:g} %" if self.error else ""
+        return ", ".join(filter(None, (self.truth, error_text))) or None
 
-    def planned(self, instance: Instance) -> Instance:
+    def planner_instance(self, instance: Instance) -> Instance:
         """Return the instance that the scheduler gets."""
         if self.headroom == 1.0:
             return instance
         return replace(instance, latency_buffer=instance.latency_buffer * self.headroom)
 
-    def real(self, instance: Instance, seed: int) -> Instance:
+    def true_instance(self, instance: Instance, seed: int) -> Instance:
         """Return the instance with the true performance, for judging a plan."""
         return instance if self.reality is None else misspecified(instance, self.truth, self.error, seed)
 
-    def too_many_requests(self, plan: Plan, instance: Instance) -> str | None:
-        """Return why a plan is not simulated if too many requests would arrive, otherwise ``None``."""
+    def why_not_simulated(self, plan: Plan, instance: Instance) -> str | None:
+        """Return a message if too many requests would arrive for a simulation of the plan; otherwise ``None``."""
         from bench.plan_simulation import Settings, expected_requests, no_simulation
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
@@ -115,18 +115,18 @@ class Trial:
             return None
         return f"not simulated: {requests:,.0f} requests would arrive, at most {MOST_REQUESTS:,} are simulated"
 
-    def simulated(self, plan: Plan, instance: Instance, truth: Instance, seed: int) -> dict[str, Any] | None:
-        """Simulate a plan with the true performance of ``truth``; return JSON values, ``None`` without a simulation."""
-        # These modules load compiled code, which figures and tasks that only describe a trial do not need.
+    def simulation_json(self, plan: Plan, instance: Instance, truth: Instance, seed: int) -> dict[str, Any] | None:
+        """Simulate a plan with the true performance of ``truth``; return JSON, or ``None`` without a simulation."""
+        # These modules load compiled code, which is not needed to describe a trial.
         from bench.plan_simulation import Settings, no_simulation, simulate
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
             return None
-        found = simulate(plan, instance, Settings(self.arrivals, self.seconds, seed=seed), truth)
-        return {"arrivals": self.arrivals.label, **found.to_json(histograms=True)}
+        result = simulate(plan, instance, Settings(self.arrivals, self.seconds, seed=seed), truth)
+        return {"arrivals": self.arrivals.label, **result.to_json(histograms=True)}
 
-    def cannot_check(self, plan: Plan, instance: Instance) -> str | None:
-        """Return why a plan is not tested if the test is on and impossible, otherwise ``None``."""
+    def why_not_tested(self, plan: Plan, instance: Instance) -> str | None:
+        """Return why the test of a plan is impossible; ``None`` if the test is possible or off."""
         from bench.holding.check import expected_requests_of_test
         from bench.plan_simulation import no_simulation
 
@@ -135,14 +135,17 @@ class Trial:
         reason = no_simulation(plan, instance)
         if reason is None and instance.applications:
             reason = "the instance has applications; only workloads with an SLO of their own are tested"
-        if reason is None and (requests := expected_requests_of_test(plan, instance, self.arrivals)) > MOST_CHECKED:
-            reason = f"{requests:,.0f} requests would arrive, at most {MOST_CHECKED:,} are simulated"
+        if (
+            reason is None
+            and (requests := expected_requests_of_test(plan, instance, self.arrivals)) > MOST_TEST_REQUESTS
+        ):
+            reason = f"{requests:,.0f} requests would arrive, at most {MOST_TEST_REQUESTS:,} are simulated"
         return None if reason is None else f"{UNCHECKED}: {reason}"
 
-    def checked(self, plan: Plan, instance: Instance, truth: Instance) -> "Holding | None":
+    def holding_of(self, plan: Plan, instance: Instance, truth: Instance) -> "Holding | None":
         """Test whether a plan holds with the true performance of ``truth``; return ``None`` if the test is off.
 
-        The plan must be one for which ``cannot_check`` returns ``None``.
+        ``why_not_tested`` must return ``None`` for the plan.
         """
         from bench.holding.check import holding
         from bench.plan_simulation import finished

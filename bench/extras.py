@@ -11,6 +11,6 @@ EXTRAS = {
 
 
 def how_to_install(error: ModuleNotFoundError) -> str | None:
-    """Return in one line how to install the module that is missing, or ``None`` for a module of no extra."""
+    """Return in one line how to install a missing module; ``None`` if no extra brings the module."""
     module = (error.name or "").partition(".")[0]
     return f'needs {module}: pip install "gpushare-bench[{EXTRAS[module]}]"' if module in EXTRAS else None

@@ -12,7 +12,7 @@ from bench.ledger.row import CHECKED, UNITS, JsonObject, Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances import Instance
 
-_MOST_CLOCK_S = 1e9
+_LONGEST_CLOCK_S = 1e9
 _DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
 
 
@@ -35,10 +35,10 @@ def gpu_count(count: int) -> str:
 
 def percent(fraction: float | None) -> str:
     """Return a fraction as a percentage."""
-    return pct(None if fraction is None else 100.0 * fraction)
+    return with_percent_sign(None if fraction is None else 100.0 * fraction)
 
 
-def pct(value: float | None) -> str:
+def with_percent_sign(value: float | None) -> str:
     """Return a percentage with its unit."""
     return "-" if value is None else f"{value:.1f} %"
 
@@ -56,7 +56,7 @@ def seconds(duration_s: float | None) -> str:
 
 def clock(duration_s: float) -> str:
     """Return a duration as hours, minutes and seconds, or as a number if it is implausibly long."""
-    if duration_s > _MOST_CLOCK_S:
+    if duration_s > _LONGEST_CLOCK_S:
         return f"{duration_s:.3g} s"
     return str(timedelta(seconds=round(duration_s))).removeprefix("0:")
 
@@ -70,13 +70,13 @@ def result(row: Row) -> str:
 
 
 def beaten_by(better: BetterPlan) -> str:
-    """Return in words the plan that beats a proven optimum: ``16.40 $/h with split plans by elastic-partitioning``."""
+    """Return in words the plan that beats an optimum of a class: ``16.40 $/h with split plans by sbp``."""
     row = better.row
     return f"{worth(row.value, objective_of(row))} with {better.outside} by {row.scheduler}"
 
 
 ON_PAPER = "on paper"
-"""Words in place of the judge's tick if a plan has no violation but does not hold."""
+"""Words for a plan without a violation that does not hold; they replace the judge's tick."""
 
 HOLDS_MEANS = (
     "holds: whether every workload keeps its attainment in 10 simulations of at least 300 s"
@@ -100,34 +100,34 @@ def holds(row: Row) -> str:
         return holds_in_words(row.holds, row.late_workloads or 0)
     if row.value is None or row.objective in ("colocation", "scenarios"):
         return "-"
-    late = percent(row.sim_violation_rate)
-    return "unchecked" if late in ("-", percent(0.0)) else f"unchecked, {late} late"
+    late_text = percent(row.sim_violation_rate)
+    return "unchecked" if late_text in ("-", percent(0.0)) else f"unchecked, {late_text} late"
 
 
 def holds_on(row: Row, instance: Instance | None) -> str:
-    """Return ``holds``, of a tested plan with the servers of its instance, if that is known."""
+    """Return ``holds``; for a tested plan of a known instance also the servers of the instance."""
     return holds(row) if row.holds is None or instance is None else f"{holds(row)}, on {servers(instance.dropping)}"
 
 
-def held(row: Row) -> str:
-    """Return whether a run's plan holds as a page's attribute: ``yes``, ``no``, or empty if it is unchecked."""
+def holds_attribute(row: Row) -> str:
+    """Return whether a run's plan holds, as an HTML attribute: ``yes``, ``no``, or empty if it is unchecked."""
     return {True: "yes", False: "no", None: ""}[row.holds]
 
 
-def holds_in_words(held: bool | None, late: int) -> str:
-    """Return the result of the test in words; it may fail for all requests together although no workload is late."""
-    if held is None:
+def holds_in_words(holds: bool | None, late_workloads: int) -> str:
+    """Return the result of the test in words; all requests together may be late although no workload is."""
+    if holds is None:
         return "the test cannot tell"
-    return "yes" if held else f"no, {late} late" if late else "no, late in total"
+    return "yes" if holds else f"no, {late_workloads} late" if late_workloads else "no, late in total"
 
 
 def servers(dropping: bool) -> str:
-    """Return the servers under which a plan holds, in words."""
+    """Return in words whether the servers drop late requests."""
     return "servers that drop late requests" if dropping else "servers that drop no requests"
 
 
-def short(row: Row) -> str:
-    """Return the beginning of a row's key, enough to tell rows apart."""
+def short_key(row: Row) -> str:
+    """Return the beginning of a row's key, long enough to distinguish rows."""
     return row.key[:8]
 
 
@@ -136,7 +136,7 @@ class LabelledRun(Protocol):
 
     @property
     def key(self) -> str:
-        """Key of its row."""
+        """Key of the run's row."""
 
     @property
     def scheduler(self) -> str:
@@ -149,20 +149,22 @@ class LabelledRun(Protocol):
 
 def labels(runs: Sequence[LabelledRun]) -> dict[str, str]:
     """Return the label of each run by key: the scheduler's name, and the parameters in which ``runs`` differ."""
-    seen: dict[tuple[str, str, str], set[str]] = {}
+    values_of: dict[tuple[str, str, str], set[str]] = {}
     for run in runs:
-        for stage, values in run.parameters.items():
-            for name, value in values.items():
-                seen.setdefault((run.scheduler, stage, name), set()).add(in_words(value))
-    return {run.key: "@".join(_label(run, stage, seen) for stage in run.scheduler.split("@")) for run in runs}
+        for stage, parameters in run.parameters.items():
+            for name, value in parameters.items():
+                values_of.setdefault((run.scheduler, stage, name), set()).add(in_words(value))
+    return {run.key: "@".join(_label(run, stage, values_of) for stage in run.scheduler.split("@")) for run in runs}
 
 
-def _label(run: LabelledRun, stage: str, seen: dict[tuple[str, str, str], set[str]]) -> str:
-    values = run.parameters.get(stage, {})
-    varied = [
-        f"{name}={in_words(value)}" for name, value in values.items() if len(seen[run.scheduler, stage, name]) > 1
+def _label(run: LabelledRun, stage: str, values_of: dict[tuple[str, str, str], set[str]]) -> str:
+    parameters = run.parameters.get(stage, {})
+    differing = [
+        f"{name}={in_words(value)}"
+        for name, value in parameters.items()
+        if len(values_of[run.scheduler, stage, name]) > 1
     ]
-    return f"{stage}[{', '.join(varied)}]" if varied else stage
+    return f"{stage}[{', '.join(differing)}]" if differing else stage
 
 
 def in_words(value: object) -> str:

@@ -1,11 +1,12 @@
 """SLO-preserved maximum throughput (gpulet ATC'22, Sec. 5.2): the largest multiple of the rates that meets the SLOs.
 
-For every multiple, the scheduler makes a new plan, which is then simulated. A multiple holds if at most 1 % of the
-requests are not served in time, and the loads of the servers do not prove that more are late in the long run. Smaller
-multiples need not hold: at low rates a plan has few gpulets, which are nearly full. The search therefore doubles the
-rates as long as there is a plan to simulate and it is not overloaded, even if it does not hold. Then it grows the rates
-in small steps from the largest multiple that holds until one does not. It halves the rates only if none of the
-multiples holds.
+For every multiple, the scheduler makes a new plan, and the plan is simulated. A multiple passes if at most 1 % of the
+requests are not served in time and the loads of the servers do not prove that more requests are late in the long run.
+
+A multiple may pass although a smaller one fails: at low rates a plan has few gpulets, and these are nearly full. The
+search therefore doubles the rates even after a failure, as long as there is a plan and the plan is not overloaded. Then
+the search raises the rates in small steps from the largest multiple that passed, until a multiple fails. The search
+halves the rates only if no multiple has passed.
 """
 
 import math
@@ -18,18 +19,19 @@ from bench.task import Task
 from instances import InputError, Instance, Objective
 
 STEP = 0.05
+"""Relative growth of the rates in the last phase of the search."""
 
-LEAST = 2.0**-10
+SMALLEST_MULTIPLE = 2.0**-10
 """Smallest multiple of the rates in the search."""
 
-MOST = 2.0**10
-"""Multiple from which rates that do not hold are not doubled: some schedulers return a plan for any rate."""
+LARGEST_MULTIPLE = 2.0**10
+"""Multiple from which the search no longer doubles after a failure: some schedulers return a plan for any rate."""
 
-_OVERLOAD = 0.5
-"""Fraction of requests not in time above which a plan with a violated rate is overloaded: no higher rates will hold."""
+_OVERLOADED_ABOVE = 0.5
+"""Fraction of requests not in time above which a plan with a violated rate is overloaded: higher rates will fail."""
 
-_PROMISES = frozenset({"latency", "rate", "duty-cycle"})
-"""Kinds of violation that concern time; the simulation shows whether they matter."""
+_TIME_VIOLATIONS = frozenset({"latency", "rate", "duty-cycle"})
+"""Kinds of violation that may make requests late; the simulation shows whether it does."""
 
 
 @dataclass(slots=True)
@@ -52,81 +54,81 @@ class Climb:
 
     @property
     def next(self) -> float | None:
-        """Next multiple of the rates to try; ``None`` at the end."""
+        """Next multiple of the rates to try; ``None`` when the search is finished."""
         if not self.rows:
             return 1.0
-        if self.broken_off is not None:
+        if self.failed_run is not None:
             return None
         highest = max(self.rows)
-        if highest not in self.problems or (highest < MOST and _higher_may_hold(self.rows[highest])):
+        if highest not in self.problems or (highest < LARGEST_MULTIPLE and _higher_may_pass(self.rows[highest])):
             return 2.0 * highest
-        if self.reached == 0.0:
+        if self.largest_passed == 0.0:
             lowest = min(self.rows)
-            return lowest / 2.0 if lowest > LEAST else None
-        fine = self.reached * (1.0 + self.step)
-        return fine if self.failed is None or fine < self.failed else None
+            return lowest / 2.0 if lowest > SMALLEST_MULTIPLE else None
+        next_step = self.largest_passed * (1.0 + self.step)
+        return next_step if self.smallest_failed is None or next_step < self.smallest_failed else None
 
     @property
     def problems(self) -> dict[float, str]:
-        """Reason by multiple, for the rates that do not hold."""
-        reasons = {multiple: not_held(row) for multiple, row in self.rows.items()}
+        """Reason of the failure by multiple, for the multiples that failed."""
+        reasons = {multiple: why_failed(row) for multiple, row in self.rows.items()}
         return {multiple: reason for multiple, reason in reasons.items() if reason is not None}
 
     @property
-    def reached(self) -> float:
-        """Largest multiple of the rates that holds; 0 if none does."""
+    def largest_passed(self) -> float:
+        """Largest multiple of the rates that passed; 0 if none passed."""
         return max(self.rows.keys() - self.problems.keys(), default=0.0)
 
     @property
-    def broken_off(self) -> Row | None:
-        """Failed run, which ends the search because it shows nothing about rates; ``None`` without one."""
+    def failed_run(self) -> Row | None:
+        """Run that crashed or raised; it shows nothing about rates, so the search ends. ``None`` without such a run."""
         return next((row for row in self.rows.values() if row.failed), None)
 
     @property
-    def failed(self) -> float | None:
-        """Smallest multiple above ``reached`` that does not hold or whose run failed; ``None`` without one."""
-        if self.broken_off is not None:
+    def smallest_failed(self) -> float | None:
+        """Smallest multiple above ``largest_passed`` that failed, or whose run failed; ``None`` without one."""
+        if self.failed_run is not None:
             return list(self.rows)[-1]
-        return min((multiple for multiple in self.problems if multiple > self.reached), default=None)
+        return min((multiple for multiple in self.problems if multiple > self.largest_passed), default=None)
 
     @property
     def reason(self) -> str:
-        """Reason why the rates at ``failed`` do not hold; empty if ``failed`` is ``None``."""
-        return "" if self.failed is None else self.problems[self.failed]
+        """Reason why ``smallest_failed`` failed; empty if it is ``None``."""
+        return "" if self.smallest_failed is None else self.problems[self.smallest_failed]
 
     @property
     def throughput_rps(self) -> float:
-        """Sum of the rates at the largest multiple that holds."""
-        return self.reached * sum(workload.rate_rps for workload in self.instance.workloads)
+        """Sum of the rates at the largest multiple that passed."""
+        return self.largest_passed * sum(workload.rate_rps for workload in self.instance.workloads)
 
 
-def not_held(row: Row) -> str | None:
+def why_failed(row: Row) -> str | None:
     """Return why a run does not show that its rates can be served, or ``None`` if it does."""
     if row.failed:
         return row.reason or str(row.termination)
     if row.plan is None:
         return row.reason or f"no plan: {row.status}"
-    if broken := _broken(row):
+    if broken := _broken_constraints(row):
         return f"the plan violates {', '.join(sorted(broken))}"
-    if (late := late_fraction(row)) is None:
+    if (late_part := late_fraction(row)) is None:
         return "the plan cannot be simulated"
     if row.simulation is not None and proven_late(row.simulation) > VIOLATIONS_ALLOWED:
-        over = row.simulation["overloads"][0]
-        return f"load {over['load']:.2f} of {', '.join(over['workloads'])}"
-    return None if late <= VIOLATIONS_ALLOWED else f"{100.0 * late:.1f} % of the requests not in time"
+        worst = row.simulation["overloads"][0]
+        return f"load {worst['load']:.2f} of {', '.join(worst['workloads'])}"
+    return None if late_part <= VIOLATIONS_ALLOWED else f"{100.0 * late_part:.1f} % of the requests not in time"
 
 
-def _higher_may_hold(row: Row) -> bool:
-    """Return whether higher rates may hold with another plan although these do not."""
-    late = late_fraction(row)
-    if row.plan is None or late is None or _broken(row):
+def _higher_may_pass(row: Row) -> bool:
+    """Return whether another plan may serve higher rates although these rates failed."""
+    late_part = late_fraction(row)
+    if row.plan is None or late_part is None or _broken_constraints(row):
         return False
-    return late <= _OVERLOAD or all(violation["kind"] != "rate" for violation in row.violation_details)
+    return late_part <= _OVERLOADED_ABOVE or all(violation["kind"] != "rate" for violation in row.violation_details)
 
 
-def _broken(row: Row) -> set[str]:
+def _broken_constraints(row: Row) -> set[str]:
     """Return the kinds of violation that do not concern time."""
-    return {violation["kind"] for violation in row.violation_details} - _PROMISES
+    return {violation["kind"] for violation in row.violation_details} - _TIME_VIOLATIONS
 
 
 def late_fraction(row: Row) -> float | None:
@@ -136,7 +138,7 @@ def late_fraction(row: Row) -> float | None:
     """
     if row.sim_violation_rate is None or row.simulation is None:
         return None
-    applications = (one["violation_rate"] for one in row.simulation["applications"])
+    applications = (application["violation_rate"] for application in row.simulation["applications"])
     return max([row.sim_violation_rate, proven_late(row.simulation), *applications])
 
 
@@ -145,9 +147,11 @@ def proven_late(simulation: JsonObject) -> float:
     overloads = simulation.get("overloads", ())
     if not overloads:
         return 0.0
-    requests = {one["id"]: one["requests"] for one in simulation["workloads"]}
-    late = [over["missed"] * min(requests[name] for name in over["workloads"]) for over in overloads]
-    return min(1.0, math.fsum(late) / max(1, sum(requests.values())))
+    requests = {workload["id"]: workload["requests"] for workload in simulation["workloads"]}
+    late_requests = [
+        overload["missed"] * min(requests[name] for name in overload["workloads"]) for overload in overloads
+    ]
+    return min(1.0, math.fsum(late_requests) / max(1, sum(requests.values())))
 
 
 def with_all_served(instance: Instance) -> Instance:
@@ -156,7 +160,7 @@ def with_all_served(instance: Instance) -> Instance:
     Raises
     ------
     InputError
-        If its pool is unlimited, or it has no rates.
+        If the pool is unlimited, or the instance has no rates.
     """
     if instance.objective is Objective.COLOCATION:
         raise InputError(f"{instance.name}: objective", "best-effort jobs have no rates; expected workloads with rates")
@@ -166,7 +170,7 @@ def with_all_served(instance: Instance) -> Instance:
 
 
 def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: float = STEP) -> list[Climb]:
-    """Find the largest rates for every task, in concurrent searches; return these in the order of the tasks.
+    """Find the largest rates for every task, by concurrent searches; return the searches in the order of the tasks.
 
     Parameters
     ----------
@@ -177,12 +181,14 @@ def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: f
     step
         Relative growth of the rates in the last phase.
     """
-    climbs = [Climb(task.instance, step) for task in tasks]
-    while under_way := [(task, one, one.next) for task, one in zip(tasks, climbs, strict=True) if one.next is not None]:
-        rows = run([replace(task, instance=one.instance.scaled(multiple)) for task, one, multiple in under_way])
-        for (_, one, multiple), row in zip(under_way, rows, strict=True):
-            one.rows[multiple] = row
-    return climbs
+    searches = [Climb(task.instance, step) for task in tasks]
+    while under_way := [
+        (task, search, search.next) for task, search in zip(tasks, searches, strict=True) if search.next is not None
+    ]:
+        rows = run([replace(task, instance=search.instance.scaled(multiple)) for task, search, multiple in under_way])
+        for (_, search, multiple), row in zip(under_way, rows, strict=True):
+            search.rows[multiple] = row
+    return searches
 
 
 def retraced(instance: Instance, rows: Sequence[Row]) -> Climb:
@@ -196,10 +202,10 @@ def retraced(instance: Instance, rows: Sequence[Row]) -> Climb:
         Rows of one scheduler with the same parameters, trial and seed; rows of other instances are ignored.
     """
     by_instance = {row.instance_hash: row for row in rows}
-    one = Climb(instance)
-    while (multiple := one.next) is not None:
+    search = Climb(instance)
+    while (multiple := search.next) is not None:
         row = by_instance.get(instance.scaled(multiple).fingerprint)
         if row is None:
             break
-        one.rows[multiple] = row
-    return one
+        search.rows[multiple] = row
+    return search

@@ -3,9 +3,9 @@
 Each workload has a first-come-first-served queue, split over its slots in proportion to their planned rates. A batch
 is ready when it is full or its oldest request has waited for the slot's timeout. It starts when its executor is free.
 If several slots take turns, the batch that is ready first starts first; an idle executor never waits for the duty
-cycle. The performance model gives the time of a batch of its actual size, with the batches that run at the same time
-(``dynamic``) or with all planned neighbours (``static``). Language-model services are simulated by
-``bench.simulation.services``.
+cycle. The performance model gives the time of a batch from its actual size and its neighbours: the batches that run
+at the same time (``dynamic``), or all planned neighbours (``static``). ``bench.simulation.services`` simulates
+language-model services.
 """
 
 import math
@@ -39,7 +39,7 @@ def simulate(
     plan, instance
         Plan to simulate, and its instance. The plan may violate constraints if there are figures for all its batches.
     truth
-        The same instance with the true performance of its GPUs, if it differs from the planner's model.
+        The same instance with the true performance of its GPUs, if that differs from the planner's model.
 
     Raises
     ------
@@ -51,18 +51,18 @@ def simulate(
 
 
 def finished(steps: Generator[float, None, Result], tell: Callable[[float], object] = float) -> Result:
-    """Run simulations to their end and return the result; ``tell`` receives the finished fractions."""
+    """Run a simulation to its end and return its result; ``tell`` receives each finished fraction."""
     while True:
         try:
             tell(next(steps))
-        except StopIteration as done:
-            return cast(Result, done.value)
+        except StopIteration as end:
+            return cast(Result, end.value)
 
 
 def simulation(
     plan: Plan, instance: Instance, settings: Settings, truth: Instance | None = None
 ) -> Generator[float, None, Simulated]:
-    """Simulate as ``simulate`` does; yield the finished fraction every few hundred thousand requests."""
+    """Simulate a plan as in ``simulate``; yield the finished fraction every few hundred thousand requests."""
     check_belongs(plan, instance)
     if (reason := no_simulation(plan, instance)) is not None:
         raise InputError("plan", f"cannot be simulated: {reason}")
@@ -95,21 +95,21 @@ def no_simulation(plan: Plan, instance: Instance) -> str | None:
     types = {gpu.type for gpu in plan.gpus if gpu.gpulets}
     if instance.applications and len(types) > 1:
         return "applications over several types of GPU are not simulated"
-    for g, gpulet, slot in plan.slots():
-        if (pool := instance.pool(plan.gpus[g].type)) is None:
-            return f"GPU {g}: the instance has no GPU of type {plan.gpus[g].type}"
+    for position, gpulet, slot in plan.slots():
+        if (pool := instance.pool(plan.gpus[position].type)) is None:
+            return f"GPU {position}: the instance has no GPU of type {plan.gpus[position].type}"
         model = instance.model_of[slot.workload]
         if pool.type.mig is None:
             if slot.batch > pool.type.models[model].max_batch:
-                return f"GPU {g}, {slot.workload}: there are no figures for batch {slot.batch}"
+                return f"GPU {position}, {slot.workload}: there are no figures for batch {slot.batch}"
         elif pool.type.mig.configuration(model, gpulet.share_units, slot.batch, gpulet.processes) is None:
-            return f"GPU {g}, {slot.workload}: there are no figures for its MIG instance"
+            return f"GPU {position}, {slot.workload}: there are no figures for its MIG instance"
     return None
 
 
 @cache
 def warm_simulation() -> None:
-    """Simulate a tenth of a second, so that no run waits for the compiler; this is slow only once on a host."""
+    """Simulate a tenth of a second, so that no run waits for the compiler. Only the first call on a host is slow."""
     instance = suite("igniter-3").build()[0]
-    gpulets = tuple(Gpulet(10, (Slot(w.id, 1, w.rate_rps),)) for w in instance.workloads)
+    gpulets = tuple(Gpulet(10, (Slot(workload.id, 1, workload.rate_rps),)) for workload in instance.workloads)
     simulate(Plan(instance.name, (PlacedGpu(instance.gpus[0].type.name, gpulets),)), instance, Settings(seconds=0.1))

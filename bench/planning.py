@@ -18,7 +18,7 @@ from instances.grouping import grouped
 
 _MIB_PER_GB = 1024.0
 
-_MOST = 1_000_000
+_LARGEST_LIMIT = 1_000_000
 """Largest time limit in seconds (some eleven days) and largest memory limit in GB of one run."""
 
 
@@ -38,7 +38,7 @@ class Limits:
     def task(self, problem: Instance | ScenarioSet, infos: Sequence[SchedulerInfo], seed: int, trial: Trial) -> Task:
         """Return the task of one run under these limits."""
         scenarios = problem if isinstance(problem, ScenarioSet) else None
-        if scenarios is not None:  # its thousands of plans are not simulated
+        if scenarios is not None:  # the thousands of plans of a set are not simulated
             trial = replace(trial, arrivals=None, check_holds=False)
         return Task(
             instance=base_of(problem),
@@ -54,9 +54,9 @@ class Limits:
 
 
 def require_limit(field: FieldName, value: float, unit: str = "seconds") -> None:
-    """Raise an ``InputError`` about ``field`` if ``value`` is no positive number, or is too large for a limit."""
-    if not 0.0 < value <= _MOST:
-        raise InputError(field, f"{value:g}; expected a number of {unit} greater than 0, at most {_MOST:,}")
+    """Raise an ``InputError`` about ``field`` if ``value`` is not positive or is too large for a limit."""
+    if not 0.0 < value <= _LARGEST_LIMIT:
+        raise InputError(field, f"{value:g}; expected a number of {unit} greater than 0, at most {_LARGEST_LIMIT:,}")
 
 
 def base_of(problem: Instance | ScenarioSet) -> Instance:
@@ -65,21 +65,24 @@ def base_of(problem: Instance | ScenarioSet) -> Instance:
 
 
 def default_jobs(threads: int) -> int:
-    """Return how many runs of ``threads`` threads fit on the cores of this machine at a time."""
+    """Return the number of runs, each of ``threads`` threads, that fit on the cores of this machine together."""
     return max(1, usable_cores() // threads)
 
 
 def fitting_jobs(jobs: int | None, threads: int) -> tuple[int, str]:
-    """Return the number of parallel runs, at most what fits on the cores, and a message if that reduces ``jobs``.
+    """Return the number of parallel runs that fit on the cores, and a message if it is smaller than ``jobs``.
 
     Runs that share a core would distort each other's times.
     """
-    most, cores = default_jobs(threads), usable_cores()
+    limit, cores = default_jobs(threads), usable_cores()
     if threads > cores:
         return 1, f"`threads` {threads}: this machine has only {cores} cores, so measured times are too long"
-    if jobs is not None and jobs > most:
-        return most, f"`jobs` {jobs}: reduced to {most}, since {cores} cores fit no more runs of `threads` {threads}"
-    return jobs or most, ""
+    if jobs is not None and jobs > limit:
+        return (
+            limit,
+            f"`jobs` {jobs}: reduced to {limit}, since {cores} cores fit no more runs of `threads` {threads}",
+        )
+    return jobs or limit, ""
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -102,7 +105,7 @@ def parse_seeds(text: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """Order of runs: every problem with every scheduler, variant and seed.
+    """Request for runs: every problem with every scheduler, variant and seed.
 
     Attributes
     ----------
@@ -115,7 +118,7 @@ class RunOrder:
     limits, trial
         Limits and trial of every run.
     own_arrivals
-        Whether every plan is simulated under the arrivals of its instance, not under those of ``trial``.
+        Whether the simulation of a plan uses the arrivals of its instance instead of those of ``trial``.
     """
 
     problems: Sequence[Instance | ScenarioSet]
@@ -140,12 +143,12 @@ class RunSettings:
     seeds
         Seeds, each for a run of its own.
     jobs
-        Runs at a time; as many as the cores allow if ``None``.
+        Number of parallel runs; ``None`` for as many as the cores allow.
     arrivals
         Arrivals for the simulation of every plan: ``poisson``, ``constant``, ``gamma:CV``, a trace file, or ``own``
         for those of the instance (``poisson`` unless it names others). ``None`` turns the simulation off.
     check_holds
-        Whether to test if every plan holds, in 10 long simulations: columns ``holds`` and ``late_workloads``.
+        Whether to test in 10 long simulations if every plan holds (columns ``holds`` and ``late_workloads``).
     headroom
         Factor on every predicted latency while planning.
     truth, error
@@ -166,22 +169,22 @@ class RunSettings:
     error: float = 0.0
 
     def order(self, problems: Sequence[Instance | ScenarioSet], schedulers: Sequence[str] | None) -> RunOrder:
-        """Return the order of runs on problems.
+        """Return the request for runs on ``problems``.
 
         Raises
         ------
         InputError
             If a setting is out of range.
         """
-        own = self.arrivals == "own"
-        under = None if self.arrivals is None else parse_arrivals("poisson" if own else self.arrivals)
-        trial = Trial(self.headroom, self.truth, self.error, under, check_holds=self.check_holds)
+        own_arrivals = self.arrivals == "own"
+        arrivals = None if self.arrivals is None else parse_arrivals("poisson" if own_arrivals else self.arrivals)
+        trial = Trial(self.headroom, self.truth, self.error, arrivals, check_holds=self.check_holds)
         limits = Limits(self.time_limit_s, self.memory_limit_gb, self.threads, self.work_limit)
-        return RunOrder(problems, schedulers, self.parameters, self.seeds, limits, trial, own)
+        return RunOrder(problems, schedulers, self.parameters, self.seeds, limits, trial, own_arrivals)
 
 
 def plan_tasks(order: RunOrder) -> tuple[list[Task], list[str]]:
-    """Return the runs of an order, and a message for each scheduler or instance that is left out.
+    """Return the tasks of an order, and a message for each scheduler or instance that is left out.
 
     Raises
     ------
@@ -197,40 +200,45 @@ def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]
 
     The schedulers of all orders are inspected together, since inspection takes most of the time.
     """
-    known = entries()
-    specs = [_specs(order, known) for order in orders]
-    known |= {entry.name: entry for named in specs for stages in named.values() for entry in stages}
-    asked = [_variants(named.values(), order.parameters, known) for order, named in zip(orders, specs, strict=True)]
-    distinct = {key: variant for stages in asked for key, variant in stages.items()}
-    infos = dict(zip(distinct, inspect_variants(list(distinct.values())), strict=True))
+    registered = entries()
+    specs = [_specs(order, registered) for order in orders]
+    registered |= {entry.name: entry for spec in specs for stages in spec.values() for entry in stages}
+    variants_of_orders = [
+        _variants(stages.values(), order.parameters, registered) for order, stages in zip(orders, specs, strict=True)
+    ]
+    distinct_variants = {
+        key: variant for variants_by_key in variants_of_orders for key, variant in variants_by_key.items()
+    }
+    infos = dict(zip(distinct_variants, inspect_variants(list(distinct_variants.values())), strict=True))
     return [
-        _tasks(order, named, [infos[key] for key in stages])
-        for order, named, stages in zip(orders, specs, asked, strict=True)
+        _tasks(order, stages, [infos[key] for key in variants_by_key])
+        for order, stages, variants_by_key in zip(orders, specs, variants_of_orders, strict=True)
     ]
 
 
 def _tasks(
     order: RunOrder, specs: Mapping[str, Sequence[Entry]], variants: Sequence[SchedulerInfo]
 ) -> tuple[list[Task], list[str]]:
+    """Return the tasks of one order, and its messages; ``variants`` are the descriptions of its schedulers."""
     infos = grouped((info.entry.name, info) for info in variants)
     notes = []
     if order.schedulers is None:
         broken = {name: infos[name][0].error for name in specs if infos[name][0].error}
         notes = [f"{name} is left out because it cannot be used: {error}" for name, error in broken.items()]
         specs = {name: specs[name] for name in specs if name not in broken}
-    runs = [chosen for spec in specs.values() for chosen in product(*(infos[entry.name] for entry in spec))]
+    combinations = [stages for spec in specs.values() for stages in product(*(infos[entry.name] for entry in spec))]
     tasks = []
     for problem in order.problems:
         instance = base_of(problem)
-        able, trial = runs, order.trial
+        usable, trial = combinations, order.trial
         if order.own_arrivals:
             trial = replace(trial, arrivals=parse_arrivals(instance.arrivals))
         if order.schedulers is None:
-            able = [(info,) for (info,) in runs if refusal(info, instance) is None]
-            if not able:
-                divided = f" on GPUs partitioned by {instance.partition}"
-                notes.append(f"{instance.name} is left out: no scheduler supports {instance.objective}{divided}")
-        tasks += [order.limits.task(problem, chosen, seed, trial) for chosen in able for seed in order.seeds]
+            usable = [(info,) for (info,) in combinations if refusal(info, instance) is None]
+            if not usable:
+                on_partition = f" on GPUs partitioned by {instance.partition}"
+                notes.append(f"{instance.name} is left out: no scheduler supports {instance.objective}{on_partition}")
+        tasks += [order.limits.task(problem, stages, seed, trial) for stages in usable for seed in order.seeds]
     if not order.seeds:
         raise InputError(FieldName("seeds"), "is empty; expected at least one seed")
     if not tasks:
@@ -238,19 +246,19 @@ def _tasks(
     return tasks, notes
 
 
-def _specs(order: RunOrder, known: Mapping[str, Entry]) -> dict[str, tuple[Entry, ...]]:
+def _specs(order: RunOrder, registered: Mapping[str, Entry]) -> dict[str, tuple[Entry, ...]]:
     """Return the stages of every scheduler that an order names."""
     if order.schedulers is None:
-        return {name: (entry,) for name, entry in known.items()}
-    return {spec: parse_spec(spec, known) for spec in order.schedulers}
+        return {name: (entry,) for name, entry in registered.items()}
+    return {spec: parse_spec(spec, registered) for spec in order.schedulers}
 
 
 def _variants(
-    specs: Iterable[Sequence[Entry]], parameters: Sequence[str], known: Mapping[str, Entry]
+    specs: Iterable[Sequence[Entry]], parameters: Sequence[str], registered: Mapping[str, Entry]
 ) -> dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Entry, Mapping[str, str]]]:
-    """Return the schedulers of all ``specs`` by name and values, each with every combination of its ``parameters``."""
+    """Return every scheduler of ``specs`` with every combination of its ``parameters``, by name and values."""
     stages = {entry.name: entry for spec in specs for entry in spec}
-    overrides = parse_overrides(parameters, list(known))
+    overrides = parse_overrides(parameters, list(registered))
     if (name := next((name for name in overrides if name not in stages), None)) is not None:
         raise InputError(
             FieldName("parameters", f" {name}"),

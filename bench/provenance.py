@@ -74,10 +74,10 @@ def _files(package: str) -> Iterable[tuple[str, Path]]:
         return
     for folder in map(Path, spec.submodule_search_locations):
         for file in folder.rglob("*"):
-            inside = file.relative_to(folder)
-            # Caches and editors' hidden files change without a change of the code.
-            if file.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in inside.parts):
-                yield inside.as_posix(), file
+            relative = file.relative_to(folder)
+            # Caches and hidden files of editors change although the code does not.
+            if file.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in relative.parts):
+                yield relative.as_posix(), file
 
 
 def load_average() -> float | None:
@@ -89,7 +89,7 @@ def load_average() -> float | None:
 
 
 def memory_mib() -> dict[str, float]:
-    """Return the host's memory in MiB by the names of ``/proc/meminfo``, such as ``MemAvailable``, if it exists."""
+    """Return the host's memory in MiB by the names of ``/proc/meminfo``; empty without this file."""
     try:
         lines = MEMORY.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -125,17 +125,17 @@ def _cpu_model() -> str:
 
 
 def _commit() -> dict[str, object]:
-    """Return the commit of the checkout of this code, and whether files differ from it."""
+    """Return the commit of the checkout of this code, and whether its files have changes."""
     checkout = Path(__file__).parents[1]
     git = shutil.which("git")
     if git is None or not (checkout / ".git").exists():
         return {"commit": None, "dirty": None}
 
-    def ask(*arguments: str) -> str | None:
-        # Without a lock, so that a concurrent commit is not disturbed.
+    def git_output(*arguments: str) -> str | None:
+        # A lock would disturb a concurrent commit.
         command = [git, "--no-optional-locks", "-C", str(checkout), *arguments]
-        answer = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False)  # noqa: S603
-        return answer.stdout.strip() if answer.returncode == 0 else None
+        process = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False)  # noqa: S603
+        return process.stdout.strip() if process.returncode == 0 else None
 
-    changes = ask("status", "--porcelain")
-    return {"commit": ask("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}
+    changes = git_output("status", "--porcelain")
+    return {"commit": git_output("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}

@@ -1,4 +1,4 @@
-"""Runs on scenario sets: thousands of instances, solved in chunks, judged one by one, and summed in one row."""
+"""Runs on scenario sets: thousands of instances, solved in chunks, judged one by one, and counted in one row."""
 
 import base64
 import zlib
@@ -17,16 +17,16 @@ from instances.arrays import Flags
 from instances.files import plan_from_text
 
 OBJECTIVE = "scenarios"
-"""Objective in the row of a set; the value is the number of scenarios with a feasible plan according to the judge."""
+"""Objective in the row of a set. The value is the number of scenarios whose plan the judge finds feasible."""
 
 
 class Tally:
-    """Results of the scenarios of a set so far, in their order.
+    """Results of the scenarios of a set that are decided so far, in their order.
 
     Parameters
     ----------
     scenarios
-        The set with the instances that judge its plans.
+        The set; the judge uses its instances.
     chunks
         Results of ``judge_scenarios`` from an earlier run, by position; chunks after a gap are ignored.
     """
@@ -62,7 +62,7 @@ class Tally:
         self._decision_s += chunk["decision_s"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content of the column ``scenarios`` of the set's row."""
+        """Return the value of the column ``scenarios`` in the row of the set."""
         return {
             "count": len(self.scenarios),
             "decided": self.decided,
@@ -83,9 +83,9 @@ def judge_scenarios(
     Parameters
     ----------
     scenarios, first
-        The set with the instances that judge its plans, and the position of the first scenario.
+        The set, whose instances the judge uses, and the position of the first scenario.
     plans, decision_s
-        Plans as JSON texts, ``None`` where the scheduler has none, and the time for each.
+        Plan of each scenario as JSON text, or ``None``, and the time that the scheduler took for each.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def judge_scenarios(
     Raises
     ------
     InputError
-        If a plan does not belong to its scenario, which the message names.
+        If a plan does not belong to its scenario; the message names the scenario.
     """
     accepted, served = [], []
     for position, plan in enumerate(plans, first):
@@ -110,27 +110,30 @@ def judge_scenarios(
 
 
 def row_of_set(row: Row, tally: Tally, fingerprint: str) -> Row:
-    """Return the row of a run on the set with this fingerprint, from the row of its base instance and the tally."""
-    found = tally.to_json()
-    accepted, served = found["accepted"], found["served"]
-    whole = row.termination is Termination.FINISHED
-    so_far = f"{row.reason}; {tally.decided:,} of {len(tally.scenarios):,} scenarios were decided"
+    """Return the row of a run on the set with this fingerprint.
+
+    ``row`` is the row of the base instance; ``tally`` has the results of the scenarios.
+    """
+    counts = tally.to_json()
+    accepted, served = counts["accepted"], counts["served"]
+    finished = row.termination is Termination.FINISHED
+    unfinished_reason = f"{row.reason}; {tally.decided:,} of {len(tally.scenarios):,} scenarios were decided"
     return replace(
         row,
         instance_hash=fingerprint,
         objective=OBJECTIVE,
         throughput_of=None,
-        reason=row.reason if whole else so_far,
+        reason=row.reason if finished else unfinished_reason,
         value=float(served) if tally.decided else None,
         feasible=accepted == served if accepted else None,
         violations=accepted - served if accepted else None,
-        scenarios=found,
+        scenarios=counts,
         decision_s=tally.decision_s if tally.decided else row.decision_s,
     )
 
 
 def pack(verdicts: Sequence[bool]) -> str:
-    """Return verdicts as text: one bit each, deflated, in base 64."""
+    """Return verdicts as text: one bit per verdict, deflated, in base 64."""
     return base64.b64encode(zlib.compress(np.packbits(np.array(verdicts, dtype=bool)).tobytes(), 9)).decode()
 
 

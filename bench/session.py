@@ -1,6 +1,6 @@
 """Functions for scripts and notebooks: run schedulers, judge and simulate plans, load instances.
 
-``import bench`` offers them all. They use the same code as the command line.
+``import bench`` offers all of them. They use the same code as the command line.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,27 +34,27 @@ AnyPlan = str | Path | Plan
 
 
 def _with_fields_of(kind: type[RunSettings]) -> Callable[[Callable[..., DataFrame]], Callable[..., DataFrame]]:
-    """Show the fields of a dataclass in the signature of a function in place of its ``**settings``."""
+    """Return a decorator that shows the fields of a dataclass in place of a function's ``**settings``."""
 
-    def shown(function: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-        *own, rest = signature(function).parameters.values()
-        names = [each.name for each in own]
-        more = [
-            field.replace(kind=rest.KEYWORD_ONLY)
+    def decorated(function: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        *named, settings_parameter = signature(function).parameters.values()
+        names = [parameter.name for parameter in named]
+        field_parameters = [
+            field.replace(kind=settings_parameter.KEYWORD_ONLY)
             for name, field in signature(kind).parameters.items()
             if name not in names
         ]
-        full = Signature([*own, *more], return_annotation=DataFrame)
+        full_signature = Signature([*named, *field_parameters], return_annotation=DataFrame)
 
         @wraps(function)
         def with_fields(*arguments: Any, **settings: Any) -> DataFrame:
-            full.bind(*arguments, **settings)  # names a keyword that does not exist
+            full_signature.bind(*arguments, **settings)  # its error names a keyword that does not exist
             return function(*arguments, **settings)
 
-        vars(with_fields)["__signature__"] = full
+        vars(with_fields)["__signature__"] = full_signature
         return with_fields
 
-    return shown
+    return decorated
 
 
 @_with_fields_of(RunSettings)
@@ -76,14 +76,14 @@ def run(
     instances
         Instances, scenario sets, names of either or of suites, files, patterns and folders; one or several.
     schedulers
-        Names, ``name@start``, or ``file.py:Class``; all that can solve an instance if not given.
+        Names, ``name@start``, or ``file.py:Class``; by default all schedulers that can solve an instance.
     parameters
         Values by ``"scheduler.parameter"``.
     seeds
         Seeds, each for a run of its own; one or several.
     ledger
-        Ledger that stores the rows, and whose rows are reused; a missing file is created. Without a ledger, no row is
-        kept.
+        Ledger that stores the rows, and whose rows are reused; a missing file is created. Without a ledger, the rows
+        are only returned.
     retry
         Whether failed runs of the ledger are run again.
     listener
@@ -107,7 +107,8 @@ def run(
     Warns
     -----
     RuntimeWarning
-        If the ledger was removed, replaced, damaged or locked meanwhile: the message names the file with the rows.
+        If the ledger was removed, replaced, damaged or locked during the runs; the message names the file with the
+        rows.
 
     Examples
     --------
@@ -116,11 +117,11 @@ def run(
     >>> table[["scheduler", "status", "gpus_used"]].values.tolist()
     [['igniter', 'feasible', 1], ['colgen', 'optimal', 1]]
     """
-    texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
-    chosen = RunSettings(texts, seeds=[seeds] if isinstance(seeds, int) else seeds, **settings)
-    names = [schedulers] if isinstance(schedulers, str) else schedulers
-    tasks, _ = plan_tasks(chosen.order(_problems(instances), names))
-    jobs, _ = fitting_jobs(chosen.jobs, chosen.threads)
+    parameter_texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
+    run_settings = RunSettings(parameter_texts, seeds=[seeds] if isinstance(seeds, int) else seeds, **settings)
+    specs = [schedulers] if isinstance(schedulers, str) else schedulers
+    tasks, _ = plan_tasks(run_settings.order(_problems(instances), specs))
+    jobs, _ = fitting_jobs(run_settings.jobs, run_settings.threads)
     with ExitStack() as stack:
         if ledger is None:
             ledger = Path(stack.enter_context(TemporaryDirectory(prefix="bench-"))) / "ledger.sqlite"
@@ -140,8 +141,8 @@ def table(ledger: Ledger | str | Path) -> DataFrame:
     InputError
         If there is no such ledger.
     """
-    with nullcontext(ledger) if isinstance(ledger, Ledger) else Ledger(Path(ledger)) as opened:
-        return all_columns(opened)
+    with nullcontext(ledger) if isinstance(ledger, Ledger) else Ledger(Path(ledger)) as open_ledger:
+        return all_columns(open_ledger)
 
 
 def judge(plan: AnyPlan, instance: str | Path | Instance | None = None) -> Verdict:
@@ -191,13 +192,14 @@ def simulate(
     arrivals
         ``poisson``, ``constant``, ``gamma:CV`` or a trace file.
     seconds, warmup_s
-        Simulated time that is measured, and simulated time before it; by default 5 s, or what queues need to settle.
+        Simulated time that is measured, and simulated time before it. The default of ``warmup_s`` is 5 s, or longer if
+        queues need more time to settle.
     seed
         Seed of the arrivals and of the error.
     interference
         ``dynamic``: only batches that overlap slow each other; ``static``: all gpulets of a GPU do, at all times.
     drop
-        Whether requests that can no longer be in time are dropped; by default as the instance says.
+        Whether servers drop requests that can no longer be in time; by default as the instance says.
     truth, error
         As for ``run``.
 
@@ -214,12 +216,12 @@ def simulate(
     >>> served.violating
     0
     """
-    placed, asked = _pair(plan, instance)
+    loaded_plan, loaded_instance = _pair(plan, instance)
     if interference not in list(Interference):
         raise InputError("interference", f'is "{interference}"; expected dynamic or static')
     process = parse_arrivals(arrivals)
     settings = Settings(process, seconds, warmup_s, seed, Interference(interference), drop)
-    return simulate_requests(placed, asked, settings, misspecified(asked, truth, error, seed))
+    return simulate_requests(loaded_plan, loaded_instance, settings, misspecified(loaded_instance, truth, error, seed))
 
 
 def load(name: str | Path) -> Instance:
@@ -239,20 +241,20 @@ def load(name: str | Path) -> Instance:
     return find_instance(str(name), "name")
 
 
-def _problems(given: Problem | Sequence[Problem]) -> list[Instance | ScenarioSet]:
-    several = [given] if isinstance(given, str | Path | Instance | ScenarioSet) else given
-    if not several:
+def _problems(problems: Problem | Sequence[Problem]) -> list[Instance | ScenarioSet]:
+    listed = [problems] if isinstance(problems, str | Path | Instance | ScenarioSet) else problems
+    if not listed:
         raise InputError("instances", "is empty; expected at least one instance")
-    return find_problems([str(one) if isinstance(one, Path) else one for one in several], "instances")
+    return find_problems([str(problem) if isinstance(problem, Path) else problem for problem in listed], "instances")
 
 
 def _pair(plan: AnyPlan | None, instance: str | Path | Instance | None) -> tuple[Plan, Instance]:
-    """Return a plan and its instance, which the plan must belong to."""
+    """Return a plan and its instance; raise an ``InputError`` if the plan belongs to another instance."""
     if plan is None:  # the column `plan` of `run` has a None for each run without a plan
         raise InputError("plan", "is None; expected a plan, but this run found none")
-    asked = instance if isinstance(instance, Instance) or instance is None else load(instance)
+    chosen = instance if isinstance(instance, Instance) or instance is None else load(instance)
     if not isinstance(plan, Plan):
-        return find_plan(Path(plan), asked)
-    asked = asked or load(plan.instance)
-    check_belongs(plan, asked)
-    return plan, asked
+        return find_plan(Path(plan), chosen)
+    chosen = chosen or load(plan.instance)
+    check_belongs(plan, chosen)
+    return plan, chosen

@@ -16,16 +16,16 @@ from instances import InputError, Instance, ScenarioSet
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One scheduler of a run.
+    """Scheduler of a run; a run may have several, one after another.
 
     Attributes
     ----------
     target
-        Location of its class as ``module:attribute``; only the worker imports it.
+        Location of the scheduler's class as ``module:attribute``; only the worker imports the class.
     overrides, parameters
-        Parameters from the user, as text; values of all parameters as JSON, for the row and its key.
+        Parameters from the user, as text; and the values of all parameters as JSON, for the row and its key.
     distribution, version
-        Distribution of the scheduler.
+        Distribution that contains the scheduler.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class Task:
-    """Task: the definition of one run.
+    """Definition of one run.
 
     Attributes
     ----------
     instance
         Instance to solve; for a scenario set, its base instance.
     stages
-        Schedulers in the order of execution, each starting from the plan of the one before; usually one.
+        Schedulers in the order of execution, usually one. Each scheduler starts from the plan of the one before it.
     time_limit_s
         Time limit of all stages together, from the end of their ``warm``.
     work_limit
@@ -53,10 +53,9 @@ class Task:
     memory_limit_mb
         Address space of every process of the run, in MiB (``RLIMIT_AS``), or ``None``. Imports alone take up to 2 GiB.
     source
-        Source of the figures in the row: ``plan`` or ``replay``.
+        Origin of the numbers in the row: ``plan`` or ``replay``.
     scenarios
-        Set whose scenarios are solved instead of ``instance``. They run in chunks; the time limit applies to each
-        chunk.
+        Set whose scenarios are solved instead of ``instance``, in chunks. The time limit applies to each chunk.
     """
 
     instance: Instance
@@ -83,12 +82,12 @@ class Task:
             raise InputError("threads", f"{self.threads}; expected at least 1")
         if not 0 <= self.seed < 2**63:
             raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
-        _ = self.reality  # raises for a wrong trial before the run, not after it
+        _ = self.true_instance  # raises for a wrong trial before the run, not after it
 
     @cached_property
-    def reality(self) -> Instance:
+    def true_instance(self) -> Instance:
         """Instance with the true performance, by which plans are judged and simulated."""
-        return self.trial.real(self.instance, self.seed)
+        return self.trial.true_instance(self.instance, self.seed)
 
     @property
     def problem_hash(self) -> str:
@@ -124,8 +123,8 @@ class Task:
             "stages": [
                 {
                     "name": stage.name,
-                    "target": Path(stage.target).name,  # without the folder of a file, which has no effect
-                    # ``parameters`` has all values if the class can be loaded: a default, if given, changes no key.
+                    "target": Path(stage.target).name,  # the folder of a file has no effect
+                    # ``parameters`` has all values if the class can be loaded, so a stated default keeps the key.
                     "parameters": {**stage.overrides, **stage.parameters},
                     "distribution": [stage.distribution, stage.version],
                 }

@@ -66,7 +66,7 @@ class Runs:
                 name: retraced(with_all_served(instance), rows) for name, instance in instances.items()
             }
         climbs = self._climbs[need]
-        if any(climb.next is not None or climb.broken_off is not None for climb in climbs.values()):
+        if any(climb.next is not None or climb.failed_run is not None for climb in climbs.values()):
             self._lack(replace(need, climb=True))
             raise MissingDataError("no runs")
         self._use(row for climb in climbs.values() for row in climb.rows.values())

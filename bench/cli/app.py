@@ -62,8 +62,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version  # loads an e-mail parser, which `bench --help` does not need
 
         emit(f"gpushare-bench {version('gpushare-bench')}\n", sys.stdout)
@@ -71,7 +71,7 @@ def _version(wanted: bool) -> None:
 
 
 def _catalogue(path: str | None) -> None:
-    if path is not None:  # the workers of runs inherit the environment
+    if path is not None:  # an environment variable also reaches the workers of runs
         from instances.catalogue import CATALOGUE_VARIABLE  # loads NumPy, which `bench --help` does not need
 
         os.environ[CATALOGUE_VARIABLE] = path
@@ -150,7 +150,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _catalogue_first(arguments: Sequence[str]) -> list[str]:
-    """Return ``arguments`` with ``--catalogue``, which every command takes, before the command."""
+    """Return ``arguments`` with ``--catalogue`` before the command; users may write it after any command."""
     for position, argument in enumerate(arguments):
         if argument == "--":
             break
@@ -166,14 +166,14 @@ def _usage_problem(error: Any) -> str:
     option = getattr(error, "option_name", None)
     parameter = getattr(error, "param", None)
     message = error.message.strip().rstrip(".").removeprefix("Value error, ")
-    near = getattr(error, "possibilities", None)
-    if near and option is not None:
-        return f'{option}: no such option; did you mean "{sorted(near)[0]}"?'
-    if given := re.match("'(.*?)' is not one of (.*)", message):
-        from difflib import get_close_matches  # only errors need it
+    similar = getattr(error, "possibilities", None)
+    if similar and option is not None:
+        return f'{option}: no such option; did you mean "{sorted(similar)[0]}"?'
+    if choice := re.match("'(.*?)' is not one of (.*)", message):
+        from difflib import get_close_matches  # slow to import, and only errors need it
 
-        close = get_close_matches(given[1], re.findall("'(.*?)'", given[2]), n=1)
-        message += f'; did you mean "{close[0]}"?' if close else ""
+        closest = get_close_matches(choice[1], re.findall("'(.*?)'", choice[2]), n=1)
+        message += f'; did you mean "{closest[0]}"?' if closest else ""
     if parameter is not None:
         name = parameter.opts[0]
         option = name if name.startswith("-") else parameter.metavar or name.upper()

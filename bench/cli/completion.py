@@ -1,4 +1,4 @@
-"""Completion of names in a shell, and the options whose values it completes."""
+"""Completion of names in a shell, and the options with completed values."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -15,13 +15,13 @@ from reports.papers import figure_names
 Complete = Callable[[Any], list[str]]
 
 
-def completion_of(names: Callable[[], Iterable[str]], marks: str = "") -> Complete:
-    """Return the completion of the last name in a text; ``marks`` separate names."""
+def completion_of(names: Callable[[], Iterable[str]], separators: str = "") -> Complete:
+    """Return a function that completes the last name in a text, in which ``separators`` separate names."""
 
     def complete(incomplete: str) -> list[str]:
-        last = re.split(f"[{marks}]", incomplete)[-1] if marks else incomplete
-        typed = incomplete[: len(incomplete) - len(last)]
-        return [typed + name for name in names() if name.startswith(last)]
+        last_name = re.split(f"[{separators}]", incomplete)[-1] if separators else incomplete
+        before = incomplete[: len(incomplete) - len(last_name)]
+        return [before + name for name in names() if name.startswith(last_name)]
 
     return complete
 

@@ -1,4 +1,4 @@
-"""Experiment files: the options of ``bench run`` as TOML, so that a comparison can be stored and repeated.
+"""Experiment files: the options of ``bench run`` as TOML, so that users can store and repeat a comparison.
 
 The keys are the names of the options; lists replace commas. Parameters may be a table:
 
@@ -33,14 +33,14 @@ PARAMETERS = "param"
 FILES = ("instances", "arrivals")
 """Keys whose values may be input files."""
 
-WRITTEN = ("ledger", "plans")
-"""Keys of output paths. These must lie in the folder of the experiment file, which may come from somebody else."""
+OUTPUTS = ("ledger", "plans")
+"""Keys of output paths. These must lie in the folder of the experiment file, since that may be from a stranger."""
 
 
 def read_experiment(path: Path, options: Collection[str], repeatable: Collection[str]) -> dict[str, str | list[str]]:
     """Return the values of an experiment file by option, in the form of the command line.
 
-    ``options`` are the known keys; the values of the ``repeatable`` ones are lists. Paths are relative to the folder of
+    ``options`` are the known keys; the values of ``repeatable`` keys are lists. Paths are relative to the folder of
     the file. The command checks whether a value is valid for its option.
 
     Raises
@@ -50,51 +50,51 @@ def read_experiment(path: Path, options: Collection[str], repeatable: Collection
         folder.
     """
     where = printable(str(path))
-    found: dict[str, str | list[str]] = {}
+    values: dict[str, str | list[str]] = {}
     for key, value in read_toml(path).items():
         if key not in options:
             raise unknown_name(where, "key", printable(key[:60]), list(options))
-        at = f"{where}: {key}"
-        texts = _parameters(value, at) if key == PARAMETERS and isinstance(value, Mapping) else _texts(value, at)
-        if key in WRITTEN:
-            texts = [_contained(text, path.parent, at) for text in texts]
+        place = f"{where}: {key}"
+        texts = _parameters(value, place) if key == PARAMETERS and isinstance(value, Mapping) else _texts(value, place)
+        if key in OUTPUTS:
+            texts = [_output_in_folder(text, path.parent, place) for text in texts]
         elif key in FILES:
             texts = [anchored(text, path.parent) for text in texts]
-        found[key] = texts if key in repeatable else ",".join(texts)
-    return found
+        values[key] = texts if key in repeatable else ",".join(texts)
+    return values
 
 
 def _parameters(table: Mapping[str, object], where: str) -> list[str]:
     """Return a table of schedulers as ``name.parameter=value,value``."""
-    found = []
+    texts = []
     for scheduler, values in table.items():
-        at = printable(f"{where}.{scheduler[:60]}")
+        place = printable(f"{where}.{scheduler[:60]}")
         if not isinstance(values, Mapping):
-            raise InputError(at, "is not a table; expected parameters, such as [param.colgen] and plan_class = ...")
+            raise InputError(place, "is not a table; expected parameters, such as [param.colgen] and plan_class = ...")
         for name, value in values.items():
-            texts = _texts(value, printable(f"{at}.{name[:60]}"), on="true", off="false")
-            found.append(f"{scheduler}.{name}={','.join(texts)}")
-    return found
+            value_texts = _texts(value, printable(f"{place}.{name[:60]}"), true="true", false="false")
+            texts.append(f"{scheduler}.{name}={','.join(value_texts)}")
+    return texts
 
 
-def _texts(value: object, where: str, on: str = "on", off: str = "off") -> list[str]:
+def _texts(value: object, where: str, true: str = "on", false: str = "off") -> list[str]:
     entries = value if isinstance(value, list) else [value]
     if not entries or not all(isinstance(entry, str | bool | int | float) for entry in entries):
         raise InputError(where, "expected text, a number, true or false, or a list of at least one of these")
     try:
-        return [(on if entry else off) if isinstance(entry, bool) else str(entry) for entry in entries]
+        return [(true if entry else false) if isinstance(entry, bool) else str(entry) for entry in entries]
     except ValueError:  # Python does not convert whole numbers of thousands of digits
         raise InputError(where, "is a number of thousands of digits; expected a shorter one") from None
 
 
-def _contained(text: str, folder: Path, where: str) -> str:
+def _output_in_folder(text: str, folder: Path, where: str) -> str:
     """Return an output path; check that it lies in ``folder``."""
     path = folder / text
     try:
-        inside = path.resolve().is_relative_to(folder.resolve())
+        contained = path.resolve().is_relative_to(folder.resolve())
     except (OSError, ValueError, RuntimeError):
         raise InputError(where, "is not a valid name of a file") from None
-    if not inside:
+    if not contained:
         problem = f'"{printable(text[:60])}" lies outside the folder of the experiment file'
         raise InputError(where, f"{problem}; use --{where.rpartition(': ')[2]} for such a path")
     return str(path)
@@ -104,21 +104,23 @@ _FILE = "bench.cli.experiment"
 """Key of the experiment file in the metadata of a typer context."""
 
 
-def take_experiment(context: typer.Context, things: list[str] | None) -> list[str]:
-    """Read the experiment file among ``things``, make its values the options' defaults, and return the other names.
+def read_experiment_argument(context: typer.Context, arguments: list[str] | None) -> list[str]:
+    """Read the experiment file among ``arguments``, and return the other arguments.
+
+    The values of the file become the defaults of the options.
 
     Raises
     ------
     InputError
         If there are several experiment files, or the file is wrong.
     """
-    rest = [thing for thing in things or () if not thing.endswith(SUFFIX)]
-    found = [thing for thing in things or () if thing.endswith(SUFFIX)]
-    if len(found) > 1:
-        raise InputError("EXPERIMENT", f"{' and '.join(found)}; expected one {SUFFIX} file")
-    if not found:
-        return rest
-    (file,) = found
+    names = [argument for argument in arguments or () if not argument.endswith(SUFFIX)]
+    files = [argument for argument in arguments or () if argument.endswith(SUFFIX)]
+    if len(files) > 1:
+        raise InputError("EXPERIMENT", f"{' and '.join(files)}; expected one {SUFFIX} file")
+    if not files:
+        return names
+    (file,) = files
     options = {name[2:]: option for option in context.command.params for name in option.opts if name.startswith("--")}
     repeatable = [name for name, option in options.items() if getattr(option, "multiple", False)]
     values: dict[str, Any] = {}
@@ -129,37 +131,37 @@ def take_experiment(context: typer.Context, things: list[str] | None) -> list[st
         except typer.BadParameter as error:
             raise InputError(f"{file}: {key}", error.message.removeprefix("Value error, ").strip()) from None
         values[str(option.name)] = value
-    if rest:  # names on the command line count as --instances
+    if names:  # names on the command line count as --instances
         values.pop("instances", None)
     context.default_map = values
     context.meta[_FILE] = file
-    return rest
+    return names
 
 
-def names_experiments(command: Callable[..., None]) -> Callable[..., None]:
-    """Attribute an option's error to the experiment file if its value comes from there."""
+def attributes_errors_to_file(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with errors that name the experiment file if the file has the wrong value."""
 
     @wraps(command)
     def wrapped(*, context: typer.Context, **options: Any) -> None:
-        file, given = context.meta.get(_FILE), _given(context)
-        if PARAMETERS in given.values() and "schedulers" not in given and options["schedulers"] is not None:
+        file, keys = context.meta.get(_FILE), _keys_in_effect(context)
+        if PARAMETERS in keys.values() and "schedulers" not in keys and options["schedulers"] is not None:
             # The file may set parameters of schedulers that the command line leaves out.
-            chosen = [name.strip() for name in re.split("[,@]", options["schedulers"])]
+            names = [name.strip() for name in re.split("[,@]", options["schedulers"])]
             parameters = options["parameters"]
-            options["parameters"] = [text for text in parameters if text.partition("=")[0].rpartition(".")[0] in chosen]
+            options["parameters"] = [text for text in parameters if text.partition("=")[0].rpartition(".")[0] in names]
         try:
             command(context=context, **options)
         except InputError as error:
             field = error.where.field if isinstance(error.where, FieldName) else ""
-            if (key := given.get(field)) is None:
+            if (key := keys.get(field)) is None:
                 raise
             raise InputError(f"{file}: {key}{error.where.removeprefix(field)}", error.problem) from None
 
     return wrapped
 
 
-def _given(context: typer.Context) -> dict[str, str]:
-    """Return the keys of the experiment file whose values count, by the names of their parameters."""
+def _keys_in_effect(context: typer.Context) -> dict[str, str]:
+    """Return the keys of the experiment file that the command line does not override, by parameter name."""
     return {
         str(option.name): name[2:]
         for option in context.command.params

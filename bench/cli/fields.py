@@ -1,4 +1,4 @@
-"""Options of commands from the fields of dataclasses, which hold their types and defaults."""
+"""Options of commands from the fields of dataclasses, which have the types and defaults."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass
@@ -16,15 +16,15 @@ class Without(NamedTuple):
     names: Collection[str]
 
 
-class _Taken(NamedTuple):
-    """A parameter that options set: its dataclass, and the names of the fields."""
+class _OptionSet(NamedTuple):
+    """Parameter of a command that options replace: its dataclass, and the fields with an option."""
 
     kind: type
     names: Collection[str]
 
 
 class FieldOption(NamedTuple):
-    """Option of a field whose text on the command line is not a value of the field."""
+    """Option whose text on the command line must be converted to the value of its field by ``value``."""
 
     annotation: Any
     default: Any
@@ -32,14 +32,14 @@ class FieldOption(NamedTuple):
 
 
 FIELDS: Mapping[str, Any] = {
-    "parameters": FieldOption(options.SweptParametersOption, None, lambda given: given or []),
+    "parameters": FieldOption(options.SweptParametersOption, None, lambda texts: texts or []),
     "time_limit_s": options.TimeLimitOption,
     "work_limit": options.WorkLimitOption,
     "memory_limit_gb": options.MemoryLimitOption,
     "threads": options.ThreadsOption,
     "seeds": FieldOption(options.SeedsOption, "0", parse_seeds),
     "jobs": options.JobsOption,
-    "arrivals": FieldOption(options.OwnArrivalsOption, None, lambda given: given or "own"),
+    "arrivals": FieldOption(options.OwnArrivalsOption, None, lambda text: text or "own"),
     "check_holds": options.CheckHoldsOption,
     "headroom": options.HeadroomOption,
     "truth": options.TruthOption,
@@ -50,20 +50,20 @@ FIELDS: Mapping[str, Any] = {
 
 def takes_fields(command: Callable[..., Any]) -> Callable[..., Any]:
     """Replace every parameter of a command whose type is a dataclass by one option for each field."""
-    taken: dict[str, _Taken] = {}
+    replaced: dict[str, _OptionSet] = {}
     parameters: list[Parameter] = []
     for parameter in signature(command, eval_str=True).parameters.values():
-        kind, left_out = _kind(parameter.annotation)
+        kind, omitted = _type_and_omitted(parameter.annotation)
         if not (isinstance(kind, type) and is_dataclass(kind)):
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
             continue
-        own = [field for field in fields(kind) if field.name not in left_out]
-        taken[parameter.name] = _Taken(kind, [field.name for field in own])
-        parameters += [_option(field.name, field.default) for field in own]
+        option_fields = [field for field in fields(kind) if field.name not in omitted]
+        replaced[parameter.name] = _OptionSet(kind, [field.name for field in option_fields])
+        parameters += [_option(field.name, field.default) for field in option_fields]
 
     @wraps(command)
     def with_fields(**values: Any) -> Any:
-        for name, (kind, names) in taken.items():
+        for name, (kind, names) in replaced.items():
             values[name] = kind(**{field: _value(field, values.pop(field)) for field in names})
         return command(**values)
 
@@ -72,11 +72,12 @@ def takes_fields(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_fields
 
 
-def _kind(annotation: Any) -> tuple[Any, Collection[str]]:
+def _type_and_omitted(annotation: Any) -> tuple[Any, Collection[str]]:
+    """Return the type in an annotation, and the names of the fields that ``Without`` omits."""
     if get_origin(annotation) is not Annotated:
         return annotation, ()
-    kind, *rest = get_args(annotation)
-    return kind, [name for each in rest if isinstance(each, Without) for name in each.names]
+    kind, *metadata = get_args(annotation)
+    return kind, [name for entry in metadata if isinstance(entry, Without) for name in entry.names]
 
 
 def _option(name: str, default: Any) -> Parameter:
@@ -86,6 +87,6 @@ def _option(name: str, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=option)
 
 
-def _value(name: str, given: Any) -> Any:
+def _value(name: str, argument: Any) -> Any:
     option = FIELDS[name]
-    return option.value(given) if isinstance(option, FieldOption) else given
+    return option.value(argument) if isinstance(option, FieldOption) else argument

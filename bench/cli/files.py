@@ -16,9 +16,9 @@ _NAME_LENGTH = 60
 
 def write_csv(path: Path, lines: Iterable[Sequence[object]]) -> None:
     """Write a table as CSV; see ``instances.files.write_bytes``."""
-    sheet = StringIO()
-    csv.writer(sheet, lineterminator="\n").writerows(lines)
-    write_bytes(path, sheet.getvalue().encode())
+    buffer = StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(lines)
+    write_bytes(path, buffer.getvalue().encode())
 
 
 def refuse_input(output: Path | None, inputs: Iterable[str | Path | None], option: str) -> None:
@@ -29,20 +29,20 @@ def refuse_input(output: Path | None, inputs: Iterable[str | Path | None], optio
     InputError
         If ``output``, the value of ``option``, is one of the files in ``inputs``. Names without a file are ignored.
     """
-    for given in inputs:
-        if output is not None and given is not None and _same(output, given):
+    for file in inputs:
+        if output is not None and file is not None and _same_file(output, file):
             raise InputError(f"{option} {output}", "is also an input of this command; name another file")
 
 
-def _same(output: Path, given: str | Path) -> bool:
+def _same_file(output: Path, file: str | Path) -> bool:
     try:
-        return output.samefile(given)
+        return output.samefile(file)
     except (OSError, ValueError):  # a file does not exist, or the name is not a valid path
         return False
 
 
 def make_folder(folder: Path, option: str) -> None:
-    """Create the folder of ``option`` before the runs, so that no run is lost to an unusable folder.
+    """Create the folder of ``option``. A check before the runs prevents that an unusable folder loses them.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def make_folder(folder: Path, option: str) -> None:
 def plan_file_name(row: Row) -> str:
     """Return a file name that is unique to the run.
 
-    Characters that file names may not contain are replaced, so the names of two instances may look alike. The start of
-    the run's key distinguishes their files.
+    Characters that file names must not contain are replaced, so two instances may get equal names. The start of the
+    run's key distinguishes their files.
     """
     parts = (_safe(row.instance), _safe(row.scheduler), f"s{row.seed}", row.key[:12])
     return f"{'--'.join(parts)}.json"

@@ -36,13 +36,13 @@ class Subcommand:
         function = getattr(module, self.function)
         if isinstance(function, typer.Typer):
             return get_command(function)
-        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        alone.command(name, cls=OptionCommand, epilog=examples(module.EXAMPLES))(function)
-        return get_command(alone)
+        application = typer.Typer(rich_markup_mode=None, add_completion=False)
+        application.command(name, cls=OptionCommand, epilog=examples(module.EXAMPLES))(function)
+        return get_command(application)
 
 
 class _Loaded(UserDict[str, Any]):
-    """Commands by name; access to one imports it."""
+    """Commands by name; the access to a command imports it."""
 
     def __getitem__(self, name: str) -> Any:
         return self.data[name].load(name)

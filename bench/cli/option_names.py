@@ -1,4 +1,4 @@
-"""Options in place of field names: the one translation of errors and notes for the command line."""
+"""Translation of field names to options, in errors and notes of the command line."""
 
 import re
 from collections.abc import Mapping
@@ -7,16 +7,16 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-_RUNNING: ContextVar[Mapping[str, str] | None] = ContextVar("options of the running command", default=None)
+_OPTIONS_OF_COMMAND: ContextVar[Mapping[str, str] | None] = ContextVar("options of the running command", default=None)
 
 
 class OptionCommand(TyperCommand):
-    """Command whose errors name its options in place of the fields that these options set."""
+    """Command whose errors name an option in place of the field that the option sets."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         names = option_names(self)
-        running = _RUNNING.set(names)
+        token = _OPTIONS_OF_COMMAND.set(names)
         try:
             return super().invoke(ctx)
         except ValueError as error:
@@ -26,7 +26,7 @@ class OptionCommand(TyperCommand):
                 raise
             raise InputError(_place(error.where, names), in_options(error.problem)) from None
         finally:
-            _RUNNING.reset(running)
+            _OPTIONS_OF_COMMAND.reset(token)
 
 
 def option_names(command: Any) -> dict[str, str]:
@@ -35,9 +35,9 @@ def option_names(command: Any) -> dict[str, str]:
 
 
 def in_options(text: str) -> str:
-    """Return a text with the options of the running command in place of names of fields in backticks."""
-    names = _RUNNING.get() or {}
-    return re.sub(r"`(\w+)`", lambda name: names.get(name[1], name[0]), text)
+    """Return a text in which options of the running command replace the field names in backticks."""
+    names = _OPTIONS_OF_COMMAND.get() or {}
+    return re.sub(r"`(\w+)`", lambda match: names.get(match[1], match[0]), text)
 
 
 def _place(where: str, names: Mapping[str, str]) -> str:

@@ -11,11 +11,11 @@ DEFAULT_LEDGER = Path("results/ledger.sqlite")
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
-GIVEN_UP = 3
-"""Exit code of a check that a limit ended."""
+GAVE_UP = 3
+"""Exit code of a check that reached a limit."""
 
 CRASHED = 70
-"""Exit code after an exception that is a fault of the bench itself (``EX_SOFTWARE`` of ``sysexits.h``)."""
+"""Exit code after a fault of the bench itself (``EX_SOFTWARE`` of ``sysexits.h``)."""
 
 
 Format = Literal["table", "json"]

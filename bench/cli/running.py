@@ -1,4 +1,4 @@
-"""Execution of runs with progress on standard error, also of those that figures need and a ledger lacks."""
+"""Execution of runs with progress on standard error; the runs that figures need and a ledger lacks."""
 
 import logging
 import sys
@@ -15,7 +15,7 @@ from bench.cli.options import DEFAULT_LEDGER, INTERRUPTED
 from bench.cli.terminal import say
 from bench.cli.views.progress import LiveTable, Progress
 from bench.extras import how_to_install
-from bench.formatting import clock, short
+from bench.formatting import clock, short_key
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, climb, with_all_served
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from bench.runner.cluster import DaskCluster
 
 
-def told_jobs(jobs: int | None, threads: int) -> int:
-    """Return the number of parallel runs of ``fitting_jobs``, and print its message."""
-    found, reduced = fitting_jobs(jobs, threads)
-    if reduced:
-        say(in_options(reduced))
-    return found
+def announced_jobs(jobs: int | None, threads: int) -> int:
+    """Return the number of parallel runs from ``fitting_jobs``, and print its message."""
+    parallel, message = fitting_jobs(jobs, threads)
+    if message:
+        say(in_options(message))
+    return parallel
 
 
 def run_with_progress(
@@ -43,8 +43,8 @@ def run_with_progress(
 ) -> tuple[list[Row], int, bool]:
     """Run ``tasks``, ``jobs`` at a time or on a Dask cluster, and report progress on standard error.
 
-    Runs in the ledger are reused. With ``retry``, failed ones are repeated. Return the rows in the order of ``tasks``,
-    the number of rows that the ledger had, and whether Ctrl-C interrupted the runs; unfinished ones then have no row.
+    Runs in the ledger are reused; with ``retry``, failed runs are repeated. Return the rows in the order of ``tasks``,
+    the number of rows that the ledger had, and whether Ctrl-C interrupted the runs. Unfinished runs have no row.
     """
     with ExitStack() as stack:
         cluster = None if cluster_address is None else stack.enter_context(_cluster(cluster_address))
@@ -63,30 +63,30 @@ def run_with_progress(
     return [progress.rows[key] for key in keys if key in progress.rows], progress.reused, interrupted
 
 
-def tell_failures(rows: Sequence[Row], ledger: Ledger) -> int:
+def report_failures(rows: Sequence[Row], ledger: Ledger) -> int:
     """Report every failed run with its reason and the command that shows it; return the number of failures.
 
-    A ledger that was lost while the runs were stored counts as a failure; the message names the file with the rows.
+    A ledger that was lost during the runs counts as a failure; the message names the file with the rows.
     """
     option = "" if ledger.path == DEFAULT_LEDGER else f" --ledger {ledger.path}"
     failed = [row for row in rows if row.failed]
     for row in failed:
         say(
             f"failed: {row.instance}, {row.scheduler}, seed {row.seed}: {row.termination}: {row.reason}"
-            f" (bench show {short(row)}{option})"
+            f" (bench show {short_key(row)}{option})"
         )
-    return len(failed) + tell_loss(ledger)
+    return len(failed) + report_loss(ledger)
 
 
 def end_interrupted(ledger: Ledger, finished: str) -> NoReturn:
     """End the command after Ctrl-C, and say where the finished runs are."""
-    tell_loss(ledger)
+    report_loss(ledger)
     say(f"interrupted: {finished} are in {ledger.path}; repeat the command for the rest")
     raise typer.Exit(INTERRUPTED)
 
 
-def tell_loss(ledger: Ledger) -> bool:
-    """Report where the rows are if the ledger was lost while runs were stored; return whether it was."""
+def report_loss(ledger: Ledger) -> bool:
+    """Report where the rows are if the ledger was lost during the runs; return whether the ledger was lost."""
     if ledger.notice is not None:
         say(f"failed: {ledger.notice}")
     return ledger.notice is not None
@@ -99,7 +99,7 @@ def _cluster(address: str) -> "DaskCluster":
         if (problem := how_to_install(error)) is None:
             raise
         raise InputError("--cluster", problem) from None
-    # The bench reports in one line what Dask would log with tracebacks.
+    # Dask logs failures with tracebacks; the bench reports them in one line.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     return DaskCluster(address)
 
@@ -107,71 +107,71 @@ def _cluster(address: str) -> "DaskCluster":
 def tasks_of(needs: Iterable[Need], where: str, limits: Limits, quick: bool = False) -> dict[Need, list[Task]]:
     """Return the runs of every need; for a need with a climb, the runs at the first rates.
 
-    ``where`` is the command or option that errors name. The ``limits`` are those of needs without limits of their own.
-    With ``quick``, needs that have smaller instances get these.
+    ``where`` is the command or option that errors name. ``limits`` apply to needs without limits of their own. With
+    ``quick``, a need with smaller instances uses those.
     """
     orders = {}
     for need in needs:
         name = need.quick if quick and need.quick is not None else need.instances
-        found = find_problems([name], where)
-        problems = [with_all_served(base_of(one)) if need.climb else one for one in found]
-        own = limits if need.time_limit_s is None else replace(limits, time_limit_s=need.time_limit_s)
-        own = own if need.work_limit is None else replace(own, work_limit=need.work_limit)
-        orders[need] = RunOrder(problems, need.schedulers, need.parameters, need.seeds, own, need.trial)
+        instances = find_problems([name], where)
+        problems = [with_all_served(base_of(problem)) if need.climb else problem for problem in instances]
+        need_limits = limits if need.time_limit_s is None else replace(limits, time_limit_s=need.time_limit_s)
+        need_limits = need_limits if need.work_limit is None else replace(need_limits, work_limit=need.work_limit)
+        orders[need] = RunOrder(problems, need.schedulers, need.parameters, need.seeds, need_limits, need.trial)
     planned = plan_orders(list(orders.values()))
     return {need: tasks for need, (tasks, _) in zip(orders, planned, strict=True)}
 
 
-def each_once(tasks: Iterable[Sequence[Task]]) -> list[Task]:
+def distinct_tasks(tasks: Iterable[Sequence[Task]]) -> list[Task]:
     """Return the tasks of several needs without duplicates."""
-    return list({task.key: task for needed in tasks for task in needed}.values())
+    return list({task.key: task for tasks_of_need in tasks for task in tasks_of_need}.values())
 
 
-def _parted(planned: Mapping[Need, Sequence[Task]]) -> tuple[list[Task], list[Task]]:
-    """Return the single runs of all needs, and the first runs of all climbs."""
-    single = each_once(found for need, found in planned.items() if not need.climb)
-    return single, each_once(found for need, found in planned.items() if need.climb)
+def _runs_and_climbs(planned: Mapping[Need, Sequence[Task]]) -> tuple[list[Task], list[Task]]:
+    """Return the single runs of all needs, and the first run of every climb."""
+    single = distinct_tasks(tasks for need, tasks in planned.items() if not need.climb)
+    return single, distinct_tasks(tasks for need, tasks in planned.items() if need.climb)
 
 
 def missing_of(planned: Mapping[Need, Sequence[Task]], ledger_file: Path) -> tuple[list[Task], list[Task]]:
-    """Return the runs that the ledger lacks, and the next run of every climb that the ledger has not finished.
+    """Return the runs that the ledger lacks, and the next run of every climb that is unfinished in the ledger.
 
     ``planned`` is the result of ``tasks_of``.
     """
-    tasks, climbing = _parted(planned)
+    tasks, first_of_climbs = _runs_and_climbs(planned)
     if not ledger_file.exists():
-        return tasks, climbing
+        return tasks, first_of_climbs
     with Ledger(ledger_file) as ledger:
         keys = ledger.keys()
-        missing, unended = [task for task in tasks if task.key not in keys], []
-        for start in climbing:
-            one = Climb(start.instance)
-            while (multiple := one.next) is not None:
-                task = replace(start, instance=start.instance.scaled(multiple))
+        missing_runs, next_of_climbs = [task for task in tasks if task.key not in keys], []
+        for first in first_of_climbs:
+            search = Climb(first.instance)
+            while (multiple := search.next) is not None:
+                task = replace(first, instance=first.instance.scaled(multiple))
                 if task.key not in keys:
-                    unended.append(task)
+                    next_of_climbs.append(task)
                     break
-                one.rows[multiple] = ledger.row(task.key)
-    return missing, unended
+                search.rows[multiple] = ledger.row(task.key)
+    return missing_runs, next_of_climbs
 
 
-def tell_cost(missing: Sequence[Task], climbs: int, jobs: int) -> None:
+def report_cost(missing: Sequence[Task], climbs: int, jobs: int) -> None:
     """Report the expected cost of the missing runs before they start."""
     if climbs:
         say(f"{climbs} climbs to finish, some ten to twenty runs each")
     if not missing:
         return
     single = [task for task in missing if task.scenarios is None]
-    most = f"at most about {clock(sum(task.time_limit_s for task in single) / jobs)}"
+    longest = f"at most about {clock(sum(task.time_limit_s for task in single) / jobs)}"
     if len(single) < len(missing):
-        most += f", plus the time of {len(missing) - len(single)} scenario sets"
-    say(f"{len(missing)} runs to execute, {jobs} at a time: {most}")
+        longest += f", plus the time of {len(missing) - len(single)} scenario sets"
+    say(f"{len(missing)} runs to execute, {jobs} at a time: {longest}")
 
 
 def make_runs(planned: Mapping[Need, Sequence[Task]], ledger: Ledger, jobs: int) -> dict[str, list[Row]]:
     """Execute the runs and climbs of ``tasks_of`` that the ledger lacks; return all rows by the key of their task.
 
-    Ctrl-C ends the command with the number of finished runs.
+    The rows of a climb stand under the key of its first task. Ctrl-C ends the command with the number of finished runs.
     """
 
     def run(tasks: list[Task]) -> list[Row]:
@@ -180,7 +180,9 @@ def make_runs(planned: Mapping[Need, Sequence[Task]], ledger: Ledger, jobs: int)
             end_interrupted(ledger, f"{len(rows)} of {len(tasks)} runs")
         return rows
 
-    single, climbing = _parted(planned)
-    found = {task.key: [row] for task, row in zip(single, run(single), strict=True)}
-    climbs = climb(climbing, run)
-    return found | {start.key: list(one.rows.values()) for start, one in zip(climbing, climbs, strict=True)}
+    single, first_of_climbs = _runs_and_climbs(planned)
+    rows_of = {task.key: [row] for task, row in zip(single, run(single), strict=True)}
+    searches = climb(first_of_climbs, run)
+    return rows_of | {
+        first.key: list(search.rows.values()) for first, search in zip(first_of_climbs, searches, strict=True)
+    }

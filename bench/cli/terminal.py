@@ -1,4 +1,4 @@
-"""Terminal output: results on standard output, messages on standard error; safe for odd names and closed pipes."""
+"""Terminal output: results on standard output, messages on standard error; safe for unprintable names."""
 
 import json
 import os
@@ -9,13 +9,13 @@ from typing import TextIO
 
 from bench.judging.verdict import finite
 
-_MOST_LISTED = 5
+_NAMES_LISTED = 5
 
 
 def open_closed_streams() -> None:
     """Open ``os.devnull`` for every standard stream that was closed when the process began (``>&-``).
 
-    Otherwise the next opened file would get the stream's descriptor, and with it the output of child processes.
+    Otherwise the next opened file would get the descriptor of the stream, and child processes would write into it.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -45,10 +45,10 @@ def emit(text: str, stream: TextIO) -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """Discard the buffer of ``stream`` and all later output to it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    """Discard the buffered output of ``stream`` and all its later output."""
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, stream.fileno())
+    os.close(null_device)
 
 
 def say(text: str) -> None:
@@ -57,7 +57,7 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def told_on_interrupt(message: str) -> Iterator[None]:
+def message_on_interrupt(message: str) -> Iterator[None]:
     """Print ``message`` after Ctrl-C; typer then ends the command with exit code 130."""
     try:
         yield
@@ -77,7 +77,13 @@ def print_json(value: object) -> None:
 
 def one_line(text: str) -> str:
     """Return ``text`` on one line, with unprintable characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+    def printable(character: str) -> str:
+        if character.isprintable():
+            return character
+        return character.encode("unicode_escape", "surrogatepass").decode()
+
+    return "".join(map(printable, text))
 
 
 def many_lines(text: str) -> str:
@@ -92,5 +98,5 @@ def draws_unicode() -> bool:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first names separated by commas, and the number of further names."""
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    return ", ".join(names[:_MOST_LISTED]) + more
+    more = f" and {len(names) - _NAMES_LISTED} more" if len(names) > _NAMES_LISTED else ""
+    return ", ".join(names[:_NAMES_LISTED]) + more

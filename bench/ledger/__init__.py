@@ -1,1 +1,1 @@
-"""Ledger: one row per run in an SQLite file, the gaps of rows to bounds."""
+"""Ledger: one row per run in an SQLite file, and the gaps of rows to bounds."""

@@ -1,4 +1,4 @@
-"""Better plans than a proven optimum: they lie outside the class in which it is optimal."""
+"""Better plans than a proven optimum: they lie outside the class of plans of the optimum."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,42 +13,42 @@ from bench.ledger.store import Ledger
 
 @dataclass(frozen=True, slots=True)
 class BetterPlan:
-    """Feasible plan of ``row``, and what it has that the class of the optimum excludes, in words."""
+    """Feasible plan of ``row``; ``outside`` says in words what the class of the optimum excludes in it."""
 
     row: Row
     outside: str
 
 
 def better_plans(rows: Iterable[Row], others: Iterable[Row], reaches: Mapping[str, Reach]) -> dict[str, BetterPlan]:
-    """Return the best plan among ``others`` that is better than each proven optimum among ``rows``, by key.
+    """Return the best plan among ``others`` that beats a proven optimum among ``rows``, by the key of the optimum.
 
     All rows are of one instance. ``reaches`` has the extents of the plans of ``others``, by key.
     """
-    found: dict[str, BetterPlan] = {}
-    served = [row for row in others if row.feasible and row.value is not None and row.truth is None]
+    best: dict[str, BetterPlan] = {}
+    candidates = [row for row in others if row.feasible and row.value is not None and row.truth is None]
     for row in rows:
         if not _claims_optimum(row):
             continue
-        for other in served:
-            if row.key in found and not _better(other, found[row.key].row):
+        for candidate in candidates:
+            if row.key in best and not _better(candidate, best[row.key].row):
                 continue
-            if _better(other, row) and other.key in reaches:
-                beyond = outside(scope_of(row), other, reaches[other.key])
-                if beyond is not None:
-                    found[row.key] = BetterPlan(other, beyond)
-    return found
+            if _better(candidate, row) and candidate.key in reaches:
+                excluded_part = outside(scope_of(row), candidate, reaches[candidate.key])
+                if excluded_part is not None:
+                    best[row.key] = BetterPlan(candidate, excluded_part)
+    return best
 
 
 def ledger_better_plans(rows: Iterable[Row], ledger: Ledger) -> dict[str, BetterPlan]:
-    """Return the best plan in ``ledger`` that is better than each proven optimum among ``rows``, by key."""
-    found: dict[str, BetterPlan] = {}
+    """Return the best plan in ``ledger`` that beats a proven optimum among ``rows``, by the key of the optimum."""
+    best: dict[str, BetterPlan] = {}
     reaches: dict[str, Reach] = {}
     for fingerprint, claims in by_instance(filter(_claims_optimum, rows)).items():
         others = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, feasible=True)
         if any(_better(other, row) for row in claims for other in others if other.value is not None):
             reaches = reaches or ledger.reaches()
-            found |= better_plans(claims, others, reaches)
-    return found
+            best |= better_plans(claims, others, reaches)
+    return best
 
 
 def _claims_optimum(row: Row) -> bool:

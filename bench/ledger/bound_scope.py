@@ -1,4 +1,4 @@
-"""Plans for which a bound or a claim holds."""
+"""Plans to which a bound or a claim applies, and the extent of a plan."""
 
 import math
 from collections import defaultdict
@@ -14,12 +14,14 @@ from instances import PART_STEPS, Plan
 from instances.performance.gpulet import GpuletModel
 
 ROUNDING = 1e-9
-"""Distance from a whole number that counts as rounding."""
+"""Distance from a whole number up to which the difference counts as rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Extent of a plan, which must lie within the scope of a bound for the bound to hold: see ``Row.bound_scope``.
+    """Extent of a plan. A bound applies to the plan if the extent lies within the scope of the bound.
+
+    The scope is ``Row.bound_scope``.
 
     Attributes
     ----------
@@ -32,8 +34,8 @@ class Reach:
     split_workloads
         Workloads that several slots serve.
     part_steps
-        Least number n up to ``PART_STEPS`` such that each slot of a split workload has a multiple of 1 / n of its
-        workload's planned rate; ``None`` if there is none.
+        Smallest n up to ``PART_STEPS`` such that every slot of a split workload serves a multiple of 1 / n of the
+        workload's planned rate; ``None`` without such an n.
     parts_apart
         Whether no GPU has two slots of one workload.
     """
@@ -54,22 +56,23 @@ class Reach:
         rates: dict[str, list[float]] = defaultdict(list)
         for slot in slots:
             rates[slot.workload].append(slot.rate_rps)
-        by_gpu = [[slot.workload for gpulet in gpu.gpulets for slot in gpulet.slots] for gpu in plan.gpus]
-        split = {workload: each for workload, each in rates.items() if len(each) > 1}
-        parts = [rate / math.fsum(each) for each in split.values() for rate in each]
+        workloads_by_gpu = [[slot.workload for gpulet in gpu.gpulets for slot in gpulet.slots] for gpu in plan.gpus]
+        split = {workload: slot_rates for workload, slot_rates in rates.items() if len(slot_rates) > 1}
+        parts = [rate / math.fsum(slot_rates) for slot_rates in split.values() for rate in slot_rates]
+        possible_steps = (steps for steps in range(1, PART_STEPS + 1) if all(_is_whole(steps * part) for part in parts))
         return cls(
             frozenset([gpulet.share_units for gpulet in gpulets]),
             max([len(gpulet.slots) for gpulet in gpulets], default=0),
             max([slot.batch for slot in slots], default=0),
             max([len(gpu.gpulets) for gpu in plan.gpus], default=0),
             frozenset(split),
-            next((n for n in range(1, PART_STEPS + 1) if all(_is_whole(n * part) for part in parts)), None),
-            all(len(names) == len(set(names)) for names in by_gpu),
+            next(possible_steps, None),
+            all(len(names) == len(set(names)) for names in workloads_by_gpu),
         )
 
     def to_json(self) -> JsonObject:
         """Return the extent as JSON values."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
         return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in values.items()}
 
 
@@ -78,12 +81,12 @@ def _is_whole(number: float) -> bool:
 
 
 def scope_of(row: Row) -> Scope:
-    """Return the scope of a row's ``optimal`` or ``infeasible``: that of its bound, or else the narrowest class."""
+    """Return the scope of a row's claim ``optimal`` or ``infeasible``: that of its bound, or the narrowest class."""
     return row.bound_scope or Scope()
 
 
 def scope_in_words(scope: Scope) -> str:
-    """Return the class of a scope, and the workloads that may be split if not all may: ``split of w7``."""
+    """Return the class of a scope. If only some workloads may be split, name them: ``split of w7``."""
     split = scope.split_workloads
     if split is None:
         return str(scope.plan_class)
@@ -91,7 +94,7 @@ def scope_in_words(scope: Scope) -> str:
 
 
 def claim_in_words(row: Row) -> str:
-    """Return the status of a row; ``optimal`` names the plans among which none is better: ``optimal (spatial)``."""
+    """Return the status of a row; ``optimal`` includes its class of plans, such as ``optimal (spatial)``."""
     if row.status != Status.OPTIMAL:
         return str(row.status)
     headroom = "" if row.headroom in (None, 1.0) else f", headroom {row.headroom:g}"
@@ -99,14 +102,14 @@ def claim_in_words(row: Row) -> str:
 
 
 def covers(scope: Scope, row: Row, reach: Reach | None) -> bool:
-    """Return whether a bound of ``scope`` holds for the plan of ``row``, whose extent is ``reach``."""
+    """Return whether a bound of ``scope`` applies to the plan of ``row``, whose extent is ``reach``."""
     return reach is not None and row.plan_class is not None and outside(scope, row, reach) is None
 
 
 def outside(scope: Scope, row: Row, reach: Reach) -> str | None:
     """Return in words what the plan of ``row`` has that ``scope`` excludes; ``None`` if it lies within the scope."""
     assert row.plan_class is not None
-    allowed, split, steps = scope.allowed_shares, scope.split_workloads, scope.part_steps
+    allowed_shares, split_workloads, part_steps = scope.allowed_shares, scope.split_workloads, scope.part_steps
     if not scope.plan_class.contains(row.plan_class):
         return f"{row.plan_class} plans"
     if reach.slots_per_gpulet > scope.slots_per_gpulet:
@@ -114,14 +117,14 @@ def outside(scope: Scope, row: Row, reach: Reach) -> str | None:
     if row.performance_model == GpuletModel.name and reach.gpulets_per_gpu > 2:
         # With pairwise interference, exact methods consider at most two gpulets per GPU.
         return f"{reach.gpulets_per_gpu} gpulets on a GPU"
-    if split is not None and not reach.split_workloads <= set(split):
+    if split_workloads is not None and not reach.split_workloads <= set(split_workloads):
         return "parts of further workloads"
-    if steps is not None and (reach.part_steps is None or steps % reach.part_steps):
+    if part_steps is not None and (reach.part_steps is None or part_steps % reach.part_steps):
         return "parts of other sizes"
     if scope.parts_apart and not reach.parts_apart:
         return "parts of a workload on one GPU"
     if scope.max_batch is not None and reach.max_batch > scope.max_batch:
         return "larger batches"
-    if allowed is not None and not reach.shares <= set(allowed):
+    if allowed_shares is not None and not reach.shares <= set(allowed_shares):
         return "other shares"
     return None

@@ -21,41 +21,43 @@ Values = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A column: its name, unit (empty for none), meaning and source.
+    """Column of the table.
 
-    ``kind`` is ``str``, ``int``, ``float`` or ``bool``.
+    ``kind`` is ``str``, ``int``, ``float`` or ``bool``; ``unit`` may be empty; ``compute`` returns the value of a run.
     """
 
     name: str
     kind: type
     unit: str
     meaning: str
-    of: Callable[[Row, Gap], Value]
+    compute: Callable[[Row, Gap], Value]
 
 
 def table(ledger: Ledger) -> Iterator[Values]:
-    """Yield every run of a ledger by column name, oldest first; ``None`` is unknown or does not apply."""
+    """Yield every run of a ledger by column name, oldest first. ``None`` is unknown or does not apply."""
     rows = ledger.rows(without=("violation_details", "trajectory", "log_tail", "plan"))
     gaps = ledger_gaps(rows, ledger, ledger.reaches())
     for row in rows:
-        yield {column.name: column.of(row, gaps[row.key]) for column in COLUMNS}
+        yield {column.name: column.compute(row, gaps[row.key]) for column in COLUMNS}
 
 
 def to_csv(lines: Sequence[Values], spreadsheet: bool = False) -> str:
-    """Return lines as CSV (RFC 4180) with a header: empty for ``None``, ``true`` and ``false``, floats in full.
+    """Return lines as CSV (RFC 4180) with a header.
+
+    ``None`` is an empty cell, Booleans are ``true`` and ``false``, and floats have all digits.
 
     Unprintable characters are escaped. With ``spreadsheet``, an apostrophe precedes texts that look like formulas.
     """
     text = StringIO()
-    out = writer(text, lineterminator="\n")
-    out.writerow([column.name for column in COLUMNS])
+    csv_writer = writer(text, lineterminator="\n")
+    csv_writer.writerow([column.name for column in COLUMNS])
     for line in lines:
-        out.writerow([_cell(line[column.name], spreadsheet) for column in COLUMNS])
+        csv_writer.writerow([_cell(line[column.name], spreadsheet) for column in COLUMNS])
     return text.getvalue()
 
 
 def to_parquet(lines: Sequence[Values]) -> bytes:
-    """Return lines as a Parquet file, units and meanings in the metadata of its columns.
+    """Return lines as a Parquet file; the metadata of its columns has units and meanings.
 
     Raises
     ------
@@ -87,9 +89,11 @@ def like_formulas(lines: Sequence[Values]) -> int:
 
 def documentation() -> str:
     """Return the text of ``docs/columns.md``."""
-    lines = [f"| `{c.name}` | {c.kind.__name__} | {c.unit} | {c.meaning} |" for c in COLUMNS]
-    others = [f"| `{c.name}` | {c.about.meaning} |" for c in columns() if not c.about.exported]
-    return "\n".join([_HEAD, *lines, _HEAD_OF_OTHERS, *others, ""])
+    lines = [f"| `{column.name}` | {column.kind.__name__} | {column.unit} | {column.meaning} |" for column in COLUMNS]
+    not_exported = [
+        f"| `{column.name}` | {column.about.meaning} |" for column in columns() if not column.about.exported
+    ]
+    return "\n".join([_HEAD, *lines, _HEAD_OF_NOT_EXPORTED, *not_exported, ""])
 
 
 def _like_formula(value: Value) -> bool:
@@ -120,7 +124,7 @@ and has units and meanings in the metadata of its columns.
 | column | type | unit | meaning |
 |---|---|---|---|"""
 
-_HEAD_OF_OTHERS = """
+_HEAD_OF_NOT_EXPORTED = """
 These columns hold whole documents and are not exported. `bench show KEY --format json` and `--format json` of
 `bench run` have them.
 
@@ -149,35 +153,35 @@ _COMPUTED: Mapping[str, Sequence[Exported]] = {
         ),
     ],
 }
-"""Columns that are computed when a ledger is exported, by the name of the column before them."""
+"""Columns that are computed at the export, by the name of the column that stands before them."""
 
 
-def _exported() -> Iterator[Exported]:
+def _all_columns() -> Iterator[Exported]:
     for column in columns():
-        for part in column.about.parts:
-            yield Exported(part.name, part.kind, part.unit, part.meaning, partial(_entry, column.name, part.key))
+        for entry in column.about.parts:
+            yield Exported(entry.name, entry.kind, entry.unit, entry.meaning, partial(_entry, column.name, entry.key))
         if column.about.exported:
             # An enumeration's members are texts; Parquet needs the plain type. A JSON column stays JSON text.
-            kind = next((each for each in (bool, int, float, str) if issubclass(column.type, each)), str)
-            written = _json if column.type is object else kind
+            kind = next((plain for plain in (bool, int, float, str) if issubclass(column.type, plain)), str)
+            converted = _json if column.type is object else kind
             yield Exported(
-                column.name, kind, column.about.unit, column.about.meaning, partial(_value, column.name, written)
+                column.name, kind, column.about.unit, column.about.meaning, partial(_value, column.name, converted)
             )
         yield from _COMPUTED.get(column.name, ())
 
 
 def _entry(column: str, key: str, row: Row, _: Gap) -> Value:
-    found: Value = (getattr(row, column) or {}).get(key)
-    return found
+    value: Value = (getattr(row, column) or {}).get(key)
+    return value
 
 
-def _value(column: str, written: Callable[[Any], Value], row: Row, _: Gap) -> Value:
+def _value(column: str, converted: Callable[[Any], Value], row: Row, _: Gap) -> Value:
     value = getattr(row, column)
-    return None if value is None else written(value)
+    return None if value is None else converted(value)
 
 
 def _json(value: Any) -> str:
     return dumps(to_json(value), sort_keys=True)
 
 
-COLUMNS: Sequence[Exported] = tuple(_exported())
+COLUMNS: Sequence[Exported] = tuple(_all_columns())

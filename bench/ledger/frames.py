@@ -36,7 +36,7 @@ MAIN = (
 
 
 SHOWN = ("instance", "scheduler", "seed", "claim", "value", "value_unit", "gpus_used", "gap", "decision_s", "feasible")
-"""Columns of a printed table; ``table.columns`` names all."""
+"""Columns of a printed table; ``table.columns`` names all columns."""
 
 
 class RunTable(DataFrame):
@@ -53,28 +53,28 @@ class RunTable(DataFrame):
         return str(self._shown().to_html())
 
     def _shown(self) -> DataFrame:
-        """Return the columns ``SHOWN``, or all where it lacks one, as when columns were selected."""
+        """Return the columns ``SHOWN``; if the table lacks one of them, return all columns."""
         return DataFrame(self[[*SHOWN]] if set(SHOWN) <= set(self.columns) else self)
 
 
 def all_columns(ledger: Ledger) -> DataFrame:
-    """Return every run of a ledger with all columns; ``pandas.NA`` where a figure is unknown or does not apply."""
+    """Return every run of a ledger with all columns; ``pandas.NA`` marks a value that is unknown or does not apply."""
     return _frame(list(table(ledger)), COLUMNS)
 
 
 def main_columns(rows: Sequence[Row], ledger: Ledger) -> RunTable:
     """Return ``rows`` of a ledger with the columns ``MAIN``, ``claim`` and ``plan``.
 
-    ``claim`` is the status in words, such as ``optimal (spatial)``, and ``plan`` a ``Plan`` or ``None``.
+    ``claim`` is the status in words, such as ``optimal (spatial)``, and ``plan`` is a ``Plan`` or ``None``.
     """
     gaps = ledger_gaps(rows, ledger)
-    chosen = [column for name in MAIN for column in COLUMNS if column.name == name]
-    found = _frame([{column.name: column.of(row, gaps[row.key]) for column in chosen} for row in rows], chosen)
+    exported = [column for name in MAIN for column in COLUMNS if column.name == name]
+    frame = _frame([{column.name: column.compute(row, gaps[row.key]) for column in exported} for row in rows], exported)
     claims = Series([claim_in_words(row) for row in rows], dtype="string")
-    return RunTable(found.assign(claim=claims, plan=Series([row.plan for row in rows], dtype=object)))
+    return RunTable(frame.assign(claim=claims, plan=Series([row.plan for row in rows], dtype=object)))
 
 
-def _frame(lines: Sequence[Values], chosen: Sequence[Exported]) -> DataFrame:
+def _frame(lines: Sequence[Values], exported: Sequence[Exported]) -> DataFrame:
     types = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
-    found = DataFrame.from_records(list(lines), columns=[column.name for column in chosen])
-    return found.astype({column.name: types[column.kind] for column in chosen})
+    frame = DataFrame.from_records(list(lines), columns=[column.name for column in exported])
+    return frame.astype({column.name: types[column.kind] for column in exported})

@@ -1,4 +1,4 @@
-"""Gap of a plan to the best certified bound that applies to it.
+"""Gap of a plan to the best certified bound that applies to the plan.
 
 Gaps are computed when rows are read and never stored, since a later run may prove a better bound.
 """
@@ -18,7 +18,7 @@ from instances.costs import next_cost
 
 @dataclass(frozen=True, slots=True)
 class CertifiedBound:
-    """A certified bound: its value, the plans it holds for (see ``Row.bound_scope``), and the run that proved it."""
+    """Certified bound: its value, the plans to which it applies (``Row.bound_scope``), and the key of its run."""
 
     value: float
     scope: Scope
@@ -34,11 +34,11 @@ class Gap:
     gap, own_gap
         Gap to the best certified bound, and to the run's own bound.
     refuted
-        Refutation of the run's own claim; the run then has no bound of its own.
+        Refutation of the run's own claim. A refuted run has no bound of its own.
     best
-        The best certified bound for the run's plan.
+        Best certified bound for the run's plan.
     bound
-        The run's own bound; on ``cost`` raised to the next cost of whole GPUs.
+        The run's own bound; under ``cost`` it is raised to the next cost of whole GPUs.
     """
 
     gap: float | None = None
@@ -69,8 +69,8 @@ def gaps(
     bounds
         Rows of the same instance with certified bounds.
     instance
-        Instance for rounding bounds of ``cost`` up to the next possible cost; ``None`` leaves them unrounded, which is
-        weaker but valid.
+        Instance for rounding bounds of ``cost`` up to the next possible cost. With ``None``, bounds stay unrounded:
+        they are weaker but valid.
     reaches
         Extent of each row's plan by key, if the rows were read without their plans.
     """
@@ -81,23 +81,25 @@ def gaps(
 
 
 def ledger_gaps(rows: Iterable[Row], ledger: Ledger, reaches: Mapping[str, Reach] | None = None) -> dict[str, Gap]:
-    """Return the gaps of ``rows`` to the certified bounds in ``ledger`` that no plan there refutes, by key.
+    """Return the gaps of ``rows`` to the certified bounds in ``ledger``, by key.
 
-    ``reaches`` is as in ``gaps``.
+    Bounds that a plan in the ledger refutes do not count. ``reaches`` is as in ``gaps``.
     """
     groups = by_instance(rows)
-    # One pass over the ledger for several instances
+    # For several instances, one pass over the whole ledger is faster than a pass for each.
     refuted = ledger_refutations(ledger, next(iter(groups)) if len(groups) == 1 else None)
-    found: dict[str, Gap] = {}
+    gap_by_key: dict[str, Gap] = {}
     for fingerprint, group in groups.items():
         try:
             instance = ledger.instance(fingerprint)
         except InputError:  # the catalogue has changed since the run
             instance = None
         certified = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, bound_certified=True)
-        found |= gaps(upheld(group, refuted), upheld(certified, refuted), instance, reaches)
-        found |= {row.key: replace(found[row.key], refuted=refuted[row.key]) for row in group if row.key in refuted}
-    return found
+        gap_by_key |= gaps(upheld(group, refuted), upheld(certified, refuted), instance, reaches)
+        gap_by_key |= {
+            row.key: replace(gap_by_key[row.key], refuted=refuted[row.key]) for row in group if row.key in refuted
+        }
+    return gap_by_key
 
 
 def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | None) -> list[CertifiedBound]:
@@ -112,11 +114,11 @@ def certified_bounds(rows: Iterable[Row], on_cost: bool, instance: Instance | No
         scope = row.bound_scope
         if scope not in best or (row.bound > best[scope].value if on_cost else row.bound < best[scope].value):
             best[scope] = CertifiedBound(row.bound, scope, row.key)
-    return [replace(one, value=reachable(one.value, on_cost, instance)) for one in best.values()]
+    return [replace(bound, value=reachable(bound.value, on_cost, instance)) for bound in best.values()]
 
 
 def best_bound(row: Row, reach: Reach | None, bounds: Iterable[CertifiedBound]) -> CertifiedBound | None:
-    """Return the best of ``bounds`` that holds for the plan of ``row``, feasible or not; ``None`` if none holds."""
+    """Return the best of ``bounds`` that applies to the plan of ``row``, feasible or not; ``None`` if none applies."""
     if row.truth is not None:
         return None  # bounds are proven for the planner's view of the instance, not for the true GPUs
     applicable = [bound for bound in bounds if covers(bound.scope, row, reach)]
@@ -127,17 +129,17 @@ def best_bound(row: Row, reach: Reach | None, bounds: Iterable[CertifiedBound]) 
 
 def gap_to(best: CertifiedBound | None, row: Row, instance: Instance | None) -> Gap:
     """Return the gap of a run to the best bound for its plan and to its own bound; ``instance`` as in ``gaps``."""
-    own = None if row.bound is None else reachable(row.bound, row.objective == "cost", instance)
+    own_bound = None if row.bound is None else reachable(row.bound, row.objective == "cost", instance)
     if not row.feasible or row.value is None or row.truth is not None:
-        return Gap(best=best, bound=own)
+        return Gap(best=best, bound=own_bound)
     return Gap(
         gap=None if best is None else relative_gap(row.value, best.value),
-        own_gap=None if own is None else relative_gap(row.value, own),
+        own_gap=None if own_bound is None else relative_gap(row.value, own_bound),
         best=best,
-        bound=own,
+        bound=own_bound,
     )
 
 
 def reachable(bound: float, on_cost: bool, instance: Instance | None) -> float:
-    """Return a bound; one on cost is raised to the next cost of whole GPUs, unless the ``instance`` is unknown."""
+    """Return a bound; with ``on_cost`` and a known instance, raise it to the next cost of whole GPUs."""
     return next_cost(bound, instance) if on_cost and instance is not None else bound

@@ -15,36 +15,36 @@ from instances.errors import printable
 from instances.special_files import refuse_special
 
 SCHEMA_VERSION = 1
-"""Version in the file, incremented when columns or tables change."""
+"""Version of the tables, stored in the file; it is incremented when columns or tables change."""
 
 _CHUNKS = "CREATE TABLE IF NOT EXISTS chunks (key TEXT, first INTEGER, json JSON NOT NULL, PRIMARY KEY (key, first))"
 """Table of judged chunks of scenario sets that have no row yet, by the key of that row."""
 
 _LARGEST_VALUE = 2**28
-"""Largest size of one value in bytes. A larger value, which no run writes, is refused unread."""
+"""Largest size of one value in bytes. No run writes a larger value, so larger values are refused unread."""
 
 _COMPRESSED = ".xz"
-"""End of the name of a compressed ledger, which is only read and small enough for a repository; ``xz`` makes one."""
+"""File ending of a ledger that ``xz`` compressed. Such a ledger is small enough for a repository, and read-only."""
 
 _LARGEST_LEDGER = 2**30
-"""Largest size of an unpacked ledger in bytes: SQLite's own limit in memory."""
+"""Largest size of an unpacked ledger in bytes; SQLite has the same limit for a database in memory."""
 
 _JOURNAL_MODE = slice(18, 20)
 """Place of the journal mode in the header of an SQLite file (https://www.sqlite.org/fileformat.html)."""
 
 BUSY_TIMEOUT_S = 60.0
-"""Time limit in seconds for waiting until another bench has written."""
+"""Time limit in seconds for the wait until another bench has written."""
 
-_NO_TEXT = "Could not decode to UTF-8"
+_NOT_UTF8 = "Could not decode to UTF-8"
 """Beginning of Python's message about a damaged text."""
 
 
 class LockedLedgerError(InputError):
-    """Another process has the ledger locked."""
+    """Another process has locked the ledger."""
 
 
 class DamagedLedgerError(InputError):
-    """The file is damaged or no database."""
+    """The file is damaged or is no database."""
 
 
 class LostLedgerError(InputError):
@@ -76,12 +76,12 @@ class LedgerFile:
     Attributes
     ----------
     database
-        Connection to it; transactions begin and end explicitly.
+        Connection to the file; transactions begin and end explicitly.
 
     Raises
     ------
     InputError
-        If the file does not exist (without ``create``), is no ledger, or is one of another version of the bench.
+        If the file does not exist (without ``create``), is no ledger, or is a ledger of another version of the bench.
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
@@ -95,16 +95,16 @@ class LedgerFile:
         elif not path.is_file():
             raise InputError(str(path), "no such ledger; `bench run` creates one")
         with self.explained():
-            packed = _unpacked(path) if path.suffix == _COMPRESSED else None
+            unpacked = _unpacked(path) if path.suffix == _COMPRESSED else None
             # Write-ahead logging needs files in the same folder. In a folder without write access, no bench writes.
-            frozen = not create and not os.access(path.parent, os.W_OK)
-            target = f"{path.resolve().as_uri()}{'?immutable=1' if frozen else ''}" if packed is None else ":memory:"
+            read_only = not create and not os.access(path.parent, os.W_OK)
+            uri = f"{path.resolve().as_uri()}{'?immutable=1' if read_only else ''}" if unpacked is None else ":memory:"
             # isolation_level=None: the code begins and ends transactions explicitly.
-            self.database = sqlite3.connect(target, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
+            self.database = sqlite3.connect(uri, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
             try:
-                if packed is not None:
-                    self.database.deserialize(packed)
-                # The file may come from an untrusted source: call no functions from it, and limit the size of values.
+                if unpacked is not None:
+                    self.database.deserialize(unpacked)
+                # The file may come from an untrusted source: call no functions of it, and limit the size of values.
                 self.database.execute("PRAGMA trusted_schema = OFF")
                 self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
                 self._prepare(create)
@@ -114,7 +114,7 @@ class LedgerFile:
         self._identity = _identity(path)
 
     def _prepare(self, create: bool) -> None:
-        # In one transaction: another bench may be creating the tables.
+        # One transaction, since another bench may be creating the tables.
         self.database.execute("BEGIN")
         (version,) = self.database.execute("PRAGMA user_version").fetchone()
         tables = {name for (name,) in self.database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -125,21 +125,21 @@ class LedgerFile:
                     str(self.path),
                     f"is a ledger of version {version}; this bench reads {SCHEMA_VERSION}; name another file",
                 )
-            present = {name for (_, name, *_) in self.database.execute("PRAGMA table_info(runs)")}
-            if missing := sql_columns().keys() - present:  # SQLite would read the quoted name as a text
+            existing = {name for (_, name, *_) in self.database.execute("PRAGMA table_info(runs)")}
+            if missing := sql_columns().keys() - existing:  # SQLite would read the quoted name as a text
                 problem = f"was written by an older bench: it lacks the columns {', '.join(sorted(missing))}"
                 raise InputError(str(self.path), f"{problem}; name another file")
             return
         if tables or not create:
             raise InputError(str(self.path), "is no ledger: it lacks the tables instances and runs; name another file")
         self.database.execute("PRAGMA journal_mode = WAL")
-        listed = ", ".join(f'"{name}" {kind}' for name, kind in sql_columns().items())
+        definitions = ", ".join(f'"{name}" {kind}' for name, kind in sql_columns().items())
         with self.transaction():
-            # Another bench may have done this meanwhile.
+            # Another bench may have created the tables meanwhile.
             self.database.execute(
                 "CREATE TABLE IF NOT EXISTS instances (hash TEXT PRIMARY KEY, name TEXT NOT NULL, json JSON NOT NULL)"
             )
-            self.database.execute(f"CREATE TABLE IF NOT EXISTS runs ({listed}, PRIMARY KEY (key))")
+            self.database.execute(f"CREATE TABLE IF NOT EXISTS runs ({definitions}, PRIMARY KEY (key))")
             self.database.execute("CREATE INDEX IF NOT EXISTS runs_by_instance ON runs (instance_hash, scheduler)")
             self.database.execute(_CHUNKS)
             self.database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -151,8 +151,10 @@ class LedgerFile:
     @property
     def lost(self) -> bool:
         """Whether the file was removed or replaced since it was opened."""
-        now = _identity(self.path)
-        return any(before is not None and before != after for before, after in zip(self._identity, now, strict=True))
+        identity_now = _identity(self.path)
+        return any(
+            before is not None and before != after for before, after in zip(self._identity, identity_now, strict=True)
+        )
 
     def refuse_lost(self) -> None:
         """Raise a ``LostLedgerError`` if the file is ``lost``."""
@@ -161,7 +163,7 @@ class LedgerFile:
 
     @contextmanager
     def waiting_at_most(self, wait_s: float) -> Iterator[None]:
-        """Wait at most ``wait_s`` for another process inside the ``with`` block, and not ``BUSY_TIMEOUT_S``."""
+        """Set the longest wait for another process to ``wait_s`` in the ``with`` block, then to ``BUSY_TIMEOUT_S``."""
         self.database.execute(f"PRAGMA busy_timeout = {round(1000 * wait_s)}")
         try:
             yield
@@ -176,7 +178,7 @@ class LedgerFile:
             yield
             self.database.execute("COMMIT")
         except BaseException:
-            if self.database.in_transaction:  # SQLite itself may have ended it, as on a full disk
+            if self.database.in_transaction:  # SQLite may have ended the transaction itself, as on a full disk
                 self.database.execute("ROLLBACK")
             raise
 
@@ -186,24 +188,24 @@ class LedgerFile:
         try:
             yield
         except sqlite3.Error as error:
-            if _NO_TEXT in str(error) and (at := self._run_without_text()) is not None:
-                raise InputError(f"{self.path}: run {at}", f"is damaged: a text is not UTF-8; {DELETE}") from None
+            if _NOT_UTF8 in str(error) and (run_key := self._run_with_damaged_text()) is not None:
+                raise InputError(f"{self.path}: run {run_key}", f"is damaged: a text is not UTF-8; {DELETE}") from None
             raise _fault_of(error, self.path) from None
         except UnicodeDecodeError:  # from an error message that quotes damaged data
             raise DamagedLedgerError(str(self.path), f"is a damaged ledger: its schema is no text; {RECOVER}") from None
         except OSError as error:
             raise InputError(str(self.path), f"cannot be used as a ledger: {error.strerror}") from None
 
-    def _run_without_text(self) -> str | None:
+    def _run_with_damaged_text(self) -> str | None:
         """Return the start of the key of the first run with a text that is not UTF-8."""
         self.database.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         try:
             with closing(self.database.execute("SELECT * FROM runs")) as cursor:
-                place = [name for name, *_ in cursor.description].index("key")
-                for found in cursor:
-                    texts = (value for value in found if isinstance(value, str))
+                key_position = [name for name, *_ in cursor.description].index("key")
+                for values in cursor:
+                    texts = (value for value in values if isinstance(value, str))
                     if any(text.encode(errors="ignore").decode() != text for text in texts):
-                        return printable(str(found[place])[:12])
+                        return printable(str(values[key_position])[:12])
         except sqlite3.Error:
             pass
         finally:
@@ -212,22 +214,22 @@ class LedgerFile:
 
 
 def _unpacked(path: Path) -> bytes:
-    """Return the SQLite database of a compressed ledger, without its mark for a write-ahead log."""
+    """Return the SQLite database of a compressed ledger, with the header of a database without write-ahead log."""
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ)
     try:
-        found = bytearray(unpacker.decompress(path.read_bytes(), max_length=_LARGEST_LEDGER))
+        database = bytearray(unpacker.decompress(path.read_bytes(), max_length=_LARGEST_LEDGER))
     except lzma.LZMAError as error:
         raise InputError(str(path), f"is no compressed ledger, or a damaged one: {error}") from None
     if not unpacker.eof:
-        large = len(found) == _LARGEST_LEDGER
-        raise InputError(str(path), "unpacks to more than 1 GiB" if large else "is damaged: its end is missing")
-    found[_JOURNAL_MODE] = b"\1\1"  # a database in memory has no write-ahead log
-    return bytes(found)
+        too_large = len(database) == _LARGEST_LEDGER
+        raise InputError(str(path), "unpacks to more than 1 GiB" if too_large else "is damaged: its end is missing")
+    database[_JOURNAL_MODE] = b"\1\1"  # a database in memory has no write-ahead log
+    return bytes(database)
 
 
 def _fault_of(error: sqlite3.Error, path: Path) -> InputError:
     """Return the error to raise for an error of SQLite with the ledger at ``path``."""
-    if _NO_TEXT in str(error):  # the message goes on with the data
+    if _NOT_UTF8 in str(error):  # the rest of the message is damaged data
         return DamagedLedgerError(str(path), f"is a damaged ledger: a text in it is not UTF-8; {RECOVER}")
     if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
         kind = _KINDS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, InputError)

@@ -1,7 +1,7 @@
 """Refuted claims: certified bounds, ``optimal`` and ``infeasible`` that a feasible plan in the ledger contradicts.
 
-A scheduler may certify a false bound. No proof is needed to find that out: the judge has accepted a plan of the bound's
-class whose value the bound excludes. Refuted claims are named and never used for gaps.
+A scheduler may certify a false bound. A single plan shows this: the judge accepted the plan, the plan belongs to the
+class of the bound, and the bound excludes its value. Refuted claims are reported and never used for gaps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,39 +44,40 @@ def refutations(rows: Iterable[Row], reaches: Mapping[str, Reach]) -> dict[str, 
 
     ``reaches`` has the extent of the plan of each row with a plan, by key.
     """
-    # With another truth, plans are judged on other GPUs than they are made for.
+    # With another truth, the GPUs of the judge differ from those of the planner.
     comparable = (row for row in rows if row.truth is None and row.objective != "scenarios")
-    found: dict[str, Refutation] = {}
+    refuted: dict[str, Refutation] = {}
     for group in by_instance(comparable).values():
         witnesses = [row for row in group if row.feasible and row.value is not None and row.key in reaches]
-        # The best plan comes first: it refutes whatever any plan of its class refutes.
+        # The best plan comes first: it refutes every claim that another plan of its class refutes.
         minimised = bool(witnesses) and witnesses[0].objective == "cost"
         witnesses.sort(key=lambda row: (row.value or 0.0) if minimised else -(row.value or 0.0))
         for row in group:
-            for claim, scope, limit in _claims(row):
-                for other in witnesses:
-                    if not excludes(limit, other, minimised):
-                        break  # nor does any worse plan contradict the claim
-                    same_terms = limit is not None or other.headroom == row.headroom
-                    if same_terms and covers(scope, other, reaches[other.key]):
-                        found[row.key] = Refutation(claim, row, other)
+            for claim, scope, bound_value in _claims(row):
+                for witness in witnesses:
+                    if not excludes(bound_value, witness, minimised):
+                        break  # worse plans do not contradict the claim either
+                    comparable_plan = bound_value is not None or witness.headroom == row.headroom
+                    if comparable_plan and covers(scope, witness, reaches[witness.key]):
+                        refuted[row.key] = Refutation(claim, row, witness)
                         break
-    return found
+    return refuted
 
 
 def ledger_refutations(ledger: Ledger, instance_hash: str | None = None) -> dict[str, Refutation]:
     """Return the refuted claims in a ledger, or those on one instance, by the key of the claimant."""
-    suspects = [each for each in ledger.contradicted() if instance_hash in (None, each)]
-    if not suspects:
+    suspect_instances = [fingerprint for fingerprint in ledger.contradicted() if instance_hash in (None, fingerprint)]
+    if not suspect_instances:
         return {}
     without = {*DETAILS, "plan"}
     return refutations(
-        [row for each in suspects for row in ledger.rows(without=without, instance_hash=each)], ledger.reaches()
+        [row for fingerprint in suspect_instances for row in ledger.rows(without=without, instance_hash=fingerprint)],
+        ledger.reaches(),
     )
 
 
 def upheld(rows: Iterable[Row], refuted: Mapping[str, Refutation]) -> list[Row]:
-    """Return rows whose refuted claims are withdrawn: they have no bound, and their reason tells why."""
+    """Return the rows, with refuted claims withdrawn: such a row has no bound, and its reason names the refutation."""
     return [_withdrawn(row, refuted[row.key]) if row.key in refuted else row for row in rows]
 
 
@@ -94,7 +95,7 @@ def _withdrawn(row: Row, refutation: Refutation) -> Row:
 
 
 def _claims(row: Row) -> Iterable[tuple[str, Scope, float | None]]:
-    """Yield the claims of a row in words, each with its scope and the bound on the value; ``None`` excludes all."""
+    """Yield each claim of a row in words, its scope, and its bound on the value; ``None`` excludes every plan."""
     if row.bound is not None and row.bound_certified and row.bound_scope is not None:
         sign = "≥" if row.objective == "cost" else "≤"
         yield f"the certified bound {sign} {row.bound:.10g}", row.bound_scope, row.bound
@@ -104,9 +105,9 @@ def _claims(row: Row) -> Iterable[tuple[str, Scope, float | None]]:
         yield f"{claim_in_words(row)} {row.value:.10g}", scope_of(row), row.value
 
 
-def excludes(limit: float | None, other: Row, minimised: bool) -> bool:
-    """Return whether a claim with this bound on the value excludes the plan of ``other``."""
-    if limit is None or other.value is None:
+def excludes(bound_value: float | None, other: Row, minimised: bool) -> bool:
+    """Return whether a claim with the bound ``bound_value`` excludes the plan of ``other``."""
+    if bound_value is None or other.value is None:
         return True
-    tolerance = TOLERANCE * max(abs(limit), abs(other.value))
-    return other.value < limit - tolerance if minimised else other.value > limit + tolerance
+    tolerance = TOLERANCE * max(abs(bound_value), abs(other.value))
+    return other.value < bound_value - tolerance if minimised else other.value > bound_value + tolerance

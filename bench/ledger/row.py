@@ -1,6 +1,6 @@
 """Row of a run: the task, the scheduler's claims, the observations of the runner, and the judge's verdict.
 
-A column is stated once, as an annotated field of ``Row``. The SQL table, the checks of stored values, the export and
+Every column is an annotated field of ``Row``. The SQL table, the checks of stored values, the export and
 ``docs/columns.md`` are derived from the fields.
 """
 
@@ -27,11 +27,11 @@ UNITS = {
 """Units of ``value`` and ``bound``, by objective."""
 
 CHECKED = "checked"
-"""Value of ``proof`` once a certificate was checked."""
+"""Value of ``proof`` after the check of a certificate."""
 
 
 class Termination(StrEnum):
-    """End of a run as the runner observed it. Interrupted runs are not stored, so that they run again next time."""
+    """End of a run as the runner observed it. Interrupted runs are not stored, so the next command repeats them."""
 
     FINISHED = "finished"
     WALL_LIMIT = "wall_limit"
@@ -51,7 +51,8 @@ class Termination(StrEnum):
 class Part:
     """Entry of a JSON column that is exported as a column of its own.
 
-    ``name`` is that of the exported column, and ``key`` that of the entry. ``kind`` is ``str``, ``int`` or ``float``.
+    ``name`` is the name of the exported column, and ``key`` the key of the entry. ``kind`` is ``str``, ``int`` or
+    ``float``.
     """
 
     name: str
@@ -72,16 +73,17 @@ class About:
     unit
         Unit; empty for none.
     exported
-        Whether ``bench export`` writes the column. ``bench show KEY`` prints the others, whole documents.
+        Whether ``bench export`` writes the column. The other columns are whole documents, which ``bench show KEY``
+        prints.
     parts
         Entries of a JSON column that are exported.
     schema, replay_schema
-        Schema of a JSON column; ``replay_schema`` if that of replays differs, which have measurements and no decision
-        time.
+        Schema of a JSON column; ``replay_schema`` is the schema for replays, if it differs. A replay has measurements
+        and no decision time.
     bulk
-        Rank among the large columns, which come after all others in the SQL table; 0 for a small column.
+        Rank among the large columns, which are the last ones of the SQL table; 0 for a small column.
     repeated
-        Whether many rows have the same JSON value, so that its text is parsed once.
+        Whether many rows share a JSON value; the text of a shared value is parsed once.
     """
 
     meaning: str
@@ -118,9 +120,10 @@ _PARTS_OF_PROVENANCE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One run. The fields, in this order, are the columns of the ledger and the keys of its JSON form.
+    """Row of one run. The fields, in this order, are the columns of the ledger and the keys of the JSON form.
 
-    The fields with a default are those of a plan, empty in the row of a run without one, ``scenarios`` and ``duals``.
+    Fields with a default describe a plan, and are empty for a run without a plan. ``scenarios``, ``proof`` and
+    ``duals`` have a default as well.
     """
 
     key: Annotated[str, About("SHA-256 over everything that can change the run; argument of `bench show`")]
@@ -308,7 +311,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One field of ``Row`` as a column.
+    """Column of the ledger: a field of ``Row``.
 
     Attributes
     ----------
@@ -338,12 +341,12 @@ class Column:
 def columns() -> tuple[Column, ...]:
     """Return the columns of the ledger, derived from the fields of ``Row``."""
     hints = get_type_hints(Row, include_extras=True)
-    return tuple(_column(each.name, *get_args(hints[each.name])) for each in fields(Row))
+    return tuple(_column(column.name, *get_args(hints[column.name])) for column in fields(Row))
 
 
 def _column(name: str, hint: Any, about: About) -> Column:
-    options = set(get_args(hint)) if get_origin(hint) is UnionType else {hint}
-    (kind,) = options - {NoneType}
+    types = set(get_args(hint)) if get_origin(hint) is UnionType else {hint}
+    (kind,) = types - {NoneType}
     json_type = list if kind == Sequence[JsonObject] else dict
-    scalar = isinstance(kind, type) and issubclass(kind, str | int | float)
-    return Column(name, about, json_type, kind if scalar else object, NoneType not in options)
+    is_scalar = isinstance(kind, type) and issubclass(kind, str | int | float)
+    return Column(name, about, json_type, kind if is_scalar else object, NoneType not in types)

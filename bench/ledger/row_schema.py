@@ -1,7 +1,7 @@
 """Schemas of a row's JSON columns.
 
-A ledger may come from an untrusted source: its digests show that it is not damaged, but not that a bench wrote it.
-The schemas contain only the fields that some code reads; other fields are not checked.
+A ledger may come from an untrusted source: its digests show that it is undamaged, but do not show that a bench wrote
+it. The schemas contain only the fields that the code reads; other fields are not checked.
 """
 
 import json
@@ -21,7 +21,7 @@ from instances.files.instance import plain
 from instances.files.problems import in_pydantic_words, validated
 
 
-def _json(value: object, *, levels: int = 50) -> object:
+def _plausible_json(value: object, *, levels: int = 50) -> object:
     """Refuse infinite numbers, which Python reads from texts such as 1e400, and implausibly deep nesting."""
     if levels == 0:
         raise ValueError("nested too deeply")
@@ -29,24 +29,24 @@ def _json(value: object, *, levels: int = 50) -> object:
         if isinstance(inner, float) and not math.isfinite(inner):
             raise ValueError("a number is too large")
         if isinstance(inner, dict | list):
-            _json(inner, levels=levels - 1)
+            _plausible_json(inner, levels=levels - 1)
     return value
 
 
 def _encodable(value: object) -> object:
-    """Refuse lone surrogates and infinite numbers, which a bench never writes and which files cannot store."""
+    """Refuse lone surrogates and infinite numbers: a bench never writes them, and files cannot store them."""
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     return value
 
 
-AnyJson = Annotated[Any, AfterValidator(_json)]
+AnyJson = Annotated[Any, AfterValidator(_plausible_json)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Point(TypedDict):
-    """Report of a run, or its end."""
+    """Point of a trajectory: a report of a run, or the end of the run."""
 
     t_s: _NotNegative
     value: _Finite | None
@@ -56,7 +56,7 @@ class Point(TypedDict):
 
 
 class UntimedPoint(TypedDict):
-    """Report of a replay, which has no decision time."""
+    """Point of the trajectory of a replay; a replay has no decision time."""
 
     t_s: None
 
@@ -161,9 +161,9 @@ class ScenarioChunk(TypedDict):
     decision_s: list[_NotNegative]
 
 
-StoredProof = Annotated[Proof, BeforeValidator(_json)]
+StoredProof = Annotated[Proof, BeforeValidator(_plausible_json)]
 Parameters = dict[str, dict[str, AnyJson]]
-ReplayParameters = Annotated[_Replayed, BeforeValidator(_json)]
+ReplayParameters = Annotated[_Replayed, BeforeValidator(_plausible_json)]
 Provenance = Annotated[dict[str, Any], AfterValidator(_encodable)]
 
 
@@ -184,27 +184,31 @@ def to_json(value: Any) -> Any:
 
 def scope_to_json(scope: Scope) -> dict[str, Any]:
     """Return a scope, or a bound with its scope, as JSON values."""
-    found = {each.name: (to_json(getattr(scope, each.name)), each.default) for each in fields(scope)}
+    values_and_defaults = {
+        attribute.name: (to_json(getattr(scope, attribute.name)), attribute.default) for attribute in fields(scope)
+    }
     return {
         name: list(value) if isinstance(value, tuple) else value
-        for name, (value, default) in found.items()
+        for name, (value, default) in values_and_defaults.items()
         if name in _ALWAYS or value != default
     }
 
 
 def class_of(schema: Any) -> type | None:
-    """Return the class whose objects a row has in a column with this schema; ``None`` if it has JSON values."""
-    found = getattr(schema, "__origin__", schema)  # that of an annotated type
-    return found if isinstance(found, type) and is_dataclass(found) else None
+    """Return the class of a row's values in a column with this schema; ``None`` for JSON values."""
+    plain_schema = getattr(schema, "__origin__", schema)  # the type that ``Annotated`` wraps
+    return plain_schema if isinstance(plain_schema, type) and is_dataclass(plain_schema) else None
 
 
 def from_json(schema: Any, value: Any) -> Any:
-    """Return the JSON ``value`` of a column as its row has it: checked, and an object if ``schema`` is a class.
+    """Return the value of a row from the JSON ``value`` of its column, after a check.
+
+    The value of a row is an object if ``schema`` is a class.
 
     Raises
     ------
     InputError
-        If it does not match ``schema``; the place is that inside the value.
+        If ``value`` does not match ``schema``; the error names the place inside the value.
     """
     if schema is Plan:
         return plan_from_json(value, "")

@@ -17,19 +17,19 @@ from instances import InputError, Plan
 from instances.files import plan_from_text
 
 DIGEST = "digest"
-"""Additional column with the ``digest`` of the others, so that a damaged row is never misread."""
+"""Additional column with the ``digest`` of the other columns. It detects damaged rows."""
 
 REACH = "plan_reach"
-"""Additional column with the ``Reach`` of the plan, so that gaps need not read the large plans."""
+"""Additional column with the ``Reach`` of the plan, so that the computation of gaps need not read plans."""
 
 CHUNKS = "chunks"
 """Table of judged chunks of scenario sets that have no row yet."""
 
 DETAILS = frozenset(column.name for column in columns() if column.about.bulk and column.name != "plan")
-"""Columns that are read only to show a run in full; they hold most of a ledger's data."""
+"""Columns that are read only to show a run in full; they are most of a ledger's data."""
 
 _SQL_TYPES = {float: "REAL", int: "INTEGER", bool: "INTEGER", object: "JSON"}
-_STORED: dict[type, type] = {float: float, int: int, bool: int}
+_PYTHON_TYPES: dict[type, type] = {float: float, int: int, bool: int}
 
 DELETE = "delete it to use the others: sqlite3 LEDGER \"DELETE FROM runs WHERE key LIKE 'KEY%'\""
 """Remedy for a damaged row."""
@@ -57,13 +57,13 @@ def check_digest(values: Mapping[str, Any], where: str) -> None:
     Raises
     ------
     InputError
-        If they are not; ``where`` names the file.
+        If the values differ from their digest; ``where`` names the file.
     """
     if values[DIGEST] != digest(values):
-        raise InputError(_at(values, where), f"is damaged, or was changed outside the bench; {DELETE}")
+        raise InputError(_place(values, where), f"is damaged, or was changed outside the bench; {DELETE}")
 
 
-def _at(values: Mapping[str, Any], where: str) -> str:
+def _place(values: Mapping[str, Any], where: str) -> str:
     key = values["key"]
     return f"{where}: run {key[:12]}" if isinstance(key, str) else f"{where}: a run without a key"
 
@@ -76,20 +76,20 @@ def row_from_sql(values: Mapping[str, Any], where: str, without: Collection[str]
     InputError
         If a value does not match its schema; ``where`` names the file.
     """
-    at = _at(values, where)
-    read: dict[str, Any] = {}
+    place = _place(values, where)
+    fields: dict[str, Any] = {}
     for column in columns():
         if column.name in without:
-            read[column.name] = None
+            fields[column.name] = None
             continue
         try:
-            read[column.name] = _from_sql(column, values[column.name], at, values["source"])
+            fields[column.name] = _from_sql(column, values[column.name], place, values["source"])
         except ValueError as error:
             problem = error.problem if isinstance(error, InputError) else f"is damaged: {error}; {DELETE}"
-            raise InputError(f"{at}: {column.name}", problem) from None
-    row, reach = Row(**read), values[REACH]
-    if row.plan is not None and reach_from_sql(reach, at) != Reach.of(row.plan):
-        raise InputError(f"{at}: {REACH}", f"is damaged: not that of the plan; {DELETE}")
+            raise InputError(f"{place}: {column.name}", problem) from None
+    row, reach = Row(**fields), values[REACH]
+    if row.plan is not None and reach_from_sql(reach, place) != Reach.of(row.plan):
+        raise InputError(f"{place}: {REACH}", f"is damaged: not that of the plan; {DELETE}")
     return row
 
 
@@ -117,8 +117,8 @@ def _to_sql(column: Column, row: Row) -> Any:
     if value is None:
         return None
     if column.type is object:
-        if (wrong := wrong_inside(column.name, row.source, value)) is not None:
-            raise InputError(f"run {row.key[:12]}: {column.name}", f"does not match the ledger's schema: {wrong}")
+        if (error := first_error(column.name, row.source, value)) is not None:
+            raise InputError(f"run {row.key[:12]}: {column.name}", f"does not match the ledger's schema: {error}")
         return json.dumps(value, allow_nan=False)
     if issubclass(column.type, str):
         return str(value)
@@ -127,52 +127,53 @@ def _to_sql(column: Column, row: Row) -> Any:
 
 
 def _from_sql(column: Column, value: Any, where: str, source: object) -> Any:
+    """Return the value of a row from the ``value`` that SQLite returned."""
     if value is None:
         if column.required:
             raise ValueError("a required value is missing")
         return None
     if column.about.schema is Plan and isinstance(value, str):
-        with suppress(InputError):  # which is put into words below
+        with suppress(InputError):  # the code below reports the error
             return plan_from_text(value)
     if column.type is object:
         if not column.about.repeated or not isinstance(value, str):
-            return shaped(column.name, parsed(value, column.json_type, where), where, source)
+            return checked_value(column.name, parse_json(value, column.json_type, where), where, source)
         try:
-            return _shared(column.name, column.json_type, value, str(source))
+            return _shared_value(column.name, column.json_type, value, str(source))
         except InputError as error:
             raise InputError(where, error.problem) from None
-    stored = _STORED.get(column.type, str)
-    if not isinstance(value, stored):
-        raise ValueError(f"{type(value).__name__} instead of {stored.__name__}")
+    expected = _PYTHON_TYPES.get(column.type, str)
+    if not isinstance(value, expected):
+        raise ValueError(f"{type(value).__name__} instead of {expected.__name__}")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("a number is not finite")
     return column.read(value)
 
 
 @lru_cache(maxsize=4096)
-def _shared(column: str, kind: type, text: str, source: str) -> Any:
-    """Return the parsed JSON value of a column, shared by rows with the same text."""
-    return shaped(column, parsed(text, kind, ""), "", source)
+def _shared_value(column: str, kind: type, text: str, source: str) -> Any:
+    """Return the parsed JSON value of a column; rows with the same text share the value."""
+    return checked_value(column, parse_json(text, kind, ""), "", source)
 
 
 def reach_from_sql(text: Any, where: str) -> Reach:
     """Return the ``Reach`` stored as ``text``; ``where`` names the row in errors."""
-    found: Reach = shaped(REACH, parsed(text, dict, where), f"{where}: {REACH}")
-    return found
+    reach: Reach = checked_value(REACH, parse_json(text, dict, where), f"{where}: {REACH}")
+    return reach
 
 
-def shaped(column: str, value: Any, where: str, source: object = "plan") -> Any:
-    """Return the JSON ``value`` of a column as its row has it, after checking it against the column's schema."""
+def checked_value(column: str, value: Any, where: str, source: object = "plan") -> Any:
+    """Return the value of a row from the JSON ``value`` of a column, after a check against the column's schema."""
     try:
         return from_json(_schema(column, source != "plan"), value)
     except InputError as error:
         raise InputError(where, f"is damaged: {error}; {DELETE}") from None
 
 
-def wrong_inside(column: str, source: object, value: object) -> str | None:
-    """Return the place and the reason of the first error in the value of a JSON column or of ``CHUNKS``, or ``None``.
+def first_error(column: str, source: object, value: object) -> str | None:
+    """Return place and reason of the first error in the value of a JSON column or of ``CHUNKS``, or ``None``.
 
-    Replays have other schemas than simulations; ``source`` is that of the row.
+    ``source`` is the source of the row, since replays have other schemas than simulations.
     """
     try:
         from_json(_schema(column, source != "plan"), value)
@@ -183,23 +184,23 @@ def wrong_inside(column: str, source: object, value: object) -> str | None:
 
 @cache
 def _schema(column: str, of_replay: bool) -> Any:
-    about = {each.name: each.about for each in columns()}.get(column)
+    about = {entry.name: entry.about for entry in columns()}.get(column)
     if about is None:
         return {REACH: Reach, CHUNKS: ScenarioChunk}[column]
     return about.replay_schema if of_replay and about.replay_schema is not None else about.schema
 
 
-def _no_number(text: str) -> None:
+def _refuse_constant(text: str) -> None:
     raise ValueError(text)
 
 
-def parsed(text: Any, kind: type, where: str) -> Any:
-    """Return the JSON value in ``text`` after checking that its type is ``kind``."""
+def parse_json(text: Any, kind: type, where: str) -> Any:
+    """Return the JSON value in ``text``; its type must be ``kind``."""
     try:
         try:
             value = fast_json(text, allow_inf_nan=False)
-        except ValueError:  # lone surrogates, which only Python's parser accepts
-            value = json.loads(text, parse_constant=_no_number)
+        except ValueError:  # only Python's parser accepts lone surrogates
+            value = json.loads(text, parse_constant=_refuse_constant)
     except (TypeError, ValueError, RecursionError):
         raise InputError(where, f"is damaged: no JSON; {DELETE}") from None
     if not isinstance(value, kind):

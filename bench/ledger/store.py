@@ -20,12 +20,12 @@ from bench.ledger.sql import (
     DIGEST,
     REACH,
     check_digest,
+    checked_value,
     digest,
-    parsed,
+    parse_json,
     reach_from_sql,
     row_from_sql,
     row_to_sql,
-    shaped,
     sql_columns,
 )
 from instances import InputError, Instance
@@ -34,11 +34,11 @@ from instances.files import instance_from_json, instance_to_json
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
+def garbage_collection_paused() -> Iterator[None]:
     """Disable the garbage collector while many objects without reference cycles are created.
 
-    The collector would traverse all of them repeatedly and find nothing. It takes three quarters of the time for
-    reading ten thousand rows, and a third of the time for their report.
+    The collector would traverse all these objects repeatedly and find nothing. It would take three quarters of the time
+    for reading ten thousand rows, and a third of the time for their report.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -51,42 +51,42 @@ def no_collection() -> Iterator[None]:
 
 _CONTRADICTED = """
 WITH served AS (
-    SELECT instance_hash AS planned, min(value) AS least, max(value) AS most
+    SELECT instance_hash AS served_hash, min(value) AS smallest, max(value) AS largest
     FROM runs WHERE feasible AND truth IS NULL AND value IS NOT NULL GROUP BY instance_hash
 )
-SELECT DISTINCT instance_hash FROM runs JOIN served ON planned = instance_hash
+SELECT DISTINCT instance_hash FROM runs JOIN served ON served_hash = instance_hash
 WHERE truth IS NULL AND (
     status = 'infeasible'
-    OR objective = 'cost' AND (bound_certified AND bound > least OR status = 'optimal' AND value > least)
-    OR objective <> 'cost' AND (bound_certified AND bound < most OR status = 'optimal' AND value < most)
+    OR objective = 'cost' AND (bound_certified AND bound > smallest OR status = 'optimal' AND value > smallest)
+    OR objective <> 'cost' AND (bound_certified AND bound < largest OR status = 'optimal' AND value < largest)
 )
 """
-"""Query of the instances whose claims have to be compared with plans."""
+"""Query of the instances on which a plan may refute a claim."""
 
 _ARRIVALS = re.compile(rb'\{"arrivals": "([ -!#-\[\]-~]*)"')
-"""Start of a simulation whose arrivals are plain ASCII. The rest, most of a ledger's data, need not be read."""
+"""Start of a simulation's JSON with its arrivals in plain ASCII. The rest of the JSON, which is long, is not read."""
 
-_BEGINNING = 200
+_FIRST_BYTES = 200
 
 _FAILED = ", ".join(f"'{ended}'" for ended in Termination if ended.failed)
 
 
 class Ledger:
-    """A ledger file; with ``create``, the file and its folders are created if they do not exist.
+    """Ledger file; with ``create``, the file and its folders are created if they do not exist.
 
     Attributes
     ----------
     file
-        The open file: another one after ``rescue``.
+        Open file; after ``rescue`` it is another file.
     named
         Path by which the ledger was opened.
     notice
-        One line on a fault of the file and the place of its rows; ``None`` without a fault.
+        One line about a fault of the file, with the path of the rows; ``None`` without a fault.
 
     Raises
     ------
     InputError
-        If the file does not exist (without ``create``), is no ledger, or is one of another version of the bench.
+        If the file does not exist (without ``create``), is no ledger, or is a ledger of another version of the bench.
     """
 
     def __init__(self, path: Path | str, *, create: bool = False) -> None:
@@ -94,8 +94,8 @@ class Ledger:
         self.file = LedgerFile(self.named, create=create)
         self.notice: str | None = None
         self._added: list[tuple[Row, Instance]] = []
-        self._secured = 0
-        self._whole: set[str] = set()
+        self._secured_count = 0
+        self._undamaged: set[str] = set()
 
     @property
     def path(self) -> Path:
@@ -110,34 +110,36 @@ class Ledger:
             self.file.database.close()
 
     def secure(self) -> None:
-        """Check that the rows added since the last check are in the file at this path; otherwise ``rescue`` all."""
+        """Check that the file at this path has the rows added since the last check; otherwise ``rescue`` the rows."""
         if self._added and self.file.lost:
-            self.rescue("was removed or replaced while runs were stored", whole=True)
-        if not (added := self._added[self._secured :]):
+            self.rescue("was removed or replaced while runs were stored", copy_all=True)
+        if not (unchecked := self._added[self._secured_count :]):
             return
         try:
-            with Ledger(self.path) as fresh:  # this connection may still see pages that are no longer in the file
-                damaged = not fresh._holds(added)
+            with Ledger(self.path) as reopened:  # the old connection may still see pages that the file lost
+                damaged = not reopened._has_undamaged(unchecked)
         except LockedLedgerError:
             return
         except InputError:
             damaged = True
         if damaged:
             self.rescue("was damaged or changed while runs were stored")
-        self._secured = len(self._added)
+        self._secured_count = len(self._added)
 
-    def _holds(self, added: Sequence[tuple[Row, Instance]]) -> bool:
+    def _has_undamaged(self, added: Sequence[tuple[Row, Instance]]) -> bool:
         keys = {row.key for row, _ in added}
         return self._check("key IN (SELECT value FROM json_each(?))", [json.dumps(sorted(keys))]) == len(keys)
 
-    def rescue(self, happened: str, *, whole: bool = False) -> None:
-        """Continue in a new file with the rows that were added here: beside the ledger or, failing that, in ``/tmp``.
+    def rescue(self, fault: str, *, copy_all: bool = False) -> None:
+        """Continue in a new file with the rows that this object added.
+
+        The new file lies beside the ledger, or in the folder for temporary files if that is impossible.
 
         Parameters
         ----------
-        happened
+        fault
             Fault of the file in words, for ``notice``.
-        whole
+        copy_all
             Whether to copy all other rows as well. A file that was removed or replaced can still be read.
 
         Raises
@@ -146,45 +148,47 @@ class Ledger:
             If no new file can be written.
         """
         try:
-            fresh = self._saved(self.named.parent, whole)
+            new_ledger = self._saved(self.named.parent, copy_all)
         except InputError as error:
             try:
-                fresh = self._saved(Path(gettempdir()), whole)
+                new_ledger = self._saved(Path(gettempdir()), copy_all)
             except InputError:
-                problem = f"{happened}, and their rows cannot be written beside it: {error.problem}"
+                problem = f"{fault}, and their rows cannot be written beside it: {error.problem}"
                 raise InputError(str(self.named), problem) from None
         self.file.database.close()
-        self.notice = f"{self.named} {happened}; their rows are in {fresh.path}"
-        self.file = fresh.file
+        self.notice = f"{self.named} {fault}; their rows are in {new_ledger.path}"
+        self.file = new_ledger.file
 
-    def _saved(self, folder: Path, whole: bool) -> Self:
-        """Return a new ledger in ``folder`` with the rows that were added here, or with all."""
+    def _saved(self, folder: Path, copy_all: bool) -> Self:
+        """Return a new ledger in ``folder`` with the rows that this object added; with ``copy_all``, with all rows."""
         name = f"{self.named.name}.rescued-{os.getpid()}"
-        path = next(path for n in count(1) if not (path := folder / (name if n == 1 else f"{name}-{n}")).exists())
+        path = next(
+            path for number in count(1) if not (path := folder / (name if number == 1 else f"{name}-{number}")).exists()
+        )
         try:
-            fresh = type(self)(path, create=True)
-            if whole and self._copied_to(fresh):
-                return fresh
-            if whole:
-                fresh.file.database.close()
+            new_ledger = type(self)(path, create=True)
+            if copy_all and self._copied_to(new_ledger):
+                return new_ledger
+            if copy_all:
+                new_ledger.file.database.close()
                 path.unlink(missing_ok=True)
-                fresh = type(self)(path, create=True)
+                new_ledger = type(self)(path, create=True)
             with ExitStack() as stack:
-                stack.callback(fresh.file.database.close)
+                stack.callback(new_ledger.file.database.close)
                 for row, instance in self._added:
-                    fresh.add(row, instance)
+                    new_ledger.add(row, instance)
                 stack.pop_all()
         except InputError:
             for ending in ("", "-wal", "-shm"):
                 Path(f"{path}{ending}").unlink(missing_ok=True)
             raise
-        return fresh
+        return new_ledger
 
-    def _copied_to(self, fresh: Self) -> bool:
+    def _copied_to(self, new_ledger: Self) -> bool:
         try:
-            self.file.database.backup(fresh.file.database)
-            return fresh._holds(self._added)
-        except (sqlite3.Error, InputError):  # a file put in the place of this one shares its log
+            self.file.database.backup(new_ledger.file.database)
+            return new_ledger._has_undamaged(self._added)
+        except (sqlite3.Error, InputError):  # a file that replaced this one uses the same log
             return False
 
     def __enter__(self) -> Self:
@@ -203,42 +207,45 @@ class Ledger:
         InputError
             If ``instance`` has no file form (see ``instance_to_json``), or the ledger cannot be written.
         LockedLedgerError, DamagedLedgerError, LostLedgerError, UnwritableLedgerError
-            If that is the reason.
+            Subclasses of ``InputError`` for these faults of the file.
         """
         with self.file.explained():
             self.file.refuse_lost()
-            known = self.file.execute("SELECT 1 FROM instances WHERE hash = ?", [instance.fingerprint]).fetchone()
-            text = None if known else json.dumps(instance_to_json(instance))
+            stored = self.file.execute("SELECT 1 FROM instances WHERE hash = ?", [instance.fingerprint]).fetchone()
+            instance_json = None if stored else json.dumps(instance_to_json(instance))
             with self.file.transaction():
-                if text is not None:
-                    self.insert("instances", {"hash": instance.fingerprint, "name": instance.name, "json": text})
+                if instance_json is not None:
+                    record = {"hash": instance.fingerprint, "name": instance.name, "json": instance_json}
+                    self.insert("instances", record)
                 self.file.execute(f"DELETE FROM runs WHERE key = ? AND termination IN ({_FAILED})", [row.key])  # noqa: S608
-                added = self.insert("runs", row_to_sql(row))
+                is_new = self.insert("runs", row_to_sql(row))
                 self.file.execute("DELETE FROM chunks WHERE key = ?", [row.key])
         self._added.append((row, instance))
-        return added
+        return is_new
 
     def mark_checked(self, key: str) -> None:
-        """Note that a certificate of the bound of the run with this key was checked.
+        """Mark the run with this key: a certificate of its bound was checked.
 
         Raises
         ------
         InputError
             If there is no such run, or the ledger cannot be written.
         """
-        known = self.row(key).key
-        # The digest is that of the stored texts: another version of the bench may have laid them out differently.
-        with self._stored("key = ?", [known], list(sql_columns())) as stored:
-            checked = next(stored) | {"proof": CHECKED}
+        full_key = self.row(key).key
+        # The digest is computed from the stored texts, since another version of the bench may write other texts.
+        with self._records("key = ?", [full_key], list(sql_columns())) as records:
+            values = next(records) | {"proof": CHECKED}
         with self.file.explained():
             self.file.refuse_lost()
             self.file.execute(
                 f"UPDATE runs SET proof = ?, {DIGEST} = ? WHERE key = ?",  # noqa: S608 - the name is a constant
-                [CHECKED, digest(checked), known],
+                [CHECKED, digest(values), full_key],
             )
 
     def add_chunk(self, key: str, chunk: JsonObject) -> None:
-        """Store a judged chunk of a scenario set until its row is added; an interrupted run continues after it.
+        """Store a judged chunk of a scenario set until the row of the set is added.
+
+        An interrupted run continues after its last stored chunk.
 
         Raises
         ------
@@ -252,16 +259,16 @@ class Ledger:
     def insert(self, table: str, values: Mapping[str, Any]) -> bool:
         """Insert a record, given by column, unless its key exists; return whether it was inserted."""
         # The table has its columns in another order. All names come from the bench itself.
-        listed, places = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
-        insert = f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({places})"  # noqa: S608
-        return self.file.execute(insert, [*values.values()]).rowcount == 1
+        names, placeholders = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
+        statement = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({placeholders})"  # noqa: S608
+        return self.file.execute(statement, [*values.values()]).rowcount == 1
 
     def chunks(self, key: str) -> list[JsonObject]:
         """Return the stored chunks of the run with this key."""
         with self.file.explained():
-            found = self.file.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
-            at = f"{self.path}: a chunk of run {key[:12]}"
-            return [shaped(CHUNKS, parsed(text, dict, at), at) for (text,) in found]
+            records = self.file.execute("SELECT json FROM chunks WHERE key = ? ORDER BY first", [key])
+            place = f"{self.path}: a chunk of run {key[:12]}"
+            return [checked_value(CHUNKS, parse_json(text, dict, place), place) for (text,) in records]
 
     def keys(self) -> set[str]:
         """Return the keys of all rows."""
@@ -272,25 +279,25 @@ class Ledger:
         """Return the rows that match ``equal``, oldest first: ``rows(instance="mix", seed=0)``.
 
         A value of ``None`` matches every row. Columns listed in ``without`` are not parsed and are ``None`` in all
-        rows; in large ledgers, simulations take longest.
+        rows; in large ledgers, simulations take the longest time.
 
         Raises
         ------
         InputError
             If one of the rows is damaged or was changed outside the bench.
         """
-        known = [column.name for column in columns()]
+        names = [column.name for column in columns()]
         for name in equal:
-            if name not in known:
-                raise unknown_name("ledger", "column", name, known)
-        wanted = {name: value for name, value in equal.items() if value is not None}
-        condition = " AND ".join(f'"{name}" = ?' for name in wanted) or "TRUE"
-        return self._select(condition, list(wanted.values()), without)
+            if name not in names:
+                raise unknown_name("ledger", "column", name, names)
+        conditions = {name: value for name, value in equal.items() if value is not None}
+        condition = " AND ".join(f'"{name}" = ?' for name in conditions) or "TRUE"
+        return self._select(condition, list(conditions.values()), without)
 
     def contradicted(self) -> list[str]:
         """Return the fingerprints of instances on which a feasible plan may contradict a claim of another run.
 
-        The query does not compare the classes of the plans, so many of these claims hold nevertheless.
+        The query does not compare the classes of the plans, so some of these instances have no refuted claim.
         """
         with self.file.explained():
             return [fingerprint for (fingerprint,) in self.file.execute(_CONTRADICTED)]
@@ -303,20 +310,20 @@ class Ledger:
 
     def arrivals(self) -> dict[str, str]:
         """Return the arrivals of every simulation by the key of its row."""
-        found: dict[str, str] = {}
+        arrivals: dict[str, str] = {}
         with self.file.explained():
-            simulated = self.file.execute("SELECT key, rowid FROM runs WHERE typeof(simulation) = 'text'").fetchall()
-            for key, rowid in simulated:
+            records = self.file.execute("SELECT key, rowid FROM runs WHERE typeof(simulation) = 'text'").fetchall()
+            for key, rowid in records:
                 with self.file.database.blobopen("runs", "simulation", rowid, readonly=True) as simulation:
-                    match = _ARRIVALS.match(simulation.read(_BEGINNING))
-                found[key] = match[1].decode() if match else self._whole_simulation(rowid)["arrivals"]
-        return found
+                    match = _ARRIVALS.match(simulation.read(_FIRST_BYTES))
+                arrivals[key] = match[1].decode() if match else self._full_simulation(rowid)["arrivals"]
+        return arrivals
 
-    def _whole_simulation(self, rowid: int) -> JsonObject:
+    def _full_simulation(self, rowid: int) -> JsonObject:
         query = "SELECT key, simulation, source FROM runs WHERE rowid = ?"
         key, text, source = self.file.execute(query, [rowid]).fetchone()
-        at = f"{self.path}: run {str(key)[:12]}: simulation"
-        return shaped("simulation", parsed(text, dict, at), at, source)
+        place = f"{self.path}: run {str(key)[:12]}: simulation"
+        return checked_value("simulation", parse_json(text, dict, place), place, source)
 
     def row(self, key_prefix: str) -> Row:
         """Return the one row whose key starts with ``key_prefix``.
@@ -326,13 +333,13 @@ class Ledger:
         InputError
             If there is no such row, or there are several.
         """
-        found = self._select("substr(key, 1, ?) = ?", [len(key_prefix), key_prefix.lower()]) if key_prefix else []
-        if len(found) == 1:
-            return found[0]
-        if not found:
+        rows = self._select("substr(key, 1, ?) = ?", [len(key_prefix), key_prefix.lower()]) if key_prefix else []
+        if len(rows) == 1:
+            return rows[0]
+        if not rows:
             raise InputError(str(self.path), f'no run has a key that starts with "{key_prefix}"')
-        several = ", ".join(row.key[: len(key_prefix) + 4] for row in found[:4])
-        problem = f'{len(found)} runs have a key that starts with "{key_prefix}": {several}, ...'
+        keys = ", ".join(row.key[: len(key_prefix) + 4] for row in rows[:4])
+        problem = f'{len(rows)} runs have a key that starts with "{key_prefix}": {keys}, ...'
         raise InputError(str(self.path), problem)
 
     def instance(self, fingerprint: str) -> Instance:
@@ -341,14 +348,14 @@ class Ledger:
         Raises
         ------
         InputError
-            If the ledger lacks it, or the catalogue has changed so that the stored file is a different instance now.
+            If the ledger lacks the instance, or the stored file is another instance since a change of the catalogue.
         """
         with self.file.explained():
-            found = self.file.execute("SELECT json FROM instances WHERE hash = ?", [fingerprint]).fetchone()
-        if found is None:
+            record = self.file.execute("SELECT json FROM instances WHERE hash = ?", [fingerprint]).fetchone()
+        if record is None:
             raise InputError(str(self.path), f"contains no instance {fingerprint[:12]}")
         where = f"{self.path}: instance {fingerprint[:12]}"
-        instance = instance_from_json(parsed(found[0], dict, where), where)
+        instance = instance_from_json(parse_json(record[0], dict, where), where)
         if instance.fingerprint != fingerprint:
             problem = f'instance "{instance.name}" was stored with another version of the catalogue; run it again'
             raise InputError(str(self.path), problem)
@@ -358,31 +365,31 @@ class Ledger:
         if without:
             self._check(condition, values)
         names = [name for name in sql_columns() if name not in without]
-        found = []
-        with no_collection(), self._stored(condition, values, names) as stored:
-            for one in stored:
+        rows = []
+        with garbage_collection_paused(), self._records(condition, values, names) as records:
+            for values_of_row in records:
                 if not without:
-                    check_digest(one, str(self.path))
-                found.append(row_from_sql(one, str(self.path), without))
-        return found
+                    check_digest(values_of_row, str(self.path))
+                rows.append(row_from_sql(values_of_row, str(self.path), without))
+        return rows
 
     def _check(self, condition: str, values: list[Any]) -> int:
-        """Check the digests of the rows that match, each once in the life of this object; return their number."""
+        """Check the digest of every matching row once per object; return the number of matching rows."""
         with self.file.explained():
             keys = {key for (key,) in self.file.execute(f"SELECT key FROM runs WHERE {condition}", values)}  # noqa: S608
-        if not keys <= self._whole:
-            with self._stored(condition, values, list(sql_columns())) as stored:
-                for row in stored:
-                    if row["key"] not in self._whole:
+        if not keys <= self._undamaged:
+            with self._records(condition, values, list(sql_columns())) as records:
+                for row in records:
+                    if row["key"] not in self._undamaged:
                         check_digest(row, str(self.path))
-                        self._whole.add(row["key"])
+                        self._undamaged.add(row["key"])
         return len(keys)
 
     @contextmanager
-    def _stored(self, condition: str, values: list[Any], names: list[str]) -> Iterator[Iterator[dict[str, Any]]]:
+    def _records(self, condition: str, values: list[Any], names: list[str]) -> Iterator[Iterator[dict[str, Any]]]:
         """Yield the stored values of the rows that match, oldest first."""
-        listed = ", ".join(f'"{name}"' for name in names)
-        # Column names come from Row alone.
-        query = f"SELECT {listed} FROM runs WHERE {condition} ORDER BY rowid"  # noqa: S608
+        column_list = ", ".join(f'"{name}"' for name in names)
+        # All column names come from Row.
+        query = f"SELECT {column_list} FROM runs WHERE {condition} ORDER BY rowid"  # noqa: S608
         with self.file.explained(), closing(self.file.execute(query, values)) as cursor:
-            yield (dict(zip(names, found, strict=True)) for found in cursor)
+            yield (dict(zip(names, record, strict=True)) for record in cursor)

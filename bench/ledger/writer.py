@@ -1,4 +1,7 @@
-"""Writer of finished runs: rows are kept while the ledger is locked, and saved beside one that is lost or fails."""
+"""Writer of finished runs.
+
+Rows wait while the ledger is locked. If the ledger is lost or fails, the rows are saved in a file beside the ledger.
+"""
 
 import time
 from collections import deque
@@ -15,35 +18,35 @@ from bench.ledger.store import Ledger
 from instances import InputError, Instance
 
 _WAIT_S = 0.05
-"""Longest time in seconds that an attempt waits for another process; the bench does nothing else meanwhile."""
+"""Longest time in seconds that an attempt waits for another process; during the wait, the bench does nothing else."""
 
 _RETRY_S = 0.2
-_TELL_S = 5.0
-_MOST_HELD = 100
+_NOTIFY_AFTER_S = 5.0
+_MAX_WAITING = 100
 
-_HAPPENED: dict[type[InputError], str] = {
+_FAULTS: dict[type[InputError], str] = {
     LostLedgerError: "was removed or replaced",
     DamagedLedgerError: "was damaged",
 }
-"""Event in the report of a rescue, by error; other errors describe the event themselves."""
+"""Fault in the report of a rescue, by error; other errors describe the fault themselves."""
 
 
 class Writer:
-    """Writer into a ledger; a lock of another process delays what is written, not the caller.
+    """Writer into a ledger. A lock of another process delays the writing but not the caller.
 
     Parameters
     ----------
     ledger
-        The ledger; ``None`` if the rows are not stored.
+        Ledger to write into; ``None`` if the rows are not stored.
     held_up
         Receiver of the ledger's path when the ledger has been locked for some seconds.
     """
 
     def __init__(self, ledger: Ledger | None, held_up: Callable[[Path], None]) -> None:
         self._ledger = ledger
-        self._held_up = held_up
-        self._held: deque[Callable[[Ledger], None]] = deque()
-        self._locked_at = self._tell_at = inf
+        self._notify = held_up
+        self._waiting: deque[Callable[[Ledger], None]] = deque()
+        self._locked_at = self._notify_at = inf
 
     @property
     def retry_at(self) -> float:
@@ -52,11 +55,11 @@ class Writer:
 
     @property
     def full(self) -> bool:
-        """Whether so much waits for the ledger that no further runs should start."""
-        return len(self._held) >= _MOST_HELD
+        """Whether too many rows wait for the ledger, so that no further runs should start."""
+        return len(self._waiting) >= _MAX_WAITING
 
     def add(self, row: Row, instance: Instance, stored: Callable[[Row], None]) -> None:
-        """Write a row, now or when the ledger is free; then call ``stored`` with the row that is in the ledger.
+        """Write a row, now or when the ledger is free. Then call ``stored`` with the row that the ledger has.
 
         Raises
         ------
@@ -78,54 +81,54 @@ class Writer:
         if self._ledger is None or time.monotonic() < self.retry_at:
             return
         self._attempt(self._ledger)
-        if time.monotonic() >= self._tell_at:
-            self._tell_at = inf
-            self._held_up(self._ledger.path)
+        if time.monotonic() >= self._notify_at:
+            self._notify_at = inf
+            self._notify(self._ledger.path)
 
     def settle(self, wakeup: int) -> None:
-        """Wait until everything is written, at most ``BUSY_TIMEOUT_S``; then save the rest beside the ledger.
+        """Wait at most ``BUSY_TIMEOUT_S`` until everything is written; then save the unwritten rows beside the ledger.
 
         The wait also ends when the descriptor ``wakeup`` becomes readable.
         """
         if self._ledger is None:
             return
-        until = time.monotonic() + ledger_file.BUSY_TIMEOUT_S
-        while self._held and time.monotonic() < until and not wait([wakeup], _RETRY_S):
+        deadline = time.monotonic() + ledger_file.BUSY_TIMEOUT_S
+        while self._waiting and time.monotonic() < deadline and not wait([wakeup], _RETRY_S):
             self.retry()
-        if self._held:
+        if self._waiting:
             self._ledger.rescue("stayed locked by another process while runs were stored")
             self._attempt(self._ledger)
         self._ledger.secure()
 
     def _write(self, write: Callable[[Ledger], None], ledger: Ledger) -> None:
-        self._held.append(write)
+        self._waiting.append(write)
         if self._locked_at == inf:
             self._attempt(ledger)
 
     def _attempt(self, ledger: Ledger) -> None:
         rescued = False
-        while self._held:
+        while self._waiting:
             try:
                 with ledger.file.waiting_at_most(_WAIT_S):
-                    self._held[0](ledger)
+                    self._waiting[0](ledger)
             except LockedLedgerError:
                 if self._locked_at == inf:
-                    self._tell_at = time.monotonic() + _TELL_S
+                    self._notify_at = time.monotonic() + _NOTIFY_AFTER_S
                 self._locked_at = time.monotonic()
                 return
             except (LostLedgerError, DamagedLedgerError, UnwritableLedgerError) as error:
                 if rescued:  # the new file fails as well
                     raise InputError(str(ledger.named), error.problem) from None
-                happened = _HAPPENED.get(type(error), error.problem)
-                ledger.rescue(f"{happened} while runs were stored", whole=isinstance(error, LostLedgerError))
+                fault = _FAULTS.get(type(error), error.problem)
+                ledger.rescue(f"{fault} while runs were stored", copy_all=isinstance(error, LostLedgerError))
                 rescued = True
             else:
-                self._held.popleft()
+                self._waiting.popleft()
                 rescued = False
-        self._locked_at = self._tell_at = inf
+        self._locked_at = self._notify_at = inf
 
 
 def _add(row: Row, instance: Instance, stored: Callable[[Row], None], ledger: Ledger) -> None:
-    # Another bench may have stored its row first; that one counts.
-    (kept,) = [row] if ledger.add(row, instance) else ledger.rows(key=row.key)
-    stored(kept)
+    # If another bench has stored a row of this key first, that row counts.
+    (final_row,) = [row] if ledger.add(row, instance) else ledger.rows(key=row.key)
+    stored(final_row)

@@ -111,7 +111,7 @@ class Planner:
         if start is not None:  # schedulers expect plans without empty GPUs
             start = replace(start, gpus=tuple(gpu for gpu in start.gpus if gpu.gpulets))
         for attempt, trial in enumerate(self._trials):
-            planned_instance = trial.planned(replace(self._instance, workloads=workloads))
+            planned_instance = trial.planner_instance(replace(self._instance, workloads=workloads))
             plan = self._planned(planned_instance, start)
             if plan is not None and self._fits(plan, planned_instance):
                 self.without_headroom = attempt > 0

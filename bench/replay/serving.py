@@ -16,7 +16,7 @@ from bench.replay.process import Child, Clock, Message, Supervisor
 from bench.replay.recording import Failure, Recording, SharedRequests, SlotPlace, draw
 from bench.replay.serving_plan import Executor, ServingPlan
 from bench.replay.settings import ReplaySettings
-from bench.runner.failures import end_in_words
+from bench.runner.failures import exit_in_words
 from bench.runner.interruption import ended_in_order
 from bench.runner.worker_process import enlarge_pipe
 from instances import InputError
@@ -346,9 +346,9 @@ class _ReplayProcesses:
             if child is self._generator:
                 self._generator = None
                 if code != 0:
-                    raise ReplayFailedError(f"the load generator {end_in_words(code)}: {last_line}")
+                    raise ReplayFailedError(f"the load generator {exit_in_words(code)}: {last_line}")
             else:
-                self._fail(child, f"its worker {end_in_words(code)}{': ' if last_line else ''}{last_line}")
+                self._fail(child, f"its worker {exit_in_words(code)}{': ' if last_line else ''}{last_line}")
                 del self._workers[child]
         elif child is self._generator:
             self._generator_ready = True

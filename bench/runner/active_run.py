@@ -1,4 +1,4 @@
-"""Run with a live worker, and the times by which the bench looks for its messages or kills it."""
+"""Run with a live worker, and the times at which the bench reads its messages or kills it."""
 
 import math
 import time
@@ -9,30 +9,30 @@ from bench.runner.scoring import Start
 from bench.runner.worker_limits import ControlGroup
 from bench.runner.worker_process import Worker
 
-_LOOK_S, _LOOK_PART = 0.02, 0.05
-"""Longest time between two looks for a scheduler's messages: the larger of these seconds and this part of its time."""
+_READ_INTERVAL_S, _READ_INTERVAL_PART = 0.02, 0.05
+"""Longest time between two reads of a worker's messages: these seconds, or this part of the elapsed time if larger."""
 
 _REFILL_S = 0.1
-"""Time that a worker whose pipe was full may need to write the waiting message after the bench has read the pipe."""
+"""Time in which a worker can write its next message after the bench has emptied the full pipe."""
 
 
 @dataclass
 class ActiveRun:
-    """A run with a live worker."""
+    """Run with a live worker. All times are on the monotonic clock."""
 
     record: RunRecord
     worker: Worker
-    group: ControlGroup | None
+    control_group: ControlGroup | None
     """Control group that limits the worker as a whole; ``None`` if each of its processes limits itself."""
     start: Start
-    asked_at: float
-    """Start of the worker; this and all other times are on the monotonic clock."""
+    worker_started_at: float
+    """Time at which the bench began to start the worker."""
     startup_limit_s: float
     attempt: int
     ordered_at: float
     """Time of the order for the run or, for a scenario set, for the latest chunk."""
     emptied_at: float = -math.inf
-    """A recent time at which the bench had read all that the worker had sent."""
+    """Recent time at which the bench had read everything that the worker had sent."""
 
     @property
     def kill_at(self) -> float:
@@ -45,25 +45,25 @@ class ActiveRun:
         return started + self.record.task.time_limit_s + self.record.grace_s
 
     @property
-    def look_at(self) -> float:
-        """Time by which the bench looks for messages."""
+    def read_at(self) -> float:
+        """Time by which the bench reads the messages again."""
         elapsed_s = self.elapsed_s
         if elapsed_s is None or self.record.pausing:
             return math.inf
-        return time.monotonic() + max(_LOOK_S, _LOOK_PART * elapsed_s)
+        return time.monotonic() + max(_READ_INTERVAL_S, _READ_INTERVAL_PART * elapsed_s)
 
-    def note_emptied(self, at: float) -> None:
-        """Note that the bench had read all that the worker had sent by ``at``."""
-        if at >= self.emptied_at + _REFILL_S:
-            self.record.quiet_at, self.emptied_at = self.emptied_at, at
+    def record_emptied(self, read_at_s: float) -> None:
+        """Record that at ``read_at_s`` the bench had read everything that the worker had sent."""
+        if read_at_s >= self.emptied_at + _REFILL_S:
+            self.record.unread_since, self.emptied_at = self.emptied_at, read_at_s
 
     def end(self) -> None:
         """Kill the worker with all processes that it started."""
-        if self.group is not None:
-            self.group.kill()
+        if self.control_group is not None:
+            self.control_group.kill()
         self.worker.end()
-        if self.group is not None:
-            self.group.remove()
+        if self.control_group is not None:
+            self.control_group.remove()
 
     @property
     def elapsed_s(self) -> float | None:

@@ -1,7 +1,7 @@
 """Client of an existing Dask cluster: the bench submits tasks and stores all rows in its ledger.
 
 A Dask worker runs a task as the bench runs it locally (``bench.runner.dask_worker``) and returns the row. If a node
-dies, Dask repeats its task. A row that arrives twice is stored once: its key identifies it.
+dies, Dask repeats its task. A row that arrives twice is stored once, because its key identifies it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,21 +26,21 @@ from bench.task import Task
 from instances import InputError
 from instances.errors import FieldName
 
-CONNECT_S = 10.0
+CONNECT_LIMIT_S = 10.0
 """Time limit in seconds for connecting to the Dask scheduler."""
 
-ANSWER_S = 30.0
+ANSWER_LIMIT_S = 30.0
 """Time limit in seconds for the answers of all nodes."""
 
-Ended = tuple[str, "Future[Row]"]
+EndedTask = tuple[str, "Future[Row]"]
 """Key of a task, and its future."""
 
-_LOOK_EVERY_S = 0.1
+_RETRY_INTERVAL_S = 0.1
 _PORTS = 65536
 
 
 class DaskCluster:
-    """Dask cluster whose nodes all have this bench installed; ``address`` is that of its Dask scheduler.
+    """Dask cluster whose nodes all have this bench installed. ``address`` is the address of its Dask scheduler.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class DaskCluster:
     def __init__(self, address: str) -> None:
         _check_form(address)
         try:
-            self._client = Client(address, timeout=CONNECT_S, set_as_default=False)
+            self._client = Client(address, timeout=CONNECT_LIMIT_S, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             problem = " ".join(str(error).split()) or "no answer from a Dask scheduler"
             raise InputError(_place(address), f"cannot be reached: {problem}") from None
@@ -70,7 +70,7 @@ class DaskCluster:
         return sum(node.threads // threads for node in self.nodes(_packages(tasks), threads))
 
     def nodes(self, packages: Sequence[str], threads: int) -> list[Node]:
-        """Return the nodes after a check of their versions, ``packages`` included, and of the ``threads`` for a run.
+        """Return the nodes after a check of their versions (``packages`` included) and of the ``threads`` for a run.
 
         Raises
         ------
@@ -81,16 +81,16 @@ class DaskCluster:
         answers = self._on_all(describe, packages)
         where = _place(self.address)
         if answers is None:
-            raise InputError(where, f"a worker has not answered in {ANSWER_S:g} s; end it and repeat the command")
+            raise InputError(where, f"a worker has not answered in {ANSWER_LIMIT_S:g} s; end it and repeat the command")
         if not answers:
             raise InputError(where, "has no workers; start some with `dask worker ADDRESS`")
-        here = describe(packages)
+        this_process = describe(packages)
         nodes: list[Node] = []
         for address, node in sorted(answers.items()):
             problem = None
             if not isinstance(node, Node):
                 problem = f"does not have this bench installed: {type(node).__name__}: {node}"
-            elif (difference := node.difference(here)) is not None:
+            elif (difference := node.difference(this_process)) is not None:
                 problem = difference
             elif node.threads < threads:
                 problem = f"has {node.threads} threads; a run needs {threads} (`threads`)"
@@ -98,11 +98,11 @@ class DaskCluster:
                 raise InputError(where + f": {address}", problem)
             nodes.append(node)
         for host in {node.host for node in nodes}:
-            there = [node for node in nodes if node.host == host]
-            total, cores = sum(node.threads for node in there), there[0].cores
+            nodes_of_host = [node for node in nodes if node.host == host]
+            total, cores = sum(node.threads for node in nodes_of_host), nodes_of_host[0].cores
             if total > cores:
                 problem = f"its workers have {total} threads for {cores} cores; start them with fewer threads"
-                raise InputError(where + f": {there[0].address}", problem)
+                raise InputError(where + f": {nodes_of_host[0].address}", problem)
         return nodes
 
     def run(
@@ -113,89 +113,94 @@ class DaskCluster:
         Raises
         ------
         InputError
-            As ``nodes``; also if a node that joins later has other versions, or if a task kills its node repeatedly.
+            As in ``nodes``; also if a node that joins later has other versions, or if a task kills its node repeatedly.
         KeyboardInterrupt
             On Ctrl-C or SIGTERM, after all current runs are stopped. Runs that ended before are in the ledger.
         """
         listener = listener or Listener()
-        rows, waiting = known_rows(tasks, ledger, listener, retry)
-        if waiting:
+        rows, unfinished = known_rows(tasks, ledger, listener, retry)
+        if unfinished:
             with signals_noted() as interrupted:
-                rows |= self._run(waiting, ledger, listener, interrupted)
+                rows |= self._run(unfinished, ledger, listener, interrupted)
         return [rows[task.key] for task in tasks]
 
     def _run(
-        self, waiting: dict[str, Task], ledger: Ledger | None, listener: Listener, interrupted: Interruption
+        self, unfinished: dict[str, Task], ledger: Ledger | None, listener: Listener, interrupted: Interruption
     ) -> dict[str, Row]:
-        packages = _packages(waiting.values())
-        self.nodes(packages, max(task.threads for task in waiting.values()))
+        packages = _packages(unfinished.values())
+        self.nodes(packages, max(task.threads for task in unfinished.values()))
         rows: dict[str, Row] = {}
         writer = Writer(ledger, listener.held_up)
 
-        def stored(task: Task, row: Row) -> None:
+        def take_row(task: Task, row: Row) -> None:
             rows[row.key] = row
             listener.finished(task, row)
 
         try:
-            with self._submitted(waiting.values(), packages) as ended:
-                while waiting and not interrupted:
+            with self._submitted(unfinished.values(), packages) as ended_tasks:
+                while unfinished and not interrupted:
                     writer.retry()
                     try:
-                        key, future = ended.get(timeout=_LOOK_EVERY_S)
+                        key, future = ended_tasks.get(timeout=_RETRY_INTERVAL_S)
                     except Empty:
                         continue
-                    writer.add(_row(future, waiting[key]), waiting[key].instance, partial(stored, waiting.pop(key)))
+                    writer.add(
+                        _row(future, unfinished[key]), unfinished[key].instance, partial(take_row, unfinished.pop(key))
+                    )
                     future.release()
         finally:
             writer.settle(interrupted.wakeup)
         if interrupted:
-            listener.interrupted(list(waiting.values()))
+            listener.interrupted(list(unfinished.values()))
             raise KeyboardInterrupt
         return rows
 
     @contextmanager
-    def _submitted(self, tasks: Iterable[Task], packages: Sequence[str]) -> Iterator["SimpleQueue[Ended]"]:
-        """Submit ``tasks`` and yield a queue of the ended ones; on exit, stop those that have not ended."""
-        batch, here = uuid4().hex, describe(packages)
-        ended: SimpleQueue[Ended] = SimpleQueue()
+    def _submitted(self, tasks: Iterable[Task], packages: Sequence[str]) -> Iterator["SimpleQueue[EndedTask]"]:
+        """Submit ``tasks`` and yield a queue of the ended tasks; on exit, stop all others."""
+        batch, this_process = uuid4().hex, describe(packages)
+        ended_tasks: SimpleQueue[EndedTask] = SimpleQueue()
         futures = []
         for task in tasks:
             # The key is unique to this call, because another bench may submit the same run to the cluster.
             key = f"bench-{task.key}-{batch}"
-            future = self._client.submit(run_on_node, task, packages, here, batch, key=key, pure=False)
-            future.add_done_callback(lambda future, key=task.key: ended.put((key, future)))
+            future = self._client.submit(run_on_node, task, packages, this_process, batch, key=key, pure=False)
+            future.add_done_callback(lambda future, key=task.key: ended_tasks.put((key, future)))
             futures.append(future)
         try:
-            yield ended
+            yield ended_tasks
         finally:
-            if left := [future for future in futures if not future.done()]:
-                self._on_all(stop_runs, batch, cancelled=left)
+            if running := [future for future in futures if not future.done()]:
+                self._on_all(stop_runs, batch, cancelled=running)
 
     def _on_all(
         self, function: Callable[..., Any], *arguments: object, cancelled: Sequence[Future[Row]] = ()
     ) -> dict[str, Any] | None:
-        """Call a function on all nodes after cancelling futures; return the results by node.
+        """Cancel futures, then call a function on all nodes; return the results by node.
 
-        The result is ``None`` if a node does not answer in ``ANSWER_S``, or the Dask scheduler has ended.
+        The result is ``None`` if a node does not answer in ``ANSWER_LIMIT_S``, or the Dask scheduler has ended.
         """
         answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
 
-        def ask() -> None:
-            with suppress(Exception):  # Dask raises many kinds when its scheduler vanishes
+        def call() -> None:
+            with suppress(Exception):  # Dask raises exceptions of many types when its scheduler ends
                 if cancelled:
                     self._client.cancel(cancelled, force=True)
                 answers.put(self._client.run(function, *arguments, on_error="return"))
 
-        # The thread may outlive this call: Dask waits for a dead node until its scheduler notices the death.
-        Thread(target=ask, daemon=True).start()
+        # The thread may outlive this call, since Dask waits for a dead node until its scheduler detects the death.
+        Thread(target=call, daemon=True).start()
         try:
-            return answers.get(timeout=ANSWER_S)
+            return answers.get(timeout=ANSWER_LIMIT_S)
         except Empty:
             return None
 
 
 def _check_form(address: str) -> None:
-    """Refuse addresses that Dask cannot use: closing a client that could not start takes 20 s and prints messages."""
+    """Refuse addresses that Dask cannot use.
+
+    Otherwise a client that could not start would need 20 s to close, and would print messages.
+    """
     try:
         _, port = get_address_host_port(address)
         if not 0 < port < _PORTS:

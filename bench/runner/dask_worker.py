@@ -1,4 +1,4 @@
-"""Code inside a Dask worker, which is a node of a cluster: it runs a task in a limited process, as the bench does."""
+"""Code inside a Dask worker (a node of a cluster); the node runs a task in a limited process, as the bench does."""
 
 import multiprocessing
 import platform
@@ -21,12 +21,12 @@ from instances.errors import FieldName
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Description of a Dask worker, or of the bench itself, which has no ``address`` and ``host``.
+    """Description of a Dask worker, or of the bench itself; the bench has no ``address`` and ``host``.
 
     Attributes
     ----------
     threads, cores
-        Threads of the worker, and cores of the machine that it may use.
+        Threads of the worker, and cores of the machine that the worker may use.
     versions
         Versions of everything that can change a plan: Python, solvers, and a hash of the relevant packages' sources.
     """
@@ -48,7 +48,7 @@ class Node:
 
 
 def describe(packages: Sequence[str], dask_worker: Worker | None = None) -> Node:
-    """Return the description of this process; ``packages`` are those whose sources are hashed.
+    """Return the description of this process; the sources of ``packages`` are hashed.
 
     Dask passes ``dask_worker`` when it calls this function on a node; the bench omits it.
     """
@@ -58,12 +58,12 @@ def describe(packages: Sequence[str], dask_worker: Worker | None = None) -> Node
     return Node(dask_worker.address, socket.gethostname(), dask_worker.state.nthreads, usable_cores(), versions)
 
 
-def run_on_node(task: Task, packages: Sequence[str], here: Node, batch: str) -> Row:
+def run_on_node(task: Task, packages: Sequence[str], bench_node: Node, batch: str) -> Row:
     """Run ``task`` and return its row.
 
     Parameters
     ----------
-    packages, here
+    packages, bench_node
         Argument and result of ``describe`` in the bench that submits the task.
     batch
         Name of the batch for ``stop_runs``.
@@ -71,18 +71,18 @@ def run_on_node(task: Task, packages: Sequence[str], here: Node, batch: str) -> 
     Raises
     ------
     InputError
-        If this node has other versions than ``here``, because it joined after the check by the bench.
+        If this node has other versions than ``bench_node``, because the node joined after the check by the bench.
     RuntimeError
         If the batch is stopped.
     """
     node = describe(packages, get_worker())
-    difference = node.difference(here)
+    difference = node.difference(bench_node)
     if difference is not None:
         raise InputError(FieldName("cluster", f": {node.address}"), difference)
-    # Dask's nanny marks its workers as daemons, which may not start processes since these could outlive them. Here the
-    # watchdog kills such processes.
+    # Dask's nanny marks its workers as daemons. Daemons may not start processes, since these could outlive them. Here
+    # the watchdog kills such processes.
     vars(multiprocessing.current_process())["_config"]["daemon"] = False
-    with _UNDER_WAY.held(task.threads, node.threads, batch) as interruption:
+    with _CURRENT_RUNS.with_threads(task.threads, node.threads, batch) as interruption:
         try:
             (row,) = run_tasks([task], None, 1, interruption=interruption)
         except KeyboardInterrupt:
@@ -92,35 +92,35 @@ def run_on_node(task: Task, packages: Sequence[str], here: Node, batch: str) -> 
 
 def stop_runs(batch: str) -> None:
     """Stop the runs of a batch in this process, and prevent further ones."""
-    _UNDER_WAY.stop(batch)
+    _CURRENT_RUNS.stop(batch)
 
 
-class _UnderWay:
-    """Current runs in this Dask worker: they share its threads, and all runs of a batch can be stopped together."""
+class _CurrentRuns:
+    """Current runs in this Dask worker. They share its threads; ``stop`` stops all runs of a batch."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._threads = 0
+        self._reserved = 0
         self._stopped: set[str] = set()
         self._runs: dict[str, list[Interruption]] = {}
 
     @contextmanager
-    def held(self, threads: int, most: int, batch: str) -> Iterator[Interruption]:
-        """Wait for ``threads`` of ``most`` and hold them; a run with more threads waits until it is alone."""
+    def with_threads(self, threads: int, total: int, batch: str) -> Iterator[Interruption]:
+        """Wait for ``threads`` of ``total`` and reserve them; a run that needs more waits until it is alone."""
         with self._changed:
             self._changed.wait_for(
-                lambda: batch in self._stopped or self._threads == 0 or self._threads + threads <= most
+                lambda: batch in self._stopped or self._reserved == 0 or self._reserved + threads <= total
             )
             if batch in self._stopped:
                 raise RuntimeError("stopped")
-            self._threads += threads
+            self._reserved += threads
             interruption = Interruption()
             self._runs.setdefault(batch, []).append(interruption)
         try:
             yield interruption
         finally:
             with self._changed:
-                self._threads -= threads
+                self._reserved -= threads
                 self._runs[batch].remove(interruption)
                 interruption.close()
                 self._changed.notify_all()
@@ -129,8 +129,8 @@ class _UnderWay:
         with self._changed:
             self._stopped.add(batch)
             for interruption in self._runs.get(batch, ()):
-                interruption.come()
+                interruption.set()
             self._changed.notify_all()
 
 
-_UNDER_WAY = _UnderWay()
+_CURRENT_RUNS = _CurrentRuns()

@@ -1,4 +1,4 @@
-"""Failures of a run: the scheduler's errors, the last message of a run that ends by one, and deaths of processes."""
+"""Failures of a run: errors of the scheduler, the last message after an error, and deaths of processes."""
 
 import sys
 import traceback
@@ -28,19 +28,19 @@ class SkippedError(Exception):
     """Error of a scheduler that does not support the instance."""
 
 
-def ended(error: BaseException, task: Task) -> Message:
-    """Return the last message of a run that ended by ``error``."""
-    memory = _is_memory_failure(error, task.memory_limit_mb)
-    if memory or task.memory_limit_mb is not None:
+def ended_message(error: BaseException, task: Task) -> Message:
+    """Return the last message of a run that ``error`` ended."""
+    out_of_memory = _is_memory_failure(error, task.memory_limit_mb)
+    if out_of_memory or task.memory_limit_mb is not None:
         worker_limits.lift_memory_limit()
     match error:
         case RefusedError():
             termination, reason = Termination.INVALID_PLAN, " ".join([str(error), *getattr(error, "__notes__", ())])
         case SkippedError():
             return {"type": "ended", "termination": Termination.SKIPPED, "reason": str(error)}
-        case _ if memory:
-            limit = "without a limit" if task.memory_limit_mb is None else f"limit {task.memory_limit_mb:g} MiB"
-            termination, reason = Termination.MEMORY_LIMIT, f"{limit}: {one_line(error)}"
+        case _ if out_of_memory:
+            limit_text = "without a limit" if task.memory_limit_mb is None else f"limit {task.memory_limit_mb:g} MiB"
+            termination, reason = Termination.MEMORY_LIMIT, f"{limit_text}: {one_line(error)}"
         case _:
             termination, reason = Termination.EXCEPTION, one_line(error)
     traceback.print_exception(error, limit=-TRACEBACK_FRAMES, file=sys.stderr)
@@ -48,16 +48,16 @@ def ended(error: BaseException, task: Task) -> Message:
 
 
 def _is_memory_failure(error: BaseException, limit_mb: float | None) -> bool:
-    """Return whether memory ran out: there is a ``MemoryError`` or, under a limit, an error whose text says so."""
+    """Return whether memory ran out: by a ``MemoryError`` or, under a limit, by the text of another error."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, MemoryError) or (limit_mb is not None and tells_of_memory(one_line(cause))):
+        if isinstance(cause, MemoryError) or (limit_mb is not None and mentions_refused_memory(one_line(cause))):
             return True
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return False
 
 
-def end_in_words(exit_code: int) -> str:
+def exit_in_words(exit_code: int) -> str:
     """Return how a process with this exit code ended, such as ``died of SIGSEGV``."""
     if exit_code >= 0:
         return f"exited with status {exit_code}"
@@ -67,8 +67,8 @@ def end_in_words(exit_code: int) -> str:
         return f"died of signal {-exit_code}"
 
 
-def tells_of_memory(text: str) -> bool:
-    """Return whether ``text`` contains a message of allocators, loaders or runtimes about refused memory."""
+def mentions_refused_memory(text: str) -> bool:
+    """Return whether ``text`` contains a message about refused memory, such as allocators print."""
     lowered = text.lower()
     return any(sign in lowered for sign in _MEMORY_SIGNS)
 

@@ -1,4 +1,4 @@
-"""Start of processes from the forkserver, which has loaded the bench's libraries; a killed forkserver is replaced."""
+"""Start of processes from the forkserver, which has the bench's libraries loaded. A killed forkserver is replaced."""
 
 import multiprocessing.process
 import os
@@ -21,8 +21,8 @@ from bench.runner.worker_limits import LOG_VARIABLE, RUN_VARIABLE, SAFE_PATH_MAR
 from instances import InputError
 
 _ATTEMPTS = 5
-_PAUSE_S = 0.05
-_DYING_S = 0.2
+_RETRY_PAUSE_S = 0.05
+_DEATH_WAIT_S = 0.2
 
 
 @cache
@@ -46,52 +46,52 @@ def start_forkserver() -> None:
 def start_process(
     target: Callable[..., None], name: str, reads: int, writes: int
 ) -> tuple[ForkServerProcess, list[Connection]]:
-    """Start a process from the forkserver; one that dies meanwhile is replaced.
+    """Start a process from the forkserver; repeat the start if the process dies meanwhile.
 
     Returns
     -------
     process, pipes
-        The process, and the bench's ends of its pipes. The arguments of ``target`` are the other ends: the ``reads``
-        from which it reads, then the ``writes`` to which it writes.
+        The process, and the bench's ends of its pipes. The arguments of ``target`` are the other ends: first the
+        ``reads`` pipes from which it reads, then the ``writes`` pipes to which it writes.
 
     Raises
     ------
     InputError
-        If the forkserver cannot load its modules, or dies again and again.
+        If the forkserver cannot load its modules, or dies in every attempt.
     """
     context = forkserver_context()
     for _ in range(_ATTEMPTS):
-        _check_that_it_loads()
-        # Every attempt has its own pipes: a process of the previous one may be alive, although its id is unknown.
+        _check_log()
+        # Every attempt has its own pipes, since a process of the previous attempt may be alive with an unknown id.
         inward, outward = ([context.Pipe(duplex=False) for _ in range(count)] for count in (reads, writes))
-        mine = [ours for _, ours in inward] + [ours for ours, _ in outward]
-        theirs = [end for end, _ in inward] + [end for _, end in outward]
-        # Not a daemon: schedulers may start processes, which daemons may not.
-        process = context.Process(target=target, args=tuple(theirs), name=name)
+        bench_ends = [bench_end for _, bench_end in inward] + [bench_end for bench_end, _ in outward]
+        process_ends = [process_end for process_end, _ in inward] + [process_end for _, process_end in outward]
+        # Schedulers may start processes, but daemons may not; so the process is no daemon.
+        process = context.Process(target=target, args=tuple(process_ends), name=name)
         try:
             with _clean_start():
                 process.start()
         except (EOFError, ConnectionError):
-            for pipe in mine:
+            for pipe in bench_ends:
                 pipe.close()
-            time.sleep(_PAUSE_S)
+            time.sleep(_RETRY_PAUSE_S)
         else:
-            return process, mine
+            return process, bench_ends
         finally:
-            for pipe in theirs:
+            for pipe in process_ends:
                 pipe.close()
-    _check_that_it_loads()
+    _check_log()
     raise InputError("bench", f"the forkserver, which starts the workers, was killed {_ATTEMPTS} times in a row")
 
 
 @cache
 def _log() -> Path:
-    """Return the file to which a forkserver of this process writes an exception; nobody can guess the name."""
+    """Return the file to which a forkserver of this process writes an exception. Its name cannot be guessed."""
     return Path(tempfile.gettempdir(), f"gpushare-bench-forkserver-{uuid4().hex}.log")
 
 
-def _check_that_it_loads() -> None:
-    """Raise an ``InputError`` if a forkserver has ended with an exception; the next one gets a log of its own."""
+def _check_log() -> None:
+    """Raise an ``InputError`` if a forkserver has ended with an exception; the next forkserver gets another log."""
     log = _log()
     if log.exists():
         _log.cache_clear()
@@ -106,19 +106,19 @@ def forkserver_pid() -> int | None:
 
 
 @contextmanager
-def own_processes() -> Iterator[set[int]]:
-    """Yield the ids of all processes that multiprocessing has started here; meanwhile this module starts none."""
+def processes_of_bench() -> Iterator[set[int]]:
+    """Yield the ids of all processes that multiprocessing started here; none starts in the ``with`` block."""
     with _ONE_START_AT_A_TIME:
         started = vars(multiprocessing.process)["_children"].copy()
         yield {process.pid for process in started if process.pid is not None}
 
 
 def has_died(server: int | None) -> bool:
-    """Return whether the forkserver with this process id has ended or ends within ``_DYING_S``."""
-    deadline = time.monotonic() + _DYING_S
+    """Return whether the forkserver with this process id has ended or ends within ``_DEATH_WAIT_S``."""
+    deadline = time.monotonic() + _DEATH_WAIT_S
     while server is not None and server == forkserver_pid():
         try:
-            # WNOWAIT leaves the exit status, so that multiprocessing notices the end as well.
+            # WNOWAIT keeps the exit status, so that multiprocessing also detects the end.
             if os.waitid(os.P_PID, server, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return True
         except ChildProcessError:
@@ -146,8 +146,8 @@ def _clean_start() -> Iterator[None]:
         safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
         run = os.environ.setdefault(RUN_VARIABLE, mark())  # workers overwrite this mark with their own
         os.environ[LOG_VARIABLE] = str(_log())
-        # ``multiprocessing`` would import the main program again in every worker, in case it defines the target. It
-        # never does here, and the import would cost a third of a second per run on the command line.
+        # ``multiprocessing`` would import the main program again in every worker, since it may define the target. Here
+        # it never does, and the import would take a third of a second per run on the command line.
         main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         try:
             yield

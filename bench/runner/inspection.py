@@ -27,7 +27,7 @@ IMPORT_LIMIT_S = 120.0
 
 _LOST = "the bench's forkserver was killed"
 _DISTURBED = "importing it disturbed the bench"
-_MOST_LOST = 2
+_MAX_LOST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,15 @@ class SchedulerInfo:
     overrides
         Values of ``--param`` as text.
     doc
-        First paragraph of its docstring.
+        First paragraph of the docstring.
     error
-        Reason why it cannot be used, or an empty text.
+        Reason why the scheduler cannot be used, or an empty text.
     class_name
-        Name that its class declares.
+        Name that the class declares.
     own_model
-        Whether it predicts latencies with its own model.
+        Whether the scheduler predicts latencies with its own model.
     work_unit
-        Unit of its work limit; empty if it has none.
+        Unit of the work limit; empty without one.
     """
 
     entry: Entry
@@ -66,13 +66,17 @@ class SchedulerInfo:
     @property
     def stage(self) -> Stage:
         """The scheduler as a stage of a task; a scheduler with an ``error`` gets a row with that error."""
-        # The value of a file parameter identifies the file's content; the worker refuses a file that changed meanwhile.
-        files = {one.name: str(one.value) for one in self.parameters if one.is_file and one.value is not None}
-        given = self.overrides or {}
+        # The value of a file parameter identifies the file's content; the worker refuses a file that has changed.
+        files = {
+            parameter.name: str(parameter.value)
+            for parameter in self.parameters
+            if parameter.is_file and parameter.value is not None
+        }
+        overrides = self.overrides or {}
         return Stage(
             name=self.entry.name,
             target=self.entry.target,
-            overrides={name: files.get(name, text) for name, text in given.items()},
+            overrides={name: files.get(name, text) for name, text in overrides.items()},
             parameters={parameter.name: parameter.value for parameter in self.parameters},
             distribution=self.entry.distribution,
             version=self.entry.version,
@@ -80,7 +84,7 @@ class SchedulerInfo:
 
 
 class _ImpossibleAnswerError(Exception):
-    """Error of an answer that is not the description of the scheduler in question."""
+    """Error of an answer that does not describe the scheduler that was asked about."""
 
 
 def inspect_schedulers(
@@ -99,84 +103,86 @@ def inspect_schedulers(
         If ``overrides`` (see ``bench.schedulers.parameters``) do not suit a scheduler.
     """
     overrides = overrides or {}
-    asked = [(entry, overrides.get(entry.name, {})) for entry in entries]
-    return {info.entry.name: info for info in inspect_variants(asked, import_limit_s=import_limit_s)}
+    requests = [(entry, overrides.get(entry.name, {})) for entry in entries]
+    return {info.entry.name: info for info in inspect_variants(requests, import_limit_s=import_limit_s)}
 
 
 def inspect_variants(
-    asked: Sequence[tuple[Entry, Mapping[str, str]]], *, import_limit_s: float = IMPORT_LIMIT_S
+    requests: Sequence[tuple[Entry, Mapping[str, str]]], *, import_limit_s: float = IMPORT_LIMIT_S
 ) -> list[SchedulerInfo]:
-    """Return the descriptions of schedulers with overrides of their own, in the order of ``asked``.
+    """Return the descriptions of schedulers with overrides of their own, in the order of ``requests``.
 
     Raises
     ------
     InputError
         If overrides do not suit their scheduler.
     """
-    found: list[SchedulerInfo] = []
-    waiting = list(asked)
-    if not waiting:
-        return found
+    infos: list[SchedulerInfo] = []
+    remaining = list(requests)
+    if not remaining:
+        return infos
     start_forkserver()
     watchdog = Watchdog()
-    lost, alone = 0, False
+    lost_count, one_at_a_time = 0, False
     try:
-        while waiting:
-            answered, problem = _ask(waiting[:1] if alone else waiting, watchdog, import_limit_s)
-            found += answered
-            waiting = waiting[len(answered) :]
-            if problem == _LOST and lost < _MOST_LOST:
-                lost += 1
-            elif problem.startswith(_DISTURBED) and not alone:
-                alone = True  # answers that arrived together do not show which scheduler wrote into the pipe
-            elif problem:  # the next scheduler is the cause; a new worker imports those after it
-                entry, given = waiting.pop(0)
-                found.append(SchedulerInfo(entry, overrides=given, error=problem))
-                alone = False
+        while remaining:
+            new_infos, problem = _ask(remaining[:1] if one_at_a_time else remaining, watchdog, import_limit_s)
+            infos += new_infos
+            remaining = remaining[len(new_infos) :]
+            if problem == _LOST and lost_count < _MAX_LOST:
+                lost_count += 1
+            elif problem.startswith(_DISTURBED) and not one_at_a_time:
+                one_at_a_time = True  # with several answers, it is unknown which scheduler wrote into the pipe
+            elif problem:  # the next scheduler is the cause; a new worker imports the later ones
+                entry, overrides = remaining.pop(0)
+                infos.append(SchedulerInfo(entry, overrides=overrides, error=problem))
+                one_at_a_time = False
     finally:
         watchdog.close()
-    return found
+    return infos
 
 
 def _ask(
-    asked: Sequence[tuple[Entry, Mapping[str, str]]], watchdog: Watchdog, import_limit_s: float
+    requests: Sequence[tuple[Entry, Mapping[str, str]]], watchdog: Watchdog, import_limit_s: float
 ) -> tuple[list[SchedulerInfo], str]:
     """Import the schedulers in turn in one worker.
 
-    Return their descriptions and the reason, if any, why the scheduler after the last described one has none.
+    Return their descriptions. If the next scheduler has none, return the reason as well, otherwise an empty text.
     """
     worker = Worker(main, watchdog)
-    answers: list[SchedulerInfo] = []
+    infos: list[SchedulerInfo] = []
     problem = ""
     try:
-        worker.order([(entry, dict(given)) for entry, given in asked])
-        due = monotonic() + import_limit_s
-        while len(answers) < len(asked):
-            died = worker.sentinel in wait([worker.sentinel, *worker.readable], max(0.0, due - monotonic()))
+        worker.order([(entry, dict(overrides)) for entry, overrides in requests])
+        deadline = monotonic() + import_limit_s
+        while len(infos) < len(requests):
+            died = worker.sentinel in wait([worker.sentinel, *worker.readable], max(0.0, deadline - monotonic()))
             try:
-                heard = _heard(worker)
-                new = [_info(*one, answer) for one, answer in zip(asked[len(answers) :], heard, strict=False)]
+                messages = _messages_of(worker)
+                new_infos = [
+                    _info(*request, answer) for request, answer in zip(requests[len(infos) :], messages, strict=False)
+                ]
             except _ImpossibleAnswerError as error:
                 problem = f"{_DISTURBED}: {error}"
                 break
-            answers += new
-            if new:
-                due = monotonic() + import_limit_s
+            infos += new_infos
+            if new_infos:
+                deadline = monotonic() + import_limit_s
             elif died and worker.lost:
                 problem = _LOST
                 break
             elif died or worker.silent:
                 problem = f"importing it ended the process: {worker.log_tail.strip()[-500:] or 'without output'}"
                 break
-            elif monotonic() >= due:
+            elif monotonic() >= deadline:
                 problem = f"importing it takes more than {import_limit_s:g} s"
                 break
     finally:
         worker.end()
-    return answers, problem
+    return infos, problem
 
 
-def _heard(worker: Worker) -> list[Message]:
+def _messages_of(worker: Worker) -> list[Message]:
     try:
         return worker.messages()
     except InputError as error:
@@ -216,13 +222,13 @@ def _misuse(refusal: InputError) -> Message:
     return {"type": "misuse", "where": place, "problem": refusal.problem}
 
 
-def _place(sent: object) -> str:
+def _place(data: object) -> str:
     """Return the place that ``_misuse`` sent."""
-    return FieldName(*map(str, sent)) if isinstance(sent, list) else str(sent)
+    return FieldName(*map(str, data)) if isinstance(data, list) else str(data)
 
 
 def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
-    """Run the worker process: import the schedulers one after the other and describe each."""
+    """Run the worker process: import the schedulers one after the other, and describe each of them."""
     become_worker(log)
     try:
         order: list[tuple[Entry, dict[str, str]]] = loads(inbox.recv_bytes())  # noqa: S301 - the bench sent it
@@ -244,9 +250,9 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
             if entry.distribution == registry.FILE:  # the command line names the class
                 return _misuse(refusal)
             raise
-        made, error = None, ""
+        instance, error = None, ""
         try:
-            made = instantiate(scheduler, overrides, entry.name)
+            instance = instantiate(scheduler, overrides, entry.name)
         except InputError as refusal:
             if overrides:
                 return _misuse(refusal)
@@ -254,8 +260,8 @@ def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
         return {
             "type": "description",
             "objectives": sorted(Objective(objective).value for objective in scheduler.objectives),
-            "partitions": sorted(Partition(one).value for one in partitions(scheduler)),
-            "parameters": [asdict(parameter) for parameter in describe_parameters(scheduler, made)],
+            "partitions": sorted(Partition(partition).value for partition in partitions(scheduler)),
+            "parameters": [asdict(parameter) for parameter in describe_parameters(scheduler, instance)],
             "class_name": str(scheduler.name),
             "own_model": has_own_model(scheduler),
             "work_unit": work_unit(scheduler),

@@ -9,39 +9,39 @@ from types import FrameType
 
 
 class Interruption:
-    """Flag that stops runs; the descriptor ``wakeup`` becomes readable when it is set."""
+    """Flag that stops runs; when the flag is set, the descriptor ``wakeup`` becomes readable."""
 
     def __init__(self) -> None:
-        self.wakeup, self._ring = os.pipe()
-        self._came = False
+        self.wakeup, self._signal_end = os.pipe()
+        self._is_set = False
 
     def __bool__(self) -> bool:
-        return self._came
+        return self._is_set
 
-    def come(self) -> None:
+    def set(self) -> None:
         """Set the flag, from a signal handler or another thread."""
-        self._came = True
-        os.write(self._ring, b"!")
+        self._is_set = True
+        os.write(self._signal_end, b"!")
 
     def close(self) -> None:
         """Close the descriptors."""
         os.close(self.wakeup)
-        os.close(self._ring)
+        os.close(self._signal_end)
 
 
 @contextmanager
-def signals_noted(given: Interruption | None = None) -> Iterator[Interruption]:
-    """Set an interruption on Ctrl-C or SIGTERM, because an end at once could leave a row half stored.
+def signals_noted(existing: Interruption | None = None) -> Iterator[Interruption]:
+    """Set an interruption on Ctrl-C or SIGTERM. An immediate end could leave a row half stored.
 
-    The second signal has its usual effect. The caller must close an interruption that it passes as ``given``.
+    The second signal has its usual effect. The caller must close an interruption that it passes as ``existing``.
     """
-    state = Interruption() if given is None else given
+    interruption = Interruption() if existing is None else existing
     try:
-        with _first_signal(lambda _: state.come(), further=None):
-            yield state
+        with _first_signal(lambda _: interruption.set(), later=None):
+            yield interruption
     finally:
-        if state is not given:
-            state.close()
+        if interruption is not existing:
+            interruption.close()
 
 
 @contextmanager
@@ -57,31 +57,33 @@ def ended_in_order(sigterm_as_sigint: bool = False) -> Iterator[None]:
             raise KeyboardInterrupt
         raise SystemExit(128 + signum)
 
-    with _first_signal(end, further=signal.SIG_IGN):
+    with _first_signal(end, later=signal.SIG_IGN):
         yield
 
 
 @contextmanager
-def _first_signal(act: Callable[[int], None], further: signal.Handlers | None) -> Iterator[None]:
-    """Call ``act`` on the first Ctrl-C or SIGTERM; then ``further`` handles both, or what handled them before.
+def _first_signal(act: Callable[[int], None], later: signal.Handlers | None) -> Iterator[None]:
+    """Call ``act`` on the first Ctrl-C or SIGTERM. Then ``later`` handles both signals.
 
-    Outside the main thread, signal handlers do not change. A signal stays ignored if the parent process set it so.
+    ``None`` as ``later`` stands for the previous handlers.
+
+    Outside the main thread, signal handlers do not change. A signal that the parent process ignores stays ignored.
     """
-    before: dict[signal.Signals, int | Callable[[int, FrameType | None], object]] = {}
+    previous: dict[signal.Signals, int | Callable[[int, FrameType | None], object]] = {}
 
-    def first(signum: int, _: FrameType | None) -> None:
-        for each, handler in before.items():
-            signal.signal(each, handler if further is None else further)
+    def handle_first(signum: int, _: FrameType | None) -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler if later is None else later)
         act(signum)
 
     try:
         if threading.current_thread() is threading.main_thread():
             for signum in (signal.SIGINT, signal.SIGTERM):
-                known = signal.getsignal(signum)
-                if known is not signal.SIG_IGN and known is not None:
-                    before[signum] = known
-                    signal.signal(signum, first)
+                handler_before = signal.getsignal(signum)
+                if handler_before is not signal.SIG_IGN and handler_before is not None:
+                    previous[signum] = handler_before
+                    signal.signal(signum, handle_first)
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

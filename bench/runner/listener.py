@@ -21,7 +21,7 @@ class Listener:
         """Handle the end of a run, successful or not; its row is in the ledger."""
 
     def repeated(self, task: Task, reason: str) -> None:
-        """Handle the end of a run by a failure of the bench; the run is repeated."""
+        """Handle a run that a failure of the bench ended; the run is repeated."""
 
     def advanced(self, task: Task, decided: int) -> None:
         """Handle progress of a scenario set: ``decided`` scenarios are judged, including those of interrupted runs."""
@@ -30,10 +30,10 @@ class Listener:
         """Handle a row that is reused from the ledger."""
 
     def held_up(self, ledger: Path) -> None:
-        """Handle a ledger that another process has locked for some seconds; rows are kept until it is free."""
+        """Handle a ledger that another process has locked for some seconds; rows wait until it is free."""
 
     def interrupted(self, tasks: Sequence[Task]) -> None:
-        """Handle the end of these runs by Ctrl-C or SIGTERM; they have no row, so the same command repeats them.
+        """Handle runs that Ctrl-C or SIGTERM ended. They have no row, so the same command repeats them.
 
-        Scenario sets then continue after the last judged chunk.
+        A scenario set continues after its last judged chunk.
         """

@@ -1,8 +1,10 @@
-"""Messages from a worker to the bench: one JSON object per line. Pickle would let schedulers run code in the bench.
+"""Messages from a worker to the bench: one JSON object per line.
 
-The worker executes code of schedulers, so its messages are untrusted input: ``checked`` compares each with a schema,
-and ``LineReader`` limits their rate. Plans stand on the same line, each as a JSON text after a tab: the bench parses
-only the few plans that it judges.
+Pickle is not used, because it would let schedulers run code in the bench.
+
+The worker executes code of schedulers, so its messages are untrusted input: ``checked`` compares each message with a
+schema, and ``LineReader`` limits their rate. Plans stand on the same line, each as a JSON text after a tab. So the
+bench parses only the few plans that it judges.
 """
 
 import json
@@ -30,54 +32,54 @@ FREE_MESSAGES, MESSAGES_PER_S = 20_000, 2_000
 
 _FREE_BYTES, _BYTES_PER_S = 4 * MAX_BYTES, 100 * 2**20
 
-_MOST_CHARACTERS = 100_000
+_MAX_CHARACTERS = 100_000
 
 _Seconds = Annotated[float, Field(strict=True, ge=0.0, allow_inf_nan=False)]
 _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
-def _is_text(value: object) -> object:
-    """Refuse all but text of a plausible length; lone surrogates, which file names may contain, are permitted."""
-    if not isinstance(value, str) or len(value) > _MOST_CHARACTERS:
-        raise ValueError(f"expected text of at most {_MOST_CHARACTERS} characters")
+def _require_text(value: object) -> object:
+    """Refuse a value that is no text or is implausibly long. File names may have lone surrogates: these are valid."""
+    if not isinstance(value, str) or len(value) > _MAX_CHARACTERS:
+        raise ValueError(f"expected text of at most {_MAX_CHARACTERS} characters")
     return value
 
 
-_Text = Annotated[Any, AfterValidator(_is_text)]
+_Text = Annotated[Any, AfterValidator(_require_text)]
 _Plan = bytes | None
 
 
-class _Sent(TypedDict):
+class _WorkerMessage(TypedDict):
     peak_memory_mb: _Seconds
 
 
-class _PhaseMessage(_Sent):
+class _PhaseMessage(_WorkerMessage):
     type: Literal["phase"]
     phase: _Text
 
 
-class _ClockMessage(_Sent):
+class _ClockMessage(_WorkerMessage):
     type: Literal["clock"]
     at: _Finite
     import_s: _Seconds
     warm_s: _Seconds
 
 
-class _ReportMessage(_Sent):
+class _ReportMessage(_WorkerMessage):
     type: Literal["report"]
     t_s: _Seconds
     plan: _Plan
     bound: Bound | None
 
 
-class _ChunkMessage(_Sent):
+class _ChunkMessage(_WorkerMessage):
     type: Literal["chunk"]
     elapsed_s: _Seconds
     plans: list[_Plan]
     decision_s: list[_Seconds]
 
 
-class _DoneMessage(_Sent):
+class _DoneMessage(_WorkerMessage):
     type: Literal["done"]
     decision_s: _Seconds
     status: Status
@@ -88,7 +90,7 @@ class _DoneMessage(_Sent):
     duals: NotRequired[StoredProof]
 
 
-class _EndedMessage(_Sent):
+class _EndedMessage(_WorkerMessage):
     type: Literal["ended"]
     decision_s: _Seconds | None
     termination: Termination
@@ -102,7 +104,7 @@ _AnyMessage: Any = Annotated[
 
 
 def checked(message: Message) -> Message:
-    """Return a message of a run after comparing it with its schema; its bound is a ``Bound``.
+    """Return a message of a run after a comparison with its schema. Its bound is a ``Bound``.
 
     Raises
     ------
@@ -110,10 +112,10 @@ def checked(message: Message) -> Message:
         If a field is missing, or has the wrong type or an impossible value.
     """
     try:
-        found: Message = validated(_AnyMessage, message, "", _in_words)
+        validated_fields: Message = validated(_AnyMessage, message, "", _in_words)
     except InputError as error:
         raise InputError("worker", f"sent an impossible message: {error}"[:300]) from None
-    return message | found
+    return message | validated_fields
 
 
 def _in_words(findings: Findings) -> Sequence[Problem]:
@@ -127,7 +129,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
     Raises
     ------
     TypeError, ValueError, RecursionError
-        If the message has no JSON form; NaN and infinity have none.
+        If the message has no JSON form. NaN and infinity have none.
     """
     plans = message["plans"] if message["type"] == "chunk" else filter(None, [message.get("plan")])
     head = {name: value for name, value in message.items() if name not in ("plan", "plans")}
@@ -148,7 +150,8 @@ class LineReader:
         Raises
         ------
         InputError
-            If a line is not a message, for example because other code wrote into the pipe, or if there are too many.
+            If a line is not a message, for example because other code wrote into the pipe; or if there are too
+            many lines.
         """
         self._count(data)
         lines = self._lines.feed(data)
@@ -157,7 +160,7 @@ class LineReader:
         return [self._parse(line) for line in lines]
 
     def _count(self, data: bytes) -> None:
-        """Count a piece and refuse an endless stream, which would keep the bench from the other runs."""
+        """Count a piece, and refuse an endless stream: it would keep the bench from the other runs."""
         self._bytes += len(data)
         self._messages += data.count(b"\n")
         life_s = time.monotonic() - self._since
@@ -165,8 +168,8 @@ class LineReader:
             self._messages > FREE_MESSAGES + MESSAGES_PER_S * life_s
             or self._bytes > _FREE_BYTES + _BYTES_PER_S * life_s
         ):
-            sent = f"{self._messages} messages of {self._bytes} bytes in {life_s:.1f} s"
-            raise InputError("worker", f"sent more than the bench reads: {sent}")
+            amount = f"{self._messages} messages of {self._bytes} bytes in {life_s:.1f} s"
+            raise InputError("worker", f"sent more than the bench reads: {amount}")
 
     @staticmethod
     def _parse(line: bytes) -> Message:
@@ -175,8 +178,8 @@ class LineReader:
         if not isinstance(message, dict) or "type" not in message:
             raise InputError("worker", "sent data that is not a message; expected JSON objects, one per line")
         plans = [text or None for text in texts]
-        of_type = {"plans": plans} if message["type"] == "chunk" else {"plan": plans[0] if plans else None}
-        return message | {"size_bytes": len(line)} | of_type
+        plan_fields = {"plans": plans} if message["type"] == "chunk" else {"plan": plans[0] if plans else None}
+        return message | {"size_bytes": len(line)} | plan_fields
 
 
 def _parsed(text: bytes) -> object:

@@ -18,7 +18,7 @@ def result_json(plan: object, bound: object) -> Message:
     Raises
     ------
     RefusedError
-        If one of them, or a part of it, has the wrong type.
+        If the plan or the bound, or a part of them, has the wrong type.
     """
     if plan is not None and not isinstance(plan, Plan):
         raise RefusedError(f"plan is a {type(plan).__name__}; expected a Plan")
@@ -26,12 +26,12 @@ def result_json(plan: object, bound: object) -> Message:
         raise RefusedError(f"bound is a {type(bound).__name__}; expected a Bound")
     try:
         return {"plan": None if plan is None else plan_to_json(plan), "bound": _bound(bound)}
-    except Exception as error:  # plugin data of the wrong types can raise any exception
+    except Exception as error:  # data of wrong types from a plugin can raise any exception
         raise RefusedError(f"the plan or bound has no JSON form: {one_line(error)}") from error
 
 
 def proof_json(proof: Sequence[ProofNode]) -> Message:
-    """Return a proof as JSON values, or none if it is empty or has infinite numbers, with which it proves nothing."""
+    """Return a proof as JSON values; empty for an empty proof, or for infinite numbers, which prove nothing."""
     nodes: list[Message] = []
     for node in proof:
         if isinstance(node, Duals):
@@ -46,13 +46,13 @@ def proof_json(proof: Sequence[ProofNode]) -> Message:
 
 
 def _bound(bound: Bound | None) -> Message | None:
-    """Return a bound as JSON values; an infinite bound counts as none."""
+    """Return a bound as JSON values, or ``None`` for an infinite bound."""
     if bound is None or not isfinite(bound.value):
         return None
     for name in ("slots_per_gpulet", "max_batch", "part_steps"):
-        most = getattr(bound, name)
-        if most is not None and not 0 < int(most) < 2**31:
-            raise RefusedError(f"bound: {name} is {most}; expected a whole number from 1")
+        value = getattr(bound, name)
+        if value is not None and not 0 < int(value) < 2**31:
+            raise RefusedError(f"bound: {name} is {value}; expected a whole number from 1")
     return scope_to_json(bound)
 
 
@@ -62,7 +62,7 @@ def statistics_json(outcome: Outcome) -> dict[str, float | None]:
     Raises
     ------
     RefusedError
-        If they are not a mapping of names to numbers.
+        If the statistics are not a mapping of names to numbers.
     """
     try:
         numbers = {str(name): float(value) for name, value in outcome.statistics.items()}

@@ -1,4 +1,4 @@
-"""Preload of the forkserver: it loads what every worker shares, and writes an exception to a log for the bench."""
+"""Preload of the forkserver: it loads the modules of every worker, and writes an exception to a log for the bench."""
 
 import os
 import traceback
@@ -14,8 +14,8 @@ _LOG = Path(os.environ.pop(LOG_VARIABLE))
 
 try:
     import bench.runner.warm_modules  # noqa: F401
-except BaseException as error:  # noqa: BLE001 - the bench tells it
-    # multiprocessing would pass over an ImportError, and print the traceback of another exception in every attempt.
+except BaseException as error:  # noqa: BLE001 - the bench reports the exception
+    # multiprocessing would ignore an ImportError, and would print the traceback of another exception in every attempt.
     reason = shorten(f"{type(error).__name__}: {error}", 500, placeholder=" ...")
     with suppress(OSError):
         unfinished = _LOG.with_suffix(".part")

@@ -6,27 +6,27 @@ from dataclasses import dataclass, field
 
 from bench.api import Bound, Proof, Status
 from bench.ledger.row import JsonObject, Termination
-from bench.runner.failures import end_in_words, tells_of_memory
+from bench.runner.failures import exit_in_words, mentions_refused_memory
 from bench.runner.messages import Message
 from bench.scenarios import Tally
 from bench.task import Task
 from instances import InputError
 
 TRAJECTORY_POINTS = 50
-"""Largest number of a run's reported plans, and of its reported bounds, that are judged and stored."""
+"""Largest number of reported plans that are judged and stored per run; also that of reported bounds."""
 
-_REPORTS_KEPT = 16 * TRAJECTORY_POINTS
-_BYTES_KEPT = 64 * 2**20
+_MAX_REPORTS = 16 * TRAJECTORY_POINTS
+_MAX_BYTES = 64 * 2**20
 
 TIME_ALLOWANCE_S, TIME_ALLOWANCE_S_PER_BYTE = 0.25, 1e-6
-"""Longest plausible time between the worker's reading of its clock and its sending of the message, and per byte."""
+"""Longest plausible time from the worker's reading of its clock to its sending of the message; a part is per byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """Report of a plan, as a JSON text that is parsed where it is read, a bound or both.
+    """Report of a plan, a bound or both, ``t_s`` seconds after the clock started.
 
-    ``t_s`` is the time in seconds after the clock started.
+    The plan is a JSON text, which is parsed only if the plan is judged.
     """
 
     t_s: float
@@ -34,11 +34,11 @@ class Incumbent:
     bound: Bound | None
 
 
-class _Sample:
-    """Sample of reports, thinned on arrival to limit memory; it always includes the last report."""
+class _ReportSample:
+    """Sample of reports, thinned as they arrive to limit memory; the last report always belongs to the sample."""
 
     def __init__(self) -> None:
-        self._kept: list[Incumbent] = []
+        self._reports: list[Incumbent] = []
         self._bytes = 0
         self._stride = 1
         self._count = 0
@@ -46,23 +46,23 @@ class _Sample:
 
     def add(self, incumbent: Incumbent) -> None:
         if self._count % self._stride == 0:
-            self._kept.append(incumbent)
+            self._reports.append(incumbent)
             self._bytes += len(incumbent.plan_text or b"")
         self._count += 1
         self._last = incumbent
-        while len(self._kept) > (_REPORTS_KEPT if self._bytes <= _BYTES_KEPT else TRAJECTORY_POINTS):
-            self._kept = self._kept[::2]
-            self._bytes = sum(len(kept.plan_text or b"") for kept in self._kept)
+        while len(self._reports) > (_MAX_REPORTS if self._bytes <= _MAX_BYTES else TRAJECTORY_POINTS):
+            self._reports = self._reports[::2]
+            self._bytes = sum(len(report.plan_text or b"") for report in self._reports)
             self._stride *= 2
 
     def thinned(self) -> list[Incumbent]:
-        kept = self._kept
-        if self._last is not None and kept[-1] is not self._last:
-            kept = [*kept, self._last]
-        if len(kept) <= TRAJECTORY_POINTS:
-            return kept
-        step = (len(kept) - 1) / (TRAJECTORY_POINTS - 1)
-        return [kept[round(point * step)] for point in range(TRAJECTORY_POINTS)]
+        reports = self._reports
+        if self._last is not None and reports[-1] is not self._last:
+            reports = [*reports, self._last]
+        if len(reports) <= TRAJECTORY_POINTS:
+            return reports
+        step = (len(reports) - 1) / (TRAJECTORY_POINTS - 1)
+        return [reports[round(point * step)] for point in range(TRAJECTORY_POINTS)]
 
 
 @dataclass
@@ -72,21 +72,22 @@ class RunRecord:
     Attributes
     ----------
     grace_s
-        Time beyond the limit in which results still count; after it the run is killed.
+        Time after the limit in which results still count. Then the run is killed.
     phase
         Last known phase of the worker.
     clock_started
-        Start of the clock on the monotonic clock, or ``None`` before; for a scenario set, that of the current chunk.
+        Start of the run's clock, as a time of the monotonic clock; ``None`` before. Every chunk of a scenario set
+        starts the clock again.
     plan_text
-        The final plan as a JSON text, which the scorer reads; ``None`` without one.
+        Final plan as a JSON text, which the scorer reads; ``None`` without one.
     tally
         Counts of the scenarios of a set so far.
     pausing
-        Whether a chunk has arrived and the next one is not ordered yet.
+        Whether a chunk has arrived and the next chunk is not ordered yet.
     limited_by
         Mechanism of the memory limit: ``control group`` or ``address space``.
-    quiet_at
-        Time on the monotonic clock before which the worker wrote none of the messages that are still to be taken.
+    unread_since
+        Time on the monotonic clock. The worker wrote all messages that are still to be read after this time.
     """
 
     task: Task
@@ -95,7 +96,7 @@ class RunRecord:
     phase: str = "starting"
     pausing: bool = False
     limited_by: str = "address space"
-    quiet_at: float = -math.inf
+    unread_since: float = -math.inf
     clock_started: float | None = None
     import_s: float | None = None
     warm_s: float | None = None
@@ -112,8 +113,8 @@ class RunRecord:
     log_tail: str = ""
     _reported: Incumbent | None = None
     _contradiction: str = ""
-    _plans: _Sample = field(default_factory=_Sample)
-    _bounds: _Sample = field(default_factory=_Sample)
+    _plans: _ReportSample = field(default_factory=_ReportSample)
+    _bounds: _ReportSample = field(default_factory=_ReportSample)
 
     @property
     def ended(self) -> bool:
@@ -121,7 +122,7 @@ class RunRecord:
         return self.termination is not None
 
     def take(self, message: Message, now: float) -> Incumbent | None:
-        """Process a message that arrived by ``now``; return the plan or bound that it reports, if any.
+        """Process a message that had arrived at ``now``; return the reported plan or bound, if any.
 
         Raises
         ------
@@ -145,7 +146,7 @@ class RunRecord:
             case "report" | "chunk" | "done" | "ended":
                 t_s = self._time(message, now)
                 if t_s > self.task.time_limit_s + self.grace_s:
-                    # The message is from after the kill time; the run was still alive because the bench was busy.
+                    # The worker sent the message after the kill time; the bench was too busy to kill the run.
                     self.end_at_limit(t_s)
                 elif message["type"] == "report":
                     return self._report(Incumbent(t_s, message["plan"], message["bound"]))
@@ -160,7 +161,7 @@ class RunRecord:
 
     def _start(self, claimed: float, now: float) -> float:
         """Return the start of the clock: ``claimed`` or, if that is impossible, ``now``."""
-        if self.quiet_at - TIME_ALLOWANCE_S <= claimed <= now:
+        if self.unread_since - TIME_ALLOWANCE_S <= claimed <= now:
             return claimed
         self._contradiction = "the scheduler's clock did not start when its worker claimed"
         return now
@@ -168,36 +169,38 @@ class RunRecord:
     def _time(self, message: Message, now: float) -> float:
         """Return the time of a message since the start of the clock.
 
-        A scheduler can falsify the time that its worker claims. If the claim lies in the future or the worker cannot
-        have sent the message then, the time of arrival counts.
+        A scheduler can falsify the time that its worker claims. If the claim lies in the future, or the worker cannot
+        have sent the message at that time, the time of arrival counts.
         """
         if self.clock_started is None:
             raise InputError("worker", "sent a result before it started its clock")
         claimed = message[{"report": "t_s", "chunk": "elapsed_s"}.get(message["type"], "decision_s")]
-        seen_s = now - self.clock_started
+        observed_s = now - self.clock_started
         allowance_s = TIME_ALLOWANCE_S + TIME_ALLOWANCE_S_PER_BYTE * message.get("size_bytes", 0)
-        if claimed is not None and self.quiet_at - self.clock_started - allowance_s <= claimed <= seen_s + 1e-6:
+        if claimed is not None and self.unread_since - self.clock_started - allowance_s <= claimed <= observed_s + 1e-6:
             return float(claimed)
-        self._contradict(claimed, seen_s)
-        return seen_s
+        self._contradict(claimed, observed_s)
+        return observed_s
 
-    def _contradict(self, claimed: float | None, seen_s: float) -> None:
+    def _contradict(self, claimed: float | None, observed_s: float) -> None:
         claim = "no time" if claimed is None else f"{claimed:.3g} s"
-        self._contradiction = f"the scheduler's worker claimed {claim} where the bench saw {seen_s:.3g} s, which counts"
+        self._contradiction = (
+            f"the scheduler's worker claimed {claim} where the bench saw {observed_s:.3g} s, which counts"
+        )
 
     def _chunk(self, message: Message, elapsed_s: float) -> None:
         times = message["decision_s"]
-        left = 0 if self.tally is None or self.pausing else len(self.tally.scenarios) - self.tally.decided
-        if not 0 < len(message["plans"]) == len(times) <= left:
+        undecided = 0 if self.tally is None or self.pausing else len(self.tally.scenarios) - self.tally.decided
+        if not 0 < len(message["plans"]) == len(times) <= undecided:
             raise InputError("worker", "sent a chunk with an impossible number of plans or times")
-        # The rest of the time is for making the scenarios and writing their plans.
+        # The worker spends the rest of the time on making the scenarios and writing their plans.
         if not elapsed_s / 2 - TIME_ALLOWANCE_S * len(times) <= math.fsum(times) <= elapsed_s + 1e-6:
             self._contradict(math.fsum(times), elapsed_s)
             message["decision_s"] = [elapsed_s / len(times)] * len(times)
         self.phase, self.pausing = "waiting for the judge", True
 
     def resume_after_chunk(self, tally: Tally) -> None:
-        """Note that a chunk is judged; the last chunk ends the run, and its status concerns all scenarios."""
+        """Record that a chunk is judged. The last chunk ends the run with a status for all scenarios."""
         if tally.decided == len(tally.scenarios) and not self.ended:
             self.end(Termination.FINISHED, "", Status.FEASIBLE if tally.all_accepted else Status.UNKNOWN)
         self.phase, self.pausing, self.clock_started = "starting a chunk", False, None
@@ -222,7 +225,7 @@ class RunRecord:
         self.end(Termination.FINISHED, message["reason"], Status(message["status"]))
 
     def end(self, termination: Termination, reason: str, status: Status | None = None) -> None:
-        """Note how the run ended. A run without a final plan gets its last reported plan."""
+        """Record how the run ended. A run without a final plan gets its last reported plan."""
         if termination is Termination.INVALID_PLAN:
             self.plan_text = self._reported = None  # no earlier plan replaces the refused one
         if self.plan_text is None and self._reported is not None:
@@ -234,37 +237,37 @@ class RunRecord:
         self.status = status or (Status.FEASIBLE if self.plan_text is not None else Status.UNKNOWN)
 
     def end_at_limit(self, elapsed_s: float) -> None:
-        """Note that the run was killed ``elapsed_s`` seconds after its clock started."""
+        """Record that the run was killed ``elapsed_s`` seconds after its clock started."""
         self.decision_s = elapsed_s
         self.end(Termination.WALL_LIMIT, f"killed {elapsed_s:.2f} s into a time limit of {self.task.time_limit_s:g} s")
 
     def end_in_startup(self, limit_s: float) -> None:
-        """Note that the run was killed before its clock started."""
+        """Record that the run was killed before its clock started."""
         self.end(Termination.WALL_LIMIT, f"start-up took more than {limit_s:g} s ({self.phase})")
 
     def end_by_itself(
-        self, exit_code: int | None, log_tail: str, elapsed_s: float | None, short_of_memory: bool = False
+        self, exit_code: int | None, log_tail: str, elapsed_s: float | None, out_of_memory: bool = False
     ) -> None:
-        """Note that the process died without a last message.
+        """Record that the process died without a last message.
 
-        Under a memory limit, the limit is the cause if the kernel reports it (``short_of_memory``) or the log has a
+        Under a memory limit, the limit is the cause if the kernel reports it (``out_of_memory``) or the log has a
         message about refused memory, which an aborting allocator prints.
         """
         self.decision_s = elapsed_s
         limit_mb = self.task.memory_limit_mb
-        how = "closed its connection to the bench" if exit_code is None else end_in_words(exit_code)
-        refused = exit_code != -signal.SIGKILL and tells_of_memory(log_tail)
-        if limit_mb is not None and (refused or short_of_memory):
-            self.end(Termination.MEMORY_LIMIT, f"limit {limit_mb:g} MiB: {how} while {self.phase}")
+        end_text = "closed its connection to the bench" if exit_code is None else exit_in_words(exit_code)
+        log_mentions_memory = exit_code != -signal.SIGKILL and mentions_refused_memory(log_tail)
+        if limit_mb is not None and (log_mentions_memory or out_of_memory):
+            self.end(Termination.MEMORY_LIMIT, f"limit {limit_mb:g} MiB: {end_text} while {self.phase}")
             return
         hint = ""
         if exit_code == -signal.SIGKILL:
             hint = "; not killed by the bench; the host may have run out of memory"
         elif limit_mb is not None:
             hint = f"; the memory limit of {limit_mb:g} MiB may be the cause"
-        self.end(Termination.CRASHED, f"{how} while {self.phase}{hint}")
+        self.end(Termination.CRASHED, f"{end_text} while {self.phase}{hint}")
 
     def trajectory(self) -> list[Incumbent]:
-        """Return the reports in the order of time, thinned evenly if there are many."""
+        """Return the reports in order of time; many reports are thinned evenly."""
         reports = [*self._plans.thinned(), *self._bounds.thinned()]
         return sorted(reports, key=lambda incumbent: incumbent.t_s)

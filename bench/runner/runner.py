@@ -1,7 +1,7 @@
 """Runner on this host: it executes every task in a process of its own with enforced limits and stores every result.
 
-One thread watches all workers. Every worker is finally killed with all processes that it started, even after a
-successful run, so that none of them outlives the run.
+One thread watches all workers. At the end of every run, also of a successful one, the worker is killed
+with all processes that it started. So no process outlives its run.
 """
 
 import math
@@ -36,18 +36,18 @@ from instances import InputError
 from instances.files import instance_to_json
 
 GRACE_S = 1.0
-"""Time beyond the time limit after which a run is killed; a scheduler that checks its deadline returns earlier."""
+"""Time after the time limit until a run is killed. A scheduler that checks its deadline returns earlier."""
 
 STARTUP_LIMIT_S = 300.0
-"""Limit for a scheduler's imports and ``warm``, which do not count towards the time limit.
+"""Time limit for a scheduler's imports and ``warm``. They do not count towards the time limit of the run.
 
-The first start on a machine compiles kernels: all of column generation takes up to three minutes.
+The first start on a machine compiles kernels; those of column generation take up to three minutes.
 """
 
 ATTEMPTS = 3
 """Largest number of attempts of a run whose forkserver was killed."""
 
-_DYING_S = 1.0
+_EXIT_WAIT_S = 1.0
 """Time for which the bench waits for the end of a worker whose pipe has closed."""
 
 
@@ -67,17 +67,17 @@ def run_tasks(
     Parameters
     ----------
     tasks
-        Tasks whose key is in the ledger are not run again; equal tasks are run once.
+        Tasks to run. A task whose key is in the ledger is not run again; equal tasks run once.
     ledger
         Ledger that stores each row when its run ends; ``None`` keeps rows in memory only.
     jobs
         Number of parallel runs; default: the number of cores that this process may use.
     grace_s, startup_limit_s
-        Time beyond the time limit before a run is killed, and time limit for imports and ``warm``.
+        Time after the time limit until a run is killed, and time limit for imports and ``warm``.
     interruption
         Flag by which another thread can interrupt the runs.
     retry
-        Repeat the failed runs in the ledger.
+        Whether to repeat the failed runs in the ledger.
 
     Raises
     ------
@@ -90,24 +90,24 @@ def run_tasks(
     if jobs < 1:
         raise InputError("jobs", f"{jobs}; expected at least 1")
     listener = listener or Listener()
-    rows, waiting = known_rows(tasks, ledger, listener, retry)
-    if waiting:
+    rows, remaining = known_rows(tasks, ledger, listener, retry)
+    if remaining:
         bench = _Bench(ledger, Writer(ledger, listener.held_up), jobs, listener, grace_s, startup_limit_s)
-        rows |= bench.run(waiting.values(), interruption)
+        rows |= bench.run(remaining.values(), interruption)
     return [rows[task.key] for task in tasks]
 
 
 def known_rows(
     tasks: Sequence[Task], ledger: Ledger | None, listener: Listener, retry: bool
 ) -> tuple[dict[str, Row], dict[str, Task]]:
-    """Return by key the rows in the ledger, of which the listener is notified, and the remaining tasks.
+    """Return the rows that the ledger already has, and the remaining tasks, both by key.
 
-    With ``retry``, failed runs belong to the remaining tasks.
+    The listener is notified of these rows. With ``retry``, failed runs belong to the remaining tasks.
 
     Raises
     ------
     InputError
-        If the ledger cannot store one of the instances; raised before the runs, so that no run is lost.
+        If the ledger cannot store one of the instances. The error comes before the runs, so that no run is lost.
     """
     if ledger is None:
         return {}, {task.key: task for task in tasks}
@@ -127,6 +127,8 @@ def known_rows(
 
 @dataclass
 class _Bench:
+    """State of ``run_tasks``: waiting tasks, active runs and finished rows."""
+
     ledger: Ledger | None
     writer: Writer
     jobs: int
@@ -149,7 +151,7 @@ class _Bench:
                 with borrowed_scorer(watchdog) as self.scorer:
                     if any(task.trial.arrivals is not None for task, _ in self.waiting):
                         self._warm_scorer(interrupted)
-                    self._work_through(watchdog, interrupted)
+                    self._run_waiting(watchdog, interrupted)
                 self.writer.settle(interrupted.wakeup)
             finally:
                 self._kill_all()
@@ -159,63 +161,67 @@ class _Bench:
         return self.rows
 
     def _warm_scorer(self, interrupted: Interruption) -> None:
-        """Have the scorer load the simulation, or on a new host compile it, before the clock of any run starts."""
+        """Let the scorer load the simulation before the clock of any run starts; on a new host this compiles it."""
         self.scorer.submit(warm_simulation, done=lambda _: None, failed=lambda _: None)
         while self.scorer and not interrupted:
-            self._look(interrupted.wakeup)
+            self._process_events(interrupted.wakeup)
         if interrupted:
-            self.scorer.drop_work()
+            self.scorer.abandon_work()
 
-    def _work_through(self, watchdog: Watchdog, interrupted: Interruption) -> None:
+    def _run_waiting(self, watchdog: Watchdog, interrupted: Interruption) -> None:
         while (self.waiting or self.active or self.scorer) and not interrupted:
-            while self.waiting and self._has_room and not interrupted:
+            while self.waiting and self._can_start and not interrupted:
                 self._start(*self.waiting.popleft(), watchdog)
-            self._look(interrupted.wakeup)
+            self._process_events(interrupted.wakeup)
             self._end_overdue()
             self.writer.retry()
         if interrupted:
             self._interrupt()
 
     @property
-    def _has_room(self) -> bool:
+    def _can_start(self) -> bool:
         """Whether the next run can start."""
-        # A repeated run is alone, so that a scheduler that kills the forkserver again harms no other run.
+        # A repeated run runs alone: its scheduler may kill the forkserver again, and must not harm other runs.
         if self.active and max(self.waiting[0][1], *(run.attempt for run in self.active)) > 1:
             return False
-        # Limit the queue of unjudged runs: they fill memory, and are lost if the bench dies.
+        # Unjudged runs fill memory and are lost if the bench dies, so their queue is limited.
         return len(self.active) < self.jobs > len(self.scorer) and not self.writer.full
 
     def _start(self, task: Task, attempt: int, watchdog: Watchdog) -> None:
         start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
-        asked_at = time.monotonic()
+        started_at = time.monotonic()
         process = Worker(worker.main, watchdog)
         group = control_group(process.pid, task.memory_limit_mb, task.threads)
         tally = None
         if task.scenarios is not None:
-            real = replace(task.scenarios, base=task.reality)
-            tally = Tally(real, self.ledger.chunks(task.key) if self.ledger is not None else ())
+            true_scenarios = replace(task.scenarios, base=task.true_instance)
+            tally = Tally(true_scenarios, self.ledger.chunks(task.key) if self.ledger is not None else ())
         record = RunRecord(task, self.grace_s, tally, limited_by="address space" if group is None else "control group")
-        self.active.append(ActiveRun(record, process, group, start, asked_at, self.startup_limit_s, attempt, asked_at))
+        self.active.append(
+            ActiveRun(record, process, group, start, started_at, self.startup_limit_s, attempt, started_at)
+        )
         process.order(task)
         if tally is not None:
             process.order(tally.decided)
         self.listener.started(task)
 
-    def _look(self, wakeup: int) -> None:
-        """Wait for a message or the death of a worker or the scorer, a process to kill, or a row to store."""
+    def _process_events(self, wakeup: int) -> None:
+        """Wait for the next event and process it: a message, the death of a process, or a deadline."""
         sources = [wakeup, *self.scorer.sources]
         for run in self.active:
             sources += [run.worker.sentinel, *(pipe.fileno() for pipe in run.worker.readable)]
         now = time.monotonic()
-        due = min((self.scorer.due, self.writer.retry_at, *(min(run.kill_at, run.look_at) for run in self.active)))
-        ready = set(wait(sources, None if due == math.inf else max(0.0, due - now)))
+        next_deadline = min(
+            (self.scorer.due, self.writer.retry_at, *(min(run.kill_at, run.read_at) for run in self.active))
+        )
+        ready = set(wait(sources, None if next_deadline == math.inf else max(0.0, next_deadline - now)))
         for run in list(self.active):
             died = run.worker.sentinel in ready
             if died or any(pipe.fileno() in ready for pipe in run.worker.readable):
                 self._read(run, died)
             if run.worker.emptied:
-                run.note_emptied(now)
-        self.scorer.look()
+                run.record_emptied(now)
+        self.scorer.process_result()
 
     def _read(self, run: ActiveRun, died: bool) -> None:
         record = run.record
@@ -229,17 +235,20 @@ class _Bench:
         except InputError as error:
             record.end(Termination.CRASHED, str(error))
         if (died or run.worker.silent) and not record.ended:
-            exit_code = run.worker.exit_code(_DYING_S)
+            exit_code = run.worker.exit_code(_EXIT_WAIT_S)
             if run.worker.lost and self._repeat(run):
                 return
-            short = run.group is not None and run.group.ran_out_of_memory()
+            out_of_memory = run.control_group is not None and run.control_group.ran_out_of_memory()
             if not record.ended:
-                record.end_by_itself(exit_code, run.worker.log_tail, run.elapsed_s, short)
+                record.end_by_itself(exit_code, run.worker.log_tail, run.elapsed_s, out_of_memory)
         if record.ended:
             self._end(run)
 
     def _repeat(self, run: ActiveRun) -> bool:
-        """Queue a run that ended with the forkserver again; after the last attempt, end its record and return false."""
+        """Queue a run again after the forkserver's death, and return true.
+
+        After the last attempt, end the record of the run and return false.
+        """
         if run.attempt == ATTEMPTS:
             run.record.end(Termination.CRASHED, f"the bench's forkserver was killed in each of {ATTEMPTS} attempts")
             return False
@@ -264,7 +273,7 @@ class _Bench:
         """Kill the worker and queue the run for the judge."""
         self.active.remove(run)
         run.end()
-        run.record.wall_s = time.monotonic() - run.asked_at
+        run.record.wall_s = time.monotonic() - run.worker_started_at
         run.record.log_tail = run.worker.log_tail
         self.scorer.submit(
             score,
@@ -294,7 +303,7 @@ class _Bench:
         )
 
     def _take_chunk(self, run: ActiveRun, tally: Tally, chunk: JsonObject | RefusedChunk) -> None:
-        """Count and store a chunk of scenarios, then order the next one or end the run."""
+        """Count and store a chunk of scenarios. Then order the next chunk or end the run."""
         record = run.record
         if isinstance(chunk, RefusedChunk):
             record.log_tail = chunk.log_tail
@@ -304,7 +313,7 @@ class _Bench:
             record.resume_after_chunk(tally)
             self.writer.add_chunk(record.task.key, chunk)
             self.listener.advanced(record.task, tally.decided)
-        if run not in self.active:  # the run has ended meanwhile
+        if run not in self.active:  # the run ended while the judge was at work
             return
         if record.ended:
             self._end(run)
@@ -313,12 +322,12 @@ class _Bench:
             run.worker.order(tally.decided)
 
     def _interrupt(self) -> None:
-        """Kill the current runs and store those that have ended."""
+        """Kill the current runs, and store the runs that have ended."""
         tasks = [run.record.task for run in self.active]
         self._kill_all()
         while self.scorer:
             wait(self.scorer.sources, max(0.0, self.scorer.due - time.monotonic()))
-            self.scorer.look()
+            self.scorer.process_result()
         self.listener.interrupted(tasks)
 
     def _kill_all(self) -> None:

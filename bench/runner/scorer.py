@@ -28,7 +28,7 @@ MEMORY_LIMIT_MB = 8192
 _STARTUP_LIMIT_S = 600.0
 """Time limit for the start of the process; on a new host, the forkserver compiles the shared kernels first."""
 
-_MOST_STARTS = 3
+_MAX_FAILED_STARTS = 3
 _JOIN_S = 5.0
 
 
@@ -41,16 +41,16 @@ class _Job:
 
 
 class Scorer:
-    """Handle of the process in the bench; the process does one piece of work after another, in the order of submission.
+    """Handle of the scoring process in the bench. The process does its jobs one after another, in order of submission.
 
-    The ``watchdog`` kills the process if the bench dies.
+    ``watchdog`` kills the process if the bench dies.
     """
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._watchdog = watchdog
         self._waiting: deque[_Job] = deque()
         self._failed_starts = 0
-        self._repeated = False
+        self._job_repeated = False
         self._start()
 
     def _start(self) -> None:
@@ -58,22 +58,22 @@ class Scorer:
         assert self._process.pid is not None
         self._pid = self._process.pid
         self._watchdog.guard(self._pid)
-        self._idle = self._ready = False
+        self._is_idle = self._is_ready = False
         self._due = time.monotonic() + _STARTUP_LIMIT_S
 
     def __len__(self) -> int:
-        """Number of pieces of work that are not finished."""
+        """Number of unfinished jobs."""
         return len(self._waiting)
 
     @property
     def sources(self) -> list[int]:
         """Descriptors that become readable when the process has a result or ends."""
-        return [self._outbox.fileno()]  # not the sentinel, which becomes readable when the forkserver ends as well
+        return [self._outbox.fileno()]  # not the sentinel: it also becomes readable when the forkserver ends
 
     @property
     def due(self) -> float:
         """Time at which the process is killed, on the monotonic clock."""
-        return self._due if self._waiting or not self._ready else math.inf
+        return self._due if self._waiting or not self._is_ready else math.inf
 
     def submit(
         self,
@@ -82,17 +82,20 @@ class Scorer:
         done: Callable[[Any], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Have the process call ``function``; ``look`` calls ``done`` with the result or ``failed`` with a reason."""
+        """Queue a call of ``function`` in the process.
+
+        ``process_result`` later calls ``done`` with the result, or ``failed`` with a reason.
+        """
         self._waiting.append(_Job(function, arguments, done, failed))
         self._order()
 
-    def drop_work(self) -> None:
-        """Abandon all work without an answer, and replace the process."""
+    def abandon_work(self) -> None:
+        """Abandon all jobs without an answer, and replace the process."""
         self._waiting.clear()
         self._replace("")
 
-    def look(self) -> None:
-        """Take a result if there is one, and replace a process that has ended or is overdue.
+    def process_result(self) -> None:
+        """Process the next result, if there is one. Replace a process that has ended or is overdue.
 
         Raises
         ------
@@ -103,7 +106,7 @@ class Scorer:
             message = self._outbox.recv() if self._outbox.poll() else None
         except (EOFError, OSError):
             self._process.join(_JOIN_S)
-            self._replace(f"its process ended with exit code {self._process.exitcode}", repeat=not self._repeated)
+            self._replace(f"its process ended with exit code {self._process.exitcode}", repeat=not self._job_repeated)
             return
         if message is not None:
             self._take(message)
@@ -111,49 +114,49 @@ class Scorer:
             self._replace(f"took more than {LIMIT_S:g} s")
 
     def _order(self) -> None:
-        if not self._idle or not self._waiting:
+        if not self._is_idle or not self._waiting:
             return
-        self._idle = False
-        work = self._waiting[0]
+        self._is_idle = False
+        job = self._waiting[0]
         self._due = time.monotonic() + LIMIT_S
         with suppress(BrokenPipeError):  # the process has ended; its pipe is readable
-            self._inbox.send((work.function, work.arguments))
+            self._inbox.send((job.function, job.arguments))
 
     def _take(self, message: tuple[str, Any]) -> None:
         kind, content = message
-        self._idle = True
+        self._is_idle = True
         if kind == "ready":
-            self._ready, self._failed_starts = True, 0
+            self._is_ready, self._failed_starts = True, 0
         else:
-            work = self._waiting.popleft()
-            self._repeated = False
-            (work.done if kind == "done" else work.failed)(content)
+            job = self._waiting.popleft()
+            self._job_repeated = False
+            (job.done if kind == "done" else job.failed)(content)
         self._order()
 
     def _replace(self, reason: str, repeat: bool = False) -> None:
-        was_ready = self._ready
+        was_ready = self._is_ready
         self.release()
         self.end()
         if not was_ready:
             self._failed_starts += 1
-            if self._failed_starts == _MOST_STARTS:
+            if self._failed_starts == _MAX_FAILED_STARTS:
                 raise InputError("judge", f"does not start: {reason}")
         self._start()
         if not was_ready or not self._waiting:
             return
-        # The work is repeated once, because the process may have been killed from outside; a plan that ended it does
-        # so again.
-        self._repeated = repeat
+        # The job is repeated once, because something else may have killed the process. A job that ends the process
+        # itself ends the new process as well.
+        self._job_repeated = repeat
         if not repeat:
             self._waiting.popleft().failed(reason)
 
     def guard(self, watchdog: Watchdog) -> None:
-        """Have a watchdog kill the process if the bench dies."""
+        """Register the process with a watchdog, which kills it if the bench dies."""
         self._watchdog = watchdog
         watchdog.guard(self._pid)
 
     def release(self) -> None:
-        """Unregister the process from its watchdog; it also ends by itself when the bench ends."""
+        """Unregister the process from its watchdog; the process also ends by itself when the bench ends."""
         self._watchdog.release(self._pid)
 
     def end(self) -> None:
@@ -164,32 +167,32 @@ class Scorer:
         self._outbox.close()
 
 
-_IDLE: list[Scorer] = []
-"""Processes that wait for the next runs and still hold the tables of the last instances."""
+_IDLE_SCORERS: list[Scorer] = []
+"""Idle scorers for the next runs; they still have the tables of the last instances in memory."""
 
 
 @contextmanager
 def borrowed_scorer(watchdog: Watchdog) -> Iterator[Scorer]:
-    """Yield an idle or a new process; afterwards it is kept unless it still has work."""
+    """Yield an idle or a new scorer. Afterwards it stays idle for the next runs, unless it still has jobs."""
     try:
-        process = _IDLE.pop()
-        process.guard(watchdog)
+        scorer = _IDLE_SCORERS.pop()
+        scorer.guard(watchdog)
     except IndexError:
-        process = Scorer(watchdog)
+        scorer = Scorer(watchdog)
     try:
-        yield process
+        yield scorer
     finally:
-        process.release()
-        if process:
-            process.end()
+        scorer.release()
+        if scorer:
+            scorer.end()
         else:
-            _IDLE.append(process)
+            _IDLE_SCORERS.append(scorer)
 
 
 @atexit.register  # runs before multiprocessing waits for its processes
 def _end_idle() -> None:
-    while _IDLE:
-        _IDLE.pop().end()
+    while _IDLE_SCORERS:
+        _IDLE_SCORERS.pop().end()
 
 
 def _serve(inbox: Connection, outbox: Connection) -> None:

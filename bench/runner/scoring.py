@@ -19,14 +19,14 @@ from instances import InputError, Objective, Plan, ScenarioSet
 from instances.files import plan_from_text
 
 VIOLATIONS_KEPT = 100
-"""Largest number of violations stored per plan, one of each kind that occurs included; others are only counted."""
+"""Largest number of stored violations per plan, with at least one of each kind; the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """Start time of a run, the host's load average at that time, and the facts about the host."""
 
-    at: str
+    started_at: str
     load_average: float | None
     host: JsonObject = field(default_factory=host)
 
@@ -45,20 +45,25 @@ def score(record: RunRecord, start: Start) -> Row:
         if record.plan_text is not None:
             try:
                 plan = plan_from_text(record.plan_text)
-                figures = _figures(plan, judge(plan, task.reality))
-                unsimulated = task.trial.too_many_requests(plan, task.instance)
-                untested = task.trial.cannot_check(plan, task.instance)
-                record.reason = "; ".join(filter(None, (record.reason, unsimulated, untested)))
-                if not unsimulated and (found := task.trial.simulated(plan, task.instance, task.reality, task.seed)):
-                    figures |= simulated_figures(found)
-                if not untested and (held := task.trial.checked(plan, task.instance, task.reality)):
-                    if held.holds is None:
-                        record.reason = "; ".join(filter(None, (record.reason, f"{UNCHECKED}: {doubt_in_words(held)}")))
+                figures = _figures(plan, judge(plan, task.true_instance))
+                not_simulated = task.trial.why_not_simulated(plan, task.instance)
+                not_tested = task.trial.why_not_tested(plan, task.instance)
+                record.reason = "; ".join(filter(None, (record.reason, not_simulated, not_tested)))
+                truth = task.true_instance
+                if not not_simulated and (
+                    simulation := task.trial.simulation_json(plan, task.instance, truth, task.seed)
+                ):
+                    figures |= simulated_figures(simulation)
+                if not not_tested and (holding := task.trial.holding_of(plan, task.instance, truth)):
+                    if holding.holds is None:
+                        record.reason = "; ".join(
+                            filter(None, (record.reason, f"{UNCHECKED}: {doubt_in_words(holding)}"))
+                        )
                     else:
-                        figures |= {"holds": held.holds, "late_workloads": len(held.late)}
+                        figures |= {"holds": holding.holds, "late_workloads": len(holding.late)}
             except InputError as error:
-                before = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
-                record.end(Termination.INVALID_PLAN, f"{error}{before}", record.status)
+                earlier_reason = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
+                record.end(Termination.INVALID_PLAN, f"{error}{earlier_reason}", record.status)
         points = _trajectory(record, figures)
     except Exception as error:  # noqa: BLE001 - a bug in the judge costs this row only
         record.log_tail = traceback.format_exc()
@@ -67,7 +72,7 @@ def score(record: RunRecord, start: Start) -> Row:
 
 
 def unscored(record: RunRecord, start: Start, reason: str) -> Row:
-    """Return the row of an ended run whose judgement failed, for this reason."""
+    """Return the row of an ended run that could not be judged; ``reason`` says why."""
     _judge_failed(record, reason)
     return _row(record, start, {}, [])
 
@@ -88,7 +93,7 @@ class RefusedChunk:
 def judged_chunk(
     scenarios: ScenarioSet, first: int, plans: Sequence[bytes | None], decision_s: Sequence[float]
 ) -> JsonObject | RefusedChunk:
-    """Return the verdicts of ``judge_scenarios``, or the refusal of a chunk, which is neither counted nor stored."""
+    """Return the verdicts of ``judge_scenarios``, or the refusal of the chunk. A refused chunk is not stored."""
     try:
         return judge_scenarios(scenarios, first, plans, decision_s)
     except InputError as error:
@@ -104,20 +109,22 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> list[JsonObject]:
     for report in record.trajectory():
         value = feasible = None
         if report.plan_text is not None:
-            with suppress(InputError):  # the plan is not one of this instance
-                value, feasible = _glance(report.plan_text, record, final)
+            with suppress(InputError):  # the plan belongs to another instance
+                value, feasible = _judge_report(report.plan_text, record, final)
         points.append(_point(report.t_s, value, feasible, report.bound))
-    timed = record.termination is Termination.FINISHED and record.decision_s is not None  # not so for a replay
+    timed = (
+        record.termination is Termination.FINISHED and record.decision_s is not None
+    )  # a replay has no decision time
     if timed and (record.plan_text is not None or record.bound is not None):
         points.append(_point(record.decision_s, final.get("value"), final.get("feasible"), record.bound))
     return points
 
 
-def _glance(text: bytes, record: RunRecord, final: dict[str, Any]) -> tuple[float | None, bool | None]:
-    """Return the value and the feasibility of a reported plan; the judge has already seen the final plan."""
+def _judge_report(text: bytes, record: RunRecord, final: dict[str, Any]) -> tuple[float | None, bool | None]:
+    """Return the value and the feasibility of a reported plan. The final plan is not judged twice."""
     if final and text == record.plan_text:
         return final["value"], final["feasible"]
-    verdict = judge(plan_from_text(text), record.task.reality)
+    verdict = judge(plan_from_text(text), record.task.true_instance)
     return verdict.value if math.isfinite(verdict.value) else None, verdict.feasible
 
 
@@ -131,33 +138,33 @@ def _bound_figures(bound: Bound | None) -> JsonObject:
 
 def _figures(plan: Plan, verdict: Verdict) -> dict[str, Any]:
     """Return the columns of a plan with the judge's figures."""
-    found: Any = verdict.to_json()
-    figures = {name: figure for name, figure in found.items() if name not in ("slots", "violations")}
+    verdict_json: Any = verdict.to_json()
+    figures = {name: figure for name, figure in verdict_json.items() if name not in ("slots", "violations")}
     return figures | {
         "plan": plan,
         "plan_class": plan.plan_class,
         "violations": len(verdict.violations),
-        "violation_details": _kept(found["violations"]),
+        "violation_details": _stored_violations(verdict_json["violations"]),
     }
 
 
-def _kept(violations: list[JsonObject]) -> list[JsonObject]:
+def _stored_violations(violations: list[JsonObject]) -> list[JsonObject]:
     """Return the first ``VIOLATIONS_KEPT`` violations in their order, with at least one of every kind."""
     kinds = [violation["kind"] for violation in violations]
     first_of_kind = {kinds.index(kind) for kind in kinds}
-    by_need = sorted(range(len(kinds)), key=lambda position: position not in first_of_kind)
-    return [violations[position] for position in sorted(by_need[:VIOLATIONS_KEPT])]
+    by_priority = sorted(range(len(kinds)), key=lambda position: position not in first_of_kind)
+    return [violations[position] for position in sorted(by_priority[:VIOLATIONS_KEPT])]
 
 
-def simulated_figures(found: JsonObject) -> dict[str, Any]:
+def simulated_figures(result: JsonObject) -> dict[str, Any]:
     """Return the columns with the figures of a simulation or a replay, given as JSON values."""
     names = ("goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99")
-    return {f"sim_{name}": found[name] for name in names} | {"simulation": found}
+    return {f"sim_{name}": result[name] for name in names} | {"simulation": result}
 
 
 def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[JsonObject]) -> Row:
     task, instance = record.task, record.task.instance
-    # A bound holds for the instance as the scheduler saw it; if the judge uses another one, the bound is void.
+    # A bound applies to the instance of the scheduler. If the judge uses another instance, the bound is void.
     bound = record.bound if task.trial.as_planned else None
     assert record.termination is not None
     if record.termination is Termination.INVALID_PLAN:
@@ -195,7 +202,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         work_limit=task.work_limit,
         memory_limit_mb=task.memory_limit_mb,
         threads=task.threads,
-        started_at=start.at,
+        started_at=start.started_at,
         statistics=record.statistics,
         trajectory=points,
         log_tail=record.log_tail if record.termination.failed else "",

@@ -1,7 +1,7 @@
 """Watchdog process that kills the workers when the bench ends, whatever the cause.
 
-A thread in the worker cannot do this: a scheduler that loops in C code holds the interpreter lock. The kernel's
-parent-death signal cannot either: it kills only the worker, and then the worker's children can no longer be found.
+A thread in the worker cannot do this: a scheduler that loops in C code keeps the interpreter lock. The kernel's
+parent-death signal cannot do it either: it kills only the worker, and the worker's children can no longer be found.
 """
 
 import os
@@ -13,32 +13,33 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from bench.runner.forkserver import own_processes, start_process
+from bench.runner.forkserver import processes_of_bench, start_process
 from bench.runner.worker_limits import RUN_VARIABLE, leave_forkserver, mark
 
-_MOST_ROUNDS = 50
+_MAX_LISTINGS = 50
 """Largest number of listings of new processes; only a fork bomb needs more than two or three."""
 
-_PATIENCE_S = 5.0
+_KILL_LIMIT_S = 5.0
 _JOIN_S = 5.0
-_MOST_BYTES = 2**20
+_MAX_FILE_BYTES = 2**20
 
 
 def kill_tree(leader: int) -> None:
     """Send SIGKILL to the process group of ``leader`` and to its descendants in other groups or sessions.
 
     All processes are stopped before any is killed: a running process could fork during the listing, and the child of
-    an ended process is no longer a descendant of ``leader``. SIGKILL can be neither caught nor blocked, so that it
-    also ends processes that ignore SIGTERM or hold the interpreter lock.
+    an ended process is no longer a descendant of ``leader``. SIGKILL cannot be caught or blocked, so it also
+    ends processes that ignore SIGTERM or keep the interpreter lock.
     """
     _kill(leader, lambda: _descendants(leader))
 
 
 def kill_run(worker: int, born_ticks: int, server: int | None) -> None:
-    """Kill a worker and the processes that its scheduler started, until none is found.
+    """Kill a worker and the processes that its scheduler started. Repeat this until no process is found.
 
-    Processes that are no longer descendants of the worker are found by their mark or, if they have removed it, as
-    orphans that the forkserver has adopted. A scheduler that kills the forkserver as well can escape.
+    A process that is no longer a descendant of the worker is found by its mark. A process that has removed its mark is
+    found as an orphan that the forkserver has adopted. Only processes of a scheduler that also kills the forkserver can
+    escape.
 
     Parameters
     ----------
@@ -49,29 +50,29 @@ def kill_run(worker: int, born_ticks: int, server: int | None) -> None:
     server
         Process id of the forkserver, or ``None``.
     """
-    deadline = time.monotonic() + _PATIENCE_S
-    while _kill(worker, lambda: _members(worker, born_ticks, server)) and time.monotonic() < deadline:
+    deadline = time.monotonic() + _KILL_LIMIT_S
+    while _kill(worker, lambda: _processes_of_run(worker, born_ticks, server)) and time.monotonic() < deadline:
         time.sleep(0.001)  # the killed processes need a moment to disappear
 
 
 def boot_ticks() -> int:
-    """Return the current time in the unit and from the origin of the start times in ``/proc``."""
+    """Return the current time on the scale of the start times in ``/proc``."""
     if sys.platform != "linux":
         return 0
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
 
 
-def _kill(leader: int, others: Callable[[], set[int]]) -> bool:
-    """Kill ``leader``, its group and ``others``; return whether there were others."""
+def _kill(leader: int, list_others: Callable[[], set[int]]) -> bool:
+    """Kill ``leader``, its group and the processes of ``list_others``; return whether there were any."""
     _signal(os.killpg, leader, signal.SIGSTOP)
     stopped: set[int] = set()
-    for _ in range(_MOST_ROUNDS):
-        started = others() - stopped
-        if not started:
+    for _ in range(_MAX_LISTINGS):
+        new = list_others() - stopped
+        if not new:
             break
-        for process in started:
+        for process in new:
             _signal(os.kill, process, signal.SIGSTOP)
-        stopped |= started
+        stopped |= new
     _signal(os.killpg, leader, signal.SIGKILL)
     for process in (leader, *stopped):  # the leader separately, since its group may not exist yet
         _signal(os.kill, process, signal.SIGKILL)
@@ -85,45 +86,47 @@ def _signal(send: Callable[[int, int], None], process: int, signum: signal.Signa
 
 def _descendants(leader: int) -> set[int]:
     """Return the processes below ``leader`` or in its session; an empty set on systems without ``/proc``."""
-    listed = _processes()
-    return _below([leader, *(process for process, (_, session, _) in listed.items() if session == leader)], listed)
+    live = _processes()
+    return _with_descendants(
+        [leader, *(process for process, (_, session, _) in live.items() if session == leader)], live
+    )
 
 
-def _members(worker: int, born_ticks: int, server: int | None) -> set[int]:
-    """Return the processes of the run of ``worker``, which is not among them."""
-    with own_processes() as own:
-        listed = _processes()
+def _processes_of_run(worker: int, born_ticks: int, server: int | None) -> set[int]:
+    """Return the processes of the run of ``worker``, without the worker."""
+    with processes_of_bench() as bench_processes:
+        live = _processes()
         session_of_server = None
         with suppress(ProcessLookupError):
             session_of_server = None if server is None else os.getsid(server)
-        found = [worker]
-        for process, (parent, session, started_ticks) in listed.items():
-            spared = process in own or process == os.getpid() or started_ticks < born_ticks
-            # The bench, its processes and older ones are spared. Other children of the forkserver that are outside its
-            # session are orphans of a run.
+        members = [worker]
+        for process, (parent, session, started_ticks) in live.items():
+            excluded = process in bench_processes or process == os.getpid() or started_ticks < born_ticks
+            # The bench, its processes and older processes do not belong to the run. Other children of the forkserver
+            # that are outside its session are orphans of a run.
             adopted = session_of_server is not None and parent == server and session != session_of_server
-            if session == worker or (not spared and (adopted or _has_mark(process, mark(worker)))):
-                found.append(process)
-        return _below(found, listed)
+            if session == worker or (not excluded and (adopted or _has_mark(process, mark(worker)))):
+                members.append(process)
+        return _with_descendants(members, live)
 
 
-def _below(top: list[int], listed: dict[int, tuple[int, int, int]]) -> set[int]:
-    """Return the processes ``top`` and their descendants, without the first of ``top``."""
+def _with_descendants(roots: list[int], live: dict[int, tuple[int, int, int]]) -> set[int]:
+    """Return the processes ``roots`` and their descendants, without the first of ``roots``."""
     children: dict[int, list[int]] = defaultdict(list)
-    for process, (parent, _, _) in listed.items():
+    for process, (parent, _, _) in live.items():
         children[parent].append(process)
-    found = dict.fromkeys(top)
-    waiting = list(found)
-    for process in waiting:  # the list grows during the iteration
-        new = [child for child in children[process] if child not in found]
-        found |= dict.fromkeys(new)
-        waiting += new
-    return set(found) - {top[0]}
+    result = dict.fromkeys(roots)
+    queue = list(result)
+    for process in queue:  # the list grows during the iteration
+        new = [child for child in children[process] if child not in result]
+        result |= dict.fromkeys(new)
+        queue += new
+    return set(result) - {roots[0]}
 
 
 def _processes() -> dict[int, tuple[int, int, int]]:
-    """Return parent, session and start time of every live process, the youngest process ids first."""
-    listed = {}
+    """Return parent, session and start time of every live process, in descending order of process ids."""
+    live = {}
     names: list[str] = []
     with suppress(FileNotFoundError), os.scandir("/proc") as entries:
         names = [entry.name for entry in entries]
@@ -133,8 +136,8 @@ def _processes() -> dict[int, tuple[int, int, int]]:
         # The format is "pid (name) state ppid pgrp session ..."; the name may contain any character.
         fields = _bytes(f"/proc/{name}/stat").rpartition(b")")[2].split()
         if fields and fields[0] not in (b"Z", b"X"):
-            listed[int(name)] = int(fields[1]), int(fields[3]), int(fields[19])
-    return listed
+            live[int(name)] = int(fields[1]), int(fields[3]), int(fields[19])
+    return live
 
 
 def _has_mark(process: int, value: str) -> bool:
@@ -149,7 +152,7 @@ def _bytes(file: str) -> bytes:
     except OSError:
         return b""
     try:
-        return os.read(descriptor, _MOST_BYTES)
+        return os.read(descriptor, _MAX_FILE_BYTES)
     except OSError:
         return b""
     finally:
@@ -169,14 +172,14 @@ class Watchdog:
     def guard(self, worker: int) -> None:
         """Register ``worker`` to be killed when the bench ends."""
         self._guarded.add(worker)
-        self._tell(f"+{worker}\n")
+        self._write(f"+{worker}\n")
 
     def release(self, worker: int) -> None:
         """Unregister ``worker``, which has ended."""
         self._guarded.discard(worker)
-        self._tell(f"-{worker}\n")
+        self._write(f"-{worker}\n")
 
-    def _tell(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         try:
             os.write(self._outbox.fileno(), line.encode())
         except BrokenPipeError:  # the watchdog was killed

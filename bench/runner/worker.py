@@ -1,18 +1,18 @@
-"""Code of the worker process, which executes one run from loading the scheduler to reporting its outcome.
+"""Code of the worker process: it executes one run, from loading the scheduler to reporting the outcome.
 
-For a scenario set, the worker decides one chunk per order of the parent. An order is the position of the chunk's first
-scenario.
+For a scenario set, the worker solves one chunk per order of the parent. An order is the position of the first scenario
+of the chunk.
 
 The worker sends messages to the parent as lines of JSON (``bench.runner.messages``), each with a ``type``:
 
-- ``phase``: the phase that begins; the parent names it in the reason if the worker dies in it;
+- ``phase``: the phase that begins; if the worker dies in this phase, the parent names the phase in the reason;
 - ``clock``: the scheduler is warm, the tables are filled, and the clock starts (``at`` on the system-wide monotonic
   clock);
-- ``report``: an incumbent, a bound, or both, ``t_s`` seconds after the start of the clock; the worker slows down
-  schedulers that report faster than the bench reads;
+- ``report``: an incumbent, a bound, or both, ``t_s`` seconds after the start of the clock; a scheduler that reports
+  faster than the bench reads has to wait;
 - ``done``: the outcome;
-- ``chunk``: the ``plans`` of consecutive scenarios (null where there is none) and the ``decision_s`` of each; every
-  chunk has its own ``clock`` message;
+- ``chunk``: the ``plans`` of consecutive scenarios (null without a plan) and the ``decision_s`` of each; every chunk
+  has its own ``clock`` message;
 - ``ended``: the run has no outcome; ``termination`` and ``reason`` give the cause.
 
 After the last message the worker waits to be killed, so that exit handlers of libraries do not run.
@@ -29,7 +29,7 @@ from time import monotonic, sleep
 
 from bench.api import Bound, Run, ignore, refusal
 from bench.runner import worker_limits
-from bench.runner.failures import SkippedError, ended, one_line, shortened
+from bench.runner.failures import SkippedError, ended_message, one_line, shortened
 from bench.runner.messages import FREE_MESSAGES, MAX_BYTES, MESSAGES_PER_S, Message, encode
 from bench.runner.outcome_json import proof_json, result_json, statistics_json
 from bench.runner.worker_limits import in_control_group
@@ -51,14 +51,14 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
     """Run the worker process: receive one task, execute it, report the outcome, and wait to be killed."""
     worker_limits.become_worker(log)
     try:
-        # Pickle is safe here, because the bench sends the task; it supports instances that no file can store.
+        # Pickle is safe here, because the bench sends the task. Pickle also supports instances that no file can store.
         task: Task = pickle.loads(inbox.recv_bytes())  # noqa: S301
     except EOFError:  # the bench has ended
         return
     worker_limits.limit_threads(task.threads)
     report = Report(outbox.fileno())
     try:
-        # A control group, if the runner has made one, limits memory instead.
+        # If the runner has created a control group, the group limits memory.
         worker_limits.limit_memory(None if in_control_group() else task.memory_limit_mb)
         if task.scenarios is None:
             _run(task, report)
@@ -66,7 +66,7 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
             _run_scenarios(task, task.scenarios, report, inbox)
     except BaseException as error:  # noqa: BLE001 - every exception of a scheduler is a result, SystemExit included
         elapsed_s = report.elapsed_s
-        report.send(ended(error, task) | {"decision_s": elapsed_s})
+        report.send(ended_message(error, task) | {"decision_s": elapsed_s})
     wait_to_be_killed(inbox)
 
 
@@ -84,7 +84,7 @@ class Report:
     def __init__(self, outbox: int) -> None:
         self._outbox = outbox
         self._process = os.getpid()
-        self._one_at_a_time = threading.Lock()
+        self._write_lock = threading.Lock()
         self._start: float | None = None
         self._reports = 0
         self.refusal: str | None = None
@@ -95,13 +95,13 @@ class Report:
         return None if self._start is None else monotonic() - self._start
 
     def start_clock(self, import_s: float, warm_s: float) -> float:
-        """Tell the parent that the clock starts, and return its start on the monotonic clock."""
+        """Tell the parent that the clock starts, and return the start as a time of the monotonic clock."""
         self.send({"type": "clock", "at": monotonic(), "import_s": import_s, "warm_s": warm_s})
         self._start = monotonic()
         return self._start
 
     def send(self, message: Message) -> None:
-        """Send a message without interleaving it with those of other threads.
+        """Send a message, and keep it apart from the messages of other threads.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class Report:
         if os.getpid() != self._process:
             raise RefusedError("a process that the scheduler forked tried to report")
         line = memoryview(_line(message | {"peak_memory_mb": worker_limits.peak_memory_mb()}))
-        with self._one_at_a_time:
+        with self._write_lock:
             while line:
                 line = line[os.write(self._outbox, line) :]
 
@@ -121,11 +121,11 @@ class Report:
         Raises
         ------
         RefusedError
-            If it has the wrong type. The run then ends as ``invalid_plan``, even if a solver's callback catches the
-            error.
+            If the plan or bound has the wrong type. The run then ends as ``invalid_plan``, even if a solver's callback
+            catches the error.
         """
         try:
-            self._hold_back()
+            self._wait_for_bench()
             message = {"type": "report", "t_s": self.elapsed_s, **result_json(plan, bound)}
             if plan is not None or message["bound"] is not None:
                 self.send(message)
@@ -133,7 +133,7 @@ class Report:
             self.refusal = self.refusal or f"report: {error}"
             raise
 
-    def _hold_back(self) -> None:
+    def _wait_for_bench(self) -> None:
         """Wait if the scheduler reports faster than the bench reads."""
         self._reports += 1
         ahead_s = (self._reports - FREE_MESSAGES / 2) / MESSAGES_PER_S - (self.elapsed_s or 0.0)
@@ -142,16 +142,16 @@ class Report:
 
 
 def _loaded(task: Task, report: Report) -> tuple[Chain, float, float]:
-    """Load and warm the schedulers; return them with the seconds of both steps."""
+    """Load and warm the schedulers; return the schedulers and the seconds of both steps."""
     begin = monotonic()
     chain = []
     for stage in task.stages:
         report.send({"type": "phase", "phase": f"importing {stage.target}"})
-        found = registry.load(stage.target, stage.version)
-        refused = refusal(found, task.instance)
-        if refused is not None:
-            raise SkippedError(f"{stage.name} {refused}")
-        chain.append((stage.name, instantiate(found, stage.overrides, stage.name)))
+        scheduler_class = registry.load(stage.target, stage.version)
+        problem = refusal(scheduler_class, task.instance)
+        if problem is not None:
+            raise SkippedError(f"{stage.name} {problem}")
+        chain.append((stage.name, instantiate(scheduler_class, stage.overrides, stage.name)))
     imported = monotonic()
     for name, scheduler in chain:
         report.send({"type": "phase", "phase": f"warming {name}"})
@@ -161,22 +161,22 @@ def _loaded(task: Task, report: Report) -> tuple[Chain, float, float]:
     return chain, imported - begin, monotonic() - imported
 
 
-def _instance_seen(task: Task, report: Report) -> Instance:
+def _scheduler_instance(task: Task, report: Report) -> Instance:
     """Fill the tables of the GPU types before the clock starts, and return the instance for the scheduler."""
     report.send({"type": "phase", "phase": "tabulating the GPU types"})
-    return prepared(task.trial.planned(task.instance))
+    return prepared(task.trial.planner_instance(task.instance))
 
 
 def _run(task: Task, report: Report) -> None:
     chain, import_s, warm_s = _loaded(task, report)
-    instance = _instance_seen(task, report)
+    instance = _scheduler_instance(task, report)
     start = report.start_clock(import_s, warm_s)
     try:
         outcome = run_chain(chain, instance, _limits(task, start, report))
     except RefusedError as error:
         raise RefusedError(report.refusal or str(error)) from error
     decision_s = report.elapsed_s
-    gc.disable()  # a collection would delay the message; the bench compares the time of its arrival with decision_s
+    gc.disable()  # a collection would delay the message, whose arrival the bench compares with decision_s
     worker_limits.lift_memory_limit()
     if report.refusal is not None:
         raise RefusedError(report.refusal)
@@ -189,23 +189,23 @@ def _run(task: Task, report: Report) -> None:
         **result_json(outcome.plan, outcome.bound),
         **proof_json(outcome.proof),
     }
-    report.send(done)  # before this function returns and frees the scheduler's data
+    report.send(done)  # sent before this function returns and frees the scheduler's data
 
 
 def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Connection) -> None:
-    """Decide chunks on the parent's orders until it closes the pipe or kills this process."""
+    """Solve a chunk for every order, until the parent closes the pipe or kills this process."""
     chain, import_s, warm_s = _loaded(task, report)
-    seen = replace(scenarios, base=_instance_seen(task, report))
+    scheduler_scenarios = replace(scenarios, base=_scheduler_instance(task, report))
     while True:
         try:
             first: int = pickle.loads(inbox.recv_bytes())  # noqa: S301 - the bench sent it
         except EOFError:
             os._exit(0)
         start = report.start_clock(import_s, warm_s)
-        handed_over_at = start + CHUNK_PART * task.time_limit_s
+        send_at = start + CHUNK_PART * task.time_limit_s
         plans, decision_s = [], []
         for index in range(first, min(first + CHUNK, len(scenarios))):
-            scenario = seen.scenario(index)
+            scenario = scheduler_scenarios.scenario(index)
             begin = monotonic()
             try:
                 outcome = run_chain(chain, scenario, _limits(task, start))
@@ -214,7 +214,7 @@ def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Co
             except BaseException as error:
                 error.add_note(f"({scenario.name})")
                 raise
-            if monotonic() >= handed_over_at:
+            if monotonic() >= send_at:
                 break
         report.send({"type": "chunk", "elapsed_s": report.elapsed_s, "plans": plans, "decision_s": decision_s})
 

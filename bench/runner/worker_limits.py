@@ -1,4 +1,4 @@
-"""Limits of a worker: those of its control group, and those that it sets itself before a scheduler's code runs."""
+"""Limits of a worker: the limits of its control group, and those that the worker sets before it runs a scheduler."""
 
 import ctypes
 import faulthandler
@@ -21,10 +21,10 @@ ROOTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 MEMBERSHIP = Path("/proc/self/cgroup")
 
 SAFE_PATH_MARK = "bench.runner.preload"
-"""Value of ``PYTHONSAFEPATH`` for the forkserver only, which removes the variable for its children."""
+"""Value of ``PYTHONSAFEPATH`` for the forkserver only; the forkserver removes the variable for its children."""
 
 LOG_VARIABLE = "GPUSHARE_BENCH_FORKSERVER_LOG"
-"""Environment variable with the name of the file to which a forkserver that cannot load writes why."""
+"""Environment variable with the name of a file. A forkserver that cannot load writes the reason to this file."""
 
 RUN_VARIABLE = "GPUSHARE_BENCH_RUN"
 """Environment variable that marks the processes of a run with the process id of its worker."""
@@ -33,12 +33,12 @@ THREADS_OF = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA", "RAYON")
 """Libraries whose environment variables ``*_NUM_THREADS`` are set."""
 
 _PERIOD_US = 100_000
-_PATIENCE_S = 1.0
+_REMOVE_LIMIT_S = 1.0
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class ControlGroup:
-    """Control group of one run; it limits memory, swap included, and the CPU time to as many cores as threads.
+    """Control group of one run. It limits memory (swap included), and CPU time to as many cores as threads.
 
     Parameters
     ----------
@@ -64,10 +64,14 @@ class ControlGroup:
         except OSError:
             self.remove()
             raise
-        # Under ``memory.oom.group``, the kernel kills all processes: a scheduler that lost only a child would report
-        # another error.
-        further = {"memory.swap.max": "0", "memory.oom.group": "1", "cpu.max": f"{threads * _PERIOD_US} {_PERIOD_US}"}
-        for file, value in further.items():
+        # Under ``memory.oom.group``, the kernel kills all processes of the group. A scheduler that lost only a child
+        # process would report another error.
+        optional_limits = {
+            "memory.swap.max": "0",
+            "memory.oom.group": "1",
+            "cpu.max": f"{threads * _PERIOD_US} {_PERIOD_US}",
+        }
+        for file, value in optional_limits.items():
             with suppress(OSError):  # the controller may not be delegated
                 self._write(file, value)
 
@@ -77,13 +81,13 @@ class ControlGroup:
         return any(line.startswith("oom_kill ") and int(line.split()[1]) > 0 for line in lines)
 
     def kill(self) -> None:
-        """Kill all processes in the group at once; kernels before 5.14 cannot."""
+        """Kill all processes in the group at once; without effect on kernels before 5.14."""
         with suppress(OSError):
             self._write("cgroup.kill", "1")
 
     def remove(self) -> None:
         """Remove the group; its processes must be dead or dying."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _REMOVE_LIMIT_S
         while time.monotonic() < deadline:
             try:
                 self._folder.rmdir()
@@ -100,9 +104,9 @@ def control_group(process: int, memory_mb: float | None, threads: int) -> Contro
     """Return a group with ``process`` in it, or ``None`` if there is no limit or no group can be created."""
     if memory_mb is None:
         return None
-    for place in _places():
+    for parent in _parent_groups():
         with suppress(OSError):
-            return ControlGroup(place / f"{MARK}-{os.getpid()}-{process}", memory_mb, threads, process)
+            return ControlGroup(parent / f"{MARK}-{os.getpid()}-{process}", memory_mb, threads, process)
     return None
 
 
@@ -111,16 +115,16 @@ def in_control_group() -> bool:
     return f"/{MARK}-" in _text(MEMBERSHIP)
 
 
-def _places() -> Iterator[Path]:
+def _parent_groups() -> Iterator[Path]:
     """Yield the groups in which groups with a memory limit can be created."""
-    own = next((line[3:] for line in _text(MEMBERSHIP).splitlines() if line.startswith("0::")), None)
-    if own is None:
+    own_path = next((line[3:] for line in _text(MEMBERSHIP).splitlines() if line.startswith("0::")), None)
+    if own_path is None:
         return
     for root in ROOTS:
-        group = root / own.lstrip("/")
-        for place in (group, group.parent) if group != root else (group,):
-            if "memory" in _text(place / "cgroup.subtree_control").split():
-                yield place
+        group = root / own_path.lstrip("/")
+        for candidate in (group, group.parent) if group != root else (group,):
+            if "memory" in _text(candidate / "cgroup.subtree_control").split():
+                yield candidate
 
 
 def _text(file: Path) -> str:
@@ -131,7 +135,7 @@ def _text(file: Path) -> str:
 
 
 def mark(worker: int = 0) -> str:
-    """Return the value of ``RUN_VARIABLE`` for the run of ``worker``; without one, that of the forkserver."""
+    """Return the value of ``RUN_VARIABLE`` for the run of ``worker``; 0 stands for the forkserver."""
     return f"{worker:010d}"
 
 
@@ -147,28 +151,28 @@ def become_worker(log: Connection) -> None:
 def _mark_run() -> None:
     """Mark this process and those that it will start as processes of its run.
 
-    The kernel shows the environment with which a process started. The mark of the forkserver is overwritten in it, so
-    that forks of this process show this run's mark as well.
+    The kernel shows the environment with which a process started. This function overwrites the forkserver's mark in
+    that environment, so that forks of this process show the mark of this run as well.
     """
-    own = mark(os.getpid())
+    own_mark = mark(os.getpid())
     if sys.platform == "linux":
         library = ctypes.CDLL(None)
         library.getenv.restype = ctypes.c_void_p
         address = library.getenv(RUN_VARIABLE.encode())
-        if address and len(ctypes.string_at(address)) == len(own):
-            ctypes.memmove(address, own.encode(), len(own))
-    os.environ[RUN_VARIABLE] = own
+        if address and len(ctypes.string_at(address)) == len(own_mark):
+            ctypes.memmove(address, own_mark.encode(), len(own_mark))
+    os.environ[RUN_VARIABLE] = own_mark
 
 
 def leave_forkserver(*, detach: bool = True) -> None:
     """Start a new session and process group, unblock signals, and detach from the forkserver.
 
     The forkserver ends when the last copy of its "alive" descriptor is closed. Every child inherits a copy: a worker
-    that kept it open would keep the forkserver alive after the bench was killed. The watchdog keeps it, since the
-    orphans of the runs are the forkserver's children.
+    that kept its copy open would keep the forkserver alive after the bench was killed. The watchdog keeps its copy,
+    since the orphans of the runs are children of the forkserver.
 
-    Processes that libraries start in a worker are forked from the worker instead of coming from the forkserver. The
-    objects that multiprocessing shares with forked processes have no names that would outlive a killed worker.
+    Processes that libraries start in a worker are forked from the worker and do not come from the forkserver. The
+    objects that multiprocessing shares with forked processes have no names, so none outlives a killed worker.
     """
     os.setsid()
     multiprocessing.set_start_method("fork", force=True)
@@ -193,7 +197,7 @@ def _redirect_output(log: int) -> None:
     """Redirect the output of this process and its children to the descriptor ``log``."""
     os.dup2(log, 1)
     os.dup2(log, 2)
-    # The inherited streams may be closed or replaced. Lines are flushed at once, since a killed process loses buffers.
+    # The inherited streams may be closed or replaced. Every line is flushed, since a killed process loses its buffers.
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     faulthandler.enable(sys.stderr)
@@ -208,7 +212,7 @@ def limit_threads(threads: int) -> None:
     for library in THREADS_OF:
         os.environ[f"{library}_NUM_THREADS"] = str(threads)
     if "numba" in sys.modules:
-        from numba.core import config  # only if a scheduler or the preload has loaded Numba
+        from numba.core import config  # imported only if a scheduler or the preload has loaded Numba
 
         config.reload_config()  # type: ignore[no-untyped-call] # numba has no type information
 
@@ -216,7 +220,7 @@ def limit_threads(threads: int) -> None:
 def limit_memory(limit_mb: float | None) -> None:
     """Limit the address space of this process and of each of its children, and disable core files.
 
-    Only the soft limit is set, since the worker lifts it again to report that it was reached.
+    Only the soft limit is set, since the worker later lifts the limit to report that it was reached.
 
     Raises
     ------
@@ -244,6 +248,6 @@ def lift_memory_limit() -> None:
 
 def peak_memory_mb() -> float:
     """Return the largest resident memory so far of this process or of one of its ended children, in MiB."""
-    peaks = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    peaks = (resource.getrusage(processes).ru_maxrss for processes in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
     return max(peaks) * unit / 2**20

@@ -14,11 +14,11 @@ from bench.runner.messages import LineReader, Message
 from bench.runner.watchdog import Watchdog, boot_ticks, kill_run
 
 LOG_TAIL_BYTES = 4096
-"""Bytes that are kept from the end of a run's output."""
+"""Number of bytes that are kept from the end of a run's output."""
 
 _PIECE_BYTES = 2**16
 _LARGE_PIPE_BYTES = 2**20
-_PIECES = 32
+_MAX_PIECES = 32
 _JOIN_S = 5.0
 
 _NO_EXIT_CODE = 255
@@ -33,26 +33,26 @@ def enlarge_pipe(descriptor: int) -> None:
 
 
 class Worker:
-    """One worker process, which is idle until its first order and guarded by ``watchdog`` from its start.
+    """Worker process that waits for orders; ``watchdog`` guards the process from its start.
 
-    It runs the function ``main``, whose arguments are the pipes for orders, for messages and for output.
+    The process runs the function ``main``. The arguments of ``main`` are the pipes for orders, messages and output.
     """
 
     def __init__(self, main: Callable[[Connection, Connection, Connection], None], watchdog: Watchdog) -> None:
         self._born_ticks = boot_ticks()
         self._process, (self._inbox, self._outbox, self._log) = start_process(main, "bench worker", reads=1, writes=2)
         self._server = forkserver_pid()
-        for mine in (self._outbox, self._log):
-            os.set_blocking(mine.fileno(), False)
+        for pipe in (self._outbox, self._log):
+            os.set_blocking(pipe.fileno(), False)
         enlarge_pipe(self._log.fileno())
         assert self._process.pid is not None
         self.pid = self._process.pid
         self._watchdog = watchdog
         watchdog.guard(self.pid)
         self._reader = LineReader()
-        self._tail = b""
+        self._log_tail_bytes = b""
         self.emptied = True
-        """Whether the latest call of ``messages`` has read all that had arrived."""
+        """Whether the latest call of ``messages`` read everything that had arrived."""
         self.readable: list[Connection] = [self._outbox, self._log]
 
     @property
@@ -75,7 +75,7 @@ class Worker:
         """
         self._read_log()
         pieces = list(self._pieces(self._outbox))
-        self.emptied = len(pieces) < _PIECES
+        self.emptied = len(pieces) < _MAX_PIECES
         return [message for piece in pieces for message in self._reader.feed(piece)]
 
     @property
@@ -85,12 +85,12 @@ class Worker:
 
     def _read_log(self) -> None:
         for piece in self._pieces(self._log):
-            self._tail = (self._tail + piece)[-LOG_TAIL_BYTES:]
+            self._log_tail_bytes = (self._log_tail_bytes + piece)[-LOG_TAIL_BYTES:]
 
     def _pieces(self, pipe: Connection) -> Iterator[bytes]:
-        """Yield up to ``_PIECES`` pieces from ``pipe`` without waiting; the limit stops an endless stream."""
+        """Yield up to ``_MAX_PIECES`` pieces from ``pipe`` without waiting; the limit stops an endless stream."""
         with suppress(BlockingIOError):
-            for _ in range(_PIECES):
+            for _ in range(_MAX_PIECES):
                 if pipe not in self.readable:
                     return
                 piece = os.read(pipe.fileno(), _PIECE_BYTES)
@@ -102,10 +102,10 @@ class Worker:
     @property
     def log_tail(self) -> str:
         """End of the output of the worker and its children."""
-        return self._tail.decode(errors="replace")
+        return self._log_tail_bytes.decode(errors="replace")
 
     def peak_memory_mb(self) -> float | None:
-        """Return the largest resident memory of the process so far in MiB, or ``None`` if it is not known."""
+        """Return the largest resident memory of the process so far in MiB, or ``None`` if it is unknown."""
         try:
             lines = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8").splitlines()
         except OSError:
@@ -115,15 +115,15 @@ class Worker:
     def end(self) -> int | None:
         """Kill the worker and all processes that it started, read the rest of its output, and return its exit code.
 
-        A negative code is the signal that ended the process. ``None`` means that it has not ended yet.
+        A negative code is the signal that ended the process. ``None`` means that the process has not ended yet.
         """
         kill_run(self.pid, self._born_ticks, forkserver_pid())
         self._process.join(_JOIN_S)
         exit_code = self._process.exitcode
         self._watchdog.release(self.pid)
         self._read_log()
-        for mine in (self._inbox, self._outbox, self._log):
-            mine.close()
+        for pipe in (self._inbox, self._outbox, self._log):
+            pipe.close()
         if exit_code is not None:
             self._process.close()
         return exit_code
@@ -133,7 +133,7 @@ class Worker:
         """Whether the end of the process is unknown because the forkserver was killed."""
         return self._process.exitcode == _NO_EXIT_CODE and has_died(self._server)
 
-    def exit_code(self, patience_s: float) -> int | None:
-        """Return the exit code of a worker that ends by itself, or ``None`` if it outlives ``patience_s``."""
-        self._process.join(patience_s)
+    def exit_code(self, wait_s: float) -> int | None:
+        """Return the exit code of a worker that ends by itself, or ``None`` if it still runs after ``wait_s``."""
+        self._process.join(wait_s)
         return self._process.exitcode

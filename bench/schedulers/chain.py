@@ -17,28 +17,28 @@ class RefusedError(Exception):
 def run_chain(chain: Chain, instance: Instance, run: Run, enough: Callable[[Plan], bool] = lambda _: False) -> Outcome:
     """Run schedulers in turn, each from the best plan so far, and return the outcome of the last one with its plan.
 
-    All share the limits of ``run``; its listener also receives the outcomes of all but the last. The plan is the one
-    that the last scheduler returned, or else the latest one that any of them reported or returned. ``infeasible`` is a
-    claim about the class of plans that a scheduler searches: it withdraws the scheduler's own reports, but not the plan
-    of an earlier scheduler. ``run.start`` is no result.
+    All schedulers share the limits of ``run``. Its listener also receives the outcomes of all schedulers but the last.
+    The returned plan is the plan of the last scheduler. If that has none, it is the latest plan that any scheduler
+    reported or returned. ``infeasible`` is a claim about the class of plans that a scheduler searches: it withdraws the
+    scheduler's own reports, but not the plan of an earlier scheduler. ``run.start`` is no result.
 
     Parameters
     ----------
     enough
-        Whether a plan of all but the last scheduler is good enough to leave out those after it.
+        Function that says whether a plan is good enough to leave out the remaining schedulers.
 
     Raises
     ------
     RefusedError
-        If a scheduler returns no outcome, or claims a plan without one.
+        If a scheduler returns no outcome, or claims to have a plan but returns none.
     """
-    latest = _Latest(run)
+    listener = _LatestPlanListener(run)
     plan: Plan | None = None
     for position, (name, scheduler) in enumerate(chain):
-        latest.plan = plan
-        own = replace(run, start=run.start if plan is None else plan, listener=latest)
-        outcome = checked_outcome(scheduler.schedule(instance, own), name)
-        plan = outcome.plan or (plan if outcome.status is Status.INFEASIBLE else latest.plan)
+        listener.plan = plan
+        stage_run = replace(run, start=run.start if plan is None else plan, listener=listener)
+        outcome = checked_outcome(scheduler.schedule(instance, stage_run), name)
+        plan = outcome.plan or (plan if outcome.status is Status.INFEASIBLE else listener.plan)
         if position + 1 == len(chain):
             break
         run.report(outcome.plan, outcome.bound)
@@ -49,8 +49,8 @@ def run_chain(chain: Chain, instance: Instance, run: Run, enough: Callable[[Plan
     return replace(outcome, plan=plan)
 
 
-class _Latest:
-    """Listener that keeps the latest plan and passes every report on."""
+class _LatestPlanListener:
+    """Listener that stores the latest plan and forwards every report."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -67,7 +67,7 @@ def checked_outcome(outcome: object, name: str) -> Outcome:
     Raises
     ------
     RefusedError
-        If it is not an ``Outcome``, or its status is not a ``Status``.
+        If ``outcome`` is not an ``Outcome``, or its status is not a ``Status``.
     """
     if not isinstance(outcome, Outcome):
         raise RefusedError(f"{name} returned a {type(outcome).__name__}; expected an Outcome")

@@ -1,7 +1,8 @@
-"""Parameters of schedulers: their dataclass fields, which ``--param name.field=value`` sets and ``v1,v2`` sweeps.
+"""Parameters of schedulers: their dataclass fields. ``--param name.field=value`` sets one, and ``v1,v2`` sweeps it.
 
-A field of type ``Path`` is a file, and its content is part of the value. ``policy.pt#3f9c2a1b0d4e`` has the file's name
-and the beginning of the SHA-256 of its content, so a run with another content is another run.
+A field of type ``Path`` is a file, and the content of the file is part of the value. The value
+``policy.pt#3f9c2a1b0d4e`` has the name of the file and the beginning of the SHA-256 of its content. So a run with
+another content is another run.
 """
 
 import math
@@ -38,12 +39,12 @@ class Parameter:
 
     @property
     def is_file(self) -> bool:
-        """Whether it names a file, so that its value includes a digest of the content."""
+        """Whether the parameter names a file; its value then includes a digest of the content."""
         return "Path" in self.type
 
 
-def parse_overrides(texts: Iterable[str], known: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return ``NAME.FIELD=VALUE`` texts as values by scheduler and field; the last one wins.
+def parse_overrides(texts: Iterable[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return ``NAME.FIELD=VALUE`` texts as values by scheduler and field; the last text of a field wins.
 
     Fields are checked when the scheduler is loaded.
 
@@ -54,12 +55,12 @@ def parse_overrides(texts: Iterable[str], known: Sequence[str]) -> dict[str, dic
     """
     overrides: dict[str, dict[str, str]] = {}
     for text in texts:
-        left, equals, value = text.partition("=")
-        name, dot, field = left.strip().rpartition(".")
-        if not (equals and dot and name and field):
+        target, equals_sign, value = text.partition("=")
+        name, dot, field = target.strip().rpartition(".")
+        if not (equals_sign and dot and name and field):
             raise InputError(FieldName("parameters"), f'"{text}" is not of the form SCHEDULER.PARAMETER=VALUE')
-        if name not in known:
-            raise unknown_name(FieldName("parameters"), "scheduler", name, list(known))
+        if name not in names:
+            raise unknown_name(FieldName("parameters"), "scheduler", name, list(names))
         overrides.setdefault(name, {})[field] = value.strip()
     return overrides
 
@@ -84,10 +85,10 @@ def variants(overrides: Mapping[str, str], name: str) -> list[dict[str, str]]:
         values[field] = list(dict.fromkeys(value.strip() for value in text.split(",")))
         if "" in values[field] and text:
             raise InputError(_place(f"{name}.{field}={text}"), "has an empty value; write VALUE,VALUE")
-    count = math.prod(len(each) for each in values.values())
+    count = math.prod(len(texts) for texts in values.values())
     if count > MOST_VARIANTS:
         raise InputError(_place(name), f"its values make {count} variants; expected {MOST_VARIANTS} or fewer")
-    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+    return [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]
 
 
 def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: str) -> Scheduler:
@@ -97,13 +98,13 @@ def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: 
     ------
     InputError
         If a field is unknown, a value has the wrong type, the scheduler refuses a value with a ``ValueError``, or a
-        field without default is not given.
+        field without default has no value.
     """
-    known = _fields(scheduler)
+    definitions = _fields(scheduler)
     for field in overrides:
-        if field not in known:
-            raise unknown_name(_place(f"{name}.{field}"), "parameter", field, list(known))
-    for field, definition in known.items():
+        if field not in definitions:
+            raise unknown_name(_place(f"{name}.{field}"), "parameter", field, list(definitions))
+    for field, definition in definitions.items():
         if _required(definition) and field not in overrides:
             raise InputError(_place(f"{name}.{field}"), f"{name} needs a value for it, as it has no default")
     hints = get_type_hints(scheduler)
@@ -113,8 +114,8 @@ def instantiate(scheduler: type[Scheduler], overrides: Mapping[str, str], name: 
     try:
         return scheduler(**values)
     except ValueError as error:
-        given = " ".join(f"{field}={text}" for field, text in overrides.items())
-        raise InputError(_place(f"{name}: {given}") if given else name, str(error)) from None
+        values_text = " ".join(f"{field}={text}" for field, text in overrides.items())
+        raise InputError(_place(f"{name}: {values_text}") if values_text else name, str(error)) from None
 
 
 def parse_value(text: str, hint: Any, where: str) -> object:
@@ -123,18 +124,18 @@ def parse_value(text: str, hint: Any, where: str) -> object:
     Raises
     ------
     InputError
-        If it is not a value of that type, or values of that type cannot be written on a command line.
+        If ``text`` is not a value of that type, or such values cannot be written on a command line.
     """
     if get_origin(hint) in (UnionType, Union):
         options = get_args(hint)
         if NoneType in options and text.lower() in ("none", "null", ""):
             return None
-        return _first_match(text, [option for option in options if option is not NoneType], hint, where)
+        return _first_matching_type(text, [option for option in options if option is not NoneType], hint, where)
     if get_origin(hint) is Literal:
         by_name: dict[str, object] = {str(choice): choice for choice in get_args(hint)}
-        return _chosen(text, by_name, where)
+        return _choice(text, by_name, where)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return _chosen(text, {str(member.value): member for member in hint}, where)
+        return _choice(text, {str(member.value): member for member in hint}, where)
     try:
         if hint is bool:
             return _BOOLEANS[text.lower()]
@@ -159,21 +160,21 @@ def _place(parameter: str) -> FieldName:
 
 
 def _file(text: str, where: str) -> Path:
-    """Return the file that ``text`` names, with or without the digest that the values in rows have."""
+    """Return the file that ``text`` names; ``text`` may end with a digest, as in the values of rows."""
     path, _, digest = (text, "", "") if isfile(text) else text.rpartition("#")  # noqa: PTH113 - false for invalid names
     if not isfile(path):  # noqa: PTH113
         raise InputError(where, f'there is no file "{path or text}"')
-    found = Path(path)
-    if digest and digest != _digest(found):
-        raise InputError(where, f'"{path}" has changed since: its SHA-256 begins with {_digest(found)}')
-    return found
+    file = Path(path)
+    if digest and digest != _digest(file):
+        raise InputError(where, f'"{path}" has changed since: its SHA-256 begins with {_digest(file)}')
+    return file
 
 
 def _digest(path: Path) -> str:
     return file_hash(path)[:_DIGEST_LENGTH]
 
 
-def _first_match(text: str, options: Sequence[Any], hint: Any, where: str) -> object:
+def _first_matching_type(text: str, options: Sequence[Any], hint: Any, where: str) -> object:
     for option in options:
         try:
             return parse_value(text, option, where)
@@ -183,7 +184,7 @@ def _first_match(text: str, options: Sequence[Any], hint: Any, where: str) -> ob
     raise InputError(where, f'"{text}" is not of type {type_name(hint)}')
 
 
-def _chosen(text: str, choices: Mapping[str, object], where: str) -> object:
+def _choice(text: str, choices: Mapping[str, object], where: str) -> object:
     if text not in choices:
         raise unknown_name(where, "value", text, list(choices))
     return choices[text]
@@ -194,12 +195,15 @@ def type_name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
-def describe_parameters(scheduler: type[Scheduler], made: Scheduler | None) -> tuple[Parameter, ...]:
-    """Return the parameters of a scheduler, with the values of ``made``, or without values if it is ``None``."""
+def describe_parameters(scheduler: type[Scheduler], instance: Scheduler | None) -> tuple[Parameter, ...]:
+    """Return the parameters of a scheduler, with the values of ``instance``; without values if that is ``None``."""
     hints = get_type_hints(scheduler)
     return tuple(
         Parameter(
-            name, type_name(hints[name]), None if made is None else _as_json(getattr(made, name)), _required(field)
+            name,
+            type_name(hints[name]),
+            None if instance is None else _as_json(getattr(instance, name)),
+            _required(field),
         )
         for name, field in _fields(scheduler).items()
     )

@@ -1,6 +1,6 @@
 """Registry of the schedulers: entry points of the group ``bench.schedulers``, and classes in files.
 
-Only ``load`` imports them.
+Only ``load`` imports the schedulers.
 """
 
 import sys
@@ -34,16 +34,16 @@ RESERVED = ("@", ",", "=")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A registered scheduler.
+    """Registered scheduler.
 
     Attributes
     ----------
     target
         Location of the class as ``module:attribute``.
     distribution, version
-        Distribution that registers it.
+        Distribution that registers the scheduler.
     problem
-        Reason why it cannot be used, or an empty text.
+        Reason why the scheduler cannot be used, or an empty text.
     """
 
     name: str
@@ -58,16 +58,18 @@ def entries() -> dict[str, Entry]:
 
     A name that two distributions register has a ``problem``, because neither takes precedence.
     """
-    found: dict[str, Entry] = {}
+    by_name: dict[str, Entry] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         name, version = (point.dist.name, point.dist.version) if point.dist else ("unknown", "")
         target = point.value.partition("[")[0].replace(" ", "")
         entry = Entry(point.name, target, name, version, _name_problem(point.name))
-        other = found.setdefault(entry.name, entry)
-        if other != entry:
-            problem = f"registered twice, by {_origin(other)} and by {_origin(entry)}; uninstall or rename one of them"
-            found[entry.name] = replace(other, problem=problem)
-    return found
+        registered = by_name.setdefault(entry.name, entry)
+        if registered != entry:
+            problem = (
+                f"registered twice, by {_origin(registered)} and by {_origin(entry)}; uninstall or rename one of them"
+            )
+            by_name[entry.name] = replace(registered, problem=problem)
+    return by_name
 
 
 def _origin(entry: Entry) -> str:
@@ -81,7 +83,7 @@ def _name_problem(name: str) -> str:
     return ""
 
 
-def parse_spec(spec: str, known: Mapping[str, Entry], where: str = _SCHEDULERS) -> tuple[Entry, ...]:
+def parse_spec(spec: str, registered: Mapping[str, Entry], where: str = _SCHEDULERS) -> tuple[Entry, ...]:
     """Return the schedulers that ``spec`` names, in the order in which they run.
 
     ``b@a`` runs ``a`` first and passes its plan to ``b`` as ``run.start``.
@@ -96,27 +98,27 @@ def parse_spec(spec: str, known: Mapping[str, Entry], where: str = _SCHEDULERS) 
         if not name:
             raise InputError(where, f'"{spec}" lacks a name; write SCHEDULER or SCHEDULER@START')
         if FILE_MARK in name:
-            stages.append(_in_file(name, known, where))
+            stages.append(_entry_in_file(name, registered, where))
             continue
-        if name not in known:
+        if name not in registered:
             if name.endswith(".py"):
                 raise InputError(where, f'"{name}" names no class; expected FILE.py:CLASS')
-            raise unknown_name(where, "scheduler", name, list(known))
-        if problem := known[name].problem:
+            raise unknown_name(where, "scheduler", name, list(registered))
+        if problem := registered[name].problem:
             raise InputError(where, f'scheduler "{name}": {problem}')
-        stages.append(known[name])
+        stages.append(registered[name])
     return tuple(stages)
 
 
-def _in_file(spec: str, known: Mapping[str, Entry], where: str) -> Entry:
-    """Return the entry of ``FILE.py:CLASS``, whose name is that of the class."""
+def _entry_in_file(spec: str, registered: Mapping[str, Entry], where: str) -> Entry:
+    """Return the entry of ``FILE.py:CLASS``; the entry has the name of the class."""
     text, _, name = spec.rpartition(":")
     path = Path(text)
     if not path.is_file():
         raise InputError(where, f'there is no file "{text}"; expected FILE.py:CLASS')
     if not name.isidentifier():
         raise InputError(where, f'"{spec}" names no class; expected FILE.py:CLASS')
-    if name in known and known[name].distribution != FILE:
+    if name in registered and registered[name].distribution != FILE:
         raise InputError(where, f'"{spec}": a registered scheduler is called "{name}" already; rename the class')
     return Entry(name, f"{path.resolve()}:{name}", FILE, file_hash(path))
 
@@ -124,12 +126,12 @@ def _in_file(spec: str, known: Mapping[str, Entry], where: str) -> Entry:
 def load(target: str, version: str | None = None) -> type[Scheduler]:
     """Import the class at ``module:attribute`` or ``file.py:attribute``. Exceptions of its module are not caught.
 
-    ``version`` is the SHA-256 that a file must still have; it is not compared for a module.
+    ``version`` is the SHA-256 that the file must still have; for a module, ``version`` is ignored.
 
     Raises
     ------
     InputError
-        If there is no such class, it is not a scheduler, or its file has changed.
+        If there is no such class, the class is not a scheduler, or its file has changed.
     """
     module, _, attribute = target.rpartition(":")
     in_file = FILE_MARK in target
@@ -139,7 +141,7 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
     if not all(part.isidentifier() for part in names):
         raise InputError(target, "is not the location of a class; expected MODULE:CLASS")
     try:
-        found = attrgetter(attribute)(_file_module(Path(module)) if in_file else import_module(module))
+        scheduler = attrgetter(attribute)(_file_module(Path(module)) if in_file else import_module(module))
     except ModuleNotFoundError as error:
         if (problem := how_to_install(error)) is None:
             raise
@@ -148,11 +150,11 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
         if error.name not in attribute.split("."):  # the module itself failed
             raise
         raise InputError(target, f'module "{module}" has no "{attribute}"') from None
-    missing = [name for name in ("name", "objectives", "schedule") if not hasattr(found, name)]
-    if not isinstance(found, type) or missing:
-        kind = type(found).__name__ + (f" without {', '.join(missing)}" if missing else "")
+    missing = [name for name in ("name", "objectives", "schedule") if not hasattr(scheduler, name)]
+    if not isinstance(scheduler, type) or missing:
+        kind = type(scheduler).__name__ + (f" without {', '.join(missing)}" if missing else "")
         raise InputError(target, f"is a {kind}; expected a class that implements bench.api.Scheduler")
-    return found
+    return scheduler
 
 
 def _file_module(path: Path) -> ModuleType:
@@ -161,7 +163,7 @@ def _file_module(path: Path) -> ModuleType:
     if name not in sys.modules:
         spec = spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None  # noqa: PT018 - a file that ends with .py has both
-        sys.modules[name] = module = module_from_spec(spec)  # dataclasses look their module up there
+        sys.modules[name] = module = module_from_spec(spec)  # dataclasses look up their module in sys.modules
         try:
             spec.loader.exec_module(module)
         except BaseException:

@@ -124,5 +124,7 @@ def draw_online_runs(figure: Figure, rows: Sequence[Row], *, setting: Setting) -
 
 def _draw_throughput(ax: Axes, run: OnlineRun, colours: Mapping[str, str]) -> None:
     starts = [period.begin_s for period in run.periods]
-    series = [[period.observation.throughput_rps[workload] for period in run.periods] for workload in range(len(run.ids))]
+    series = [
+        [period.observation.throughput_rps[workload] for period in run.periods] for workload in range(len(run.ids))
+    ]
     ax.stackplot(starts, series, colors=list(colours.values()), step="post", linewidth=0.0)

@@ -176,7 +176,7 @@ def _ignores_interference(need: Need) -> bool:
 
 def _unended_notes(climbs: Mapping[tuple[str, str], Climb]) -> list[str]:
     unended = [
-        f"{label} on {name}" for (label, name), climb in climbs.items() if climb.next is not None or climb.broken_off
+        f"{label} on {name}" for (label, name), climb in climbs.items() if climb.next is not None or climb.failed_run
     ]
     return [f"Climbs that have not ended: {', '.join(unended)}."] if unended else []
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from bench.formatting import beaten_by, held, holds_on, percent, seconds
+from bench.formatting import beaten_by, holds_attribute, holds_on, percent, seconds
 from bench.ledger.bound_scope import scope_in_words
 from bench.ledger.gap import CertifiedBound
 from bench.ledger.refutation import upheld
@@ -139,7 +139,7 @@ def _cards(instance_results: InstanceResults, row_of: dict[str, Row]) -> list[di
             "scheduler": row.scheduler,
             "key": row.key,
             "outcome": outcome(row),
-            "held": held(row),
+            "held": holds_attribute(row),
             "facts": _facts(instance_results, row, bound),
             # Value and certified bound, in percent of the largest value or bound on the page.
             "meter": None

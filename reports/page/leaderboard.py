@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, held, holds, percent, result, seconds, worth
+from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, holds, holds_attribute, percent, result, seconds, worth
 from bench.ledger.row import Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances.grouping import grouped
@@ -210,7 +210,7 @@ def _cells(runs: EntrantRuns, instances: int) -> list[Cell]:
 
 def _holds_cell(rows: Sequence[Row]) -> Cell:
     """Return the number of an entrant's plans that hold; the cell is green if all hold, and red if one does not."""
-    counts = Counter(held(row) for row in rows)
+    counts = Counter(holds_attribute(row) for row in rows)
     words = [f"{name or 'unchecked'} × {counts[name]}" for name in ("yes", "no", "") if counts[name]]
     worst = next(name for name in ("no", "", "yes") if counts[name])
     return Cell(holds(rows[0]) if len(rows) == 1 else ", ".join(words), counts["yes"] / len(rows), worst)

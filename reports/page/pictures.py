@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from bench.formatting import pct, seconds
+from bench.formatting import seconds, with_percent_sign
 from reports.charts.scales import Scale
 from reports.charts.series import ChartSeries, Rule, draw_series
 from reports.charts.tradeoff import Tradeoff, draw_tradeoffs
@@ -117,7 +117,8 @@ def tradeoff_picture(name: str, reference: str, tradeoffs: Sequence[Tradeoff]) -
     y = Scale(f"Distance to the {reference} (%)", domain=(0.0, min(100.0, largest_pct)))
     titles = {
         f"point-{number}": [
-            f"{tradeoff.name}\n{pct(tradeoff.distance_pct[1])} away, {seconds(tradeoff.time_s[1])}\n{tradeoff.words}"
+            f"{tradeoff.name}\n{with_percent_sign(tradeoff.distance_pct[1])} away, "
+            f"{seconds(tradeoff.time_s[1])}\n{tradeoff.words}"
         ]
         for number, tradeoff in enumerate(tradeoffs)
     }

@@ -164,7 +164,10 @@ def late_pct(run: OnlineRun, workload: str) -> list[float]:
     """Return the percentage of a workload's ended requests that were not in time, by period."""
     index = run.ids.index(workload)
     late_and_ended = [
-        (int(period.observation.violations[index]), period.observation.served[index] + period.observation.dropped[index])
+        (
+            int(period.observation.violations[index]),
+            period.observation.served[index] + period.observation.dropped[index],
+        )
         for period in run.periods
     ]
     return [100.0 * late / max(1, int(ended_requests)) for late, ended_requests in late_and_ended]

@@ -220,7 +220,8 @@ def _served_pct(label: str) -> tuple[float, float]:
     """Return the percentage of arriving requests that are served: over the whole load, and in the worst period."""
     run = served_by(label)
     percentages = [
-        100.0 * float(period.observation.throughput_rps.sum() / period.observation.rate_rps.sum()) for period in run.periods
+        100.0 * float(period.observation.throughput_rps.sum() / period.observation.rate_rps.sum())
+        for period in run.periods
     ]
     arrived = sum(float(period.observation.rate_rps.sum()) * period.observation.seconds for period in run.periods)
     served = sum(float(period.observation.throughput_rps.sum()) * period.observation.seconds for period in run.periods)

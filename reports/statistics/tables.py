@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from bench.formatting import objective_of, pct, percent, seconds, worth
+from bench.formatting import objective_of, percent, seconds, with_percent_sign, worth
 from reports.statistics.gaps import achieved
 from reports.statistics.inference import ALPHA
 from reports.statistics.summary import FACTORS, Interval, Loss, Summary
@@ -41,7 +41,7 @@ def stats_tables(summary: Summary) -> list[StatsTable]:
                 f"{standing.solved}/{standing.runs}",
                 percent(standing.gap),
                 interval(standing.interval),
-                "-" if standing.seed_half_width is None else f"± {pct(100.0 * standing.seed_half_width)}",
+                "-" if standing.seed_half_width is None else f"± {with_percent_sign(100.0 * standing.seed_half_width)}",
                 percent(standing.bound_gap),
                 "-" if standing.rank is None else f"{standing.rank:.2f}",
             ]

@@ -202,7 +202,7 @@ def test_the_check_fills_its_columns_and_changes_no_key_of_runs_without_it(
     task = Task(twelve, FIRST_FIT, trial=checked)
     plan = run(twelve, plain)[0].plan
     assert plan is not None
-    found = checked.checked(plan, twelve, twelve)
+    found = checked.holding_of(plan, twelve, twelve)
 
     assert found is not None
     assert not found.holds  # planned at full load
@@ -217,7 +217,7 @@ def test_a_plan_for_too_many_requests_is_not_checked_and_the_row_says_so(
     twelve: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = run(twelve, Trial())[0].plan
-    monkeypatch.setattr("bench.evaluation.MOST_CHECKED", 1_000_000)
+    monkeypatch.setattr("bench.evaluation.MOST_TEST_REQUESTS", 1_000_000)
 
     row = _scored(Task(twelve, FIRST_FIT, trial=Trial(arrivals=Arrivals(), check_holds=True)), plan)
 

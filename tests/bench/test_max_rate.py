@@ -10,7 +10,15 @@ from conftest import TaskFactory
 
 from bench.cli.app import main
 from bench.ledger.row import Row, Termination
-from bench.max_rate import LEAST, MOST, climb, late_fraction, not_held, retraced, with_all_served
+from bench.max_rate import (
+    LARGEST_MULTIPLE,
+    SMALLEST_MULTIPLE,
+    climb,
+    late_fraction,
+    retraced,
+    why_failed,
+    with_all_served,
+)
 from bench.task import Task
 from instances import InputError, Instance, Objective
 from instances.suites import suite
@@ -58,10 +66,10 @@ def test_rates_double_then_grow_by_the_step(
     (one,) = climb([make_task("Honest")], ladder(good, {"Honest": limit}, made), step=0.25)
 
     assert [multiple for _, multiple in made] == pytest.approx(tried)
-    assert one.reached == max(multiple for _, multiple in made if multiple <= limit)
-    assert one.failed == min(multiple for _, multiple in made if multiple > limit)
+    assert one.largest_passed == max(multiple for _, multiple in made if multiple <= limit)
+    assert one.smallest_failed == min(multiple for _, multiple in made if multiple > limit)
     assert one.reason == "no room"
-    assert one.throughput_rps == pytest.approx(70.0 * one.reached)  # 50 and 20 req/s
+    assert one.throughput_rps == pytest.approx(70.0 * one.largest_passed)  # 50 and 20 req/s
 
 
 @pytest.mark.parametrize(
@@ -85,7 +93,7 @@ def test_late_requests_do_not_end_the_doubling_since_higher_rates_may_hold(
     (one,) = climb([make_task("Honest")], runner(row_of, made), step=0.25)
 
     assert [multiple for _, multiple in made] == pytest.approx(tried)
-    assert (one.reached, one.failed) == pytest.approx((reached, failed))
+    assert (one.largest_passed, one.smallest_failed) == pytest.approx((reached, failed))
     assert one.reason == "2.0 % of the requests not in time"
 
 
@@ -93,7 +101,7 @@ def test_a_scheduler_with_a_plan_for_any_rate_ends(make_task: TaskFactory, good:
     late = replace(good, sim_violation_rate=0.9)
     made: list[tuple[str, float]] = []
     (one,) = climb([make_task("Honest")], runner(lambda _, multiple: good if multiple == 2.0 else late, made), step=0.5)
-    assert (one.reached, max(multiple for _, multiple in made)) == (2.0, MOST)
+    assert (one.largest_passed, max(multiple for _, multiple in made)) == (2.0, LARGEST_MULTIPLE)
 
     made.clear()
     overloaded = replace(late, violation_details=[{"kind": "rate"}])
@@ -115,17 +123,17 @@ def test_a_run_that_failed_ends_its_climb_at_once(make_task: TaskFactory, good: 
     at_once, later = climb(tasks, runner(row_of, made))
 
     assert made == [("Honest", 1.0), ("Crash", 1.0), ("Crash", 2.0)]
-    assert (at_once.reached, at_once.failed, at_once.reason) == (0.0, 1.0, "MemoryError")
-    assert (later.reached, later.failed, later.reason) == (0.0, 2.0, "MemoryError")
-    assert later.broken_off is broken
+    assert (at_once.largest_passed, at_once.smallest_failed, at_once.reason) == (0.0, 1.0, "MemoryError")
+    assert (later.largest_passed, later.smallest_failed, later.reason) == (0.0, 2.0, "MemoryError")
+    assert later.failed_run is broken
 
 
 def test_who_serves_no_rate_at_all_ends_at_nothing(make_task: TaskFactory, good: Row) -> None:
     made: list[tuple[str, float]] = []
     (one,) = climb([make_task("Honest")], ladder(good, {"Honest": 0.0}, made))
 
-    assert one.reached == one.throughput_rps == 0.0
-    assert made[-1][1] == pytest.approx(LEAST)
+    assert one.largest_passed == one.throughput_rps == 0.0
+    assert made[-1][1] == pytest.approx(SMALLEST_MULTIPLE)
 
 
 def test_rates_do_not_hold_if_the_loads_prove_it(good: Row) -> None:
@@ -137,10 +145,10 @@ def test_rates_do_not_hold_if_the_loads_prove_it(good: Row) -> None:
         return replace(good, sim_violation_rate=0.0, simulation=simulation)
 
     over = {"workloads": ["a"], "load": 1.18, "missed": 0.15}
-    assert not_held(of()) is None
-    assert not_held(of(over)) == "load 1.18 of a"
+    assert why_failed(of()) is None
+    assert why_failed(of(over)) == "load 1.18 of a"
     assert late_fraction(of(over)) == pytest.approx(0.015)
-    assert not_held(of(over | {"missed": 0.05})) is None  # half a percent of all requests
+    assert why_failed(of(over | {"missed": 0.05})) is None  # half a percent of all requests
     both = {"workloads": ["a", "b"], "load": 1.2, "missed": 0.2}
     assert late_fraction(of(both)) == pytest.approx(0.02)  # one of the two misses a fifth; it may be the rarer one
 
@@ -150,7 +158,7 @@ def test_climbs_go_side_by_side_until_the_last_has_ended(make_task: TaskFactory,
     tasks = [make_task("Honest"), make_task("Crash")]
     climbs = climb(tasks, ladder(good, {"Honest": 1.1, "Crash": 9.0}, made), step=0.25)
 
-    assert [one.reached for one in climbs] == pytest.approx([1.0, 8.0])
+    assert [one.largest_passed for one in climbs] == pytest.approx([1.0, 8.0])
     assert made[:2] == [("Honest", 1.0), ("Crash", 1.0)]
 
 
@@ -168,25 +176,25 @@ def test_a_climb_is_followed_from_its_rows(make_task: TaskFactory, good: Row) ->
     (one,) = climb([task], run)
 
     again = retraced(task.instance, rows)
-    assert (again.reached, again.failed, again.next) == (one.reached, one.failed, None)
+    assert (again.largest_passed, again.smallest_failed, again.next) == (one.largest_passed, one.smallest_failed, None)
     assert list(again.rows) == list(one.rows)
     assert again.problems == one.problems
     part = retraced(task.instance, rows[:2])
-    assert (part.reached, part.next) == (2.0, 4.0)
+    assert (part.largest_passed, part.next) == (2.0, 4.0)
     assert retraced(task.instance.scaled(1.5), rows).rows == {}
 
 
 def test_why_rates_are_too_high(make_row: MakeRow, good: Row) -> None:
-    assert not_held(good) is None
-    assert not_held(replace(good, violation_details=[{"kind": "latency"}])) is None  # the simulation knows better
-    assert not_held(replace(good, violation_details=[{"kind": "memory"}, {"kind": "share"}])) == (
+    assert why_failed(good) is None
+    assert why_failed(replace(good, violation_details=[{"kind": "latency"}])) is None  # the simulation knows better
+    assert why_failed(replace(good, violation_details=[{"kind": "memory"}, {"kind": "share"}])) == (
         "the plan violates memory, share"
     )
-    assert not_held(replace(good, plan=None, reason="no room")) == "no room"
-    assert not_held(replace(good, sim_violation_rate=None)) == "the plan cannot be simulated"
+    assert why_failed(replace(good, plan=None, reason="no room")) == "no room"
+    assert why_failed(replace(good, sim_violation_rate=None)) == "the plan cannot be simulated"
     late = {"applications": [{"id": "traffic", "violation_rate": 0.02}]}
-    assert not_held(replace(good, simulation=late)) == "2.0 % of the requests not in time"
-    assert not_held(replace(good, sim_violation_rate=0.0101)) == "1.0 % of the requests not in time"
+    assert why_failed(replace(good, simulation=late)) == "2.0 % of the requests not in time"
+    assert why_failed(replace(good, sim_violation_rate=0.0101)) == "1.0 % of the requests not in time"
 
 
 def test_the_question_needs_an_end_of_gpus(instance: Instance) -> None:

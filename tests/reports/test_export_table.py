@@ -165,7 +165,7 @@ def test_without_pyarrow_it_says_how_to_get_it(lines, monkeypatch):
 
 def test_a_run_without_anything_is_a_line_of_gaps(make_row):
     blank = make_row(objective="cost", provenance={}, statistics={})
-    found = {column.name: column.of(blank, Gap()) for column in COLUMNS}
+    found = {column.name: column.compute(blank, Gap()) for column in COLUMNS}
     assert found["value"] is found["gap"] is found["arrivals"] is found["cpu"] is None
     assert found["value_unit"] == "$/h"
 

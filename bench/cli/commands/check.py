@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bench.certificate.checking import check
-from bench.cli.options import GIVEN_UP, FormatOption
+from bench.cli.options import GAVE_UP, FormatOption
 from bench.cli.terminal import print_json
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show
@@ -31,9 +31,9 @@ def check_certificate(
         verdict = check(data, str(file), lambda part: update(advance=part))
     if form == "json":
         value = None if verdict.value is None else float(verdict.value)
-        known = {"proven": verdict.proven, "given_up": verdict.given_up, "optimal": verdict.optimal}
-        print_json({**known, "value": value, "sentence": verdict.sentence})
+        claims = {"proven": verdict.proven, "given_up": verdict.given_up, "optimal": verdict.optimal}
+        print_json({**claims, "value": value, "sentence": verdict.sentence})
     else:
         show(verdict.sentence)
     if not verdict.proven:
-        raise typer.Exit(GIVEN_UP if verdict.given_up else 1)
+        raise typer.Exit(GAVE_UP if verdict.given_up else 1)

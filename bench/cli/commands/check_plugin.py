@@ -8,7 +8,7 @@ import typer
 
 from bench.cli.completion import complete_scheduler, instances_option
 from bench.cli.options import FormatOption, JobsOption, MemoryLimitOption, ParametersOption, ThreadsOption
-from bench.cli.terminal import print_json, say, told_on_interrupt
+from bench.cli.terminal import message_on_interrupt, print_json, say
 from bench.cli.views.tables import mark, show, table
 from bench.conformance import HURRIED_S, CheckResult, CheckSettings, check
 from bench.doctor.solvers import refuse_wrong_answers
@@ -54,32 +54,32 @@ def check_plugin(
     Exit code 1 means that a check failed.
     """
     refuse_wrong_answers()
-    known = entries()
-    stages = parse_spec(name, known, "NAME")
+    registered = entries()
+    stages = parse_spec(name, registered, "NAME")
     if len(stages) > 1:
         raise InputError("NAME", f'"{name}" is {len(stages)} schedulers; expected one')
     (entry,) = stages
     name = entry.name
-    overrides = parse_overrides(parameters or [], [*known, name])
-    if stray := [other for other in overrides if other != name]:
-        raise InputError(f"--param {stray[0]}", f'"{stray[0]}" is not "{name}", the scheduler to check')
-    own = find_plain_instances(instances, "--instances") if instances else []
+    overrides = parse_overrides(parameters or [], [*registered, name])
+    if unexpected := [other for other in overrides if other != name]:
+        raise InputError(f"--param {unexpected[0]}", f'"{unexpected[0]}" is not "{name}", the scheduler to check')
+    own_instances = find_plain_instances(instances, "--instances") if instances else []
     Limits(time_limit_s, memory_limit_gb, threads)  # raises if a limit is out of range
-    terms = CheckSettings(
+    check_settings = CheckSettings(
         time_limit_s, min(time_limit_s, HURRIED_S), memory_limit_mb=1024.0 * memory_limit_gb, threads=threads, jobs=jobs
     )
     info = inspect_schedulers([entry], overrides)[name]
-    found: list[CheckResult] = []
-    with told_on_interrupt("interrupted"):
-        for finding in check(info, terms, own):
-            found.append(finding)
+    results: list[CheckResult] = []
+    with message_on_interrupt("interrupted"):
+        for result in check(info, check_settings, own_instances):
+            results.append(result)
             if sys.stderr.isatty():  # all checks together may take a minute
-                say(f"{mark(finding.passed)} {finding.check}")
+                say(f"{mark(result.passed)} {result.check}")
     if form == "json":
-        print_json([asdict(finding) for finding in found])
+        print_json([asdict(result) for result in results])
     else:
-        show(table(["check", "passed", "why"], [[f.check, f.passed, f.why] for f in found]))
-    failed = sum(not finding.passed for finding in found)
-    say(f"{name}: {len(found) - failed} of {len(found)} checks passed")
+        show(table(["check", "passed", "why"], [[result.check, result.passed, result.why] for result in results]))
+    failed = sum(not result.passed for result in results)
+    say(f"{name}: {len(results) - failed} of {len(results)} checks passed")
     if failed:
         raise typer.Exit(1)

@@ -69,39 +69,46 @@ def compare(
     --fail-on names. The default of --fail-on omits decision times, which are comparable only on one idle machine. They
     count as equal if they differ by less than a tenth or by less than 10 ms.
     """
-    watched = _watched(fail_on)
-    across = not _is_ledger(a)
-    if across == _is_ledger(b):
+    measures = _measures_that_fail(fail_on)
+    same_ledger = not _is_ledger(a)
+    if same_ledger == _is_ledger(b):
         raise InputError(f"{a}, {b}", "one is a ledger, one a scheduler; expected two ledgers or two schedulers")
-    (rows_a, gaps_a), (rows_b, gaps_b) = _sides(a, b, across, ledger_file)
-    pairs = pair_runs(rows_a, rows_b, gaps_a, gaps_b, across)
+    (rows_a, gaps_a), (rows_b, gaps_b) = _rows_and_gaps(a, b, same_ledger, ledger_file)
+    pairs = pair_runs(rows_a, rows_b, gaps_a, gaps_b, same_ledger)
     if not pairs:
         raise InputError(f"{a}, {b}", "nothing to compare; expected runs with the same instance and seed on both sides")
-    found = compare_pairs(pairs, across, alpha)
-    regressions = _regressions(pairs, found, watched, strict)
+    comparisons = compare_pairs(pairs, same_ledger, alpha)
+    regressions = _regressions(pairs, comparisons, measures, strict)
     if form == "json":
-        report = {"a": a, "b": b, "pairs": [_pair_json(pair) for pair in pairs], "tests": [asdict(t) for t in found]}
+        report = {
+            "a": a,
+            "b": b,
+            "pairs": [_pair_json(pair) for pair in pairs],
+            "tests": [asdict(comparison) for comparison in comparisons],
+        }
         print_json(report | {"regressions": regressions})
     else:
         objectives = {pair.a.objective for pair in pairs}
-        show(_pair_table(pairs, across, each_seed), "", _test_table(found, across, objectives), _MEANING)
+        show(
+            _pair_table(pairs, same_ledger, each_seed), "", _test_table(comparisons, same_ledger, objectives), _MEANING
+        )
     for side, rows, gaps in ((a, rows_a, gaps_a), (b, rows_b, gaps_b)):
         for line in refuted_claims(rows, gaps):
             say(line)
-        if alone := len(rows) - len(pairs):
-            say(f"{side}: {alone} runs are left out because they are repeated or have no counterpart")
+        if unpaired := len(rows) - len(pairs):
+            say(f"{side}: {unpaired} runs are left out because they are repeated or have no counterpart")
     for regression in regressions:
         say(f"regression: {regression}")
     if regressions:
         raise typer.Exit(1)
 
 
-def _watched(fail_on: str) -> list[str]:
-    known = [_FEASIBLE, *Measure]
+def _measures_that_fail(fail_on: str) -> list[str]:
+    names = [_FEASIBLE, *Measure]
     parts = [part.strip() for part in fail_on.split(",") if part.strip() not in ("", "nothing")]
     for part in parts:
-        if part not in known:
-            raise unknown_name("--fail-on", "measure", part, [*known, "nothing"])
+        if part not in names:
+            raise unknown_name("--fail-on", "measure", part, [*names, "nothing"])
     return parts
 
 
@@ -110,43 +117,45 @@ def _is_ledger(text: str) -> bool:
     return os.sep in text or text.endswith(".sqlite") or os.path.isfile(text)  # noqa: PTH113 - False for impossible file names
 
 
-def _sides(a: str, b: str, across: bool, ledger_file: Path) -> list[tuple[list[Row], dict[str, Gap]]]:
+def _rows_and_gaps(a: str, b: str, same_ledger: bool, ledger_file: Path) -> list[tuple[list[Row], dict[str, Gap]]]:
     """Return the rows of both sides, and their gaps to the bounds in their own ledger."""
-    found = []
-    for side in (a, b):
-        with Ledger(ledger_file if across else Path(side)) as ledger:
+    sides = []
+    for name in (a, b):
+        with Ledger(ledger_file if same_ledger else Path(name)) as ledger:
             rows = ledger.rows(without=("simulation",))
-            if across:
-                rows = _of_scheduler(side, rows, ledger_file)
-            found.append((rows, ledger_gaps(rows, ledger)))
-    return found
+            if same_ledger:
+                rows = _rows_of_scheduler(name, rows, ledger_file)
+            sides.append((rows, ledger_gaps(rows, ledger)))
+    return sides
 
 
-def _of_scheduler(name: str, rows: Sequence[Row], ledger_file: Path) -> list[Row]:
+def _rows_of_scheduler(name: str, rows: Sequence[Row], ledger_file: Path) -> list[Row]:
     """Return the runs of a scheduler, or of one variant if ``name`` includes parameters."""
-    named = labels(rows)
-    found = [row for row in rows if name == named[row.key]] or [row for row in rows if name == row.scheduler]
-    if not found:
-        raise unknown_name(str(ledger_file), "scheduler", name, list(dict.fromkeys(named.values())))
-    variants = sorted({named[row.key] for row in found})
+    label_of = labels(rows)
+    chosen = [row for row in rows if name == label_of[row.key]] or [row for row in rows if name == row.scheduler]
+    if not chosen:
+        raise unknown_name(str(ledger_file), "scheduler", name, list(dict.fromkeys(label_of.values())))
+    variants = sorted({label_of[row.key] for row in chosen})
     if len(variants) > 1:
         raise InputError(name, f"ran with several parameters; name one of {', '.join(map(quote, variants))}")
-    return found
+    return chosen
 
 
-def _regressions(pairs: Sequence[Pair], found: Sequence[Comparison], watched: Sequence[str], strict: bool) -> list[str]:
+def _regressions(
+    pairs: Sequence[Pair], comparisons: Sequence[Comparison], measures: Sequence[str], strict: bool
+) -> list[str]:
     lines = []
-    if _FEASIBLE in watched:
+    if _FEASIBLE in measures:
         lines = [
             f"{pair.name} on {pair.b.instance}, seed {pair.b.seed}: B has no feasible plan ({pair.b.termination})"
             for pair in pairs
             if pair.lost
         ]
-    for test in found:
-        if test.measure in watched and (test.verdict is PairVerdict.WORSE or (strict and test.worse)):
-            who = f"{test.scheduler}: " if test.scheduler else ""
+    for test in comparisons:
+        if test.measure in measures and (test.verdict is PairVerdict.WORSE or (strict and test.worse)):
+            prefix = f"{test.scheduler}: " if test.scheduler else ""
             part = f"{test.worse} of {test.better + test.equal + test.worse} instances"
-            lines.append(f"{who}{test.measure} is worse on {part} (p = {test.p_holm:.2g})")
+            lines.append(f"{prefix}{test.measure} is worse on {part} (p = {test.p_holm:.2g})")
     return lines
 
 
@@ -163,51 +172,55 @@ def _pair_json(pair: Pair) -> dict[str, object]:
     return {
         "instance": a.instance,
         "seed": a.seed,
-        **{f"{name}_{side}": each for name, both in sides.items() for side, each in zip("ab", both, strict=True)},
+        **{f"{name}_{side}": value for name, values in sides.items() for side, value in zip("ab", values, strict=True)},
         "verdicts": {measure: pair.verdict(measure) for measure in Measure},
     }
 
 
-def _pair_table(pairs: Sequence[Pair], across: bool, each_seed: bool) -> Fitted:
+def _pair_table(pairs: Sequence[Pair], same_ledger: bool, each_seed: bool) -> Fitted:
     """Return a table with a line per instance, or per run if ``each_seed``."""
     groups = grouped(((pair.a.instance_hash, pair.name, *((pair.a.seed,) * each_seed)), pair) for pair in pairs)
-    several = each_seed or any(len(group) > 1 for group in groups.values())
-    columns = ["instance", *([] if across else ["scheduler"]), *([">seed" if each_seed else ">seeds"] * several)]
+    with_seeds = each_seed or any(len(group) > 1 for group in groups.values())
+    columns = [
+        "instance",
+        *([] if same_ledger else ["scheduler"]),
+        *([">seed" if each_seed else ">seeds"] * with_seeds),
+    ]
     cells = []
     for group in groups.values():
         first = group[0]
         in_unit = partial(worth, objective=objective_of(first.a))
-        words = (
+        changes = (
             _shared(_in_words(pair.change(measure), measure, first.a.objective) for pair in group)
             for measure in Measure
         )
         cells.append(
             [
                 first.a.instance,
-                *([] if across else [first.name]),
-                *([first.a.seed if each_seed else len(group)] * several),
+                *([] if same_ledger else [first.name]),
+                *([first.a.seed if each_seed else len(group)] * with_seeds),
                 spread([achieved(pair.a) for pair in group], in_unit),
                 spread([achieved(pair.b) for pair in group], in_unit),
-                *words,
+                *changes,
             ]
         )
     columns += [">value A", ">value B", "=by value", "=by gap", "=by time"]
-    return Fitted(columns, cells, None if across else [key[0] for key in groups], ("by gap", "by time"))
+    return Fitted(columns, cells, None if same_ledger else [key[0] for key in groups], ("by gap", "by time"))
 
 
-def _shared(words: Iterable[str]) -> str:
-    """Return the text of all seeds if it is the same, otherwise the number of seeds for which each side is better."""
-    texts = list(words)
+def _shared(changes: Iterable[str]) -> str:
+    """Return the text that all seeds share, or the number of seeds for which each side is better."""
+    texts = list(changes)
     sides = Counter(text[0] for text in texts)
     return texts[0] if len(set(texts)) == 1 else ", ".join(f"{side} {sides[side]}" for side in "AB=-" if sides[side])
 
 
-def _test_table(found: Sequence[Comparison], across: bool, objectives: Collection[str]) -> Fitted:
-    columns = [*([] if across else ["scheduler"]), "measure", ">better", ">equal", ">worse", "on average"]
+def _test_table(comparisons: Sequence[Comparison], same_ledger: bool, objectives: Collection[str]) -> Fitted:
+    columns = [*([] if same_ledger else ["scheduler"]), "measure", ">better", ">equal", ">worse", "on average"]
     objective = next(iter(objectives)) if len(objectives) == 1 else ""
     cells = [
         [
-            *([] if across else [test.scheduler]),
+            *([] if same_ledger else [test.scheduler]),
             test.measure,
             test.better,
             test.equal,
@@ -217,9 +230,9 @@ def _test_table(found: Sequence[Comparison], across: bool, objectives: Collectio
             f"{test.p_holm:.2g}",
             f"significantly {test.verdict}" if test.verdict else "not significant",
         ]
-        for test in found
+        for test in comparisons
     ]
-    groups = None if across else [test.scheduler for test in found]
+    groups = None if same_ledger else [test.scheduler for test in comparisons]
     return Fitted([*columns, ">p", ">p (Holm)", "B is"], cells, groups, ("p", "equal"))
 
 
@@ -236,7 +249,7 @@ def _with_interval(test: Comparison, objective: str) -> str:
 
 
 def _in_words(change: float | None, measure: Measure, objective: str) -> str:
-    """Return which side is better and by how much: ``B 18 % cheaper``; the percentage is of the worse side's value."""
+    """Return which side is better and by how much: ``B 18 % cheaper``. The percentage is of the worse value."""
     if change is None:
         return "-"
     size = 100.0 * abs(change)

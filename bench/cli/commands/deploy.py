@@ -44,16 +44,16 @@ def deploy(
     if not verdict.feasible:
         raise InputError(str(plan_file), f"breaks a constraint: {verdict.violations[0].message}; see bench verify")
     make_folder(output, "-o")
-    found = deployed(plan, instance, target, time_limit_s)
-    for path, text in found.files.items():
+    deployment = deployed(plan, instance, target, time_limit_s)
+    for path, text in deployment.files.items():
         write_bytes(output / path, text.encode())
-    for note in found.notes:
+    for note in deployment.notes:
         say(f"note: {note}")
-    files = sorted(found.files)
-    shown = f"{files[0]} and {len(files) - 1} more" if len(files) > 3 else ", ".join(files)
-    back = judge(found.plan, found.instance)
+    files = sorted(deployment.files)
+    listed = f"{files[0]} and {len(files) - 1} more" if len(files) > 3 else ", ".join(files)
+    judged = judge(deployment.plan, deployment.instance)
     show(
-        f"wrote {shown} to {output}: {gpu_count(back.gpus_used)}, ${back.cost_per_hour:,.2f}/h",
+        f"wrote {listed} to {output}: {gpu_count(judged.gpus_used)}, ${judged.cost_per_hour:,.2f}/h",
         "read back and judged: every constraint holds",
-        f"fill in: {', '.join(placeholders(found.files)) or 'nothing'}",
+        f"fill in: {', '.join(placeholders(deployment.files)) or 'nothing'}",
     )

@@ -11,7 +11,15 @@ from bench.cli import options
 from bench.cli.completion import complete_figure, instances_option, schedulers_option
 from bench.cli.fields import Without, takes_fields
 from bench.cli.files import make_folder
-from bench.cli.running import each_once, make_runs, missing_of, tasks_of, tell_cost, tell_failures, told_jobs
+from bench.cli.running import (
+    announced_jobs,
+    distinct_tasks,
+    make_runs,
+    missing_of,
+    report_cost,
+    report_failures,
+    tasks_of,
+)
 from bench.cli.terminal import emit, listed, say
 from bench.doctor.solvers import refuse_wrong_answers
 from bench.ledger.refutation import ledger_refutations, upheld
@@ -75,54 +83,55 @@ def draw_figures(
     command line.
     """
     try:
-        chosen = [papers.figure(name, "figures") for name in dict.fromkeys(names or papers.figure_names())]
+        figures = [papers.figure(name, "figures") for name in dict.fromkeys(names or papers.figure_names())]
     except NothingToDrawError as error:
         say(str(error))
         raise typer.Exit(1) from None
     if source is not None:
-        _draw_from(source, chosen, bool(names), out, instances or [], schedulers)
+        _draw_from(source, figures, bool(names), out, instances or [], schedulers)
         return
     if instances or schedulers:
         option = "--instances" if instances else "--schedulers"
         raise InputError(option, "chooses among the runs of a ledger; add --from")
-    at_a_time = told_jobs(jobs, limits.threads)
-    planned = tasks_of([need for each in chosen for need in each.needs], "figures", limits, quick)
-    missing, unended = missing_of(planned, ledger_file)
-    if no_run and (missing or unended):
-        lacking = [*missing, *unended]
-        runs = listed([f"{task.scheduler} on {task.instance.name}" for task in lacking])
-        problem = f"{ledger_file} lacks {len(lacking)} runs: {runs}; omit --no-run to execute them"
+    parallel_runs = announced_jobs(jobs, limits.threads)
+    planned = tasks_of([need for figure in figures for need in figure.needs], "figures", limits, quick)
+    missing, climb_runs = missing_of(planned, ledger_file)
+    if no_run and (missing or climb_runs):
+        lacking_runs = [*missing, *climb_runs]
+        runs = listed([f"{task.scheduler} on {task.instance.name}" for task in lacking_runs])
+        problem = f"{ledger_file} lacks {len(lacking_runs)} runs: {runs}; omit --no-run to execute them"
         raise InputError("--no-run", problem)
-    if missing or unended:
+    if missing or climb_runs:
         refuse_wrong_answers()
     make_folder(out, "--out")
-    _tell_cost(chosen, missing, len(unended), at_a_time)
+    _report_cost(figures, missing, len(climb_runs), parallel_runs)
     with Ledger(ledger_file, create=True) as ledger:
-        found = make_runs(planned, ledger, at_a_time)
+        rows_by_task = make_runs(planned, ledger, parallel_runs)
         refuted = ledger_refutations(ledger)
 
         def rows_of(figure: Figure) -> list[Row]:
-            own = [row for task in each_once(planned[need] for need in figure.needs) for row in found[task.key]]
-            return upheld([*_others(own, ledger), *own], refuted)
+            tasks = distinct_tasks(planned[need] for need in figure.needs)
+            needed = [row for task in tasks for row in rows_by_task[task.key]]
+            return upheld([*_rows_of_other_schedulers(needed, ledger), *needed], refuted)
 
-        without = _draw(chosen, rows_of, out)
-    for reason in without.values():
+        reasons = _draw(figures, rows_of, out)
+    for reason in reasons.values():
         say(reason)
-    failed = tell_failures([row for rows in found.values() for row in rows], ledger)
-    if failed or (names and without):
+    failed = report_failures([row for rows in rows_by_task.values() for row in rows], ledger)
+    if failed or (names and reasons):
         raise typer.Exit(1)
 
 
 def _draw(figures: Sequence[Figure], rows_of: Callable[[Figure], Sequence[Row]], out: Path) -> dict[str, str]:
-    """Draw figures and print the names of their files; return by name why figures cannot be drawn."""
-    without = {}
+    """Draw figures and print the names of their files; return by name the reasons why figures cannot be drawn."""
+    reasons = {}
     for figure in figures:
         try:
             for file in figure.draw(rows_of(figure), out):
                 emit(f"{file}\n", sys.stdout)
         except NothingToDrawError as error:
-            without[figure.name] = str(error)
-    return without
+            reasons[figure.name] = str(error)
+    return reasons
 
 
 def _draw_from(
@@ -133,7 +142,7 @@ def _draw_from(
     instances: Sequence[str],
     schedulers: str | None,
 ) -> None:
-    """Draw from the rows in a ledger; unless figures are ``named``, skip those that lack runs.
+    """Draw from the rows in a ledger. Skip figures that lack runs, unless the user ``named`` figures.
 
     If instances or schedulers are chosen, figures that need no runs are skipped, too.
     """
@@ -143,44 +152,47 @@ def _draw_from(
     rows = chosen_instances(rows, [name for text in instances for name in names_in(text)], where)
     rows = chosen_schedulers(rows, names_in(schedulers or ""), where)
     make_folder(out, "--out")
-    chosen = bool(instances or schedulers)
-    drawn = [each for each in figures if named or each.needs or not chosen]
-    without = _draw(drawn, lambda figure: rows if chosen else _of_needs(figure, rows), out)
-    lacking = [] if named else [each.name for each in drawn if each.name in without and each.needs]
-    if lacking:
-        say(f"not drawn because {ledger_file} lacks their runs: {', '.join(lacking)}")
-    for name, reason in without.items():
-        if name not in lacking:
+    filtered = bool(instances or schedulers)
+    figures_to_draw = [figure for figure in figures if named or figure.needs or not filtered]
+    reasons = _draw(figures_to_draw, lambda figure: rows if filtered else _rows_of_needs(figure, rows), out)
+    lacking_runs = (
+        [] if named else [figure.name for figure in figures_to_draw if figure.name in reasons and figure.needs]
+    )
+    if lacking_runs:
+        say(f"not drawn because {ledger_file} lacks their runs: {', '.join(lacking_runs)}")
+    for name, reason in reasons.items():
+        if name not in lacking_runs:
             say(reason)
-    if named and without:
+    if named and reasons:
         raise typer.Exit(1)
 
 
 def _defaults_last(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with those of default parameters last: of several runs of a scheduler, a figure draws the last."""
-    known = registry.entries()
-    used = {stage for row in rows for stage in row.scheduler.split("@")}
-    described = inspect_schedulers([known[name] for name in sorted(used & known.keys())])
-    defaults = {name: info.stage.parameters for name, info in described.items()}
+    """Return the rows with default parameters last, since a figure draws the last of several runs of a scheduler."""
+    registered = registry.entries()
+    names = {stage for row in rows for stage in row.scheduler.split("@")}
+    infos = inspect_schedulers([registered[name] for name in sorted(names & registered.keys())])
+    defaults = {name: info.stage.parameters for name, info in infos.items()}
 
-    def by_default(row: Row) -> bool:
+    def has_defaults(row: Row) -> bool:
         return row.parameters == {stage: defaults.get(stage) for stage in row.scheduler.split("@")}
 
-    return sorted(rows, key=by_default)
+    return sorted(rows, key=has_defaults)
 
 
-def _of_needs(figure: Figure, rows: Sequence[Row]) -> Sequence[Row]:
+def _rows_of_needs(figure: Figure, rows: Sequence[Row]) -> Sequence[Row]:
     """Return the rows that a figure is drawn from.
 
-    A figure that can draw any runs gets those on the instances of its needs, if there are any; otherwise all.
+    A figure that can draw any runs is drawn from the runs on the instances of its needs, if there are such runs.
+    Otherwise it is drawn from all rows.
     """
     if not figure.any_runs:
         return rows
-    known = {instance.fingerprint for instance in instances_of(figure.needs).values()}
-    return [row for row in rows if row.instance_hash in known] or rows
+    fingerprints = {instance.fingerprint for instance in instances_of(figure.needs).values()}
+    return [row for row in rows if row.instance_hash in fingerprints] or rows
 
 
-def _tell_cost(figures: Sequence[Figure], missing: Sequence[Task], climbs: int, jobs: int) -> None:
+def _report_cost(figures: Sequence[Figure], missing: Sequence[Task], climbs: int, jobs: int) -> None:
     if not missing and not climbs:
         if any(figure.needs for figure in figures):
             say("all runs are in the ledger")
@@ -188,11 +200,11 @@ def _tell_cost(figures: Sequence[Figure], missing: Sequence[Task], climbs: int, 
     for figure in figures:
         if figure.cost:
             say(f"{figure.name}: {figure.cost}")
-    tell_cost(missing, climbs, jobs)
+    report_cost(missing, climbs, jobs)
 
 
-def _others(rows: Sequence[Row], ledger: Ledger) -> list[Row]:
+def _rows_of_other_schedulers(rows: Sequence[Row], ledger: Ledger) -> list[Row]:
     """Return the ledger's rows of other schedulers on the instances of ``rows``."""
-    own = {row.scheduler for row in rows}
+    schedulers = {row.scheduler for row in rows}
     instances = dict.fromkeys(row.instance_hash for row in rows)
-    return [row for key in instances for row in ledger.rows(instance_hash=key) if row.scheduler not in own]
+    return [row for key in instances for row in ledger.rows(instance_hash=key) if row.scheduler not in schedulers]

@@ -100,7 +100,7 @@ def generate_instance(
     The same options always give the same workloads.
     """
     if show_families:
-        _list(form)
+        _list_families(form)
         return
 
     if family is None:
@@ -117,15 +117,21 @@ def generate_instance(
     mix = {option: value for option, value in options.items() if value is not None}
     if slo_rule not in list(SloRule):
         raise unknown_name("--slo-rule", "SLO rule", slo_rule, list(SloRule))
-    terms = {name: value for name, value in (("attainment", attainment), ("arrivals", arrivals)) if value is not None}
-    if terms and slo_rule != SloRule.ATTAINMENT:
-        raise InputError(f"--{next(iter(terms))}", "is a term of the rule attainment; add --slo-rule attainment")
-    made = _drawn(family, size, seed, Objective(objective), gpus, name, mix)
-    if slo_rule != made.slo_rule:
-        made = replace(made, name=name or f"{made.name}-{slo_rule}", slo_rule=SloRule(slo_rule), **terms)  # type: ignore[arg-type]
-    data = instance_to_json(made)
+    attainment_terms: dict[str, Any] = {
+        name: value for name, value in (("attainment", attainment), ("arrivals", arrivals)) if value is not None
+    }
+    if attainment_terms and slo_rule != SloRule.ATTAINMENT:
+        raise InputError(
+            f"--{next(iter(attainment_terms))}", "is a term of the rule attainment; add --slo-rule attainment"
+        )
+    instance = _draw_instance(family, size, seed, Objective(objective), gpus, name, mix)
+    if slo_rule != instance.slo_rule:
+        instance = replace(
+            instance, name=name or f"{instance.name}-{slo_rule}", slo_rule=SloRule(slo_rule), **attainment_terms
+        )
+    data = instance_to_json(instance)
     if family == POOL_MIX:
-        _check_pool(made)
+        _check_pool(instance)
     if output is None:
         print_json(data)
     else:
@@ -133,7 +139,7 @@ def generate_instance(
         say(f"wrote {output}")
 
 
-def _drawn(
+def _draw_instance(
     family: str, size: int, seed: int, objective: Objective, gpus: int | None, name: str | None, mix: Mapping[str, str]
 ) -> Instance:
     """Draw an instance; ``mix`` has the options of ``pool-mix``."""
@@ -141,9 +147,9 @@ def _drawn(
         if gpus is not None:
             problem = f"is no option of {family}; expected the counts in --pool, such as v100:{gpus}"
             raise InputError("--gpus", problem)
-        rest: dict[str, Any] = {**mix, "objective": objective, "name": name}
-        rest["models"] = [part.strip() for part in mix.get("models", "").split(",") if part.strip()]
-        return pool_mix(size, seed, **rest)
+        arguments: dict[str, Any] = {**mix, "objective": objective, "name": name}
+        arguments["models"] = [part.strip() for part in mix.get("models", "").split(",") if part.strip()]
+        return pool_mix(size, seed, **arguments)
     if family not in FAMILIES:
         raise unknown_name("FAMILY", "instance family", family, _NAMES)
     if mix:
@@ -158,13 +164,13 @@ def _check_pool(instance: Instance) -> None:
     bounded = any(pool.count is not None for pool in instance.gpus)
     if not bounded or instance.objective not in (Objective.COST, Objective.CAPACITY):
         return
-    greedy = instantiate(load(entries()["local-search"].target), {"rounds": "0"}, "local-search")
-    found = greedy.schedule(replace(instance, objective=Objective.COST), Run())
-    if found.plan is None:
-        raise InputError("--pool", f"is too small for a greedy plan: {found.reason}; expected more GPUs")
+    scheduler = instantiate(load(entries()["local-search"].target), {"rounds": "0"}, "local-search")
+    outcome = scheduler.schedule(replace(instance, objective=Objective.COST), Run())
+    if outcome.plan is None:
+        raise InputError("--pool", f"is too small for a greedy plan: {outcome.reason}; expected more GPUs")
 
 
-def _list(form: Format) -> None:
+def _list_families(form: Format) -> None:
     families: list[dict[str, Any]] = [
         {"name": family.name, "gpu": family.gpu, "models": list(family.demands), "description": family.description}
         for family in FAMILIES.values()
@@ -173,4 +179,4 @@ def _list(form: Format) -> None:
     if form == "json":
         print_json(families)
     else:
-        show(table(["name", "description"], [[f["name"], f["description"]] for f in families]))
+        show(table(["name", "description"], [[family["name"], family["description"]] for family in families]))

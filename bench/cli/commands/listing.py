@@ -53,7 +53,7 @@ def list_things(
     """
     if kind not in _KINDS:
         raise unknown_name("KIND", "kind", kind, list(_KINDS))
-    collect, short, columns = {
+    collect, short_columns, columns = {
         "instances": (_instances, [], ["name", "objective", ">workloads", ">jobs", ">scenarios", "pool", "suites"]),
         "schedulers": (
             _schedulers,
@@ -65,39 +65,39 @@ def list_things(
         "gpus": (_gpus, _GPU_COLUMNS, [*_GPU_COLUMNS, "source"]),
     }[kind]
     entries = _named(collect(), names or [], kind)
-    whole = everything or bool(names)
+    in_full = everything or bool(names)
     if form == "json":
         print_json(entries)
-    elif kind == "figures" and whole:
+    elif kind == "figures" and in_full:
         _show_figures(entries)
     elif kind == "figures":
         _show_figures_by_paper(entries)
-    elif kind == "instances" and not whole:
+    elif kind == "instances" and not in_full:
         _show_instances_by_suite(entries)
     else:
-        _show(entries, columns if whole else short, everything)
-        if not whole:
+        _show(entries, columns if in_full else short_columns, everything)
+        if not in_full:
             show("", f"`bench list {kind} NAME` or --all tells more")
 
 
 def _named(entries: Entries, names: Sequence[str], kind: str) -> Entries:
     """Return the entries with these names or in suites with these names; without names, all entries."""
-    found = []
+    chosen = []
     for name in names:
-        own = [entry for entry in entries if name == entry["name"] or name in entry.get("suites", ())]
-        if not own:
-            known = [known for entry in entries for known in (entry["name"], *entry.get("suites", ()))]
-            listed = {suite for entry in entries for suite in entry.get("suites", ())}
-            known = [*dict.fromkeys(known)]
-            raise unknown_name("NAME", kind.removesuffix("s"), name, known, sorted(listed) or known)
-        found += own
-    return found if names else entries
+        matches = [entry for entry in entries if name == entry["name"] or name in entry.get("suites", ())]
+        if not matches:
+            suites = {suite for entry in entries for suite in entry.get("suites", ())}
+            names_of_entry = ((entry["name"], *entry.get("suites", ())) for entry in entries)
+            accepted = [*dict.fromkeys(accepted for entry_names in names_of_entry for accepted in entry_names)]
+            raise unknown_name("NAME", kind.removesuffix("s"), name, accepted, sorted(suites) or accepted)
+        chosen += matches
+    return chosen if names else entries
 
 
 def _show(entries: Entries, columns: list[str], every_line: bool) -> None:
     keys = [column.lstrip(">") for column in columns]
     cells = [[_in_words(entry[key]) for key in keys] for entry in entries]
-    show(table([c.replace("_", " ") for c in columns], cells), every_line=every_line)
+    show(table([column.replace("_", " ") for column in columns], cells), every_line=every_line)
     for entry in entries:
         if entry.get("error"):
             show(f"{one_line(entry['name'])} cannot be used: {one_line(entry['error'])}")
@@ -107,14 +107,14 @@ def _show_instances_by_suite(entries: Entries) -> None:
     """Show a line per suite; an instance of several suites counts in each."""
     suites = grouped((suite, entry) for entry in entries for suite in entry["suites"])
     lines = []
-    for suite, own in suites.items():
-        sizes = [entry["workloads"] or entry["jobs"] for entry in own]
-        count = own[0]["scenarios"]
+    for suite, entries_of_suite in suites.items():
+        sizes = [entry["workloads"] or entry["jobs"] for entry in entries_of_suite]
+        count = entries_of_suite[0]["scenarios"]
         lines.append(
             [
                 suite,
-                f"{count:,} scenarios" if count else len(own),
-                ", ".join(dict.fromkeys(entry["objective"] for entry in own)),
+                f"{count:,} scenarios" if count else len(entries_of_suite),
+                ", ".join(dict.fromkeys(entry["objective"] for entry in entries_of_suite)),
                 f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,}–{max(sizes):,}",
             ]
         )
@@ -125,17 +125,17 @@ def _show_instances_by_suite(entries: Entries) -> None:
 def _show_figures_by_paper(entries: Entries) -> None:
     papers = grouped((entry["paper"].partition(",")[0], entry["name"]) for entry in entries if entry["reproducible"])
     show(table(["paper", "figures"], [[paper, "  ".join(sorted(names))] for paper, names in papers.items()]), "")
-    without = sum(not entry["reproducible"] for entry in entries)
-    show(f"{without} more of the papers' figures are not drawn; `bench list figures NAME` or --all tells why")
+    not_drawn = sum(not entry["reproducible"] for entry in entries)
+    show(f"{not_drawn} more of the papers' figures are not drawn; `bench list figures NAME` or --all tells why")
 
 
 def _show_figures(entries: Entries) -> None:
     """Show the description of each figure on several lines, since its sentences do not fit on one."""
     lines, groups = [], []
     for entry in entries:
-        about = _ABOUT_FIGURES if entry["reproducible"] else _ABOUT_NOT_DRAWN
-        groups += [entry["name"]] * len(about)
-        for number, key in enumerate(about):
+        keys = _ABOUT_FIGURES if entry["reproducible"] else _ABOUT_NOT_DRAWN
+        groups += [entry["name"]] * len(keys)
+        for number, key in enumerate(keys):
             label = "not drawn" if key == "reason" else key.replace("_", " ")
             lines.append(["" if number else entry["name"], label, entry[key]])
     show(table(["name", "", ""], lines, groups), every_line=True)
@@ -151,24 +151,24 @@ def _in_words(value: object) -> object:
 
 
 def _instances() -> Entries:
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for suite in SUITES.values():
         for instance in suite.build():
-            entry = found.setdefault(instance.name, _about(instance, suite.name))
+            entry = entries.setdefault(instance.name, _description(instance, suite.name))
             entry["suites"].append(suite.name)
     for scenario_suite in SCENARIO_SUITES.values():
         scenarios = scenario_suite.build()
-        about = _about(scenarios.base, scenario_suite.name)
-        found[scenarios.name] = about | {
+        description = _description(scenarios.base, scenario_suite.name)
+        entries[scenarios.name] = description | {
             "name": scenarios.name,
             "suites": [scenario_suite.name],
             "objective": OBJECTIVE,
             "scenarios": len(scenarios),
         }
-    return list(found.values())
+    return list(entries.values())
 
 
-def _about(instance: Instance, suite: str) -> dict[str, Any]:
+def _description(instance: Instance, suite: str) -> dict[str, Any]:
     return {
         "name": instance.name,
         "suite": suite,
@@ -183,7 +183,9 @@ def _about(instance: Instance, suite: str) -> dict[str, Any]:
 
 
 def _suites() -> Entries:
-    suites = [(suite.name, [one.name for one in suite.build()], suite.description) for suite in SUITES.values()]
+    suites = [
+        (suite.name, [instance.name for instance in suite.build()], suite.description) for suite in SUITES.values()
+    ]
     suites += [(suite.name, [suite.name], suite.description) for suite in SCENARIO_SUITES.values()]
     return [dict(zip(("name", "instances", "description"), suite, strict=True)) for suite in suites]
 
@@ -209,7 +211,13 @@ def _schedulers() -> Entries:
             "description": info.doc,
             "objectives": sorted(info.objectives),
             "parameters": [
-                {"name": p.name, "type": p.type, "default": p.value, "required": p.required} for p in info.parameters
+                {
+                    "name": parameter.name,
+                    "type": parameter.type,
+                    "default": parameter.value,
+                    "required": parameter.required,
+                }
+                for parameter in info.parameters
             ],
             "work_unit": info.work_unit or None,
             "distribution": info.entry.distribution,
@@ -223,24 +231,30 @@ def _schedulers() -> Entries:
 
 def _figures() -> Entries:
     """Describe the figures that can be drawn, then the papers' figures that cannot."""
-    drawn = [figure(name, "list") for name in figure_names()]
-    found: Entries = [
+    drawn_figures = [figure(name, "list") for name in figure_names()]
+    entries: Entries = [
         {
-            "name": one.name,
-            "title": one.title,
-            "paper": one.paper,
-            "shows": one.shows,
-            "look_for": one.look_for,
-            "cost": one.cost,
-            "command": f"bench figures {one.name}",
-            "runs": [need.command for need in one.needs],
+            "name": drawn_figure.name,
+            "title": drawn_figure.title,
+            "paper": drawn_figure.paper,
+            "shows": drawn_figure.shows,
+            "look_for": drawn_figure.look_for,
+            "cost": drawn_figure.cost,
+            "command": f"bench figures {drawn_figure.name}",
+            "runs": [need.command for need in drawn_figure.needs],
             "reproducible": True,
             "reason": None,
         }
-        for one in drawn
+        for drawn_figure in drawn_figures
     ]
-    empty: dict[str, Any] = {**dict.fromkeys(found[0]), "runs": [], "reproducible": False}
-    return found + [
-        empty | {"name": one.name, "title": one.title, "paper": one.paper, "reason": one.reason}
-        for one in figures_not_drawn().values()
+    entry_not_drawn: dict[str, Any] = {**dict.fromkeys(entries[0]), "runs": [], "reproducible": False}
+    return entries + [
+        entry_not_drawn
+        | {
+            "name": missing_figure.name,
+            "title": missing_figure.title,
+            "paper": missing_figure.paper,
+            "reason": missing_figure.reason,
+        }
+        for missing_figure in figures_not_drawn().values()
     ]

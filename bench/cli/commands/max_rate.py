@@ -9,7 +9,7 @@ from rich.table import Table
 from bench.cli import options
 from bench.cli.completion import instances_option, schedulers_option
 from bench.cli.fields import Without, takes_fields
-from bench.cli.running import end_interrupted, run_with_progress, tell_failures, told_jobs
+from bench.cli.running import announced_jobs, end_interrupted, report_failures, run_with_progress
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
 from bench.doctor.solvers import refuse_wrong_answers
@@ -29,7 +29,7 @@ EXAMPLES = (
     "bench max-rate --instances 4gpu --schedulers igniter,local-search --headroom 1.2",
 )
 
-LEAST_STEP = 0.001
+SMALLEST_STEP = 0.001
 """Smallest accepted ``--step``; a much smaller step needs too many runs."""
 
 
@@ -63,56 +63,56 @@ def max_rate(
     repeats it.
     """
     refuse_wrong_answers()
-    if not LEAST_STEP <= step <= 1.0:
-        raise InputError("--step", f"{step:g}; expected a fraction from {LEAST_STEP:g} to 1")
+    if not SMALLEST_STEP <= step <= 1.0:
+        raise InputError("--step", f"{step:g}; expected a fraction from {SMALLEST_STEP:g} to 1")
     trial = Trial(headroom, arrivals=parse_arrivals(arrivals))
-    problems = [with_all_served(one) for one in find_plain_instances(instances, "--instances")]
-    chosen = names_in(schedulers)
+    problems = [with_all_served(instance) for instance in find_plain_instances(instances, "--instances")]
+    specs = names_in(schedulers)
     with Ledger(ledger_file, create=True) as ledger:
-        at_a_time = told_jobs(jobs, limits.threads)
+        parallel_runs = announced_jobs(jobs, limits.threads)
 
         def run(tasks: list[Task]) -> list[Row]:
-            rows, _, interrupted = run_with_progress(tasks, ledger, at_a_time, retry=retry)
+            rows, _, interrupted = run_with_progress(tasks, ledger, parallel_runs, retry=retry)
             if interrupted:
                 end_interrupted(ledger, "the finished runs")
             return rows
 
-        tasks, notes = plan_tasks(RunOrder(problems, chosen, parameters or [], [seed], limits, trial))
+        tasks, notes = plan_tasks(RunOrder(problems, specs, parameters or [], [seed], limits, trial))
         for note in notes:
             say(note)
-        climbs = climb(tasks, run, step)
+        searches = climb(tasks, run, step)
     if form == "json":
-        print_json([_json(task, one) for task, one in zip(tasks, climbs, strict=True)])
+        print_json([_json(task, search) for task, search in zip(tasks, searches, strict=True)])
     else:
-        show(_table(tasks, climbs))
-    if tell_failures([row for one in climbs for row in one.rows.values()], ledger):
+        show(_table(tasks, searches))
+    if report_failures([row for search in searches for row in search.rows.values()], ledger):
         raise typer.Exit(1)
 
 
-def _json(task: Task, one: Climb) -> dict[str, object]:
+def _json(task: Task, search: Climb) -> dict[str, object]:
     return {
-        "instance": one.instance.name,
+        "instance": search.instance.name,
         "scheduler": task.scheduler,
         "parameters": task.parameters,
-        "multiple": one.reached,
-        "throughput_rps": one.throughput_rps,
-        "failed_at": one.failed,
-        "reason": one.reason,
-        "runs": {f"{multiple:g}": row.key for multiple, row in one.rows.items()},
+        "multiple": search.largest_passed,
+        "throughput_rps": search.throughput_rps,
+        "failed_at": search.smallest_failed,
+        "reason": search.reason,
+        "runs": {f"{multiple:g}": row.key for multiple, row in search.rows.items()},
     }
 
 
-def _table(tasks: Sequence[Task], climbs: Sequence[Climb]) -> Table:
+def _table(tasks: Sequence[Task], searches: Sequence[Climb]) -> Table:
     names = labels(tasks)
     cells = [
         [
-            one.instance.name,
+            search.instance.name,
             names[task.key],
-            worth(None if one.broken_off is not None else one.reached, "scale"),
-            worth(None if one.broken_off is not None else one.throughput_rps, "capacity"),
-            "-" if one.failed is None else f"{worth(one.failed, 'scale')}: {one.reason}",
+            worth(None if search.failed_run is not None else search.largest_passed, "scale"),
+            worth(None if search.failed_run is not None else search.throughput_rps, "capacity"),
+            "-" if search.smallest_failed is None else f"{worth(search.smallest_failed, 'scale')}: {search.reason}",
         ]
-        for task, one in zip(tasks, climbs, strict=True)
+        for task, search in zip(tasks, searches, strict=True)
     ]
     columns = ["instance", "scheduler", ">rates", ">throughput", "ended at"]
-    return table(columns, cells, [one.instance.name for one in climbs])
+    return table(columns, cells, [search.instance.name for search in searches])

@@ -46,22 +46,22 @@ def write_model(
     --solution reads files of HiGHS, SCIP, Gurobi, CBC and CPLEX. The linear model is an approximation: the plan is
     judged, and repaired where its workloads would be late.
     """
-    known = entries()
-    schedulers: list[Any] = [load(known[each].target)() for each in _SCHEDULERS]
+    registered = entries()
+    schedulers: list[Any] = [load(registered[candidate].target)() for candidate in _SCHEDULERS]
     if solution is not None:
         _write_plan(schedulers[0], name, solution, output)
         return
-    made = next((each for each in schedulers if output.suffix in each.model_formats), None)
-    if made is None:
-        endings = sorted(ending for each in schedulers for ending in each.model_formats)
+    scheduler = next((candidate for candidate in schedulers if output.suffix in candidate.model_formats), None)
+    if scheduler is None:
+        endings = sorted(ending for candidate in schedulers for ending in candidate.model_formats)
         raise InputError("-o", f'"{output}" has no known ending; expected {", ".join(endings)}')
     instance = find_instance(name, "INSTANCE")
-    if reason := refusal(made, instance):
-        raise InputError(instance.name, f"has no {output.suffix} model: {made.name} {reason}")
-    with TemporaryDirectory() as folder:  # an instance without a model leaves an earlier file as it is
-        made.write_model(instance, Path(folder) / output.name)
-        for part in sorted(Path(folder).iterdir()):  # a file .nl has two beside it with the names
-            write_bytes(output.with_name(part.name), part.read_bytes())
+    if reason := refusal(scheduler, instance):
+        raise InputError(instance.name, f"has no {output.suffix} model: {scheduler.name} {reason}")
+    with TemporaryDirectory() as folder:  # if there is no model, an earlier file stays as it is
+        scheduler.write_model(instance, Path(folder) / output.name)
+        for file in sorted(Path(folder).iterdir()):  # the names of a file .nl are in two further files
+            write_bytes(output.with_name(file.name), file.read_bytes())
     say(f"wrote {output}")
 
 

@@ -22,7 +22,7 @@ from bench.cli.options import (
 from bench.cli.terminal import listed, one_line, print_json, say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import mark, show, table
-from bench.formatting import pct, percent
+from bench.formatting import percent, with_percent_sign
 from bench.online.control import POLICIES, Online, Pace, online_instance
 from bench.online.load import read_rate_traces, streams, waves
 from bench.online.planner import Planner, SchedulerError
@@ -48,7 +48,7 @@ WEIGHT = 0.8
 weight."""
 
 _ROWS = 24
-"""Most rows of the table; each row covers one or more periods."""
+"""Largest number of rows of the table; each row covers one or more periods."""
 
 _COLUMNS = 8
 """Largest number of workloads with a column each; with more workloads, the table shows only their total."""
@@ -113,8 +113,8 @@ def online(
 
     After Ctrl-C, the results up to that point are shown.
     """
-    given = [option.rpartition("=")[2] for option in (*(traces or ()), *(parameters or ()))]
-    refuse_input(output, [instance_name, *given], "--output")
+    input_files = [option.rpartition("=")[2] for option in (*(traces or ()), *(parameters or ()))]
+    refuse_input(output, [instance_name, *input_files], "--output")
     if policy not in POLICIES:
         raise unknown_name("--policy", "policy", policy, list(POLICIES))
     if not 0.0 < rates < math.inf:
@@ -127,85 +127,93 @@ def online(
         planner = Planner(
             scheduler, instance, parameters=parameters or [], headroom=headroom, time_limit_s=time_limit_s, seed=seed
         )
-        chosen = POLICIES[policy](instance, planner, weight)
+        chosen_policy = POLICIES[policy](instance, planner, weight)
         pace = Pace(
             seconds if seconds is not None else max(len(trace.rates_rps) for trace in load.values()),
-            period_s if period_s is not None else chosen.period_s,
+            period_s if period_s is not None else chosen_policy.period_s,
             reorganisation_s,
         )
-        requests = streams(load, instance, pace.seconds, seed)
-        first, reality = planner.first(), misspecified(instance, truth, error, seed)
-        run = Online(first, instance, chosen, requests, pace, seed, reality, planner.without_headroom)
+        request_streams = streams(load, instance, pace.seconds, seed)
+        first_plan, reality = planner.first(), misspecified(instance, truth, error, seed)
+        run = Online(
+            first_plan, instance, chosen_policy, request_streams, pace, seed, reality, planner.without_headroom
+        )
         interrupted = True
         with suppress(KeyboardInterrupt), progress_bar("serving", pace.seconds) as update:
-            for each in run.run():
-                update(completed=each.begin_s + each.observation.seconds)
+            for period in run.run():
+                update(completed=period.begin_s + period.observation.seconds)
             interrupted = False
     except SchedulerError as failure:
         say(f"failed: {failure}")
         raise typer.Exit(1) from None
     if run.periods:
-        found = OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.periods))
+        result = OnlineRun(tuple(workload.id for workload in instance.workloads), tuple(run.periods))
         if form == "json":
             head = {"instance": instance.name, "scheduler": scheduler, "policy": policy, "seed": seed}
-            print_json(head | found.to_json())
+            print_json(head | result.to_json())
         else:
-            _show(found, f"{instance.name}, {scheduler}, {policy}, seed {seed}")
+            _show(result, f"{instance.name}, {scheduler}, {policy}, seed {seed}")
         if output is not None:
-            write_csv(output, _lines(found))
+            write_csv(output, _lines(result))
     if interrupted:
         say(f"interrupted after {len(run.periods)} periods")
         raise typer.Exit(INTERRUPTED)
 
 
-def _show(found: OnlineRun, head: str) -> None:
-    many = math.ceil(len(found.periods) / _ROWS)
-    starts = range(0, len(found.periods), many)
-    groups = [OnlineRun(found.ids, found.periods[start : start + many]) for start in starts]
-    shown = found.ids if len(found.ids) <= _COLUMNS else ()
-    columns = [">from", ">requests/s", *(f">{name}" for name in shown), ">GPUs", ">share", ">violations", ">drops"]
-    total = found.to_json()
+def _show(result: OnlineRun, head: str) -> None:
+    periods_per_row = math.ceil(len(result.periods) / _ROWS)
+    starts = range(0, len(result.periods), periods_per_row)
+    groups = [OnlineRun(result.ids, result.periods[start : start + periods_per_row]) for start in starts]
+    shown_ids = result.ids if len(result.ids) <= _COLUMNS else ()
+    columns = [">from", ">requests/s", *(f">{name}" for name in shown_ids), ">GPUs", ">share", ">violations", ">drops"]
+    total = result.to_json()
     worst = max(total["workloads"], key=lambda workload: workload["violation_rate"])
-    answers = ", ".join(f"{found.count(answer)} {answer}" for answer in PeriodEnd if found.count(answer))
-    least, most = total["gpus_used"]
-    silent = [one_line(workload["id"]) for workload in total["workloads"] if not workload["requests"]]
-    kept = total["violation_rate"] <= VIOLATIONS_ALLOWED
-    bare = f"{mark(False)} {found.without_headroom} periods used a plan without headroom: none was found with it"
-    overfull = f"{mark(False)} in {found.overfull} periods the processes on a GPU exceeded its memory"
+    decisions = ", ".join(f"{result.count(decision)} {decision}" for decision in PeriodEnd if result.count(decision))
+    lowest, highest = total["gpus_used"]
+    without_requests = [one_line(workload["id"]) for workload in total["workloads"] if not workload["requests"]]
+    slos_kept = total["violation_rate"] <= VIOLATIONS_ALLOWED
+    headroom_warning = (
+        f"{mark(False)} {result.without_headroom} periods used a plan without headroom: none was found with it"
+    )
+    memory_warning = f"{mark(False)} in {result.overfull} periods the processes on a GPU exceeded its memory"
     show(
-        f"{one_line(head)}: {total['seconds']:g} s in {len(found.periods)} periods",
+        f"{one_line(head)}: {total['seconds']:g} s in {len(result.periods)} periods",
         "",
-        table(columns, [_cells(group, len(shown)) for group in groups]),
+        table(columns, [_cells(group, len(shown_ids)) for group in groups]),
         "",
-        f"{mark(None if silent and kept else kept)} {percent(total['violation_rate'])} of"
+        f"{mark(None if without_requests and slos_kept else slos_kept)} {percent(total['violation_rate'])} of"
         f" {total['requests']:,} requests not in time; at worst {percent(worst['violation_rate'])} of"
         f" {one_line(worst['id'])}; {total['dropped']:,} dropped, {total['unfinished']:,} unfinished",
-        f"  {found.gpus_held:.2f} GPUs held on average, {least} to {most} in use; largest memory use of a GPU"
-        f" {pct(found.memory_pct)}; decisions after periods: {answers}",
-        *([bare] if found.without_headroom else []),
-        *([f"  no requests arrived for {listed(silent)}: simulate longer with --seconds"] if silent else []),
-        *([overfull] if found.overfull else []),
+        f"  {result.gpus_held:.2f} GPUs held on average, {lowest} to {highest} in use; largest memory use of a GPU"
+        f" {with_percent_sign(result.memory_pct)}; decisions after periods: {decisions}",
+        *([headroom_warning] if result.without_headroom else []),
+        *(
+            [f"  no requests arrived for {listed(without_requests)}: simulate longer with --seconds"]
+            if without_requests
+            else []
+        ),
+        *([memory_warning] if result.overfull else []),
     )
 
 
-def _cells(found: OnlineRun, shown: int) -> list[object]:
-    seen, last = found.observation, found.periods[-1]
+def _cells(result: OnlineRun, shown_count: int) -> list[object]:
+    observation, last = result.observation, result.periods[-1]
     return [
-        f"{found.periods[0].begin_s:g} s",
-        f"{seen.rate_rps.sum():,.1f}",
-        *(f"{rate:,.1f}" for rate in seen.throughput_rps[:shown]),
+        f"{result.periods[0].begin_s:g} s",
+        f"{observation.rate_rps.sum():,.1f}",
+        *(f"{rate:,.1f}" for rate in observation.throughput_rps[:shown_count]),
         last.gpus_used,
         last.share_units,
-        percent(seen.violation_rate),
-        int(seen.dropped.sum()),
+        percent(observation.violation_rate),
+        int(observation.dropped.sum()),
     ]
 
 
-def _lines(found: OnlineRun) -> Iterator[Sequence[object]]:
+def _lines(result: OnlineRun) -> Iterator[Sequence[object]]:
     """Yield the lines of the CSV file: the columns of a period, then the throughput of every workload."""
-    periods = [period.to_json(found.ids) for period in found.periods]
+    periods = [period.to_json(result.ids) for period in result.periods]
     columns = [name for name in periods[0] if name != "workloads"]
-    yield [*columns, *(f"throughput_rps {name}" for name in found.ids)]
+    yield [*columns, *(f"throughput_rps {name}" for name in result.ids)]
     for period in periods:
-        throughput = [period["workloads"][name]["throughput_rps"] for name in found.ids]
+        throughput = [period["workloads"][name]["throughput_rps"] for name in result.ids]
         yield [*(period[name] for name in columns), *throughput]

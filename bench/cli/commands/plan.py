@@ -11,7 +11,7 @@ import typer
 from bench.cli.files import refuse_input
 from bench.cli.option_names import in_options
 from bench.cli.options import output_option
-from bench.cli.terminal import emit, say, told_on_interrupt
+from bench.cli.terminal import emit, message_on_interrupt, say
 from bench.cli.views.day import day_view
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import show
@@ -54,15 +54,15 @@ EXAMPLES = (
 )
 
 MOST_WINDOWS = 1_000
-"""Most windows of a trace."""
+"""Largest number of windows of a trace."""
 
 
 class _SolveProgress(Listener):
     def finished(self, task: Task, row: Row) -> None:
-        found = "no plan"
+        answer = "no plan"
         if row.cost_per_hour is not None:
-            found = f"{gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
-        say(f"{task.scheduler}: {found}")
+            answer = f"{gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
+        say(f"{task.scheduler}: {answer}")
 
 
 def plan(
@@ -133,11 +133,11 @@ def plan(
         options = f"{tables[0]} --profile {tables[1]} --gpus {tables[2]}"
         emit(f"wrote {', '.join(map(str, tables))}; next: bench plan {options} -o plan.json\n", sys.stdout)
         return
-    missing = [name for name, given in (("SERVICES", services), ("--gpus", gpus)) if given is None]
+    missing = [name for name, argument in (("SERVICES", services), ("--gpus", gpus)) if argument is None]
     if services is None or gpus is None:
         raise InputError(missing[0], f"is missing; the command needs {' and '.join(missing)}; see bench plan --example")
     refuse_input(output, [services, profile, gpus, pairs], "-o")
-    asked = instance_from_tables(
+    question = instance_from_tables(
         services,
         profile,
         gpus,
@@ -148,14 +148,14 @@ def plan(
         slowdown=slowdown,
         model=model,
     )
-    for note in asked.notes:
+    for note in question.notes:
         say(f"note: {in_options(note)}")
     if trace is not None:
-        _day(asked.instance, trace, window_h, time_limit_s, output)
+        _plan_day(question.instance, trace, window_h, time_limit_s, output)
         return
-    with told_on_interrupt("interrupted: no plan was written"):
-        in_use = None if old is None else read_plan(old)[0]
-        holds = _answer(asked.instance, time_limit_s, in_use, max_moves, survive > 0, output, page)
+    with message_on_interrupt("interrupted: no plan was written"):
+        plan_in_use = None if old is None else read_plan(old)[0]
+        holds = _answer(question.instance, time_limit_s, plan_in_use, max_moves, survive > 0, output, page)
     if not holds:
         raise typer.Exit(1)
 
@@ -163,7 +163,7 @@ def plan(
 def _answer(
     instance: Instance,
     time_limit_s: float,
-    in_use: Plan | None,
+    plan_in_use: Plan | None,
     max_moves: int,
     survive: bool,
     output: Path | None,
@@ -174,61 +174,69 @@ def _answer(
         solves = [Solve(instance, name, time_limit_s / 2.0) for name in (BEST, *PRACTICE)]
         if not instance.dropping:
             solves.append(Solve(replace(instance, dropping=True), BEST, time_limit_s / 2.0))
-        row, *others = solved(solves, ledger, _SolveProgress())
-        found = row.plan
-        if found is None or row.cost_per_hour is None or not row.feasible:
+        row, *other_rows = solved(solves, ledger, _SolveProgress())
+        plan = row.plan
+        if plan is None or row.cost_per_hour is None or not row.feasible:
             say(f"no plan was found: {row.reason or row.termination}")
             return False
-        more = []
-        if in_use is not None:
-            replanned = replan(instance, in_use, max_moves, time_limit_s / 2.0)
-            found = replanned.plan
-            more.append(moves_line(replanned, judge(found, instance).cost_per_hour, row.cost_per_hour))
+        more_lines = []
+        if plan_in_use is not None:
+            replanned = replan(instance, plan_in_use, max_moves, time_limit_s / 2.0)
+            plan = replanned.plan
+            more_lines.append(moves_line(replanned, judge(plan, instance).cost_per_hour, row.cost_per_hour))
         if survive:
             proven = row.bound if row.bound_certified and row.bound else 0.0
-            safe = surviving(found, instance, proven, time_limit_s / 2.0)
-            if safe is None:
+            survivor = surviving(plan, instance, proven, time_limit_s / 2.0)
+            if survivor is None:
                 problem = "no single GPU on offer, as a spare, makes the plan survive every failure; offer one more GPU"
                 raise InputError("--survive-gpus", problem)
-            found = safe.plan
-            more.append(spare_line(safe))
+            plan = survivor.plan
+            more_lines.append(spare_line(survivor))
         if output is not None:
-            write_json(output, plan_to_json(found, instance))
-        held, verdict = _held(found, instance), judge(found, instance)
-        if not instance.dropping and held.holds is not False:
-            more.append(dropping_line(others[-1], row.cost_per_hour))
+            write_json(output, plan_to_json(plan, instance))
+        holding_result, verdict = _tested(plan, instance), judge(plan, instance)
+        if not instance.dropping and holding_result.holds is not False:
+            more_lines.append(dropping_line(other_rows[-1], row.cost_per_hour))
         practice = {
-            name: (each, None if (theirs := each.plan) is None else _held(theirs, instance))
-            for name, each in zip(PRACTICE, others, strict=False)
+            name: (
+                practice_row,
+                None if (practice_plan := practice_row.plan) is None else _tested(practice_plan, instance),
+            )
+            for name, practice_row in zip(PRACTICE, other_rows, strict=False)
         }
         lines = [
-            cost_line(found, verdict.cost_per_hour, practice),
+            cost_line(plan, verdict.cost_per_hour, practice),
             proof_line(row, instance),
-            holding_line(held),
+            holding_line(holding_result),
             headroom_line(verdict),
-            straw_line(last_straw(instance, found, time_limit_s / 3.0), instance, verdict.cost_per_hour),
+            straw_line(last_straw(instance, plan, time_limit_s / 3.0), instance, verdict.cost_per_hour),
         ]
-        show(*(f"{number} {line}" for number, line in enumerate(lines, 1)), *more, "", plan_picture(found, instance))
+        show(
+            *(f"{number} {line}" for number, line in enumerate(lines, 1)),
+            *more_lines,
+            "",
+            plan_picture(plan, instance),
+        )
         if output is not None:
             say(f"wrote {output}")
         if ledger is not None and page is not None:
             say(f"wrote {write_site(ledger, page / 'site')}")
-    return held.holds is True
+    return holding_result.holds is True
 
 
-def _day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:
+def _plan_day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:
     if not 1.0 / 60.0 <= window_h <= 24.0:
         raise InputError("--window", f"{window_h:g}; expected hours from a minute to a day")
-    read = read_day_of_traffic(trace, instance, 3600.0 * window_h)
-    if len(read.rates_rps) > MOST_WINDOWS:
-        raise InputError("--window", f"{window_h:g} h gives {len(read.rates_rps)} windows; at most {MOST_WINDOWS}")
-    say(f"note: {trace}: {read.words}; a window has the rate of its busiest minute, in steps of 5 %")
-    found = planned_day(window_instances(read, instance), read.window_s, time_limit_s, _SolveProgress())
-    show(*day_view(found, read.window_s))
+    traffic = read_day_of_traffic(trace, instance, 3600.0 * window_h)
+    if len(traffic.rates_rps) > MOST_WINDOWS:
+        raise InputError("--window", f"{window_h:g} h gives {len(traffic.rates_rps)} windows; at most {MOST_WINDOWS}")
+    say(f"note: {trace}: {traffic.words}; a window has the rate of its busiest minute, in steps of 5 %")
+    day = planned_day(window_instances(traffic, instance), traffic.window_s, time_limit_s, _SolveProgress())
+    show(*day_view(day, traffic.window_s))
     if output is not None:
-        write_json(output, [plan_to_json(each.chosen, each.instance) for each in found.windows])
+        write_json(output, [plan_to_json(window.chosen, window.instance) for window in day.windows])
         say(f"wrote {output}: the plans of all windows")
 
 
-def _held(found: Plan, instance: Instance) -> Holding:
-    return finished(holding(found, instance, parse_arrivals(instance.arrivals)))
+def _tested(plan: Plan, instance: Instance) -> Holding:
+    return finished(holding(plan, instance, parse_arrivals(instance.arrivals)))

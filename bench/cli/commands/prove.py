@@ -13,7 +13,7 @@ from bench.certificate.checking import check
 from bench.certificate.failures import GivenUpError, NotProvenError
 from bench.certificate.proving import as_strong, certificate
 from bench.cli.completion import complete_instance
-from bench.cli.options import DEFAULT_LEDGER, GIVEN_UP, LedgerOption, output_option
+from bench.cli.options import DEFAULT_LEDGER, GAVE_UP, LedgerOption, output_option
 from bench.cli.terminal import say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show
@@ -55,12 +55,12 @@ def prove(
             data = _certificate_of(row, instance)
         except GivenUpError as limit:
             show(f"given up: {limit}")
-            raise typer.Exit(GIVEN_UP) from None
+            raise typer.Exit(GAVE_UP) from None
         with progress_bar("searching patterns") as update:
             verdict = check(data, f"run {row.key[:8]}", lambda part: update(advance=part))
         show(verdict.sentence)
         if not verdict.proven:
-            raise typer.Exit(GIVEN_UP if verdict.given_up else 1)
+            raise typer.Exit(GAVE_UP if verdict.given_up else 1)
         write_json(output, data)
         claimed = data["claim"]["bound"]
         if as_strong(inf if claimed == NONE else Fraction(claimed), row.bound, instance.objective.minimised):
@@ -70,14 +70,14 @@ def prove(
 
 
 def _best_bound(instance: str, ledger: Ledger) -> Row | None:
-    """Return the run with the best bound on an instance of this name, one with duals if possible, or ``None``."""
-    known = [
+    """Return the run with the best bound on an instance of this name, or ``None``; runs with duals come first."""
+    rows = [
         row
         for row in ledger.rows(instance=instance, truth=None, source="plan", headroom=1.0)
         if row.bound is not None and (row.duals is not None or row.status == Status.OPTIMAL)
     ]
-    sign = -1.0 if known and known[0].objective == "cost" else 1.0
-    return min(known, key=lambda row: (row.duals is None, sign * (row.bound or 0.0)), default=None)
+    sign = -1.0 if rows and rows[0].objective == "cost" else 1.0
+    return min(rows, key=lambda row: (row.duals is None, sign * (row.bound or 0.0)), default=None)
 
 
 def _certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _certificate_of(row: Row, instance: Instance) -> dict[str, Any]:
     nodes = () if row.duals is None else to_json(row.duals)["nodes"]
     try:
         return certificate(instance, plan, nodes, row.bound, to_json(row.bound_scope))
-    except GivenUpError:
+    except GivenUpError:  # a subclass of NotProvenError that the command reports differently
         raise
     except NotProvenError as reason:
         raise InputError(f"run {row.key[:8]}", f"has no certificate: {reason}") from None

@@ -9,8 +9,8 @@ import typer
 
 from bench.cli.completion import PlanInstance
 from bench.cli.options import ArrivalsOption, DropOption, FormatOption, PlanFile
-from bench.cli.running import tell_loss
-from bench.cli.terminal import one_line, print_json, say, told_on_interrupt
+from bench.cli.running import report_loss
+from bench.cli.terminal import message_on_interrupt, one_line, print_json, say
 from bench.cli.views.tables import show, table
 from bench.formatting import servers
 from bench.ledger.row import Row
@@ -79,15 +79,15 @@ def replay_plan(
     settings = ReplaySettings(parse_arrivals(arrivals), seconds, warmup_s, seed, dropping)
     order = ReplayOrder(plans, backend, settings, ReplayOptions(half, graphs, switch_at_s))
     # The ledger is opened first: a wrong file name then fails before the measurement, not after it.
-    with nullcontext() if ledger is None else Ledger(ledger, create=True) as file:
+    with nullcontext() if ledger is None else Ledger(ledger, create=True) as open_ledger:
         try:
-            with told_on_interrupt("interrupted: the measurement is incomplete and discarded"):
+            with message_on_interrupt("interrupted: the measurement is incomplete and discarded"):
                 values = simulated(order) if backend == "sim" else measured(order, say)
         except ReplayFailedError as error:
             say(f"failed: {error}")
             raise typer.Exit(1) from None
-        if file is not None:
-            _store(row_of_replay(order, values), order.plans[0][1], file)
+        if open_ledger is not None:
+            _store(row_of_replay(order, values), order.plans[0][1], open_ledger)
     if form == "json":
         print_json(values)
     else:
@@ -96,13 +96,13 @@ def replay_plan(
         title = f"plan for {values['instance']}, {values['seconds']:g} s on {backend}, {serving}"
         cells = [_cells(workload, plans[0][1].may_miss) for workload in values["workloads"]]
         show(one_line(title), "", table(COLUMNS, cells), "", *map(one_line, remarks(values)))
-    lost = file is not None and tell_loss(file)
-    if values["failures"] or lost:
+    ledger_lost = open_ledger is not None and report_loss(open_ledger)
+    if values["failures"] or ledger_lost:
         raise typer.Exit(1)
 
 
 def _dropping(instances: Sequence[Instance]) -> bool:
-    """Return whether servers drop late requests, as all instances say."""
+    """Return whether the servers of all instances drop late requests; the instances must agree."""
     if len({instance.dropping for instance in instances}) > 1:
         raise InputError("--then", "its servers and the first plan's differ in dropping; give --drop or --no-drop")
     return instances[0].dropping
@@ -118,8 +118,8 @@ def _store(row: Row, instance: Instance, ledger: Ledger) -> None:
 
 def _cells(workload: Values, may_miss: float) -> list[str]:
     """Return a workload's row of the table, in the order of ``COLUMNS``; queue to feedback are mean times."""
-    parts = workload.get("split") or {}
-    means = [parts.get(f"{name}_ms") for name in ("queue", "upload", "compute", "feedback")]
+    time_parts = workload.get("split") or {}
+    mean_times = [time_parts.get(f"{name}_ms") for name in ("queue", "upload", "compute", "feedback")]
     predicted = workload.get("predicted") or {}
     return [
         workload["id"],
@@ -127,7 +127,7 @@ def _cells(workload: Values, may_miss: float) -> list[str]:
         f"{workload['offered_rps']:,.1f}",
         _ms(workload["p50_ms"]),
         _ms(workload["p99_ms"]),
-        *(_ms(None if mean is None else mean["mean"]) for mean in means),
+        *(_ms(None if mean is None else mean["mean"]) for mean in mean_times),
         f"{workload['goodput_rps']:,.1f}",
         f"{100.0 * workload['violation_rate']:.1f} %",
         _ms(predicted.get("p99_ms")),
@@ -181,8 +181,8 @@ def _switch_lines(switch: Values) -> list[str]:
         f"the second plan took over {took_s:.1f} s after the switch began at {switch['began_s']:.1f} s;"
         f" the first plan finished at {switch['drained_s']:.1f} s",
         *(
-            f"{one['id']}: {_ms(one['without_service_ms'])} ms without service,"
-            f" P99 {_ms(one['p99_ms'])} ms in the switch"
-            for one in switch["workloads"]
+            f"{workload['id']}: {_ms(workload['without_service_ms'])} ms without service,"
+            f" P99 {_ms(workload['p99_ms'])} ms in the switch"
+            for workload in switch["workloads"]
         ),
     ]

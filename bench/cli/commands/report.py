@@ -8,11 +8,11 @@ import typer
 
 from bench.cli.files import refuse_input
 from bench.cli.options import DEFAULT_LEDGER, JobsOption, output_option
-from bench.cli.running import make_runs, missing_of, tasks_of, tell_cost, tell_failures
+from bench.cli.running import make_runs, missing_of, report_cost, report_failures, tasks_of
 from bench.cli.terminal import emit, listed, say
 from bench.doctor.solvers import refuse_wrong_answers
 from bench.ledger.row import Row
-from bench.ledger.store import Ledger, no_collection
+from bench.ledger.store import Ledger, garbage_collection_paused
 from bench.planning import Limits, default_jobs
 from instances import InputError
 from instances.files import write_bytes
@@ -59,24 +59,24 @@ def report(
         raise InputError("--run", "has an effect only with --experiments; add that option or omit this one")
     folder = output or Path("site")
     check_folder(folder)
-    with no_collection(), Ledger(ledger_file) as ledger:
+    with garbage_collection_paused(), Ledger(ledger_file) as ledger:
         emit(f"{write_site(ledger, folder)}\n", sys.stdout)
 
 
 def _write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None) -> None:
     """Write the document to ``out`` and report the runs that the ledger lacks; with ``run``, execute them first.
 
-    Tables of the document in a ``README.md`` beside it are updated (``reports.experiments.blocks``).
+    If a ``README.md`` in the same folder has tables of the document, they are updated.
     """
     refuse_input(out, [ledger_file], "-o")
-    made: set[Need] = set()
+    executed: set[Need] = set()
     rows: list[Row] = []
     with Ledger(ledger_file, create=run) as ledger:
         document = render(ledger)
-        # A line of the document may need further runs once it has its first ones.
-        while run and (needs := [need for need in document.missing if need not in made]):
-            rows += _make(needs, ledger, jobs or default_jobs(threads=1))
-            made.update(needs)
+        # A line of the document may need further runs after its first runs.
+        while run and (needs := [need for need in document.missing if need not in executed]):
+            rows += _execute(needs, ledger, jobs or default_jobs(threads=1))
+            executed.update(needs)
             document = render(ledger)
     readme = out.parent / "README.md"
     before = readme.read_text(encoding="utf-8") if readme.is_file() else ""
@@ -87,15 +87,15 @@ def _write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None
     if document.missing:
         advice = "" if run else "; --run executes them first"
         say(f"{out} lacks the runs of {listed([f'`{need.command}`' for need in document.missing])}{advice}")
-    if tell_failures(rows, ledger):
+    if report_failures(rows, ledger):
         raise typer.Exit(1)
 
 
-def _make(needs: list[Need], ledger: Ledger, jobs: int) -> list[Row]:
+def _execute(needs: list[Need], ledger: Ledger, jobs: int) -> list[Row]:
     """Report the cost of the runs of ``needs`` that the ledger lacks, then execute them."""
     refuse_wrong_answers()
     limits = Limits(time_limit_s=10.0, memory_limit_gb=8.0, threads=1)
     planned = tasks_of(needs, "--experiments", limits)
-    missing, unended = missing_of(planned, ledger.path)
-    tell_cost(missing, len(unended), jobs)
+    missing, climb_runs = missing_of(planned, ledger.path)
+    report_cost(missing, len(climb_runs), jobs)
     return [row for rows in make_runs(planned, ledger, jobs).values() for row in rows]

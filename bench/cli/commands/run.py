@@ -8,10 +8,10 @@ import typer
 
 from bench.cli import options
 from bench.cli.completion import complete_instance, instances_option, schedulers_option
-from bench.cli.experiment import names_experiments, take_experiment
+from bench.cli.experiment import attributes_errors_to_file, read_experiment_argument
 from bench.cli.fields import takes_fields
 from bench.cli.files import make_folder, plan_file_name
-from bench.cli.running import end_interrupted, run_with_progress, tell_failures, told_jobs
+from bench.cli.running import announced_jobs, end_interrupted, report_failures, run_with_progress
 from bench.cli.terminal import print_json, say
 from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run_tables import by_seeds, refuted_claims, row_json, run_tables
@@ -37,7 +37,7 @@ EXAMPLES = (
 )
 
 
-@names_experiments
+@attributes_errors_to_file
 @takes_fields
 def run(
     context: typer.Context,
@@ -46,7 +46,7 @@ def run(
         typer.Argument(
             metavar="EXPERIMENT.toml|NAME|FILE",
             autocompletion=complete_instance,
-            callback=take_experiment,
+            callback=read_experiment_argument,
             is_eager=True,  # parsed before the options, whose defaults come from the file
             help="TOML file of options (the command line overrides it), or a value for --instances.",
         ),
@@ -95,15 +95,15 @@ def run(
     """
     refuse_wrong_answers()
     settings = settings if simulate == "on" else replace(settings, arrivals=None)
-    chosen = None if schedulers is None else names_in(schedulers)
-    found = find_problems([*(instances or ()), *(experiment or ())], FieldName("instances"))
-    tasks, notes = plan_tasks(settings.order(found, chosen))
+    specs = None if schedulers is None else names_in(schedulers)
+    problems = find_problems([*(instances or ()), *(experiment or ())], FieldName("instances"))
+    tasks, notes = plan_tasks(settings.order(problems, specs))
     if plans is not None:
         make_folder(plans, "--plans")
     with Ledger(ledger_file, create=True) as ledger:
         for note in notes:
             say(note)
-        jobs = told_jobs(settings.jobs, settings.threads) if cluster is None else 1
+        jobs = announced_jobs(settings.jobs, settings.threads) if cluster is None else 1
         rows, reused, interrupted = run_with_progress(tasks, ledger, jobs, cluster, retry)
         gaps = ledger_gaps(rows, ledger)
         notes = []
@@ -117,11 +117,11 @@ def run(
     if form == "json":
         print_json([row_json(row, gaps) for row in rows])
     else:
-        others = {} if each_seed else by_seeds(rows)
-        lines = [row for row in rows if each_seed or row.key in others]
-        show(*run_tables(lines, gaps, each_seed, others), *notes)
+        runs_of_seeds = {} if each_seed else by_seeds(rows)
+        lines = [row for row in rows if each_seed or row.key in runs_of_seeds]
+        show(*run_tables(lines, gaps, each_seed, runs_of_seeds), *notes)
     say(f"{len(rows)} run{'s' * (len(rows) != 1)}, {reused} already in the ledger ({ledger.path})")
     if interrupted:
         end_interrupted(ledger, f"{len(rows)} of {len(tasks)} runs")
-    if tell_failures(rows, ledger) or refuted_claims(rows, gaps):
+    if report_failures(rows, ledger) or refuted_claims(rows, gaps):
         raise typer.Exit(1)

@@ -37,7 +37,7 @@ EXAMPLES = (
 )
 
 _KEY = re.compile("[0-9a-f]{4,64}", re.IGNORECASE)
-_START = re.compile("[0-9a-f]{1,3}", re.IGNORECASE)
+_SHORT_KEY = re.compile("[0-9a-f]{1,3}", re.IGNORECASE)
 
 
 def show_things(
@@ -89,11 +89,13 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
                 raise InputError(f"run {name}", f"has no plan: {row.termination} {row.reason}".rstrip())
             data = plan_to_json(row.plan, ledger.instance(row.instance_hash))
     else:
-        found = _problems(name, ledger_file)
-        if len(found) != 1 or isinstance(found[0], ScenarioSet):
-            what = f"{len(found)} instances" if len(found) > 1 else "a scenario set" if found else "no instance"
-            raise InputError("--output", f'"{name}" is {what}; expected one instance, or --plan and a run')
-        data = instance_to_json(found[0])
+        problems = _problems(name, ledger_file)
+        if len(problems) != 1 or isinstance(problems[0], ScenarioSet):
+            problem_text = (
+                f"{len(problems)} instances" if len(problems) > 1 else "a scenario set" if problems else "no instance"
+            )
+            raise InputError("--output", f'"{name}" is {problem_text}; expected one instance, or --plan and a run')
+        data = instance_to_json(problems[0])
     if output is None:
         print_json(data)
     else:
@@ -102,17 +104,17 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
 
 
 def _show_each(names: Sequence[str], ledger_file: Path, form: Format, every_line: bool) -> None:
-    """Show runs and instances; the JSON form of one is an object, of several a list."""
-    found: list[dict[str, object]] = []
+    """Show runs and instances; JSON is an object for one of them, and a list for several."""
+    json_entries: list[dict[str, object]] = []
     for name in names:
         problems = _problems(name, ledger_file)
         for problem in problems:
-            counted = {"scenarios": len(problem)} if isinstance(problem, ScenarioSet) else {}
+            scenario_count = {"scenarios": len(problem)} if isinstance(problem, ScenarioSet) else {}
             if form == "json":
-                found.append(instance_to_json(base_of(problem)) | counted)
+                json_entries.append(instance_to_json(base_of(problem)) | scenario_count)
                 continue
-            if counted:
-                show(f"{counted['scenarios']:,} scenarios with different rates; the highest rates are:")
+            if scenario_count:
+                show(f"{scenario_count['scenarios']:,} scenarios with different rates; the highest rates are:")
             _show_instance(base_of(problem), every_line)
             if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
                 with Ledger(ledger_file) as ledger:
@@ -123,26 +125,26 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format, every_line
             row = ledger.row(name)
             gaps = ledger_gaps([row], ledger)
             if form == "json":
-                found.append(row_json(row, gaps))
+                json_entries.append(row_json(row, gaps))
             else:
                 show_run(row, gaps[row.key], ledger, every_line)
     if form == "json":
-        print_json(found[0] if len(found) == 1 else found)
+        print_json(json_entries[0] if len(json_entries) == 1 else json_entries)
 
 
 def _problems(name: str, ledger_file: Path) -> list[Instance | ScenarioSet]:
-    """Return the instances or the scenario set called ``name``; an empty list if it can only be a run."""
-    if named := named_instances(name):
-        return [*named]
+    """Return the instances or the scenario set called ``name``; an empty list if ``name`` can only be a run."""
+    if instances := named_instances(name):
+        return [*instances]
     if name in SCENARIO_SUITES:
         return [SCENARIO_SUITES[name].build()]
     if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
         with Ledger(ledger_file) as ledger:
-            if stored := dict.fromkeys(row.instance_hash for row in ledger.rows(instance=name)):
-                return [ledger.instance(fingerprint) for fingerprint in stored]
+            if fingerprints := dict.fromkeys(row.instance_hash for row in ledger.rows(instance=name)):
+                return [ledger.instance(fingerprint) for fingerprint in fingerprints]
     if looks_like_file(name):
         return [read_instance(Path(name))]
-    if _START.fullmatch(name):
+    if _SHORT_KEY.fullmatch(name):
         raise InputError(f'"{name}"', "is too short for the start of a key; expected at least four characters")
     if not _KEY.fullmatch(name):
         raise unknown_name("show", "instance or run", name, known_names())
@@ -160,7 +162,7 @@ def _show_best(names: Sequence[str], ledger_file: Path, every_line: bool) -> Non
 
 
 def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprint: str | None = None) -> None:
-    """Show the best rows, or those of one instance if its ``fingerprint`` is given; show nothing if it has no rows."""
+    """Show the best rows; with ``fingerprint``, those of one instance, and nothing if the instance has no rows."""
     without = DETAILS if form == "table" else ()
     rows = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint)
     keys = [row.key for row in leaders(rows)]
@@ -172,10 +174,10 @@ def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprin
         print_json([row_json(row, gaps) for row in best])
         return
     groups = by_seeds(rows)
-    alike = {key: groups[key] for key in keys if len(groups.get(key, ())) > 1}
-    gaps |= ledger_gaps([row for group in alike.values() for row in group], ledger, ledger.reaches())
+    runs_of_seeds = {key: groups[key] for key in keys if len(groups.get(key, ())) > 1}
+    gaps |= ledger_gaps([row for group in runs_of_seeds.values() for row in group], ledger, ledger.reaches())
     notes = [*better_plan_notes(best, gaps, ledger), *answers(best, gaps, ledger)]
-    show(*run_tables(best, gaps, others=alike), *notes, every_line=every_line)
+    show(*run_tables(best, gaps, runs_of_seeds=runs_of_seeds), *notes, every_line=every_line)
 
 
 def leaders(rows: Sequence[Row]) -> list[Row]:
@@ -187,9 +189,9 @@ def leaders(rows: Sequence[Row]) -> list[Row]:
     """
     best: dict[tuple[object, ...], Row] = {}
     for row in rows:
-        place = row.instance_hash, row.scheduler, str(row.parameters), row.headroom, row.truth
-        if place not in best or rank(row) < rank(best[place]):
-            best[place] = row
+        conditions = row.instance_hash, row.scheduler, str(row.parameters), row.headroom, row.truth
+        if conditions not in best or rank(row) < rank(best[conditions]):
+            best[conditions] = row
     return sorted(best.values(), key=lambda row: (row.instance, row.instance_hash, *rank(row)))
 
 
@@ -204,21 +206,27 @@ def _show_instance(instance: Instance, every_line: bool) -> None:
         "",
     )
     if instance.workloads:
-        rows = [[w.id, w.model, f"{w.slo_ms:g} ms", f"{w.rate_rps:g} req/s"] for w in instance.workloads]
+        rows = [
+            [workload.id, workload.model, f"{workload.slo_ms:g} ms", f"{workload.rate_rps:g} req/s"]
+            for workload in instance.workloads
+        ]
         show(table(["workload", "model", ">SLO", ">rate"], rows), "", every_line=every_line)
     if instance.applications:
-        applications = [[a.id, list(a.stages), f"{a.slo_ms:g} ms"] for a in instance.applications]
+        applications = [
+            [application.id, list(application.stages), f"{application.slo_ms:g} ms"]
+            for application in instance.applications
+        ]
         show(table(["application", "stages", ">SLO"], applications), "", every_line=every_line)
     if instance.jobs:
         jobs = [
             [
-                j.id,
-                j.model,
-                f"{j.mean_batch:.3g}",
-                max(j.batches),
-                f"{j.mean_gap_ms:.4g} ms",
-                f"{j.rate_rps:,.4g} req/s",
+                job.id,
+                job.model,
+                f"{job.mean_batch:.3g}",
+                max(job.batches),
+                f"{job.mean_gap_ms:.4g} ms",
+                f"{job.rate_rps:,.4g} req/s",
             ]
-            for j in instance.jobs
+            for job in instance.jobs
         ]
         show(table(["job", "model", ">mean batch", ">largest", ">mean gap", ">rate"], jobs), "", every_line=every_line)

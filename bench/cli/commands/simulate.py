@@ -9,7 +9,7 @@ import typer
 from bench.cli import options
 from bench.cli.completion import PlanInstance
 from bench.cli.files import refuse_input, write_csv
-from bench.cli.terminal import listed, one_line, print_json, told_on_interrupt
+from bench.cli.terminal import listed, message_on_interrupt, one_line, print_json
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import coloured, mark, show, table
 from bench.formatting import holds_in_words, percent, servers
@@ -92,122 +92,127 @@ def simulate_plan(
     reality = misspecified(instance, truth, error, seed)
     if check:
         steps = holding(plan, instance, process, reality, dropping=drop, seconds=seconds)
-        _check(steps, instance, process, form)
+        _test(steps, instance, process, form)
         return
     interval_s = None if series is None else 1.0
-    asked_s = Settings().seconds if seconds is None else seconds
-    settings = Settings(process, asked_s, warmup_s, seed, interference, drop, noise, interval_s)
-    found = _finished(simulation(plan, instance, settings, reality), "simulation")
-    if series is not None and found.series is not None:
-        write_csv(series, _lines(found.series))
+    measured_s = Settings().seconds if seconds is None else seconds
+    settings = Settings(process, measured_s, warmup_s, seed, interference, drop, noise, interval_s)
+    result = _run_to_end(simulation(plan, instance, settings, reality), "simulation")
+    if series is not None and result.series is not None:
+        write_csv(series, _lines(result.series))
     if form == "json":
         head = {"instance": instance.name, "arrivals": settings.arrivals.label, "seed": seed}
-        print_json(head | found.to_json())
+        print_json(head | result.to_json())
     else:
-        _show(plan, instance, settings, found)
-    if strict and found.violating:
+        _show(plan, instance, settings, result)
+    if strict and result.violating:
         raise typer.Exit(1)
 
 
-def _check(
-    steps: Generator[float, None, Holding], instance: Instance, arrivals: Arrivals, form: options.Format
-) -> None:
-    found = _finished(steps, "test")
+def _test(steps: Generator[float, None, Holding], instance: Instance, arrivals: Arrivals, form: options.Format) -> None:
+    result = _run_to_end(steps, "test")
     if form == "json":
-        print_json({"instance": instance.name, "arrivals": arrivals.label} | found.to_json())
+        print_json({"instance": instance.name, "arrivals": arrivals.label} | result.to_json())
     else:
-        _show_check(instance, arrivals, found)
-    if not found.holds:
+        _show_test(instance, arrivals, result)
+    if not result.holds:
         raise typer.Exit(1)
 
 
-def _show_check(instance: Instance, arrivals: Arrivals, found: Holding) -> None:
-    target, slo_ms = f"{100.0 * found.target:g} %", {w.id: w.slo_ms for w in instance.workloads}
-    late = f"{len(found.late)} of {len(found.workloads)}"
-    if found.late:
-        verdict = f"{late} workloads serve less than {target} of their requests in time"
-    elif found.holds is False:
+def _show_test(instance: Instance, arrivals: Arrivals, result: Holding) -> None:
+    target, slo_ms = f"{100.0 * result.target:g} %", {workload.id: workload.slo_ms for workload in instance.workloads}
+    late_workloads = f"{len(result.late)} of {len(result.workloads)}"
+    if result.late:
+        verdict = f"{late_workloads} workloads serve less than {target} of their requests in time"
+    elif result.holds is False:
         verdict = f"all workloads together serve less than {target} of their requests in time"
     else:
-        verdict = doubt_in_words(found) or f"no workload serves less than {target} of its requests in time"
+        verdict = doubt_in_words(result) or f"no workload serves less than {target} of its requests in time"
     cells: list[list[object]] = [
         [
-            one.workload,
-            f"{slo_ms[one.workload]:g} ms",
-            f"{one.requests:,}",
-            f"{100.0 * one.attainment:.2f} %",
-            f"{100.0 * one.standard_error:.2f}" if one.load is None else f"load {one.load:.2f}",
+            workload.workload,
+            f"{slo_ms[workload.workload]:g} ms",
+            f"{workload.requests:,}",
+            f"{100.0 * workload.attainment:.2f} %",
+            f"{100.0 * workload.standard_error:.2f}" if workload.load is None else f"load {workload.load:.2f}",
         ]
-        for one in found.late
+        for workload in result.late
     ]
     columns = ["late workload", ">SLO", ">requests", ">in time", ">standard error, points"]
-    words = holds_in_words(found.holds, len(found.late))
+    answer = holds_in_words(result.holds, len(result.late))
     show(
-        f"plan for {one_line(instance.name)}: {simulations_in_words(found)} of {arrivals.label} arrivals,"
-        f" {servers(found.dropping)}",
+        f"plan for {one_line(instance.name)}: {simulations_in_words(result)} of {arrivals.label} arrivals,"
+        f" {servers(result.dropping)}",
         "",
         *((table(columns, cells), "") if cells else ()),
-        coloured(f"{mark(found.holds)} holds on {servers(found.dropping)}: {words}", found.holds),
+        coloured(f"{mark(result.holds)} holds on {servers(result.dropping)}: {answer}", result.holds),
         f"  {verdict}",
-        *([f"  {loads}"] if (loads := loads_in_words(found)) else []),
-        f"  {found.requests:,} requests, {100.0 * found.attainment:.2f} % of them in time",
-        *([f"  {power_in_words(found)}"] if found.detectable else []),
+        *([f"  {loads}"] if (loads := loads_in_words(result)) else []),
+        f"  {result.requests:,} requests, {100.0 * result.attainment:.2f} % of them in time",
+        *([f"  {power_in_words(result)}"] if result.detectable else []),
     )
 
 
-def _finished(steps: Generator[float, None, Result], what: str) -> Result:
+def _run_to_end(steps: Generator[float, None, Result], name: str) -> Result:
     """Run simulations to their end, with a progress bar on a terminal; Ctrl-C ends the command."""
     with (
-        told_on_interrupt(f"interrupted: the {what} is incomplete and discarded"),
+        message_on_interrupt(f"interrupted: the {name} is incomplete and discarded"),
         progress_bar("simulating") as update,
     ):
-        return finished(steps, lambda part: update(completed=part))
+        return finished(steps, lambda fraction: update(completed=fraction))
 
 
-def _show(plan: Plan, instance: Instance, settings: Settings, found: Simulated) -> None:
+def _show(plan: Plan, instance: Instance, settings: Settings, result: Simulated) -> None:
     columns = ["workload", ">SLO", ">offered", ">requests", ">P50", ">P90", ">P99", ">max"]
     columns += [">goodput", ">late", ">dropped", ""]
-    cells = [_cells(one) for one in (*found.workloads, *found.applications)]
-    worst = "-" if found.worst_p99 is None else f"{found.worst_p99:.2f} x its SLO"
-    many = f"{found.violating} of {len(cells)}" if found.violating else "none"
-    silent = [one_line(one.id) for one in found.workloads if one.offered_rps > 0.0 and not one.requests]
+    cells = [_cells(served) for served in (*result.workloads, *result.applications)]
+    worst_p99 = "-" if result.worst_p99 is None else f"{result.worst_p99:.2f} x its SLO"
+    late = f"{result.violating} of {len(cells)}" if result.violating else "none"
+    without_requests = [
+        one_line(served.id) for served in result.workloads if served.offered_rps > 0.0 and not served.requests
+    ]
     serving = servers(settings.drops(instance))
-    over = next((one for one in found.overloads if one.missed > instance.may_miss), None)
-    if over is not None:
-        held = f"no, load {over.load:.2f}: {listed([one_line(name) for name in over.workloads])}"
+    overload = next((served for served in result.overloads if served.missed > instance.may_miss), None)
+    if overload is not None:
+        answer = f"no, load {overload.load:.2f}: {listed([one_line(name) for name in overload.workloads])}"
     else:
-        held = f"unchecked, {found.missed:,} late in {settings.seconds:g} s; bench simulate PLAN --check tests it"
+        answer = f"unchecked, {result.missed:,} late in {settings.seconds:g} s; bench simulate PLAN --check tests it"
     show(
         f"plan for {one_line(instance.name)}: {settings.seconds:g} s of {settings.arrivals.label} arrivals,"
         f" {settings.interference} interference, seed {settings.seed}",
         "",
         table(columns, cells),
         "",
-        f"{many} with more than {100.0 * instance.may_miss:g} % of the requests not in time; worst P99 {worst}",
-        f"{found.requests:,} requests, {found.goodput_rps:,.1f} req/s in time, {percent(found.violation_rate)} not in"
-        f" time, {percent(found.drop_rate)} dropped; simulated in {found.wall_s:.2f} s",
-        coloured(f"holds on {serving}: {held}", None if over is None else False),
-        *([f"no requests arrived for {listed(silent)}: simulate longer with --seconds"] if silent else []),
+        f"{late} with more than {100.0 * instance.may_miss:g} % of the requests not in time; worst P99 {worst_p99}",
+        f"{result.requests:,} requests, {result.goodput_rps:,.1f} req/s in time,"
+        f" {percent(result.violation_rate)} not in time, {percent(result.drop_rate)} dropped;"
+        f" simulated in {result.wall_s:.2f} s",
+        coloured(f"holds on {serving}: {answer}", None if overload is None else False),
+        *(
+            [f"no requests arrived for {listed(without_requests)}: simulate longer with --seconds"]
+            if without_requests
+            else []
+        ),
     )
 
 
-def _cells(one: Served) -> list[object]:
+def _cells(served: Served) -> list[object]:
     def ms(value: float | None) -> str:
         return "-" if value is None else f"{value:,.1f} ms"
 
     return [
-        one.id,
-        f"{one.slo_ms:g} ms",
-        f"{one.offered_rps:,.1f}",
-        f"{one.requests:,}",
-        ms(one.p50_ms),
-        ms(one.p90_ms),
-        ms(one.p99_ms),
-        ms(one.max_ms),
-        f"{one.goodput_rps:,.1f}",
-        percent(one.violation_rate - one.drop_rate),
-        percent(one.drop_rate),
-        f"> {100.0 * one.allowed:g} %" if one.violating else "",
+        served.id,
+        f"{served.slo_ms:g} ms",
+        f"{served.offered_rps:,.1f}",
+        f"{served.requests:,}",
+        ms(served.p50_ms),
+        ms(served.p90_ms),
+        ms(served.p99_ms),
+        ms(served.max_ms),
+        f"{served.goodput_rps:,.1f}",
+        percent(served.violation_rate - served.drop_rate),
+        percent(served.drop_rate),
+        f"> {100.0 * served.allowed:g} %" if served.violating else "",
     ]
 
 
@@ -215,5 +220,5 @@ def _lines(series: Series) -> Iterator[Sequence[object]]:
     yield ["second", "workload", "arrived", "in_time", "late", "dropped"]
     counts = (series.arrived, series.in_time, series.late, series.dropped)
     for second in range(len(series.arrived)):
-        for w, workload in enumerate(series.workloads):
-            yield [second, workload, *(int(count[second, w]) for count in counts)]
+        for position, workload in enumerate(series.workloads):
+            yield [second, workload, *(int(count[second, position]) for count in counts)]

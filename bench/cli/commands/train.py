@@ -58,23 +58,23 @@ def train(
     Training continues from the checkpoint in the output folder, if there is one. Ctrl-C stops training after the
     current episode and writes a checkpoint. A second Ctrl-C stops it at once.
     """
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in found:
-        raise unknown_name("SCHEDULER", "trainer", name, list(found))
+    trainers = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in trainers:
+        raise unknown_name("SCHEDULER", "trainer", name, list(trainers))
     overrides = {}
     for text in parameters or ():
-        field, equals, value = text.partition("=")
-        if not equals:
+        field, separator, value = text.partition("=")
+        if not separator:
             raise InputError("--param", f'"{text}" is not of the form NAME=VALUE')
         overrides[field.strip()] = value.strip()
     instance = find_instance(suite, "--suite")
-    kind: Any = found[name].load()
-    presets: Mapping[str, Mapping[str, str]] = getattr(kind, "presets", {})
+    trainer_class: Any = trainers[name].load()
+    presets: Mapping[str, Mapping[str, str]] = getattr(trainer_class, "presets", {})
     if preset is not None:
         if preset not in presets:
             raise unknown_name("--preset", f"preset of {name}", preset, list(presets))
         overrides = {**presets[preset], **overrides}
-    trainer = cast(Trainer, instantiate(kind, overrides, name))
+    trainer = cast(Trainer, instantiate(trainer_class, overrides, name))
     interrupted = False
     progress = _TrainingProgress(getattr(trainer, "episodes", None))
     with progress.bar, signals_noted() as progress.interrupted:
@@ -88,8 +88,9 @@ def train(
         command = ["bench", "train", name, "--suite", suite, "--seed", str(seed), "-o", str(output)]
         command += [] if preset is None else ["--preset", preset]
         command += [part for text in parameters or () for part in ("--param", text)]
-        where = "there" if progress.stopped else "the last checkpoint"
-        say(f"interrupted after episode {progress.last}; this command continues from {where}: {shlex.join(command)}")
+        checkpoint = "there" if progress.stopped else "the last checkpoint"
+        advice = f"this command continues from {checkpoint}: {shlex.join(command)}"
+        say(f"interrupted after episode {progress.last}; {advice}")
         raise typer.Exit(INTERRUPTED)
 
     say(f"wrote {output}, learning curve {draw_learning_curve(output)}")
@@ -99,22 +100,22 @@ class _TrainingProgress:
     """Progress of training: a bar with the latest scalars on a terminal, a line for each episode elsewhere."""
 
     def __init__(self, episodes: int | None) -> None:
-        self.last = 0  # number of the last episode that ended
+        self.last = 0  # number of the last finished episode
         self.stopped = False  # whether training stopped after that episode, not within the next one
         self.interrupted: Interruption | bool = False
         self._began_s = time.monotonic()
-        self._here = 0
+        self._episodes_here = 0
         self._episodes = episodes
         columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn())
         scalars = TextColumn("{task.fields[scalars]}")
-        off = not sys.stderr.isatty()
-        self.bar = Progress(*columns, scalars, console=console_on(sys.stderr), transient=True, disable=off)
+        no_terminal = not sys.stderr.isatty()
+        self.bar = Progress(*columns, scalars, console=console_on(sys.stderr), transient=True, disable=no_terminal)
         self._task = self.bar.add_task("", total=episodes, scalars="")
 
     def episode(self, number: int, scalars: dict[str, float]) -> None:
         """Report a finished episode, and raise ``KeyboardInterrupt`` if a Ctrl-C came during the episode."""
         self.last = number
-        self._here += 1
+        self._episodes_here += 1
         reward, late_pct, rps = (scalars[name] for name in ("reward", "late_pct", "throughput_rps"))
         text = f"reward {reward:.4g}, {late_pct:.3g} % late, {rps:,.0f} req/s"
         self.bar.update(self._task, completed=number, scalars=text)
@@ -127,5 +128,5 @@ class _TrainingProgress:
     def _left(self, number: int) -> str:
         if self._episodes is None or number >= self._episodes:
             return ""
-        left_s = (time.monotonic() - self._began_s) / self._here * (self._episodes - number)
+        left_s = (time.monotonic() - self._began_s) / self._episodes_here * (self._episodes - number)
         return f", {left_s / 60.0:.0f} min left" if left_s >= 90.0 else f", {left_s:.0f} s left"

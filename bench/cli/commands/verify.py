@@ -44,15 +44,15 @@ def verify(
 
 
 def _show(plan: Plan, instance: Instance, verdict: Verdict) -> None:
-    over = verdict.over_capacity_pct
-    found = "feasible" if verdict.feasible else "infeasible"
+    over_capacity_pct = verdict.over_capacity_pct
+    verdict_text = "feasible" if verdict.feasible else "infeasible"
     show(
-        f"{mark(verdict.feasible)} {found}: plan for {one_line(instance.name)}",
+        f"{mark(verdict.feasible)} {verdict_text}: plan for {one_line(instance.name)}",
         f"  {instance.objective}: {worth(verdict.value, instance.objective)} on "
         f"{gpu_count(verdict.gpus_used)}, "
         f"{verdict.fragments_pct:.1f} % fragments, {verdict.utilisation_pct:.1f} % utilised"
-        + ("" if over is None else f", {over:.1f} % of the time over capacity"),
-        *(["  holds: unchecked; bench simulate PLAN --check tests it"] if over is None else []),
+        + ("" if over_capacity_pct is None else f", {over_capacity_pct:.1f} % of the time over capacity"),
+        *(["  holds: unchecked; bench simulate PLAN --check tests it"] if over_capacity_pct is None else []),
         "",
         plan_picture(plan, instance),
         "",

@@ -17,26 +17,26 @@ from instances.costs import whole_gpus
 
 
 def better_plan_notes(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
-    """Return a line for every proven optimum that a plan outside its class beats; equal optima share a line."""
+    """Return a line for every proven optimum that a plan outside its class beats. Equal optima share a line."""
     better = ledger_better_plans([row for row in rows if gaps[row.key].refuted is None], ledger)
     schedulers: dict[tuple[str, str, str], dict[str, None]] = {}
     for row in rows:
         if row.key in better:
-            words = f"{claim_in_words(row)}; {beaten_by(better[row.key])}"
-            schedulers.setdefault((row.instance_hash, row.instance, words), {})[row.scheduler] = None
-    return [one_line(f"{name}, {', '.join(who)}: {words}") for (_, name, words), who in schedulers.items()]
+            claim = f"{claim_in_words(row)}; {beaten_by(better[row.key])}"
+            schedulers.setdefault((row.instance_hash, row.instance, claim), {})[row.scheduler] = None
+    return [one_line(f"{name}, {', '.join(names)}: {claim}") for (_, name, claim), names in schedulers.items()]
 
 
 def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
-    """Return a sentence on the best plan among ``rows`` for every instance of ``cost`` that has a feasible one.
+    """Return a sentence on the best plan among ``rows`` for every instance of ``cost`` with a feasible plan.
 
     A last sentence names instances that do not discriminate.
     """
     best: dict[str, Row] = {}
     for row in rows:
         if row.objective == "cost" and row.feasible and row.value is not None and row.truth is None:
-            leader = best.setdefault(row.instance_hash, row)
-            if row.value < (leader.value or 0.0):
+            best_so_far = best.setdefault(row.instance_hash, row)
+            if row.value < (best_so_far.value or 0.0):
                 best[row.instance_hash] = row
     lines = []
     for fingerprint, row in best.items():
@@ -54,42 +54,44 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
 
 
 def undiscriminating(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence on instances on which ``random`` has a plan as good as the best of several schedulers."""
-    able = [row for row in rows if row.feasible and row.value is not None and row.truth is None]
-    found = []
-    for group in by_instance(row for row in able if row.scenarios is None).values():
+    """Return a sentence on the instances on which ``random`` finds a plan as good as the best plan of the others."""
+    rows_with_plan = [row for row in rows if row.feasible and row.value is not None and row.truth is None]
+    instances = []
+    for group in by_instance(row for row in rows_with_plan if row.scenarios is None).values():
         values = [row.value or 0.0 for row in group]
         best = min(values) if group[0].objective == "cost" else max(values)
-        others = {row.scheduler for row in group} - {"random"}
-        if others and any(row.scheduler == "random" and math.isclose(row.value or 0.0, best) for row in group):
-            found.append(group[0].instance)
-    names = listed(list(dict.fromkeys(found)))
-    return [one_line(f"does not discriminate, since random finds the best value, too: {names}")] if found else []
+        other_schedulers = {row.scheduler for row in group} - {"random"}
+        if other_schedulers and any(
+            row.scheduler == "random" and math.isclose(row.value or 0.0, best) for row in group
+        ):
+            instances.append(group[0].instance)
+    names = listed(list(dict.fromkeys(instances)))
+    return [one_line(f"does not discriminate, since random finds the best value, too: {names}")] if instances else []
 
 
 def _on_one_type(gpus: int, bound: CertifiedBound | None, price: float) -> str:
-    """Return the GPUs of a plan, the least number that may be enough, and the largest that is proven too few."""
+    """Return the number of GPUs of a plan, the lowest number that may be enough, and the highest proven too low."""
     if gpus == 1:
         return "1 GPU; no plan takes fewer"
     if bound is None:
-        return f"{gpus} GPUs; {_are(gpus - 1)} not excluded"
-    least = min(gpus, max(1, whole_gpus(bound.value, price)))
-    open_ = [f"{_are(least)} not excluded"] * (least < gpus)
-    proven = [f"{_are(least - 1)} proven too few {_in_class(bound)}"] * (least > 1)
-    return f"{gpus} GPUs; {', '.join(open_ + proven)}"
+        return f"{gpus} GPUs; {_number_are(gpus - 1)} not excluded"
+    lowest = min(gpus, max(1, whole_gpus(bound.value, price)))
+    open_part = [f"{_number_are(lowest)} not excluded"] * (lowest < gpus)
+    proven_part = [f"{_number_are(lowest - 1)} proven too few {_in_class(bound)}"] * (lowest > 1)
+    return f"{gpus} GPUs; {', '.join(open_part + proven_part)}"
 
 
 def _on_several(plan: Plan | None, row: Row, bound: CertifiedBound | None) -> str:
     """Return the GPUs of a plan by type, their price, and the price below which a plan is proven impossible."""
     used = Counter(gpu.type for gpu in (() if plan is None else plan.gpus) if gpu.gpulets)
     gpus = " + ".join(f"{number} {name}" for name, number in used.items())
-    # Rounded down to cents, so that no more is claimed than is proven.
+    # The sentence must not claim more than is proven, so the bound is rounded down to cents.
     cents = 0 if bound is None else math.floor(100.0 * bound.value + 1e-6)
     proven = f"below ${cents / 100:,.2f}/h is proven impossible {_in_class(bound)}" if bound and cents > 0 else ""
     return f"{gpus} at ${row.value:,.2f}/h; {proven or 'less is not excluded'}"
 
 
-def _are(number: int) -> str:
+def _number_are(number: int) -> str:
     return f"{number} {'is' if number == 1 else 'are'}"
 
 

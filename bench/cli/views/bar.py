@@ -11,11 +11,11 @@ from bench.cli.views.tables import console_on
 
 
 @contextmanager
-def progress_bar(what: str, total: float = 1.0) -> Iterator[Callable[..., None]]:
-    """Show a bar on a terminal; yield the function that updates it.
+def progress_bar(label: str, total: float = 1.0) -> Iterator[Callable[..., None]]:
+    """Show a bar on a terminal; yield the function that updates the bar.
 
     The function takes the finished part of ``total`` as ``completed``, or the growth of that part as ``advance``.
     """
-    columns = (TextColumn(what), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeRemainingColumn())
+    columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeRemainingColumn())
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
-        yield partial(bar.update, bar.add_task(what, total=total))
+        yield partial(bar.update, bar.add_task(label, total=total))

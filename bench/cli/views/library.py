@@ -16,13 +16,13 @@ from instances.library import LIBRARY, Credit, Library, LibraryEntry, LibraryLin
 from instances.library.entry import NONE
 
 
-def opened(folder: Path | None, *, written: bool = False) -> Library:
-    """Return the library in a folder, by default the one of the checkout.
+def open_library(folder: Path | None, *, written: bool = False) -> Library:
+    """Return the library in a folder, by default the library of the checkout.
 
     Raises
     ------
     InputError
-        If the folder has no library, or is to be ``written`` and cannot be.
+        If the folder has no library, or if ``written`` and the folder cannot be written.
     """
     library = LIBRARY if folder is None else Library(folder)
     if not (library.folder / "index.json").is_file():
@@ -56,11 +56,13 @@ def show_lines(lines: Sequence[LibraryLine]) -> None:
 
 
 def show_reviews(reviews: Sequence[Review]) -> None:
-    """Print what has changed for each entry that does not stay, and the number of those that do."""
+    """Print the changes of each entry that does not stay, and the number of entries that stay."""
     words = {True: "same", False: "changed", None: "-"}
-    changed = [each for each in reviews if not each.stays]
+    changed = [review for review in reviews if not review.stays]
     if changed:
-        rows = [[each.name, words[each.plan], words[each.budgets], words[each.certificate]] for each in changed]
+        rows = [
+            [review.name, words[review.plan], words[review.budgets], words[review.certificate]] for review in changed
+        ]
         show(Fitted(["name", "plan", "budgets", "certificate"], rows, None, ()))
     show(f"{len(reviews) - len(changed)} of {len(reviews)} entries stay")
 
@@ -80,7 +82,8 @@ def show_entry(entry: LibraryEntry, form: Format) -> None:
     show(
         f"{line.name}: {'proven best' if entry.closed else 'open'}",
         f"  {line.objective} of {line.workloads} workloads; {line.slo_rule}, {line.performance_model}",
-        "  GPUs: " + ", ".join(f"{'any number of' if n is None else n} {gpu}" for gpu, n in line.gpus.items()),
+        "  GPUs: "
+        + ", ".join(f"{'any number of' if count is None else count} {gpu}" for gpu, count in line.gpus.items()),
         f"  best: {worth(line.value, line.objective)}{_credited(entry.plan_credit)}",
         f"  bound: {_bound(line.bound, line.objective)}{_credited(entry.proof_credit)}"
         + ("" if line.proof is None else f", proof: {line.proof}"),

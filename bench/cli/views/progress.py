@@ -26,12 +26,22 @@ from bench.task import Task
 from instances import InputError
 from instances.files import plan_from_text
 
-_TELL_EVERY_S = 10.0
+_MESSAGE_EVERY_S = 10.0
 
 
 @dataclass
-class _SetUnderWay:
-    """Progress of a scenario set: scenarios in all, decided at the first message and now; times of messages."""
+class _SetProgress:
+    """Progress of a scenario set.
+
+    Attributes
+    ----------
+    count
+        Number of all scenarios.
+    first, decided
+        Number of decided scenarios at the first message, and now.
+    since, told_at
+        Times of the first message and of the last printed one, by ``time.monotonic()``.
+    """
 
     count: int
     first: int
@@ -41,20 +51,20 @@ class _SetUnderWay:
 
     def left_s(self) -> float | None:
         """Estimate the remaining seconds; ``None`` before the second chunk."""
-        gained = self.decided - self.first
-        return (time.monotonic() - self.since) / gained * (self.count - self.decided) if gained else None
+        newly_decided = self.decided - self.first
+        return (time.monotonic() - self.since) / newly_decided * (self.count - self.decided) if newly_decided else None
 
     def in_words(self) -> str:
         return f"{self.decided:,} of {self.count:,} scenarios"
 
 
 class Progress(Listener):
-    """Progress of runs, with a line for each finished one on standard error.
+    """Progress of runs, with a line for each finished run on standard error.
 
     Attributes
     ----------
     rows
-        Rows of the finished runs and of those that the ledger had, by key.
+        Rows of the finished runs and of the reused runs, by key.
     reused
         Number of rows that the ledger had.
     live
@@ -66,24 +76,24 @@ class Progress(Listener):
     def __init__(self, tasks: Sequence[Task], jobs: int) -> None:
         self.rows: dict[str, Row] = {}
         self.reused = 0
-        self._left = {task.key: task for task in tasks}
+        self._unfinished = {task.key: task for task in tasks}
         self._names = labels(tasks)
-        self._total = len(self._left)
+        self._total = len(self._unfinished)
         self._jobs = jobs
         self._wall_s: dict[str, list[float]] = defaultdict(list)
-        self._sets: dict[str, _SetUnderWay] = {}
+        self._sets: dict[str, _SetProgress] = {}
 
     def advanced(self, task: Task, decided: int) -> None:
-        """Note the progress of a scenario set, and print it every ``_TELL_EVERY_S`` seconds."""
+        """Record the progress of a scenario set, and print the progress every ``_MESSAGE_EVERY_S`` seconds."""
         assert task.scenarios is not None
         now = time.monotonic()
-        new = _SetUnderWay(len(task.scenarios), decided, decided, since=now, told_at=now)
-        under_way = self._sets.setdefault(task.key, new)
-        under_way.decided = decided
-        if now - under_way.told_at >= _TELL_EVERY_S and decided < under_way.count:
-            under_way.told_at = now
+        first_message = _SetProgress(len(task.scenarios), decided, decided, since=now, told_at=now)
+        progress = self._sets.setdefault(task.key, first_message)
+        progress.decided = decided
+        if now - progress.told_at >= _MESSAGE_EVERY_S and decided < progress.count:
+            progress.told_at = now
             name = self._names[task.key]
-            self.tell(one_line(f"{task.instance.name}, {name}: {under_way.in_words()}{self._eta_in_words()}"))
+            self.tell(one_line(f"{task.instance.name}, {name}: {progress.in_words()}{self._eta_in_words()}"))
 
     def skipped(self, task: Task, row: Row) -> None:
         """Count a run that is reused from the ledger."""
@@ -99,12 +109,12 @@ class Progress(Listener):
         self.tell(f"[{count}] {headline(row, self._names[task.key])}{self._eta_in_words()}")
 
     def repeated(self, task: Task, reason: str) -> None:
-        """Print why a run is made again."""
+        """Print why a run is repeated."""
         run = f"{task.instance.name}, {self._names[task.key]}, seed {task.seed}"
         self.tell(one_line(f"{run}: made again, since {reason}"))
 
     def held_up(self, ledger: Path) -> None:
-        """Say that finished runs wait for the ledger."""
+        """Print that finished runs wait for the ledger."""
         self.tell(one_line(f"{ledger} is locked by another process; finished runs are kept until it is free"))
 
     def tell(self, line: str) -> None:
@@ -113,21 +123,25 @@ class Progress(Listener):
 
     def _count(self, task: Task, row: Row) -> None:
         self.rows[task.key] = row
-        self._left.pop(task.key, None)
+        self._unfinished.pop(task.key, None)
 
     def eta_s(self) -> float | None:
-        """Estimate the remaining seconds from the finished runs of the same scheduler, otherwise of all schedulers."""
+        """Estimate the remaining seconds from finished runs: those of the same scheduler, otherwise all of them."""
         means = {scheduler: fsum(times) / len(times) for scheduler, times in self._wall_s.items()}
-        sets = {key: s for key in self._left if key in self._sets and (s := self._sets[key].left_s()) is not None}
+        sets = {
+            key: left_s
+            for key in self._unfinished
+            if key in self._sets and (left_s := self._sets[key].left_s()) is not None
+        }
         if not means and not sets:
             return None
         typical = fsum([*means.values(), *sets.values()]) / (len(means) + len(sets))
-        left = [sets.get(key, means.get(task.scheduler, typical)) for key, task in self._left.items()]
-        return max(fsum(left) / self._jobs, max(left, default=0.0))
+        remaining_s = [sets.get(key, means.get(task.scheduler, typical)) for key, task in self._unfinished.items()]
+        return max(fsum(remaining_s) / self._jobs, max(remaining_s, default=0.0))
 
     def _eta_in_words(self) -> str:
         eta_s = self.eta_s()
-        if not self._left or eta_s is None or eta_s < 1.0:
+        if not self._unfinished or eta_s is None or eta_s < 1.0:
             return ""
         return f", about {f'{eta_s:.0f} s' if eta_s < 60.0 else clock(eta_s)} left"
 
@@ -136,8 +150,8 @@ def headline(row: Row, scheduler: str) -> str:
     """Return a run and its result on one line; ``scheduler`` is the name to show."""
     parts = [f"{result(row)}: {row.reason}" if row.reason and row.value is None else result(row)]
     if row.scenarios is not None:
-        ended = f"{row.termination}: {row.reason}" if row.reason else str(row.termination)
-        parts = [ended, *set_in_words(row.scenarios)]
+        termination = f"{row.termination}: {row.reason}" if row.reason else str(row.termination)
+        parts = [termination, *set_in_words(row.scenarios)]
     elif row.value is not None:
         parts.append(worth(row.value, objective_of(row)))
     if row.gpus_used is not None:
@@ -155,38 +169,38 @@ _BAR_WIDTH = 30
 
 @dataclass
 class _Running:
-    """A current run. Its newest plan is judged only when the table is redrawn, since plans may come more often."""
+    """Current run. Its newest plan is judged only when the table is redrawn, since plans may arrive more often."""
 
     task: Task
     since: float
     newest: Incumbent | None = None
     judged: Incumbent | None = None
-    worth: str = "-"
+    value_text: str = "-"
 
-    def incumbent_worth(self) -> str:
+    def incumbent_text(self) -> str:
         newest = self.newest
         if newest is not None and newest.plan_text is not None and newest is not self.judged:
             instance = self.task.instance
             try:
                 verdict = judge(plan_from_text(newest.plan_text), instance)
                 broken = "" if verdict.feasible else f"{len(verdict.violations)} "
-                self.worth = f"{worth(verdict.value, instance.objective)}, {broken}{mark(verdict.feasible)}"
+                self.value_text = f"{worth(verdict.value, instance.objective)}, {broken}{mark(verdict.feasible)}"
             except InputError:
-                self.worth = "invalid"
+                self.value_text = "invalid"
             self.judged = newest
-        return self.worth
+        return self.value_text
 
 
 class LiveTable(Progress):
-    """Progress at the bottom of a terminal; finished runs scroll by above it."""
+    """Progress at the bottom of a terminal; the lines of finished runs appear above it."""
 
     def __init__(self, tasks: Sequence[Task], jobs: int) -> None:
         super().__init__(tasks, jobs)
-        self._begin = time.monotonic()
+        self._began_at = time.monotonic()
         self._running: dict[str, _Running] = {}
         self.live: Live = Live(
             console=console_on(sys.stderr),
-            get_renderable=self._picture,
+            get_renderable=self._renderable,
             refresh_per_second=_REFRESHES_PER_S,
             transient=True,
             redirect_stdout=False,
@@ -198,7 +212,7 @@ class LiveTable(Progress):
         self._running[task.key] = _Running(task, time.monotonic())
 
     def incumbent(self, task: Task, incumbent: Incumbent) -> None:
-        """Note the newest plan."""
+        """Record the newest plan of the run."""
         if incumbent.plan_text is not None:
             self._running[task.key].newest = incumbent
 
@@ -212,19 +226,19 @@ class LiveTable(Progress):
         self.live.console.print(line, soft_wrap=True)
         self.live.refresh()
 
-    def _picture(self) -> RenderableType:
+    def _renderable(self) -> RenderableType:
         done, total = len(self.rows) - self.reused, self._total - self.reused
         head = Table.grid(padding=(0, 1))
-        elapsed = clock(time.monotonic() - self._begin)
+        elapsed = clock(time.monotonic() - self._began_at)
         bar = ProgressBar(max(1, total), done, width=_BAR_WIDTH)
         head.add_row(bar, f"{done}/{total} runs, {elapsed}{self._eta_in_words()}")
         runs = Table.grid(padding=(0, 2))
         for run in tuple(self._running.values()):
-            under_way = self._sets.get(run.task.key)
+            set_progress = self._sets.get(run.task.key)
             limit = f"{time.monotonic() - run.since:.0f} s"
             if run.task.scenarios is None:
                 limit += f" of {run.task.time_limit_s:g} s"
             name = one_line(f"{run.task.instance.name}, {self._names[run.task.key]}, seed {run.task.seed}")
-            reached = run.incumbent_worth() if under_way is None else under_way.in_words()
+            reached = run.incumbent_text() if set_progress is None else set_progress.in_words()
             runs.add_row("", name, limit, cell(reached))
         return Group(head, runs)

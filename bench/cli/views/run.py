@@ -17,11 +17,11 @@ from bench.formatting import (
     beaten_by,
     holds_on,
     objective_of,
-    pct,
     percent,
     result,
     seconds,
-    short,
+    short_key,
+    with_percent_sign,
     worth,
 )
 from bench.ledger.better_plans import BetterPlan, ledger_better_plans
@@ -36,19 +36,19 @@ _COLUMNS = ("=GPU", "=share", ">", "=workload", "=model", ">batch", ">rate", "=c
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 _WIDEST, _NARROWEST = 56, 10
 _GPUS_SHOWN = 100
-_BESIDE_THE_BAR = 65
-"""Terminal columns of everything but the bar if names are short."""
+_COLUMNS_WITHOUT_BAR = 65
+"""Width of the other cells in terminal columns, if names are short."""
 
 
 def plan_picture(plan: Plan, instance: Instance) -> Table:
     """Return a picture of ``plan`` in which bars are shares of the GPU, in the order of the plan.
 
     Under ``colocation`` all bars begin at the left, since every job can use the whole GPU. A large plan is cut after
-    ``_GPUS_SHOWN`` GPUs, with the number of the others.
+    ``_GPUS_SHOWN`` GPUs, with the number of the omitted GPUs.
     """
-    gpus = [list(_gpulets(position, gpu, instance)) for position, gpu in enumerate(plan.gpus[:_GPUS_SHOWN])]
-    groups = [position for position, lines in enumerate(gpus) for _ in lines]
-    picture = table(_COLUMNS, [line for lines in gpus for line in lines], groups)
+    lines_by_gpu = [list(_gpulets(position, gpu, instance)) for position, gpu in enumerate(plan.gpus[:_GPUS_SHOWN])]
+    groups = [position for position, lines in enumerate(lines_by_gpu) for _ in lines]
+    picture = table(_COLUMNS, [line for lines in lines_by_gpu for line in lines], groups)
     if len(plan.gpus) > _GPUS_SHOWN:
         picture.caption = f"and {len(plan.gpus) - _GPUS_SHOWN:,} more GPUs"
     return picture
@@ -60,34 +60,34 @@ def _gpulets(position: int, gpu: PlacedGpu, instance: Instance) -> Iterator[list
     units = pool.type.share_units if pool is not None else max(1, gpu.share_units)
     full, free = ("█", "░") if draws_unicode() else ("#", ".")
     name, start = f"{position} {one_line(gpu.type)}", 0
-    shared = instance.objective is Objective.COLOCATION
-    for number, gpulet in enumerate(gpu.gpulets):
-        bar = _bar(0 if shared else start, gpulet.share_units, units, full)
-        share = pct(100.0 * gpulet.share_units / units)
+    all_from_left = instance.objective is Objective.COLOCATION
+    for gpulet_index, gpulet in enumerate(gpu.gpulets):
+        bar = _bar(0 if all_from_left else start, gpulet.share_units, units, full)
+        share = with_percent_sign(100.0 * gpulet.share_units / units)
         cycle = "" if gpulet.duty_cycle_ms is None else f"{gpulet.duty_cycle_ms:g} ms"
         start += gpulet.share_units
         for slot in gpulet.slots:
             model = one_line(instance.model_of.get(slot.workload, "-"))
-            served = [one_line(slot.workload), model, str(slot.batch), f"{slot.rate_rps:,.5g} req/s", cycle]
-            yield [name, Text(bar, style=_COLOURS[number % len(_COLOURS)]), share, *served]
+            slot_cells = [one_line(slot.workload), model, str(slot.batch), f"{slot.rate_rps:,.5g} req/s", cycle]
+            yield [name, Text(bar, style=_COLOURS[gpulet_index % len(_COLOURS)]), share, *slot_cells]
             name = bar = share = cycle = ""  # shown once for all slots of a gpulet
     if start < units:
-        left = units - start
-        rest = Text(_bar(start, left, units, free), style="dim")
-        yield [name, rest, pct(100.0 * left / units), "free", "", "", "", ""]
+        free_units = units - start
+        free_bar = Text(_bar(start, free_units, units, free), style="dim")
+        yield [name, free_bar, with_percent_sign(100.0 * free_units / units), "free", "", "", "", ""]
 
 
 def _bar(start: int, width: int, units: int, block: str) -> str:
     scale = min(1.0, _bar_width() / units)
     # Shares that sum to more than the GPU extend to at most twice its bar.
-    first, end = (min(round(at * scale), 2 * _bar_width()) for at in (start, start + width))
+    first, end = (min(round(unit * scale), 2 * _bar_width()) for unit in (start, start + width))
     return " " * first + block * max(1, end - first)
 
 
 def _bar_width() -> int:
     if not sys.stdout.isatty():
         return _WIDEST
-    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns - _BESIDE_THE_BAR))
+    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns - _COLUMNS_WITHOUT_BAR))
 
 
 _POINTS_SHOWN = 20
@@ -95,17 +95,26 @@ _POINTS_SHOWN = 20
 
 def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> None:
     """Show everything that the ledger stores about a run."""
-    better = {} if gap.refuted else ledger_better_plans([row], ledger)
-    held = holds_on(row, None if row.holds is None else _instance(row, ledger))
-    facts = [[name, fact] for name, fact in _facts(row, gap, better.get(row.key), held)]
-    facts = [fact for fact in facts if fact[1] not in ("", None)]
-    show(table(["run", short(row)], facts), *([ON_PAPER_MEANS] if row.feasible and row.holds is False else []), "")
+    better_plans = {} if gap.refuted else ledger_better_plans([row], ledger)
+    holds_text = holds_on(row, None if row.holds is None else _instance(row, ledger))
+    lines = [
+        [name, value]
+        for name, value in _facts(row, gap, better_plans.get(row.key), holds_text)
+        if value not in ("", None)
+    ]
+    show(table(["run", short_key(row)], lines), *([ON_PAPER_MEANS] if row.feasible and row.holds is False else []), "")
     if row.trajectory:
         show(table([">after", ">value", "feasible", ">bound"], _trajectory(row, _instance(row, ledger))), "")
-    if details := row.violation_details:
-        show("violations", *(f"  {mark(False)} {one_line(v['kind'])}: {one_line(v['message'])}" for v in details))
-        if row.violations is not None and row.violations > len(details):
-            show(f"  and {row.violations - len(details)} more")
+    if violations := row.violation_details:
+        show(
+            "violations",
+            *(
+                f"  {mark(False)} {one_line(violation['kind'])}: {one_line(violation['message'])}"
+                for violation in violations
+            ),
+        )
+        if row.violations is not None and row.violations > len(violations):
+            show(f"  and {row.violations - len(violations)} more")
         show("")
     if row.log_tail:
         show("end of the output", *(f"  {line}" for line in many_lines(row.log_tail).split("\n")), "")
@@ -113,9 +122,9 @@ def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> No
         _show_plan(row.plan, row, ledger, every_line)
 
 
-def _facts(row: Row, gap: Gap, better: BetterPlan | None, held: str) -> list[list[object]]:
+def _facts(row: Row, gap: Gap, better: BetterPlan | None, holds_text: str) -> list[list[object]]:
     objective = objective_of(row)
-    facts: list[list[object]] = [
+    lines: list[list[object]] = [
         ["key", row.key],
         ["instance", f"{row.instance} ({row.instance_hash[:12]})"],
         ["objective", f"{objective}, rule {row.slo_rule}, model {performance_in_words(row.performance_model)}"],
@@ -127,13 +136,13 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, held: str) -> list[lis
         ["scenarios", None if row.scenarios is None else ", ".join(set_in_words(row.scenarios))],
         ["value", worth(row.value, objective)],
         ["feasible", judged(row, row.feasible, row.violations)],
-        ["holds", coloured(held, row.holds)],
+        ["holds", coloured(holds_text, row.holds)],
         ["GPUs", row.gpus_used],
         ["cost", worth(row.cost_per_hour, "cost")],
         ["throughput", worth(row.throughput_rps, "capacity")],
         ["goodput", worth(row.goodput_rps, "goodput")],
-        ["fragments, utilisation", f"{pct(row.fragments_pct)}, {pct(row.utilisation_pct)}"],
-        ["time over capacity", None if row.over_capacity_pct is None else pct(row.over_capacity_pct)],
+        ["fragments, utilisation", f"{with_percent_sign(row.fragments_pct)}, {with_percent_sign(row.utilisation_pct)}"],
+        ["time over capacity", None if row.over_capacity_pct is None else with_percent_sign(row.over_capacity_pct)],
         ["simulated", _simulated(row)],
         ["headroom, truth", f"{row.headroom:g}, {row.truth or 'as planned'}" if row.headroom is not None else None],
         ["plan class", row.plan_class],
@@ -152,18 +161,19 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, held: str) -> list[lis
         ["statistics", _pairs(row.statistics)],
         ["started", row.started_at],
     ]
-    return facts + [[key, _pairs(value)] for key, value in row.provenance.items()]
+    return lines + [[key, _pairs(value)] for key, value in row.provenance.items()]
 
 
 def _simulated(row: Row) -> str | None:
-    found = row.simulation
-    if found is None:
+    simulation = row.simulation
+    if simulation is None:
         return None
-    worst = "-" if row.sim_worst_p99 is None else f"{row.sim_worst_p99:.2f} x its SLO"
+    worst_p99 = "-" if row.sim_worst_p99 is None else f"{row.sim_worst_p99:.2f} x its SLO"
     return (
-        f"{found['seconds']:g} s of {found['arrivals']} arrivals: {worth(row.sim_goodput_rps, 'goodput')} in time,"
-        f" {percent(row.sim_violation_rate)} not in time, {percent(row.sim_drop_rate)} dropped;"
-        f" {row.sim_violating} workloads above the permitted fraction, worst P99 {worst}"
+        f"{simulation['seconds']:g} s of {simulation['arrivals']} arrivals:"
+        f" {worth(row.sim_goodput_rps, 'goodput')} in time, {percent(row.sim_violation_rate)} not in time,"
+        f" {percent(row.sim_drop_rate)} dropped;"
+        f" {row.sim_violating} workloads above the permitted fraction, worst P99 {worst_p99}"
     )
 
 
@@ -196,16 +206,21 @@ def _trajectory(row: Row, instance: Instance | None) -> list[list[object]]:
     shown: list[Mapping[str, Any]] = [*points[:-1:step], points[-1]]
     objective = objective_of(row)
     return [
-        [seconds(p["t_s"]), worth(p["value"], objective), judged(row, p["feasible"]), worth(bound, objective)]
-        for p in shown
-        for bound in [None if p["bound"] is None else reachable(p["bound"], row.objective == "cost", instance)]
+        [
+            seconds(point["t_s"]),
+            worth(point["value"], objective),
+            judged(row, point["feasible"]),
+            worth(bound, objective),
+        ]
+        for point in shown
+        for bound in [None if point["bound"] is None else reachable(point["bound"], row.objective == "cost", instance)]
     ]
 
 
 def _show_plan(plan: Plan, row: Row, ledger: Ledger, every_line: bool) -> None:
     try:
         show(plan_picture(plan, ledger.instance(row.instance_hash)), every_line=every_line)
-    except InputError as error:  # the catalogue has changed since; the figures above are still valid
+    except InputError as error:  # the catalogue has changed since the run; the lines above are still valid
         show(f"no picture of the plan: {one_line(str(error))}")
 
 

@@ -1,4 +1,4 @@
-"""Tables of runs on instances, and of runs on scenario sets, which have counts of scenarios instead of a value."""
+"""Tables of runs on instances, and of runs on scenario sets, with counts of scenarios instead of a value."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +19,11 @@ from bench.formatting import (
     in_words,
     labels,
     objective_of,
-    pct,
     percent,
     result,
     seconds,
-    short,
+    short_key,
+    with_percent_sign,
     worth,
 )
 from bench.ledger.gap import Gap
@@ -32,22 +32,25 @@ from bench.ledger.row import JsonObject, Row
 from instances.grouping import grouped
 
 SPARE = ("not in time", "bound", "GPUs", "status", "over capacity", "decision", "tried", "seeds", "judged")
-"""Columns of runs that a narrow terminal omits, the first ones first."""
+"""Columns of runs that a narrow terminal omits, in this order."""
 
 
 def run_tables(
-    rows: Sequence[Row], gaps: Mapping[str, Gap], seeds: bool = False, others: Mapping[str, Sequence[Row]] | None = None
+    rows: Sequence[Row],
+    gaps: Mapping[str, Gap],
+    seeds: bool = False,
+    runs_of_seeds: Mapping[str, Sequence[Row]] | None = None,
 ) -> list[Fitted | str]:
     """Return a table of runs on instances and a table of runs on scenario sets, each only if it has rows.
 
-    Every row has a line. With ``others``, the runs of all seeds by the key of the best one, it shows their spread.
-    ``gaps`` has the gaps of all these runs by key. ``seeds`` adds a column with the seed.
+    Every row has a line. ``runs_of_seeds`` has the runs of all seeds by the key of the best run; the line of that run
+    then shows their spread. ``gaps`` has the gaps of all these runs by key. ``seeds`` adds a column with the seed.
     """
     singles = [row for row in rows if row.scenarios is None]
     sets = [row for row in rows if row.scenarios is not None]
     tables: list[Fitted | str] = []
     if singles or not sets:
-        tables.append(_run_table(singles, gaps, seeds, others or {}))
+        tables.append(_run_table(singles, gaps, seeds, runs_of_seeds or {}))
     if singles and sets:
         tables.append("")
     if sets:
@@ -63,17 +66,20 @@ def run_tables(
 
 
 def by_seeds(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Group runs that differ only in their seed; return the latest run of each seed by the key of the group's best."""
+    """Group runs that differ only in their seed.
+
+    Return the latest run of each seed, by the key of the best run of the group.
+    """
     groups: dict[tuple[object, ...], dict[int, Row]] = {}
     for row in rows:
         limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
-        alike = row.instance_hash, row.scheduler, str(row.parameters), row.headroom, row.truth, row.source, *limits
-        groups.setdefault(alike, {})[row.seed] = row
-    return {min(each.values(), key=rank).key: list(each.values()) for each in groups.values()}
+        conditions = str(row.parameters), row.headroom, row.truth, row.source, *limits
+        groups.setdefault((row.instance_hash, row.scheduler, *conditions), {})[row.seed] = row
+    return {min(seeds.values(), key=rank).key: list(seeds.values()) for seeds in groups.values()}
 
 
 def rank(row: Row) -> tuple[bool, bool, float, float]:
-    """Return the sort key of runs on an instance: feasible plans, plans, values, decision times."""
+    """Return the sort key of a run on its instance: feasibility, presence of a plan, value, decision time."""
     value = row.value if row.value is not None else 0.0
     time_s = row.decision_s if row.decision_s is not None else float("inf")
     return not row.feasible, row.value is None, value if row.objective == "cost" else -value, time_s
@@ -85,93 +91,112 @@ def refuted_claims(rows: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
 
 
 def _run_table(
-    rows: Sequence[Row], gaps: Mapping[str, Gap], seeds: bool, others: Mapping[str, Sequence[Row]]
+    rows: Sequence[Row], gaps: Mapping[str, Gap], seeds: bool, runs_of_seeds: Mapping[str, Sequence[Row]]
 ) -> Fitted:
     """Return a table of runs grouped by instance, with a column of seeds if ``seeds`` is true.
 
-    Names include parameters in which runs of a scheduler differ, such as ``colgen[plan_class=split]``.
+    Names include the parameters in which runs of a scheduler differ, such as ``colgen[plan_class=split]``.
     """
-    groups = [others.get(row.key, [row]) for row in rows]
-    several = any(len(group) > 1 for group in groups)
-    scored = any(row.over_capacity_pct is not None for row in rows)
-    simulated = any(row.sim_violation_rate is not None for row in rows)
-    tried = [_tried(row) for row in rows]
-    differently = len(set(tried)) > 1
-    columns = ["instance", "scheduler", *[">seed"] * seeds, *[">seeds"] * several, *["tried"] * differently]
-    columns += ["status", ">value", ">GPUs", *[">over capacity"] * scored, ">bound", ">gap", ">decision", ">judged"]
-    columns += [*[">not in time"] * simulated, "=holds", "=run"]
+    groups = [runs_of_seeds.get(row.key, [row]) for row in rows]
+    with_seed_counts = any(len(group) > 1 for group in groups)
+    with_over_capacity = any(row.over_capacity_pct is not None for row in rows)
+    with_simulation = any(row.sim_violation_rate is not None for row in rows)
+    conditions = [_conditions(row) for row in rows]
+    with_conditions = len(set(conditions)) > 1
+    columns = [
+        "instance",
+        "scheduler",
+        *[">seed"] * seeds,
+        *[">seeds"] * with_seed_counts,
+        *["tried"] * with_conditions,
+    ]
+    columns += [
+        "status",
+        ">value",
+        ">GPUs",
+        *[">over capacity"] * with_over_capacity,
+        ">bound",
+        ">gap",
+        ">decision",
+        ">judged",
+    ]
+    columns += [*[">not in time"] * with_simulation, "=holds", "=run"]
     names = labels(rows)
     cells = [
         [
             row.instance,
             names[row.key],
             *([row.seed] if seeds else []),
-            *([len(group)] if several else []),
-            *([how] if differently else []),
-            _shared([result(one) if gaps[one.key].refuted is None else f"{result(one)}, refuted" for one in group]),
-            spread([one.value for one in group], partial(worth, objective=objective_of(row))),
-            spread([one.gpus_used for one in group], lambda gpus: "-" if gpus is None else f"{gpus:g}"),
-            *([pct(row.over_capacity_pct)] if scored else []),
+            *([len(group)] if with_seed_counts else []),
+            *([condition] if with_conditions else []),
+            _shared([result(run) if gaps[run.key].refuted is None else f"{result(run)}, refuted" for run in group]),
+            spread([run.value for run in group], partial(worth, objective=objective_of(row))),
+            spread([run.gpus_used for run in group], lambda gpus: "-" if gpus is None else f"{gpus:g}"),
+            *([with_percent_sign(row.over_capacity_pct)] if with_over_capacity else []),
             bound_cell(row, gaps[row.key]),
-            spread([gaps[one.key].gap for one in group], percent),
-            seconds(_median([one.decision_s for one in group])),
+            spread([gaps[run.key].gap for run in group], percent),
+            seconds(_median([run.decision_s for run in group])),
             judged(*_worst(group)),
-            *([spread([one.sim_violation_rate for one in group], percent)] if simulated else []),
-            _held(group),
-            short(row),
+            *([spread([run.sim_violation_rate for run in group], percent)] if with_simulation else []),
+            _holds_text(group),
+            short_key(row),
         ]
-        for row, how, group in zip(rows, tried, groups, strict=True)
+        for row, condition, group in zip(rows, conditions, groups, strict=True)
     ]
     return Fitted(columns, cells, [row.instance_hash for row in rows], SPARE)
 
 
 def spread(values: Sequence[float | None], as_text: Callable[[float | None], str]) -> str:
-    """Return the least and the largest value as text, or one if both read alike; a dash marks runs without a value."""
-    known = [value for value in values if value is not None]
-    if not known:
+    """Return the smallest and the largest value as text, or one text if both are equal.
+
+    A dash marks runs without a value.
+    """
+    present = [value for value in values if value is not None]
+    if not present:
         return as_text(None)
-    low, high = as_text(min(known)), as_text(max(known))
+    low, high = as_text(min(present)), as_text(max(present))
     text = low if low == high else f"{low.split()[0]}–{high}"
-    return text if len(known) == len(values) else f"{text}, -"
+    return text if len(present) == len(values) else f"{text}, -"
 
 
 def _shared(texts: Sequence[str]) -> str:
-    """Return a text that all runs share, or each with the number of its runs."""
+    """Return the text that all runs share, or each text with its number of runs."""
     counts = Counter(texts)
     return texts[0] if len(counts) == 1 else ", ".join(f"{text} ×{count}" for text, count in counts.most_common())
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    present = [value for value in values if value is not None]
+    return median(present) if present else None
 
 
 def _worst(group: Sequence[Row]) -> tuple[Row, bool | None, int | None]:
     """Return the run with the most violations, or without a plan, and its verdict."""
-    row = max(group, key=lambda one: (one.feasible is False, one.feasible is None, one.violations or 0))
+    row = max(group, key=lambda run: (run.feasible is False, run.feasible is None, run.violations or 0))
     return row, row.feasible, row.violations
 
 
-def _held(group: Sequence[Row]) -> Text:
+def _holds_text(group: Sequence[Row]) -> Text:
     """Return whether the plans of all seeds hold, how many do not, or how many constraints the worst one breaks."""
     if broken := max((row.violations or 0 for row in group if row.feasible is False), default=0):
         return coloured(f"breaks {broken}", False)
-    texts, found = {holds(row) for row in group}, [row.holds for row in group]
-    late = found.count(False)
-    words = f"{late} of {len(group)} do not" if late else f"{found.count(True)} of {len(group)} hold"
-    return coloured(texts.pop() if len(texts) == 1 else words, False if late else None if None in found else True)
+    texts, verdicts = {holds(row) for row in group}, [row.holds for row in group]
+    failing = verdicts.count(False)
+    words = f"{failing} of {len(group)} do not" if failing else f"{verdicts.count(True)} of {len(group)} hold"
+    all_hold = False if failing else None if None in verdicts else True
+    return coloured(texts.pop() if len(texts) == 1 else words, all_hold)
 
 
 def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mapping[str, str]) -> list[Fitted | str]:
     """Return the best run and the best heuristic's run on each instance, and an explanation of the columns.
 
-    A heuristic is a scheduler that proves a bound in none of the runs. The ``leaders`` are sorted by instance and then
-    best first; the gaps and the arrivals of the simulations are by key.
+    A heuristic is a scheduler without a bound in any run. ``leaders`` are sorted by instance, then best first.
+    ``gaps`` and ``arrivals`` (those of the simulations) are by key.
     """
-    proving = {row.scheduler for row in leaders if row.bound is not None}
+    schedulers_with_bound = {row.scheduler for row in leaders if row.bound is not None}
     chosen = []
     for rows in by_instance(row for row in leaders if row.feasible and row.scenarios is None).values():
-        heuristic = next((row for row in rows if row.scheduler not in proving), None)
+        heuristic = next((row for row in rows if row.scheduler not in schedulers_with_bound), None)
         chosen.append(("best" if heuristic is not rows[0] else "best, a heuristic", rows[0]))
         if heuristic is not None and heuristic is not rows[0]:
             chosen.append(("best heuristic", heuristic))
@@ -202,7 +227,7 @@ def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mappi
 
 
 def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Text:
-    """Return the judge's verdict on a plan of a run; it is green only if the plan is known to hold."""
+    """Return the judge's verdict on a plan of a run, in green only if the plan is known to hold."""
     if feasible is None:
         return Text("-")
     verdict = ON_PAPER if feasible and row.holds is False else mark(feasible)
@@ -210,7 +235,7 @@ def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Te
     return Text.assemble(number, (verdict, "red" if not feasible else "green" if row.holds else ""))
 
 
-def _tried(row: Row) -> str:
+def _conditions(row: Row) -> str:
     """Return the headroom and the true performance model of a run as text, or ``as planned`` by default."""
     headroom = "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}"
     return ", ".join(filter(None, (headroom, f"really {row.truth}" if row.truth else ""))) or "as planned"
@@ -239,34 +264,37 @@ def _set_table(rows: Sequence[Row], seeds: bool) -> Fitted:
             _parameters(row),
             *([row.seed] if seeds else []),
             str(row.termination),
-            f"{found['decided']:,}" + (f" of {found['count']:,}" if found["decided"] < found["count"] else ""),
-            f"{found['accepted']:,}",
-            f"{found['served']:,} {mark(row.feasible)}",
+            f"{counts['decided']:,}" + (f" of {counts['count']:,}" if counts["decided"] < counts["count"] else ""),
+            f"{counts['accepted']:,}",
+            f"{counts['served']:,} {mark(row.feasible)}",
             seconds(row.decision_s),
-            seconds(found["decision_median_s"]),
-            seconds(found["decision_max_s"]),
-            short(row),
+            seconds(counts["decision_median_s"]),
+            seconds(counts["decision_max_s"]),
+            short_key(row),
         ]
         for row in rows
-        if (found := row.scenarios) is not None
+        if (counts := row.scenarios) is not None
     ]
     return Fitted(columns, cells, [row.instance_hash for row in rows], ("longest", "ended", "decisions", "parameters"))
 
 
-def set_in_words(found: JsonObject) -> list[str]:
+def set_in_words(counts: JsonObject) -> list[str]:
     """Return the counts of a scenario set as text."""
-    schedulable = f"{found['accepted']:,} of {found['decided']:,} schedulable"
-    return [schedulable, f"{found['served']:,} of these keep their SLOs"]
+    schedulable = f"{counts['accepted']:,} of {counts['decided']:,} schedulable"
+    return [schedulable, f"{counts['served']:,} of these keep their SLOs"]
 
 
 def _parameters(row: Row) -> str:
     """Return the parameters of all schedulers of a run: ``variant=atc22, interference=false``."""
-    values = {name: value for each in row.parameters.values() for name, value in each.items()}
+    values = {name: value for parameters in row.parameters.values() for name, value in parameters.items()}
     return ", ".join(f"{name}={in_words(value)}" for name, value in values.items())
 
 
 def bound_cell(row: Row, gap: Gap) -> str:
-    """Return a row's bound as text, for ``cost`` rounded up to a sum of GPU prices; ``(model)``: not certified."""
+    """Return a row's bound as text; ``(model)`` marks a bound that is not certified.
+
+    For ``cost``, the bound is rounded up to a sum of GPU prices.
+    """
     if gap.bound is None or gap.refuted is not None:
         return "-" if row.bound is None else "refuted"
     minimised = row.objective == "cost"

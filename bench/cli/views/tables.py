@@ -18,19 +18,22 @@ from bench.cli.terminal import draws_unicode, emit, one_line
 _PIPE_WIDTH = 500
 """Columns of a table in a pipe or file, wide enough that no cell is folded."""
 
-_LEAST_WIDTH = 24
-"""Least width of a text column, so that shorter names are never folded."""
+_MIN_WIDTH = 24
+"""Minimum width of a text column; names up to this length are never folded."""
 
-_NARROW = 16
-"""The same where a terminal is narrow."""
+_NARROW_MIN_WIDTH = 16
+"""Minimum width of a text column on a narrow terminal."""
 
-_MOST_LINES = 56
-"""Lines of a table or a list that a terminal shows; a pipe or file gets all."""
+_LINES_SHOWN = 56
+"""Number of lines of a table or list that a terminal shows; a pipe or file gets all lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Table, as ``table`` returns it, that omits the ``spare`` columns, the first ones first, on a narrow terminal."""
+    """Table that fits on a terminal: a narrow terminal omits ``spare`` columns, in their order.
+
+    The other fields are the arguments of ``table``.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -38,26 +41,32 @@ class Fitted:
     spare: Sequence[str]
 
     def within(self, console: Console) -> tuple[Table, list[str]]:
-        """Return the table as it fits on a console, and the names of the omitted columns.
+        """Return the table in a form that fits on a console, and the names of the omitted columns.
 
-        If it is too wide without them, too, the first column becomes a line above each group.
+        If the table is too wide without all spare columns, the first column becomes a line above each group.
         """
         columns, rows, omitted = list(self.columns), list(self.rows), list[str]()
-        made = table(columns, rows, self.groups)
+        fitted = table(columns, rows, self.groups)
         for name in self.spare:
-            if _least_width(made) <= console.width:
-                return made, omitted
-            at = next((at for at, column in enumerate(columns) if column.lstrip(_MARKS) == name), None)
-            if at is not None:
+            if _needed_width(fitted) <= console.width:
+                return fitted, omitted
+            index = next(
+                (index for index, column in enumerate(columns) if column.lstrip(_ALIGNMENT_MARKS) == name), None
+            )
+            if index is not None:
                 omitted.append(name)
-                del columns[at]
-                rows = [[*row[:at], *row[at + 1 :]] for row in rows]
-                made = table(columns, rows, self.groups)
-        if _least_width(made) > console.width:
-            made = table(columns, rows, least_width=_NARROW) if self.groups is None else self._headed(columns, rows)
-        return made, omitted
+                del columns[index]
+                rows = [[*row[:index], *row[index + 1 :]] for row in rows]
+                fitted = table(columns, rows, self.groups)
+        if _needed_width(fitted) > console.width:
+            fitted = (
+                table(columns, rows, min_width=_NARROW_MIN_WIDTH)
+                if self.groups is None
+                else self._with_group_lines(columns, rows)
+            )
+        return fitted, omitted
 
-    def _headed(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    def _with_group_lines(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
         lines: list[Sequence[object]] = []
         groups: list[object] = []
         for group, row in zip(self.groups or (), rows, strict=True):
@@ -66,39 +75,39 @@ class Fitted:
                 groups.append(group)
             lines.append([f"  {cell(row[1])}", *row[2:]])
             groups.append(group)
-        return table([columns[0], *columns[2:]], lines, groups, least_width=_NARROW)
+        return table([columns[0], *columns[2:]], lines, groups, min_width=_NARROW_MIN_WIDTH)
 
 
-_MARKS = ">="
+_ALIGNMENT_MARKS = ">="
 
 
 def table(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     groups: Sequence[object] | None = None,
-    least_width: int = _LEAST_WIDTH,
+    min_width: int = _MIN_WIDTH,
 ) -> Table:
     """Return a table; a blank line separates rows of different ``groups``.
 
-    A column whose name starts with ``>`` is right-aligned, one whose name starts with ``=`` left-aligned. Neither is
-    folded; the other columns may be folded to ``least_width``.
+    A column whose name starts with ``>`` is right-aligned; a column whose name starts with ``=`` is left-aligned. Both
+    are never folded. The other columns may be folded to ``min_width``.
     """
     cells = [[cell(value) for value in row] for row in rows]
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    result = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for position, column in enumerate(columns):
-        whole = column.startswith(tuple(_MARKS))
-        widest = max([len(column.lstrip(_MARKS)), *(len(row[position]) for row in cells)])
-        made.add_column(
-            column.lstrip(_MARKS),
+        unfolded = column.startswith(tuple(_ALIGNMENT_MARKS))
+        widest = max([len(column.lstrip(_ALIGNMENT_MARKS)), *(len(row[position]) for row in cells)])
+        result.add_column(
+            column.lstrip(_ALIGNMENT_MARKS),
             justify="right" if column.startswith(">") else "left",
-            no_wrap=whole,
+            no_wrap=unfolded,
             overflow="fold",
-            min_width=widest if whole else min(widest, least_width),
+            min_width=widest if unfolded else min(widest, min_width),
         )
     for position, row in enumerate(cells):
-        last = groups is not None and position + 1 < len(cells) and groups[position] != groups[position + 1]
-        made.add_row(*row, end_section=last)
-    return made
+        ends_group = groups is not None and position + 1 < len(cells) and groups[position] != groups[position + 1]
+        result.add_row(*row, end_section=ends_group)
+    return result
 
 
 def cell(value: object) -> str | Text:
@@ -125,54 +134,54 @@ def mark(good: bool | None) -> str:
     return ticks[0] if good else ticks[1]
 
 
-def show(*things: RenderableType | Fitted, stream: TextIO | None = None, every_line: bool = False) -> None:
+def show(*parts: RenderableType | Fitted, stream: TextIO | None = None, every_line: bool = False) -> None:
     """Print tables and text on standard output or on ``stream``, without interpreting markup in text.
 
-    A terminal shows the first ``_MOST_LINES`` lines of each table and of each list of texts, unless ``every_line``.
+    A terminal shows the first ``_LINES_SHOWN`` lines of each table and of each list of texts, unless ``every_line``.
     """
     stream = stream or sys.stdout
-    most = _MOST_LINES if stream.isatty() and not every_line else None
+    lines_shown = _LINES_SHOWN if stream.isatty() and not every_line else None
     shown = []
-    for texts, group in groupby(things, key=lambda thing: isinstance(thing, str)):
-        parts = [_rendered(thing, stream) for thing in group]
-        shown += [_beginning(part, most) for part in (["".join(parts)] if texts else parts)]
+    for texts, group in groupby(parts, key=lambda part: isinstance(part, str)):
+        rendered = [_rendered(part, stream) for part in group]
+        shown += [_first_lines(text, lines_shown) for text in (["".join(rendered)] if texts else rendered)]
     emit("".join(shown), stream)
 
 
-def _rendered(thing: RenderableType | Fitted, stream: TextIO) -> str:
-    sheet = _Sheet(stream)
-    console = console_on(sheet)
-    if isinstance(thing, str):
-        console.print(thing, soft_wrap=not stream.isatty())
-        return sheet.getvalue()
+def _rendered(part: RenderableType | Fitted, stream: TextIO) -> str:
+    buffer = _TableBuffer(stream)
+    console = console_on(buffer)
+    if isinstance(part, str):
+        console.print(part, soft_wrap=not stream.isatty())
+        return buffer.getvalue()
     note = ""
-    if isinstance(thing, Fitted):
-        thing, omitted = thing.within(console)
+    if isinstance(part, Fitted):
+        part, omitted = part.within(console)
         if omitted:
             hint = f"(too narrow for {', '.join(omitted)}; a wider terminal or `| less -S` shows these columns)"
-            note = fill(hint, max(_NARROW, console.width)) + "\n"
-    # If the terminal is too narrow even for folded cells, let lines wrap instead of cutting them off.
-    console.width = max(console.width, _least_width(thing))
-    console.print(thing)
-    return "\n".join(line.rstrip() for line in sheet.getvalue().split("\n")) + note
+            note = fill(hint, max(_NARROW_MIN_WIDTH, console.width)) + "\n"
+    # If the terminal is too narrow even for folded cells, its lines wrap and are not cut off.
+    console.width = max(console.width, _needed_width(part))
+    console.print(part)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")) + note
 
 
-def _least_width(made: RenderableType) -> int:
-    """Return the width that a table needs for whole unfoldable columns and the least widths of the others."""
-    if not isinstance(made, Table):
+def _needed_width(rendered: RenderableType) -> int:
+    """Return the width that a table needs: unfolded columns in full, other columns at their minimum width."""
+    if not isinstance(rendered, Table):
         return 0
-    return sum((column.min_width or 1) + 2 for column in made.columns) - 1
+    return sum((column.min_width or 1) + 2 for column in rendered.columns) - 1
 
 
-def _beginning(text: str, most: int | None) -> str:
+def _first_lines(text: str, limit: int | None) -> str:
     lines = text.splitlines(keepends=True)
-    if most is None or len(lines) <= most:
+    if limit is None or len(lines) <= limit:
         return text
-    return "".join(lines[:most]) + f"... and {len(lines) - most:,} more lines; `| less -S` shows all\n"
+    return "".join(lines[:limit]) + f"... and {len(lines) - limit:,} more lines; `| less -S` shows all\n"
 
 
-class _Sheet(StringIO):
-    """Buffer with the properties of ``stream``; rich's own capture would write to the stream, which may be full."""
+class _TableBuffer(StringIO):
+    """Buffer with the properties of ``stream``; rich's own capture would write to the stream itself."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from conftest import Call, Called
 
 from bench.cli.app import app
 from bench.cli.commands.run import run as run_command
-from bench.cli.experiment import FILES, WRITTEN, read_experiment
+from bench.cli.experiment import FILES, OUTPUTS, read_experiment
 from instances import InputError
 
 EXPERIMENT = """
@@ -84,7 +84,7 @@ def test_every_option_that_is_a_path_is_kept_in_the_folder() -> None:
             if value is Path or Path in get_args(value):
                 names = {name[2:] for name in (option.default, *option.param_decls) if isinstance(name, str)}
                 paths |= names or {parameter}
-    assert paths == set(WRITTEN)
+    assert paths == set(OUTPUTS)
     assert set(FILES) <= set(OPTIONS)
 
 

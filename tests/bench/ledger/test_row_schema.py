@@ -12,7 +12,7 @@ import pytest
 from bench.api import Scope
 from bench.cli.app import main
 from bench.ledger.row import Row
-from bench.ledger.sql import DIGEST, REACH, digest, row_from_sql, row_to_sql, wrong_inside
+from bench.ledger.sql import DIGEST, REACH, digest, first_error, row_from_sql, row_to_sql
 from bench.ledger.store import Ledger
 from bench.runner.runner import run_tasks
 from instances import InputError
@@ -54,7 +54,7 @@ GOOD: dict[str, Any] = {
 
 @pytest.mark.parametrize("column", GOOD)
 def test_what_a_bench_writes_is_right(column: str) -> None:
-    assert wrong_inside(column, "plan", GOOD[column]) is None
+    assert first_error(column, "plan", GOOD[column]) is None
 
 
 @pytest.mark.parametrize(
@@ -84,34 +84,34 @@ def test_what_is_none_of_a_run_is_named(column: str, path: list[Any], value: obj
     for part in path[:-1]:
         inner = inner[part]
     inner[path[-1]] = value
-    assert (wrong_inside(column, "plan", wrong) or "").startswith(told)
+    assert (first_error(column, "plan", wrong) or "").startswith(told)
 
 
 def test_what_was_measured_has_no_histograms() -> None:
     measured = {"arrivals": "poisson", "seconds": 30.0, "workloads": [{"id": "w1", "p99_ms": None}]}
-    assert wrong_inside("simulation", "replay", measured) is None
-    assert wrong_inside("simulation", "plan", measured) is not None
+    assert first_error("simulation", "replay", measured) is None
+    assert first_error("simulation", "plan", measured) is not None
 
 
 def test_a_replay_says_on_what_it_ran() -> None:
-    assert wrong_inside("parameters", "replay", {"replay": {"backend": "cpu", "plan": None}}) is None
-    assert wrong_inside("parameters", "replay", {}) == "replay: Field required"
-    assert wrong_inside("parameters", "replay", {"replay": {"backend": "cpu", "seconds": float("inf")}}) is not None
+    assert first_error("parameters", "replay", {"replay": {"backend": "cpu", "plan": None}}) is None
+    assert first_error("parameters", "replay", {}) == "replay: Field required"
+    assert first_error("parameters", "replay", {"replay": {"backend": "cpu", "seconds": float("inf")}}) is not None
 
 
 def test_a_replay_decides_nothing_that_could_be_timed() -> None:
     untimed = [GOOD["trajectory"][0] | {"t_s": None}]
-    assert wrong_inside("trajectory", "replay", untimed) is None
-    assert wrong_inside("trajectory", "plan", untimed) is not None
+    assert first_error("trajectory", "replay", untimed) is None
+    assert first_error("trajectory", "plan", untimed) is not None
 
 
 def test_nests_and_half_characters_of_machines_are_refused() -> None:
     deep: object = 0
     for _ in range(60):
         deep = [deep]
-    assert "nested too deeply" in (wrong_inside("statistics", "plan", {"a": deep}) or "")
-    assert wrong_inside("statistics", "plan", {"a": "\ud800"}) is None  # a scheduler may say so of itself
-    assert wrong_inside("provenance", "plan", {"cpu": "\ud800"}) is not None
+    assert "nested too deeply" in (first_error("statistics", "plan", {"a": deep}) or "")
+    assert first_error("statistics", "plan", {"a": "\ud800"}) is None  # a scheduler may say so of itself
+    assert first_error("provenance", "plan", {"cpu": "\ud800"}) is not None
 
 
 def forged(stored: dict[str, Any], **changed: object) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def test_run_that_no_worker_is_large_enough_for_is_refused(cluster: DaskCluster,
 
 
 def test_cluster_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_cluster, "CONNECT_S", 0.5)
+    monkeypatch.setattr(bench_cluster, "CONNECT_LIMIT_S", 0.5)
     with pytest.raises(InputError, match=r"^cluster tcp://127.0.0.1:9: cannot be reached"):
         DaskCluster("tcp://127.0.0.1:9")
 
@@ -207,6 +207,6 @@ def test_command(
     found = {(row["instance"], row["scheduler"]): row for row in json.loads(capsys.readouterr().out)}
     assert found.keys() == {*product(("igniter-3", "igniter-12"), ("igniter", "ffd+"))}
     assert all(row["termination"] == "finished" for row in found.values())
-    monkeypatch.setattr(bench_cluster, "CONNECT_S", 1.0)
+    monkeypatch.setattr(bench_cluster, "CONNECT_LIMIT_S", 1.0)
     assert main([*line, "tcp://127.0.0.1:9"]) == 2
     assert capsys.readouterr().err.startswith("error: --cluster tcp://127.0.0.1:9: cannot be reached")

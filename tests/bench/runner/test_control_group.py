@@ -87,7 +87,7 @@ def test_kernel_that_kills_for_memory_is_believed(kernel: Path, make_task: TaskF
     events.write_text("low 0\noom 1\noom_kill 3\n")
     assert group.ran_out_of_memory()
     record = RunRecord(make_task("Honest", memory_limit_mb=512.0), grace_s=1.0)
-    record.end_by_itself(-9, "", 1.0, short_of_memory=True)
+    record.end_by_itself(-9, "", 1.0, out_of_memory=True)
     assert (record.termination, record.reason) == (
         Termination.MEMORY_LIMIT,
         "limit 512 MiB: died of SIGKILL while starting",

@@ -161,7 +161,7 @@ def test_start_in_the_future_does_not_postpone_the_kill(record: RunRecord) -> No
 
 
 @pytest.mark.parametrize(
-    ("quiet_at", "claimed", "size_bytes", "counts"),
+    ("unread_since", "claimed", "size_bytes", "counts"),
     [
         (100.9, 0.7, 0, 0.7),  # the worker needed 0.2 s to send it
         (100.9, 0.3, 0, 1.0),
@@ -171,10 +171,10 @@ def test_start_in_the_future_does_not_postpone_the_kill(record: RunRecord) -> No
     ],
 )
 def test_time_that_the_bench_refutes_is_replaced(
-    record: RunRecord, quiet_at: float, claimed: float, size_bytes: int, counts: float
+    record: RunRecord, unread_since: float, claimed: float, size_bytes: int, counts: float
 ) -> None:
     record.take(GOOD[1], 100.0)
-    record.quiet_at = quiet_at
+    record.unread_since = unread_since
     record.take(GOOD[3] | {"decision_s": claimed, "size_bytes": size_bytes}, 101.0)
     assert record.decision_s == counts
     assert record.reason == (
@@ -183,7 +183,7 @@ def test_time_that_the_bench_refutes_is_replaced(
 
 
 def test_start_that_the_bench_refutes_is_replaced(record: RunRecord) -> None:
-    record.quiet_at = 100.9
+    record.unread_since = 100.9
     record.take(GOOD[1] | {"at": 7.0}, 101.0)
     assert record.clock_started == 101.0
 

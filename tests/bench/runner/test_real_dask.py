@@ -107,7 +107,7 @@ def test_cluster_with_a_stopped_worker_is_refused(
     with DaskCluster(dask.address) as cluster:
         assert len(cluster.nodes((), 1)) == 2
         dask.workers[0].send_signal(signal.SIGSTOP)
-        monkeypatch.setattr(bench_cluster, "ANSWER_S", 1.0)
+        monkeypatch.setattr(bench_cluster, "ANSWER_LIMIT_S", 1.0)
         with pytest.raises(InputError, match=r"a worker has not answered in 1 s; end it and repeat the command"):
             cluster.nodes((), 1)
 

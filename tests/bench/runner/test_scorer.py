@@ -32,7 +32,7 @@ def answers(process: Scorer, *work: tuple[Callable[..., object], ...]) -> list[o
         process.submit(function, *arguments, done=found.append, failed=found.append)
     while process:
         wait(process.sources, max(0.0, process.due - time.monotonic()))
-        process.look()
+        process.process_result()
     assert process.due == math.inf
     return found
 

@@ -70,7 +70,7 @@ def climb_rows(need_row, need, instance, most):
         )
         rows.append(row)
         one.rows[multiple] = row
-    return rows, one.reached
+    return rows, one.largest_passed
 
 
 def test_bars_end_where_the_climb_does_and_diamonds_where_the_plans_do(need_row, draw):

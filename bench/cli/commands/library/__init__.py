@@ -45,9 +45,9 @@ def library(
     from bench.cli.views import library as views  # `bench library --help` needs no tables
     from instances import InputError
 
-    found = views.opened(folder)
+    opened = views.open_library(folder)
     if instance is not None:
-        entry = found.entry(instance)
+        entry = opened.entry(instance)
         if output is not None:
             from instances.files import instance_to_json, write_json
 
@@ -57,7 +57,7 @@ def library(
         return
     if output is not None:
         raise InputError("-o", "writes the instance of one entry; add --instance NAME")
-    lines = [line for line in found.summaries() if not (only_open and line.closed)]
+    lines = [line for line in opened.summaries() if not (only_open and line.closed)]
     if form == "json":
         print_json([asdict(line) for line in lines])
     else:

@@ -6,7 +6,7 @@ import typer
 
 from bench.cli.options import LibraryOption
 from bench.cli.terminal import say
-from bench.cli.views.library import opened
+from bench.cli.views.library import open_library
 from bench.formatting import worth
 from bench.library.renewal import renew as renewed
 from instances import InputError
@@ -23,7 +23,7 @@ def renew(
     `bench library review` tells which entries do not stay; this command renews all that match. A plan that is still
     feasible is kept. Bounds are proven anew by `bench library solve`.
     """
-    library = opened(folder, written=True)
+    library = open_library(folder, written=True)
     names = library.names(pattern)
     if not names:
         raise InputError("PATTERN", f'"{pattern}" matches no entry; `bench library` lists all')

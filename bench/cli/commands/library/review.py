@@ -8,7 +8,7 @@ import typer
 
 from bench.cli.options import FormatOption, LibraryOption
 from bench.cli.terminal import print_json, say
-from bench.cli.views.library import opened, show_reviews
+from bench.cli.views.library import open_library, show_reviews
 from bench.library.review import budgets_digest, read_record, write_record
 from bench.library.review import review as reviewed
 from instances.library import Library
@@ -32,21 +32,21 @@ def review(
 
     Exit codes: 0 all stay, 1 some do not, 2 wrong input.
     """
-    library = opened(folder, written=record)
+    library = open_library(folder, written=record)
     names, recorded = library.names(pattern), read_record(library)
     if record:
         _record(library, [name for name in names if name not in recorded])
         return
-    found = []
+    reviews = []
     for position, name in enumerate(names, start=1):
         certificate = library.certificate(name) if certificates else None
-        found.append(reviewed(library.entry(name), certificate, recorded.get(name)))
+        reviews.append(reviewed(library.entry(name), certificate, recorded.get(name)))
         say(f"{position} of {len(names)}: {name}")
     if form == "json":
-        print_json([{**asdict(each), "stays": each.stays} for each in found])
+        print_json([{**asdict(entry_review), "stays": entry_review.stays} for entry_review in reviews])
     else:
-        show_reviews(found)
-    if not all(each.stays for each in found):
+        show_reviews(reviews)
+    if not all(entry_review.stays for entry_review in reviews):
         raise typer.Exit(1)
 
 

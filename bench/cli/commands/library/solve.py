@@ -7,7 +7,7 @@ import typer
 from bench.cli.completion import schedulers_option
 from bench.cli.options import LibraryOption, TimeLimitOption
 from bench.cli.terminal import say
-from bench.cli.views.library import opened
+from bench.cli.views.library import open_library
 from bench.cli.views.tables import show
 from bench.library.solving import solve as solved
 from bench.planning import require_limit
@@ -40,11 +40,11 @@ def solve(
     """
     require_limit(FieldName("time_limit_s"), time_limit_s)
     require_limit(FieldName("check_limit"), check_limit)
-    library = opened(folder, written=True)
+    library = open_library(folder, written=True)
     names = set(library.names(pattern))
-    chosen = [parse_spec(name, entries())[0] for name in schedulers.split(",")]
-    made = [(entry.name, load(entry.target)()) for entry in chosen]
-    left = [
+    scheduler_entries = [parse_spec(name, entries())[0] for name in schedulers.split(",")]
+    loaded = [(entry.name, load(entry.target)()) for entry in scheduler_entries]
+    open_lines = [
         line
         for line in sorted(library.summaries(), key=lambda line: line.workloads)
         if line.name in names
@@ -52,8 +52,10 @@ def solve(
         and (largest is None or line.workloads <= largest)
         and not (untried and line.value is not None)
     ]
-    for position, line in enumerate(left, start=1):
-        for name, scheduler in made:
+    for position, line in enumerate(open_lines, start=1):
+        for name, scheduler in loaded:
             if not library.entry(line.name).closed:
-                solved(library, line.name, scheduler, name, time_limit_s, check_limit, lambda f: show(f.sentence))
-        say(f"{position} of {len(left)}: {line.name}")
+                solved(
+                    library, line.name, scheduler, name, time_limit_s, check_limit, lambda result: show(result.sentence)
+                )
+        say(f"{position} of {len(open_lines)}: {line.name}")

@@ -9,7 +9,7 @@ import typer
 from bench.cli.options import FormatOption, LibraryOption
 from bench.cli.terminal import print_json
 from bench.cli.views.bar import progress_bar
-from bench.cli.views.library import opened
+from bench.cli.views.library import open_library
 from bench.cli.views.tables import show
 from bench.library.submission import submit as submitted
 from instances.files import read_json
@@ -32,13 +32,13 @@ def submit(
 
     Exit codes: 0 the entry is improved, 1 it is not, 2 wrong input.
     """
-    library = opened(folder, written=True)
+    library = open_library(folder, written=True)
     with progress_bar("searching patterns") as update:
-        found = submitted(library, read_json(file), str(file), by, lambda part: update(advance=part))
+        submission = submitted(library, read_json(file), str(file), by, lambda part: update(advance=part))
     if form == "json":
-        data = asdict(found)
+        data = asdict(submission)
         print_json({"instance": data.pop("name"), **data})
     else:
-        show(found.sentence)
-    if not (found.new_best or found.new_bound):
+        show(submission.sentence)
+    if not (submission.new_best or submission.new_bound):
         raise typer.Exit(1)

@@ -66,7 +66,7 @@ def fit(
     """
     if profile_file.is_dir():
         refuse_input(output, [profile_file / name for name in fitting.FILES], "--output")
-        facts_file = fitting.stated_facts(profile_file)
+        facts_file = fitting.facts_of_file(profile_file)
         options: dict[str, float | None] = {
             "share_units": share_units,
             "memory_mib": memory_mib,
@@ -74,9 +74,12 @@ def fit(
             "pcie_bytes_per_ms": pcie_bytes_per_ms,
         }
         facts = _facts(gpu_name, options, facts_file)
-        found = fitting.fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
-        gpu, notes = _of_kind(found.gpu, facts_file.get("provenance")), fitting.folder_residuals(found)
-        if not found.pairs and not (profile_file / fitting.LIGHT_FILE).exists():
+        profile_fit = fitting.fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
+        gpu, notes = (
+            _with_provenance_kind(profile_fit.gpu, facts_file.get("provenance")),
+            fitting.folder_residuals(profile_fit),
+        )
+        if not profile_fit.pairs and not (profile_file / fitting.LIGHT_FILE).exists():
             gpu = with_buffer(gpu, P95_SLOWDOWN)
             growth = f"{100.0 * (P95_SLOWDOWN - 1.0):.0f} %"
             notes.append(f"no pairs.csv: every neighbour adds {growth}, the P95 of the catalogue's measured pairs")
@@ -102,42 +105,46 @@ def _write(gpu: GpuType, output: Path | None, residuals: list[Table | str]) -> N
         show(f"{gpu.name}: {len(gpu.models)} models, written to {output}", *residuals)
 
 
-def _of_kind(gpu: GpuType, kind: str | None) -> GpuType:
-    """Return the entry with the kind of provenance from ``gpu.json``, if given."""
+def _with_provenance_kind(gpu: GpuType, kind: str | None) -> GpuType:
+    """Return the entry with the kind of provenance that ``gpu.json`` states; unchanged if it states none."""
     if kind is None:
         return gpu
-    models = {name: replace(m, provenance=replace(m.provenance, kind=kind)) for name, m in gpu.models.items()}
+    models = {
+        name: replace(model, provenance=replace(model.provenance, kind=kind)) for name, model in gpu.models.items()
+    }
     return replace(gpu, models=models, provenance=replace(gpu.provenance, kind=kind))
 
 
-def _facts(name: str | None, options: Mapping[str, float | None], stated: Mapping[str, Any]) -> GpuFacts:
-    """Return the facts that are not measured; ``stated`` is the content of ``gpu.json``."""
-    name = name or stated.get("name")
+def _facts(name: str | None, options: Mapping[str, float | None], file_facts: Mapping[str, Any]) -> GpuFacts:
+    """Return the facts that are not measured; ``file_facts`` are those of ``gpu.json``."""
+    name = name or file_facts.get("name")
     if name is None:
         raise InputError("--gpu", "is missing; expected the name of the GPU type, here or in a gpu.json in the folder")
-    values = _values(options, stated, known_gpu_type(name))
+    values = _values(options, file_facts, known_gpu_type(name))
     share_units = int(values.pop("share_units"))
     return GpuFacts(name, share_units, **values)
 
 
-def _values(options: Mapping[str, float | None], stated: Mapping[str, Any], known: GpuType | None) -> dict[str, float]:
-    """Return the values of options; those not given come from ``gpu.json``, otherwise from the catalogue."""
-    defaults = dict(stated)
-    if known is not None:
+def _values(
+    options: Mapping[str, float | None], file_facts: Mapping[str, Any], catalogue_entry: GpuType | None
+) -> dict[str, float]:
+    """Return the values of options; missing values come from ``gpu.json``, otherwise from the catalogue."""
+    defaults = dict(file_facts)
+    if catalogue_entry is not None:
         defaults = {
-            "share_units": known.share_units,
-            "memory_mib": known.memory_mib,
-            "price_per_hour": known.price_per_hour,
-            "pcie_bytes_per_ms": known.hardware.pcie_bytes_per_ms,
-            **stated,
+            "share_units": catalogue_entry.share_units,
+            "memory_mib": catalogue_entry.memory_mib,
+            "price_per_hour": catalogue_entry.price_per_hour,
+            "pcie_bytes_per_ms": catalogue_entry.hardware.pcie_bytes_per_ms,
+            **file_facts,
         }
     names = {key: f"--{key.replace('_', '-')}" for key in options}
     values = {key: defaults.get(key) if value is None else value for key, value in options.items()}
     if missing := [names[key] for key, value in values.items() if value is None]:
-        also = f", and so {'are' if missing[2:] else 'is'} {', '.join(missing[1:])}" if missing[1:] else ""
-        raise InputError(missing[0], f"is missing{also}; neither the profile nor the catalogue has it for this GPU")
-    found = {key: value for key, value in values.items() if value is not None}
-    for key, value in found.items():
+        further = f", and so {'are' if missing[2:] else 'is'} {', '.join(missing[1:])}" if missing[1:] else ""
+        raise InputError(missing[0], f"is missing{further}; neither the profile nor the catalogue has it for this GPU")
+    complete = {key: value for key, value in values.items() if value is not None}
+    for key, value in complete.items():
         if not 0.0 < value < inf:
             raise InputError(names[key], f"{value:g}; expected a finite number greater than 0")
-    return found
+    return complete

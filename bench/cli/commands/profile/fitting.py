@@ -23,30 +23,30 @@ TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib",
 """Fields of ``gpu.json``; other fields are ignored."""
 
 
-def stated_facts(folder: Path) -> dict[str, Any]:
+def facts_of_file(folder: Path) -> dict[str, Any]:
     """Return the known fields of ``gpu.json``; an empty dictionary if there is no such file.
 
     Raises
     ------
     InputError
-        If the file does not contain an object, a text is empty, a number is not both finite and above 0, or
+        If the file does not contain an object, a text is empty, a number is not finite or not above 0, or
         ``share_units`` is not whole.
     """
     file = folder / FACTS_FILE
     if not file.exists():
         return {}
-    found = read_json(file)
-    if not isinstance(found, dict):
+    facts = read_json(file)
+    if not isinstance(facts, dict):
         raise InputError(str(file), "expected an object")
-    for field, value in found.items():
+    for field, value in facts.items():
         if field in TEXTS and not (isinstance(value, str) and value):
             raise InputError(f"{file}: {field}", "expected a non-empty string")
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if field in NUMBERS and not (is_number and 0.0 < value < math.inf):
             raise InputError(f"{file}: {field}", "expected a finite number greater than 0")
-    if "share_units" in found and found["share_units"] != int(found["share_units"]):
-        raise InputError(f"{file}: share_units", f"is {found['share_units']:g}; expected a whole number")
-    return {field: value for field, value in found.items() if field in (*TEXTS, *NUMBERS)}
+    if "share_units" in facts and facts["share_units"] != int(facts["share_units"]):
+        raise InputError(f"{file}: share_units", f"is {facts['share_units']:g}; expected a whole number")
+    return {field: value for field, value in facts.items() if field in (*TEXTS, *NUMBERS)}
 
 
 def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
@@ -55,7 +55,7 @@ def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
     Raises
     ------
     InputError
-        If ``solo.csv`` is missing, or a file has invalid content.
+        If ``solo.csv`` is missing, or a file is invalid.
     """
     pairs, light = folder / PAIRS_FILE, folder / LIGHT_FILE
     try:
@@ -73,17 +73,23 @@ def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
 
 def folder_residuals(fit: ProfileFit) -> list[Table | str]:
     """Return tables of residuals: solo latencies by model, batch and share; pairs by performance model; outliers."""
-    found: list[Table | str] = []
+    tables: list[Table | str] = []
     for name, key in (("model", "model"), ("batch", "batch"), ("share", "share_pct")):
-        found += [summary_table(f"alone, by {name}", _alone_by(fit, key)), ""]
+        tables += [summary_table(f"alone, by {name}", _alone_by(fit, key)), ""]
     if fit.pairs:
-        found += [summary_table("pairs, by performance model", {n: e.summary for n, e in fit.pairs.items()}), ""]
+        tables += [
+            summary_table(
+                "pairs, by performance model",
+                {model: model_errors.summary for model, model_errors in fit.pairs.items()},
+            ),
+            "",
+        ]
     for name, errors in fit.pairs.items():
-        for part, summaries in parts_of(errors).items():
-            found += [summary_table(f"{name}: pairs, by {part}", summaries), ""]
+        for grouping, summaries in parts_of(errors).items():
+            tables += [summary_table(f"{name}: pairs, by {grouping}", summaries), ""]
         if (outliers := errors.outliers).samples:
-            found += [worst_table(f"{name}: {len(outliers.samples)} outliers, kept in the fit", outliers), ""]
-    return found[:-1]
+            tables += [worst_table(f"{name}: {len(outliers.samples)} outliers, kept in the fit", outliers), ""]
+    return tables[:-1]
 
 
 def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:

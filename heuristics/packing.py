@@ -26,11 +26,11 @@ class UnservableError(Exception):
         ``infeasible`` if a GPU serves it in no number of parts; ``unknown`` if ``MOST_PARTS`` are too few.
     """
 
-    def __init__(self, asked: Workload, gpus: str, in_parts: bool) -> None:
-        why = f"cannot meet {asked.slo_ms:g} ms on a whole {gpus} at any rate"
+    def __init__(self, workload: Workload, gpus: str, in_parts: bool) -> None:
+        problem = f"cannot meet {workload.slo_ms:g} ms on a whole {gpus} at any rate"
         if in_parts:
-            why = f"asks for {asked.rate_rps:g} req/s: too much for {MOST_PARTS:,} parts, each on a whole {gpus}"
-        super().__init__(f"{asked.id}: {asked.model} {why}")
+            problem = f"asks for {workload.rate_rps:g} req/s: too much for {MOST_PARTS:,} parts, each on a whole {gpus}"
+        super().__init__(f"{workload.id}: {workload.model} {problem}")
         self.status = Status.UNKNOWN if in_parts else Status.INFEASIBLE
 
 
@@ -103,32 +103,32 @@ def appropriate_configurations(view: View) -> Configurations:
 
 
 def _parts(view: View, workload: Ints) -> Ints:
-    """Return into how many equal parts each workload is split so that one GPU serves a part; usually 1."""
+    """Return the number of equal parts of each workload such that one GPU serves a part; usually 1."""
     full = view.tables.share_units
     trickle = trickle_rps(view.rate_rps, view.slo_ms)
-    hopeless = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
-    if hopeless.any():
-        raise UnservableError(view.instance.workloads[int(np.argmax(hopeless))], view.gpu.name, in_parts=False)
+    unservable = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
+    if unservable.any():
+        raise UnservableError(view.instance.workloads[int(np.argmax(unservable))], view.gpu.name, in_parts=False)
 
     def fits(position: int, count: int) -> bool:
-        asked, rate = workload[position : position + 1], view.rate_rps[position : position + 1] / count
-        return bool(lower_bound_share(view, asked, appropriate_batch(view, asked, rate), rate)[0] <= full)
+        one_workload, rate = workload[position : position + 1], view.rate_rps[position : position + 1] / count
+        return bool(lower_bound_share(view, one_workload, appropriate_batch(view, one_workload, rate), rate)[0] <= full)
 
     parts = np.ones(len(workload), dtype=np.int64)
     whole = lower_bound_share(view, workload, appropriate_batch(view, workload, view.rate_rps), view.rate_rps)
     for position in np.flatnonzero(whole > full).tolist():
         if not fits(position, MOST_PARTS):
             raise UnservableError(view.instance.workloads[position], view.gpu.name, in_parts=True)
-        enough = fewest_parts(partial(fits, position))
-        if view.instance.slo_rule.by_share and enough <= PART_STEPS:
+        parts_needed = fewest_parts(partial(fits, position))
+        if view.instance.slo_rule.by_share and parts_needed <= PART_STEPS:
             # Certified bounds under such a rule hold for parts that are multiples of a step.
-            enough = next(count for count in range(enough, PART_STEPS + 1) if PART_STEPS % count == 0)
-        parts[position] = enough
+            parts_needed = next(count for count in range(parts_needed, PART_STEPS + 1) if PART_STEPS % count == 0)
+        parts[position] = parts_needed
     return parts
 
 
 Pack = Callable[[View, Configurations, int], Fleet]
-"""Type of a packing rule: (view, configurations of the items, available GPUs) to the GPUs and their residents."""
+"""Type of a packing rule: a function of (view, configurations of the items, available GPUs) that returns the fleet."""
 
 
 def cheapest(plans: Sequence[Plan], instance: Instance, reason: str) -> Outcome:
@@ -150,9 +150,9 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
         view = View.of(instance, pool.type)
         try:
             configurations = appropriate_configurations(view)
-        except UnservableError as why:
-            reasons.append(str(why))
-            unservable = unservable and why.status is Status.INFEASIBLE
+        except UnservableError as error:
+            reasons.append(str(error))
+            unservable = unservable and error.status is Status.INFEASIBLE
             continue
         unservable, count = False, configurations.item_count
         fleet = pack(view, configurations, count if pool.count is None else min(pool.count, count))

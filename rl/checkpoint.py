@@ -3,7 +3,7 @@
 The folder holds ``scalars.csv`` with a row per episode, ``checkpoint.pt`` and ``policy.pt``. The checkpoint has the
 complete state and is written at regular intervals, when training is stopped after an episode, and at the end. On the
 same CPU and with the same number of threads, resumed training gives the same result, bit for bit, as uninterrupted
-training; a GPU may add in another order. ``policy.pt`` is written together with the checkpoint and has the weights of
+training; a GPU may sum in another order. ``policy.pt`` is written together with the checkpoint and has the weights of
 the actors alone.
 """
 
@@ -20,7 +20,7 @@ from instances.files import write_bytes
 from rl.weights import in_a_line, load_weights, save_weights
 
 FORMAT = 2
-"""Version of a checkpoint's content: 2 since the optimisers are PyTorch's; checkpoints of version 1 have no number."""
+"""Version of the checkpoint format. Version 2 has the state of PyTorch's optimisers; version 1 has no number."""
 
 Scalars = dict[str, float]
 
@@ -34,17 +34,19 @@ def _names(rows: Sequence[Scalars]) -> list[str]:
     return list(dict.fromkeys(name for scalars in rows for name in scalars))
 
 
-def check_settings(settings: object, names: Sequence[str], holds: Callable[[float], bool], expected: str) -> None:
+def check_settings(
+    settings: object, names: Sequence[str], is_permitted: Callable[[float], bool], expected: str
+) -> None:
     """Raise a ``ValueError`` for the first of the named settings whose value is not as expected."""
     for name in names:
         value = getattr(settings, name)
-        if not holds(value):
-            shown = f"{value:g}" if isinstance(value, float) else str(value)
-            raise ValueError(f"{name} is {shown}; expected {expected}")
+        if not is_permitted(value):
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            raise ValueError(f"{name} is {text}; expected {expected}")
 
 
 def faded(number: int, halve_every: float) -> float:
-    """Return the remaining fraction of the exploration in episode ``number``, counted from 1."""
+    """Return the fraction of the initial exploration that remains in episode ``number``; the first episode is 1."""
     return 0.5 ** ((number - 1) / halve_every)
 
 
@@ -94,15 +96,17 @@ def run_episodes(
         If the checkpoint in ``folder`` belongs to another training or was written by another version.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    terms = {name: value for name, value in settings.items() if name not in ("episodes", "save_every")}
-    terms |= {"instance": instance.fingerprint, "seed": seed}
-    history = _resume(folder / "checkpoint.pt", terms, parts)
+    fixed_settings = {name: value for name, value in settings.items() if name not in ("episodes", "save_every")}
+    fixed_settings |= {"instance": instance.fingerprint, "seed": seed}
+    history = _resume(folder / "checkpoint.pt", fixed_settings, parts)
 
-    def keep(number: int) -> None:
+    def write_checkpoint(number: int) -> None:
         # The checkpoint is written last: after an interruption before it, training resumes from the previous one.
         save(folder / "policy.pt", {**settings, "seed": seed, "episodes": number})
         states = {name: part.state_dict() for name, part in parts.items()}
-        save_weights({"format": FORMAT, "terms": terms, "history": history, **states}, folder / "checkpoint.pt")
+        save_weights(
+            {"format": FORMAT, "terms": fixed_settings, "history": history, **states}, folder / "checkpoint.pt"
+        )
 
     for number in range(len(history) + 1, settings["episodes"] + 1):
         history.append(episode(number))
@@ -110,20 +114,20 @@ def run_episodes(
         try:
             tell(number, history[-1])
         except KeyboardInterrupt:
-            keep(number)
+            write_checkpoint(number)
             raise
         if number % settings["save_every"] == 0 or number == settings["episodes"]:
-            keep(number)
+            write_checkpoint(number)
 
 
-def _resume(path: Path, terms: Mapping[str, Any], parts: Mapping[str, Resumable]) -> list[Scalars]:
+def _resume(path: Path, fixed_settings: Mapping[str, Any], parts: Mapping[str, Resumable]) -> list[Scalars]:
     if not path.exists():
         return []
     saved = load_weights(path)
     if saved.get("format") != FORMAT:
         raise InputError(str(path), "was written by another version of gpushare-bench; train anew in another folder")
     try:
-        for name, value in terms.items():
+        for name, value in fixed_settings.items():
             if saved["terms"].get(name) != value:
                 raise InputError(
                     str(path), f"belongs to a training with {name} {saved['terms'].get(name)}, not {value}"

@@ -87,7 +87,7 @@ class Cluster:
             raise InputError(f"{instance.name}: workloads", "is empty; expected at least one")
         view = View.of(instance, pool.type)
         tables = view.tables if interference else without_interference(view.tables)
-        most = tables.max_batch[view.model]
+        largest_batch = tables.max_batch[view.model]
         return cls(
             view,
             tables,
@@ -95,7 +95,7 @@ class Cluster:
             interference,
             float(np.sqrt(np.mean([_mean_square_rps(tables, int(m)) for m in view.model]))),
             instance.objective is Objective.GOODPUT,
-            tables.memory_mib[view.model, most],
+            tables.memory_mib[view.model, largest_batch],
             *_alone(view, tables),
         )
 

@@ -9,11 +9,11 @@ The paper leaves several points open. Here they are decided as follows:
 
 - A step lasts ``step_s``.
 - The rates of a step are drawn uniformly between ``lowest`` and ``highest`` times those of the instance. They are
-  independent of each other and, unless ``correlation`` is set, of those of the step before.
+  independent of each other. Unless ``correlation`` is set, they are also independent of the rates of the step before.
 - The agent knows the rates before it decides (the monitor's forecast). The number of requests is then Poisson.
 - The late requests of equation (2), v, are a fraction of the step's requests.
 - Throughput is normalised by one constant, ``Cluster.rms_rps``.
-- A batch in flight at the end of a step ends as planned, whatever the next decision is.
+- A batch in flight at the end of a step ends as planned; the next decision does not change it.
 """
 
 from dataclasses import dataclass
@@ -107,9 +107,11 @@ def _predicted(tables: Tables, model: Ints, gpus: int, gpu: Ints, units: Ints, b
                     count += 1
             gpu_times_ms(tables, resident_model, resident_batch, resident_units, count, times_ms)
             for s in range(count):
-                b, m = resident_batch[s], resident_model[s]
-                inference_ms[n, residents[s]] = times_ms[s] + tables.transfer_ms[m, b]
-                throughput_rps[n, residents[s]] = 1000.0 * b / (times_ms[s] + tables.exposed_ms[m, b])
+                batch_size, model_row = resident_batch[s], resident_model[s]
+                inference_ms[n, residents[s]] = times_ms[s] + tables.transfer_ms[model_row, batch_size]
+                throughput_rps[n, residents[s]] = (
+                    1000.0 * batch_size / (times_ms[s] + tables.exposed_ms[model_row, batch_size])
+                )
     return inference_ms, throughput_rps
 
 
@@ -213,8 +215,8 @@ class Environments:
         """Draw the rates of the next step, with the given correlation to the present rates."""
         process = self.process
         if process.correlation > 0.0:
-            fresh = self._random.standard_normal(self.queued.shape)
-            self.score = correlation * self.score + np.sqrt(1.0 - correlation**2) * fresh
+            noise = self._random.standard_normal(self.queued.shape)
+            self.score = correlation * self.score + np.sqrt(1.0 - correlation**2) * noise
             factor = process.lowest + (process.highest - process.lowest) * ndtr(self.score)
         else:
             factor = self._random.uniform(process.lowest, process.highest, self.queued.shape)
@@ -303,9 +305,9 @@ def whole_units(fractions: Floats, gpu: Ints, gpus: int, share_units: int) -> In
     """
     on_gpu = gpu[:, :, None] == np.arange(gpus)
     residents = np.sum(on_gpu, axis=1)  # (clusters, gpus)
-    beside = np.take_along_axis(residents, np.maximum(gpu, 0), axis=1)
+    residents_on_gpu = np.take_along_axis(residents, np.maximum(gpu, 0), axis=1)
     # Sums exceed 1 by rounding errors only, too little to reach the next integer.
-    units = 1 + np.floor(fractions * (share_units - beside) + 1e-9).astype(np.int64)
+    units = 1 + np.floor(fractions * (share_units - residents_on_gpu) + 1e-9).astype(np.int64)
     return np.where(gpu >= 0, units, 0)
 
 

@@ -43,7 +43,7 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
     """Divide workloads among groups of ``policy.gpus`` GPUs, so that each group is one that the policy was trained for.
 
     A workload is replicated if its rate is above the training range of all places of its model and SLO. (Sec. 5.4 also
-    has a threshold for each model.) The replicas are equal parts, as few as fit every one of these places. If requests
+    has a threshold for each model.) The replicas are equal parts, the fewest that fit each of these places. If requests
     may be rejected, the parts are equal up to one step of admission.
 
     Workloads of one model and SLO are dealt in descending order of their rates: first one to each group, at the place
@@ -78,16 +78,16 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
     for kind_number, (kind, parts) in enumerate(waiting.items()):
         trained_for = groups * len(places[kind])
         if len(parts) > trained_for:
-            offered = f"there are {len(parts)} workloads of {kind[0]} at {kind[1]:g} ms, replicas included"
-            raise NoFitError(f"{offered}; trained for {trained_for}")
+            problem = f"there are {len(parts)} workloads of {kind[0]} at {kind[1]:g} ms, replicas included"
+            raise NoFitError(f"{problem}; trained for {trained_for}")
         for turn, (number, part_rps) in enumerate(sorted(parts, key=lambda part: -part[1])):
             place, group = places[kind][turn // groups], turn % groups
             low_rps, high_rps = (policy.rate_rps[place] * limit for limit in (policy.lowest, policy.highest))
             if not low_rps * (1.0 - ROUNDING) <= part_rps <= high_rps * (1.0 + ROUNDING):
-                offered = f"{workloads[number].id} ({kind[0]}) has {part_rps:g}"
-                raise NoFitError(f"trained for {low_rps:g} to {high_rps:g} req/s; {offered}")
-            at = group if kind_number % 2 == 0 else groups - 1 - group, place
-            position[at], rate_rps[at] = number, part_rps
+                problem = f"{workloads[number].id} ({kind[0]}) has {part_rps:g}"
+                raise NoFitError(f"trained for {low_rps:g} to {high_rps:g} req/s; {problem}")
+            place_in_group = group if kind_number % 2 == 0 else groups - 1 - group, place
+            position[place_in_group], rate_rps[place_in_group] = number, part_rps
     return Dealt(position, rate_rps)
 
 
@@ -101,5 +101,5 @@ def _divided(workload: Workload, most_rps: float, in_steps: bool) -> list[float]
         part = f"1/{PART_STEPS} of {workload.id}'s {workload.rate_rps:g} req/s"
         raise NoFitError(f"trained for at most {most_rps:g} req/s; {part} is more")
     replicas = math.ceil(PART_STEPS / most_steps)
-    steps, more = divmod(PART_STEPS, replicas)
-    return [workload.rate_rps * (steps + (replica < more)) / PART_STEPS for replica in range(replicas)]
+    steps, larger = divmod(PART_STEPS, replicas)
+    return [workload.rate_rps * (steps + (replica < larger)) / PART_STEPS for replica in range(replicas)]

@@ -104,9 +104,9 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
 
     def _observation(self) -> NDArray[np.float32]:
         environments, rate_rps = self._environments, self._cluster.view.rate_rps
-        parts = (
+        features = (
             environments.rates_rps[0] / rate_rps,
             environments.queued[0] / rate_rps,
             environments.used_mib[0] / self._cluster.tables.memory_limit_mib,
         )
-        return np.minimum(np.concatenate(parts).astype(np.float32), self._high)
+        return np.minimum(np.concatenate(features).astype(np.float32), self._high)

@@ -110,7 +110,7 @@ class TopLayer:
         clusters, groups, places = load.shape
         relative = ((load - self.middle) / self._half).astype(np.float32)
         rows = np.arange(clusters)
-        dealt = np.zeros((clusters, 1, groups, places), dtype=np.float32)
+        dealt_rates = np.zeros((clusters, 1, groups, places), dtype=np.float32)
         source = np.empty(load.shape, dtype=np.int64)
         chosen = np.empty((clusters, places, groups), dtype=np.int64)
         states, safe = [], np.empty((clusters, places, groups, groups), dtype=np.bool_)
@@ -118,7 +118,10 @@ class TopLayer:
             order = np.argsort(-np.abs(relative[:, :, p]), axis=1, kind="stable")
             ordered = np.take_along_axis(relative[:, :, p], order, axis=1)
             shape = (clusters, groups, groups)
-            parts = np.broadcast_to(ordered[:, :, None], shape)[..., None], np.broadcast_to(dealt, (*shape, places))
+            parts = (
+                np.broadcast_to(ordered[:, :, None], shape)[..., None],
+                np.broadcast_to(dealt_rates, (*shape, places)),
+            )
             states.append(np.concatenate(parts, axis=3).reshape(clusters, groups, -1))
             score = self.sac.deciding.output(p, states[p].reshape(clusters * groups, -1))
             preference = perturbed(score, spread, self.random).reshape(shape)
@@ -127,7 +130,7 @@ class TopLayer:
                 safe[:, p, turn] = free
                 group = np.argmax(np.where(free, preference[:, turn], -np.inf), axis=1)
                 free[rows, group] = False
-                dealt[rows, 0, group, p] = ordered[:, turn]
+                dealt_rates[rows, 0, group, p] = ordered[:, turn]
                 source[rows, group, p] = order[:, turn]
                 chosen[:, p, turn] = group
         return Dealing(source, np.stack(states, axis=1), safe, chosen)
@@ -187,10 +190,10 @@ def outcomes(below: TwoStage, rates_rps: Floats, headroom: float, drawn: int) ->
         Number of decisions drawn for each group besides the likeliest; the best of them counts.
     """
     cluster = below.cluster
-    tried_rps, decision = several(below, rates_rps, drawn)
+    repeated_rps, decision = several(below, rates_rps, drawn)
     inference_ms, throughput_rps = predicted(cluster, decision.gpu, decision.units, decision.batch)
-    in_time_rps = admit(tried_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom)
-    late = in_time_rps < tried_rps * (1.0 - ROUNDING)
+    in_time_rps = admit(repeated_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom)
+    late = in_time_rps < repeated_rps * (1.0 - ROUNDING)
     # Equation 2
     worth = compressed(throughput_rps / cluster.rms_rps - PENALTY * late).sum(axis=1)
     best = np.arange(len(rates_rps)) * (1 + drawn) + worth.reshape(-1, 1 + drawn).argmax(axis=1)

@@ -14,7 +14,7 @@ from rl.td3 import Td3Settings
 from rl.two_stage import TwoStage
 from rl.weights import in_a_line, load_weights, save_weights
 
-_MOST = 10_000
+_LARGEST_SIZE = 10_000
 """Largest number of neurons in a layer, and of GPUs; it bounds the size of weights and tables."""
 
 
@@ -152,6 +152,6 @@ def _read(path: Path, changed_ns: int) -> Policy:
     if not 0.0 < policy.lowest <= policy.highest or not policy.headroom > 0.0:
         raise InputError(f"{path}: lowest, highest, headroom", "expected 0 < lowest <= highest, and a headroom above 0")
     for name, number in (("hidden", policy.hidden), ("gpus", policy.gpus)):
-        if not 1 <= number <= _MOST:
-            raise InputError(f"{path}: {name}", f"is {number}; expected a whole number from 1 to {_MOST}")
+        if not 1 <= number <= _LARGEST_SIZE:
+            raise InputError(f"{path}: {name}", f"is {number}; expected a whole number from 1 to {_LARGEST_SIZE}")
     return policy

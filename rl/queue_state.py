@@ -50,26 +50,26 @@ def serve_step(
         Execution time that remains at the end of the step.
     """
     spacing_ms = step_ms / arrivals if arrivals > 0 else math.inf
-    fresh = int(slo_ms / spacing_ms)
+    young_arrivals = int(slo_ms / spacing_ms)
     total = queued + arrivals
     if batch == 0 or not inference_ms < math.inf:
-        return arrivals, min(total, fresh), max(0.0, running_ms - step_ms)
+        return arrivals, min(total, young_arrivals), max(0.0, running_ms - step_ms)
 
     first_ms = running_ms
     if queued < batch:  # multiply before dividing: the last request arrives exactly at the end of the step
         first_ms = max(running_ms, (batch - queued) * step_ms / arrivals) if arrivals > 0 else math.inf
     late = 0
     drift_ms = inference_ms - batch * spacing_ms
-    for behind in range(batch if arrivals > 0 else 0):  # number of later requests in the same batch
-        first = (queued + behind) // batch + 1
-        last = (total + behind) // batch
+    for later_in_batch in range(batch if arrivals > 0 else 0):  # number of later requests in the same batch
+        first = (queued + later_in_batch) // batch + 1
+        last = (total + later_in_batch) // batch
         if last < first:
             continue
-        if behind * spacing_ms + inference_ms > slo_ms:  # late even without a queue
+        if later_in_batch * spacing_ms + inference_ms > slo_ms:  # late even without a queue
             late += last - first + 1
             continue
         # In batch n, the request that arrives at A is late if U + n t - A > SLO.
-        slack_ms = slo_ms - first_ms - (behind + queued) * spacing_ms
+        slack_ms = slo_ms - first_ms - (later_in_batch + queued) * spacing_ms
         if drift_ms > 0.0:
             late += max(0, last - max(first, math.floor(slack_ms / drift_ms) + 1) + 1)
         elif drift_ms < 0.0:
@@ -77,12 +77,12 @@ def serve_step(
         elif slack_ms < 0.0:
             late += last - first + 1
 
-    started = 0
+    started_batches = 0
     if first_ms <= step_ms:
-        started = min(total // batch, math.floor((step_ms - first_ms) / inference_ms) + 1)
-    if started == 0:
-        return late, min(total, fresh), max(0.0, running_ms - step_ms)
-    start_ms = first_ms + (started - 1) * inference_ms
+        started_batches = min(total // batch, math.floor((step_ms - first_ms) / inference_ms) + 1)
+    if started_batches == 0:
+        return late, min(total, young_arrivals), max(0.0, running_ms - step_ms)
+    start_ms = first_ms + (started_batches - 1) * inference_ms
     if arrivals > 0:
-        start_ms = max(start_ms, (started * batch - queued) * step_ms / arrivals)
-    return late, min(total - started * batch, fresh), max(0.0, start_ms + inference_ms - step_ms)
+        start_ms = max(start_ms, (started_batches * batch - queued) * step_ms / arrivals)
+    return late, min(total - started_batches * batch, young_arrivals), max(0.0, start_ms + inference_ms - step_ms)

@@ -56,7 +56,7 @@ class TsRepair(Ts):
 
 
 def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[PlacedGpu]]:
-    """Return a group's value and its GPUs, divided by the kernels or, if that is better, by the policy."""
+    """Return a group's value and its GPUs, divided by the kernels, or by the policy if that division is better."""
     unrepaired = float(decided.worth[group]), decided.gpus_of(group)
     worth, gpus = -LATE_RPS * len(decided.unplaced_in(group)), []
     for places in decided.residents(group):
@@ -106,8 +106,10 @@ def divide(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tu
     else:
         worth, _ = spend_spare_shares(view.tables, model, batch[:, 0], budget_ms[:, :1], units, _NODE_LIMIT)
     served = np.flatnonzero(level >= 0)
-    at = (served, level[served])
-    return (worth, view.placed(residents[served], units[served], batch[at], rates_rps[at])) if len(served) else None
+    level_of_served = (served, level[served])
+    if not len(served):
+        return None
+    return worth, view.placed(residents[served], units[served], batch[level_of_served], rates_rps[level_of_served])
 
 
 def _least_share_batches(view: View, residents: Ints, rate_rps: Floats, headroom: float) -> tuple[Ints, Floats]:
@@ -134,15 +136,15 @@ def _least_alone(tables: Tables, model: Ints, budget_ms: Floats) -> Ints:
     for i in range(len(model)):
         for level in range(budget_ms.shape[1]):
             by_batch = budget_ms[i, level].reshape(-1, 1)
-            best, least_ms = tables.share_units + 1, np.inf
+            best_units, least_used_part = tables.share_units + 1, np.inf
             for b in range(1, min(budget_ms.shape[2], tables.max_batch[model[i]]) + 1):
                 units = least_share_within(tables, model[i], b, by_batch, b - 1)
                 if units > tables.share_units:
                     continue
                 # Among batches with equal shares, the one with the most slack for interference
-                used = tables.active_ms[model[i], b, units] / budget_ms[i, level, b - 1]
-                if units < best or (units == best and used < least_ms):
-                    batch[i, level], best, least_ms = b, units, used
+                used_part = tables.active_ms[model[i], b, units] / budget_ms[i, level, b - 1]
+                if units < best_units or (units == best_units and used_part < least_used_part):
+                    batch[i, level], best_units, least_used_part = b, units, used_part
     return batch
 
 
@@ -151,23 +153,23 @@ def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_m
     """Return the index of the rate at which each resident is served, -1 for none; ``units`` are written."""
     count = len(model)
     level = np.full(count, -1, dtype=np.int64)
-    tried, tried_units = level.copy(), units.copy()
+    trial_level, trial_units = level.copy(), units.copy()
     while True:
-        best, best_level, most = -1, -1, 0.0
+        best, best_level, best_worth = -1, -1, 0.0
         for i in range(count):
             higher = level[i] + 1
             while higher < batch.shape[1] and batch[i, higher] == 0:
                 higher += 1
             if higher == batch.shape[1]:
                 continue
-            tried[:] = level
-            tried[i] = higher
-            if _fit(tables, model, batch, budget_ms, tried, tried_units):
+            trial_level[:] = level
+            trial_level[i] = higher
+            if _fit(tables, model, batch, budget_ms, trial_level, trial_units):
                 more_rps = rate_rps[i, higher] - (rate_rps[i, level[i]] if level[i] >= 0 else 0.0)
                 # A step without an additional share counts as half a unit: such steps come in descending order.
-                worth = more_rps / max(tried_units.sum() - units.sum(), 0.5)
-                if worth > most:
-                    best, best_level, most = i, higher, worth
+                worth = more_rps / max(trial_units.sum() - units.sum(), 0.5)
+                if worth > best_worth:
+                    best, best_level, best_worth = i, higher, worth
         if best < 0:
             return level
         level[best] = best_level
@@ -178,11 +180,11 @@ def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_m
 def _fit(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, level: Ints, units: Ints) -> bool:
     """Return whether the residents with a rate fit together; ``units`` become their least shares, 0 for the others."""
     served = np.flatnonzero(level >= 0)
-    own_batch, own_budget_ms = np.empty(len(served), dtype=np.int64), np.empty((len(served), 1))
+    served_batch, served_budget_ms = np.empty(len(served), dtype=np.int64), np.empty((len(served), 1))
     for s, i in enumerate(served):
-        own_batch[s], own_budget_ms[s, 0] = batch[i, level[i]], budget_ms[i, level[i]]
-    own_units = np.empty(len(served), dtype=np.int64)
+        served_batch[s], served_budget_ms[s, 0] = batch[i, level[i]], budget_ms[i, level[i]]
+    served_units = np.empty(len(served), dtype=np.int64)
     units[:] = 0
-    fits = least_shares(tables, model[served], own_batch, own_budget_ms, own_units)
-    units[served] = own_units
+    fits = least_shares(tables, model[served], served_batch, served_budget_ms, served_units)
+    units[served] = served_units
     return fits

@@ -65,8 +65,8 @@ class SacSettings:
 
 def perturbed(score: Singles, spread: float | Singles, random: torch.Generator) -> Singles:
     """Return scores with Gumbel noise: the index of the largest follows the softmax of ``score / spread``."""
-    waits = torch.empty(score.shape).exponential_(generator=random).numpy()
-    return score - np.float32(spread) * np.log(np.maximum(waits, np.float32(1e-30)))
+    exponential = torch.empty(score.shape).exponential_(generator=random).numpy()
+    return score - np.float32(spread) * np.log(np.maximum(exponential, np.float32(1e-30)))
 
 
 class SacDiscrete:
@@ -156,16 +156,17 @@ class SacDiscrete:
 
         with torch.no_grad():
             log_p = log_policy(self.actor(next_state), next_safe)
-            least = self._judged(self.targets, next_state).amin(dim=0)
-            target = reward + settings.discount * soft_value(log_p, least, temperature)
-        taken = self._judged(self.critics, state).gather(-1, action.long().expand(2, -1, -1)[..., None])[..., 0]
-        critic_loss = (taken - target).square().mean(dim=-1).sum()
+            smaller_value = self._critic_values(self.targets, next_state).amin(dim=0)
+            target = reward + settings.discount * soft_value(log_p, smaller_value, temperature)
+        action_index = action.long().expand(2, -1, -1)[..., None]
+        value_of_action = self._critic_values(self.critics, state).gather(-1, action_index)[..., 0]
+        critic_loss = (value_of_action - target).square().mean(dim=-1).sum()
         descend(self._critic_optimiser, critic_loss)
 
         with torch.no_grad():
-            least = self._judged(self.critics, state).amin(dim=0)
+            smaller_value = self._critic_values(self.critics, state).amin(dim=0)
         log_p = log_policy(self.actor(state), safe)
-        actor_loss = -soft_value(log_p, least, temperature).mean(dim=-1).sum()
+        actor_loss = -soft_value(log_p, smaller_value, temperature).mean(dim=-1).sum()
         with torch.no_grad():
             entropy = -(log_p.exp() * log_p).sum(dim=-1)
             target_entropy = self.exploration * settings.target_entropy * safe.sum(dim=-1).log()
@@ -182,10 +183,10 @@ class SacDiscrete:
             "temperature": temperature.mean().item(),
         }
 
-    def _judged(self, critics: Networks, state: Tensor) -> Tensor:
+    def _critic_values(self, critics: Networks, state: Tensor) -> Tensor:
         """Return the values by both critics of states (agents, batch, size), shape (2, agents, batch, actions)."""
-        once = state.reshape(1, -1, state.shape[-1]) if self._shared else state
-        value: Tensor = critics(torch.cat([once, once]))
+        states = state.reshape(1, -1, state.shape[-1]) if self._shared else state
+        value: Tensor = critics(torch.cat([states, states]))
         return value.view(2, *state.shape[:2], -1)
 
     def state_dict(self) -> dict[str, Any]:

@@ -17,12 +17,12 @@ E_{i,k}    K       [0, inf)         DRAM demand of these workloads, divided by 1
 (ours)     I       [0, inf)         lambda of all workloads
 =========  ======  ===============  ==========================================================================
 
-The last two are not in the paper's state. They were added because memory and contention do not show how many of a GPU's
-shares are taken, and W_i does not show which workloads follow. Shares and batches are decided later. Until then, memory
-is that of the largest batch, and demands are those of a workload alone with the part p_i of a GPU.
+The paper's state does not have the last two rows. They are added because memory and contention do not show how many
+shares of a GPU are used, and W_i does not show which workloads follow. Shares and batches are decided later. Until
+then, memory is that of the largest batch, and demands are those of a workload alone with the part p_i of a GPU.
 
 ``allocation`` is the input of GPU k's actor, shape (clusters, K, 3 I + 1), float32. For every workload it has a flag (1
-if the workload is on this GPU), then lambda and g (0 if it is not); the last number is u_k after all placements.
+if the workload is on this GPU), then lambda and g (0 if it is not). The last number is u_k after all placements.
 """
 
 import numpy as np
@@ -71,8 +71,8 @@ class Placing:
         self._rate = rates_rps / cluster.rms_rps
         self._queue = queued / cluster.rms_rps
         work = self._rate + self._queue
-        waiting = np.cumsum(work[:, ::-1], axis=1)[:, ::-1]
-        self._features = np.stack([self._rate, self._queue, units / tables.share_units, waiting], axis=2)
+        work_from_i_on = np.cumsum(work[:, ::-1], axis=1)[:, ::-1]
+        self._features = np.stack([self._rate, self._queue, units / tables.share_units, work_from_i_on], axis=2)
         demands = (
             np.broadcast_to(cluster.memory_mib, units.shape),
             cluster.alone_l2_pct[rows, units],

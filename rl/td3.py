@@ -210,10 +210,10 @@ class Td3:
             noise = settings.policy_noise * torch.randn(action.shape, generator=self._random).to(self._device)
             noise = noise.clamp(-settings.noise_clip, settings.noise_clip)
             next_action = blurred(next_state, divided(next_state, self.target_actor(next_state[None])[0]), noise)
-            least = self._judged(self.targets, next_state, next_action).amin(dim=0)
-            target = reward + settings.discount * least * next_state[:, :workloads]
+            smaller_value = self._critic_values(self.targets, next_state, next_action).amin(dim=0)
+            target = reward + settings.discount * smaller_value * next_state[:, :workloads]
         on_gpu = state[:, :workloads]
-        error = (self._judged(self.critics, state, action) - target) * on_gpu
+        error = (self._critic_values(self.critics, state, action) - target) * on_gpu
         critic_loss = error.square().sum() / len(state)
         descend(self._critic_optimiser, critic_loss)
 
@@ -229,7 +229,7 @@ class Td3:
             self.deciding.refresh()
         return {"critic_loss": critic_loss.item()}
 
-    def _judged(self, critics: Networks, state: Tensor, action: Tensor) -> Tensor:
+    def _critic_values(self, critics: Networks, state: Tensor, action: Tensor) -> Tensor:
         """Return the values by both critics, shape (2, states, workloads)."""
         value: Tensor = critics(torch.cat([state, action], dim=1).expand(2, -1, -1))
         return value

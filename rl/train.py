@@ -175,8 +175,8 @@ class Training:
             agent.explore(faded(number, self.halve_every))
             return _episode(agent, environments, self.warm_up if number == 1 else 0)
 
-        def save(path: Path, made_by: dict[str, Any]) -> None:
-            save_policy(Policy.of(agent, instance, self.hidden, self.process(), made_by), path)
+        def save(path: Path, training: dict[str, Any]) -> None:
+            save_policy(Policy.of(agent, instance, self.hidden, self.process(), training), path)
 
         parts: dict[str, Resumable] = {"agent": agent, "environments": environments}
         with limited_threads(self.threads):

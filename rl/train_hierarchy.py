@@ -96,8 +96,8 @@ class HierarchyTraining:
         try:
             pool = fitting_pool(instance, below)
             groups = len(deal(below, instance.workloads, pool.count or 0).position)
-        except NoFitError as why:
-            raise InputError(instance.name, f"{path.stem}: {why}") from None
+        except NoFitError as error:
+            raise InputError(instance.name, f"{path.stem}: {error}") from None
         if below.objective != Objective.CAPACITY:
             raise InputError(
                 FieldName("parameters", " below"), f"decides for {below.objective}; expected {Objective.CAPACITY}"
@@ -134,20 +134,20 @@ class HierarchyTraining:
         steps: list[Scalars] = []
         for step in range(self.steps):
             uniform = torch.rand(shape, generator=layer.random, dtype=torch.float64).numpy()
-            drawn = below.lowest + (below.highest - below.lowest) * uniform
-            dealing = layer.deal(drawn, spread=1.0)
-            load = np.take_along_axis(drawn, dealing.source, axis=1)
+            drawn_load = below.lowest + (below.highest - below.lowest) * uniform
+            dealing = layer.deal(drawn_load, spread=1.0)
+            load = np.take_along_axis(drawn_load, dealing.source, axis=1)
             # Every group unchanged and, for each place, with the middle rate at that place
-            tried = np.repeat(load[:, :, None], 1 + len(places), axis=2)
-            tried[:, :, 1 + places, places] = layer.middle
-            results = outcomes(agent, tried.reshape(-1, len(places)) * rates_rps, below.headroom, self.drawn)
-            worth = results.worth.reshape(tried.shape[:3])
+            variants = np.repeat(load[:, :, None], 1 + len(places), axis=2)
+            variants[:, :, 1 + places, places] = layer.middle
+            results = outcomes(agent, variants.reshape(-1, len(places)) * rates_rps, below.headroom, self.drawn)
+            worth = results.worth.reshape(variants.shape[:3])
             layer.remember(dealing, worth[:, :, :1] - worth[:, :, 1:])
-            as_it_is = slice(None, None, 1 + len(places))
+            unchanged = slice(None, None, 1 + len(places))
             scalars = {
                 "reward": float(worth[:, :, 0].sum(axis=1).mean()),
-                "late_pct": 100.0 * float(results.late[as_it_is].mean()) / len(places),
-                "throughput_rps": float(results.throughput_rps[as_it_is].sum()) / self.clusters,
+                "late_pct": 100.0 * float(results.late[unchanged].mean()) / len(places),
+                "throughput_rps": float(results.throughput_rps[unchanged].sum()) / self.clusters,
             }
             if step >= warm_up:
                 scalars |= layer.sac.update()

@@ -29,7 +29,7 @@ class Ts:
     """Two-stage agent of InSS (TS) with a trained policy; larger clusters are divided into independent groups.
 
     Every plan comes from a trained policy. If no policy was trained for the workloads, the rates and the GPUs, there is
-    no plan, and the reason states for each policy what does not fit. Under ``capacity``, a policy may place a workload
+    no plan, and the reason says for each policy what does not fit. Under ``capacity``, a policy may place a workload
     where it misses its SLO, and the judge reports this.
 
     Attributes
@@ -85,14 +85,14 @@ class Ts:
         for path, policy in self._policies():
             try:
                 gpus, unplaced = self.planned(instance, policy, run.seed)
-            except NoFitError as why:
-                reasons.append(f"{path.stem}: {why}")
+            except NoFitError as error:
+                reasons.append(f"{path.stem}: {error}")
                 continue
             if len(unplaced):
                 return Outcome(Status.UNKNOWN, reason=f"no memory is left for {instance.workloads[unplaced[0]].id}")
             return Outcome(Status.FEASIBLE, Plan(instance.name, tuple(gpus)))
-        listed = "; ".join(reasons) or f"none is shipped for {self.name}; train one: bench train ts"
-        return Outcome(Status.UNKNOWN, reason=f"no trained policy fits: {listed}")
+        details = "; ".join(reasons) or f"none is shipped for {self.name}; train one: bench train ts"
+        return Outcome(Status.UNKNOWN, reason=f"no trained policy fits: {details}")
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""

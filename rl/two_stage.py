@@ -107,17 +107,17 @@ class TwoStage:
         allocation = placing.allocation()  # line 11
         action = self.td3.act(allocation.reshape(clusters * cluster.gpus, -1), not blurred)  # lines 12-14
         action = action.reshape(clusters, cluster.gpus, 2 * workloads)
-        at = np.maximum(placing.gpu, 0)
+        gpu_or_first = np.maximum(placing.gpu, 0)
         columns = np.arange(workloads)
         rows = np.arange(clusters)[:, None]
-        share = action[rows, at, columns].astype(np.float64)
-        batch = whole_batches(action[rows, at, workloads + columns].astype(np.float64), cluster.max_batch)
+        share = action[rows, gpu_or_first, columns].astype(np.float64)
+        batch = whole_batches(action[rows, gpu_or_first, workloads + columns].astype(np.float64), cluster.max_batch)
         units = whole_units(share, placing.gpu, cluster.gpus, cluster.tables.share_units)
         return Decision(placing.gpu, units, batch, placing.states, placing.safe, allocation, action)
 
-    def explore(self, part: float) -> None:
-        """Set the exploration of both stages to the fraction ``part`` of their settings."""
-        self.sac.exploration = self.td3.exploration = part
+    def explore(self, fraction: float) -> None:
+        """Set the exploration of both stages to ``fraction`` of their settings."""
+        self.sac.exploration = self.td3.exploration = fraction
 
     def remember(self, decision: Decision, feedback: Feedback, following: Decision) -> None:
         """Store the decision, its results and the next observation (Alg. 1, line 16)."""

@@ -155,7 +155,7 @@ class Online:
         counts = self._simulation.measured.counts
         total = Observation(
             now_s,
-            self._simulation.came.copy(),
+            self._simulation.arrived.copy(),
             counts["served"].copy(),
             counts["late"].copy(),
             counts["dropped"].copy(),

@@ -13,10 +13,11 @@ from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 
 NONE = -1
+"""Index that stands for no application, no slot or no batch."""
 
 
 class Flow(NamedTuple):
-    """Stage graph of the applications; without applications every array is empty or ``NONE``.
+    """Stage graph of the applications.
 
     Attributes
     ----------
@@ -39,7 +40,9 @@ class Flow(NamedTuple):
 
 
 class Underway(NamedTuple):
-    """Unfinished requests of applications, one row each in the order of arrival, and counts of the finished ones.
+    """Unfinished requests of applications, and measurements of the finished requests.
+
+    Each request has a row; the rows of an application are in the order of arrival.
 
     Attributes
     ----------
@@ -70,22 +73,23 @@ class Underway(NamedTuple):
 
 def flow_of(instance: Instance) -> Flow:
     """Return the stage graph of an instance's applications."""
-    count, where = len(instance.workloads), instance.workload_index
+    count, index_of = len(instance.workloads), instance.workload_index
     application = np.full(count, NONE, dtype=np.int64)
-    before, after = np.zeros(count, dtype=np.int64), [[] for _ in range(count)]  # type: ignore[var-annotated]
-    for number, one in enumerate(instance.applications):
-        for stage in one.stages:
-            application[where[stage]] = number
-        for source, target in one.edges:
-            before[where[target]] += 1
-            after[where[source]].append(where[target])
+    before = np.zeros(count, dtype=np.int64)
+    successors: list[list[int]] = [[] for _ in range(count)]
+    for number, app in enumerate(instance.applications):
+        for stage in app.stages:
+            application[index_of[stage]] = number
+        for source, target in app.edges:
+            before[index_of[target]] += 1
+            successors[index_of[source]].append(index_of[target])
     return Flow(
         application,
-        np.array([len(one.stages) for one in instance.applications], dtype=np.int64),
-        np.array([one.slo_ms for one in instance.applications], dtype=np.float64),
+        np.array([len(app.stages) for app in instance.applications], dtype=np.int64),
+        np.array([app.slo_ms for app in instance.applications], dtype=np.float64),
         before,
-        np.cumsum([0, *(len(stages) for stages in after)]).astype(np.int64),
-        np.array([stage for stages in after for stage in stages], dtype=np.int64),
+        np.cumsum([0, *(len(stages) for stages in successors)]).astype(np.int64),
+        np.array([stage for stages in successors for stage in stages], dtype=np.int64),
     )
 
 
@@ -105,62 +109,71 @@ def none_underway(flow: Flow) -> Underway:
 
 @compiled
 def stage_done(
-    flow: Flow, underway: Underway, workload: int, request: int, done_ms: float, terms: KernelSettings
+    flow: Flow, underway: Underway, workload: int, request: int, done_ms: float, settings: KernelSettings
 ) -> None:
     """Record that a request has finished a stage; measure the request if that was its last stage."""
-    one = flow.application[workload]
-    row = request - underway.base[one]
-    if underway.stages_left[one, row] == NONE:
+    app = flow.application[workload]
+    row = request - underway.base[app]
+    if underway.stages_left[app, row] == NONE:
         return
-    underway.stages_left[one, row] -= 1
-    underway.done_ms[one, row] = max(underway.done_ms[one, row], done_ms)
-    for at in range(flow.first_after[workload], flow.first_after[workload + 1]):
-        after = flow.after[at]
+    underway.stages_left[app, row] -= 1
+    underway.done_ms[app, row] = max(underway.done_ms[app, row], done_ms)
+    for i in range(flow.first_after[workload], flow.first_after[workload + 1]):
+        after = flow.after[i]
         underway.missing[after, row] -= 1
         underway.ready_ms[after, row] = max(underway.ready_ms[after, row], done_ms)
-    arrived_ms = underway.arrived_ms[one, row]
-    if underway.stages_left[one, row] == 0 and terms.from_ms <= arrived_ms < terms.to_ms:
-        latency_ms = underway.done_ms[one, row] - arrived_ms
+    arrived_ms = underway.arrived_ms[app, row]
+    if underway.stages_left[app, row] == 0 and settings.from_ms <= arrived_ms < settings.to_ms:
+        latency_ms = underway.done_ms[app, row] - arrived_ms
         counts = underway.measured.counts
-        underway.measured.histogram[one, bin_of(latency_ms)] += 1
-        counts[one].served += 1
-        counts[one].late += is_late(latency_ms, flow.slo_ms[one])
-        counts[one].largest_ms = max(counts[one].largest_ms, latency_ms)
+        underway.measured.histogram[app, bin_of(latency_ms)] += 1
+        counts[app].served += 1
+        counts[app].late += is_late(latency_ms, flow.slo_ms[app])
+        counts[app].largest_ms = max(counts[app].largest_ms, latency_ms)
 
 
 @compiled
-def stage_dropped(flow: Flow, underway: Underway, workload: int, request: int, terms: KernelSettings) -> None:
+def stage_dropped(flow: Flow, underway: Underway, workload: int, request: int, settings: KernelSettings) -> None:
     """Record that a stage dropped a request; the whole request then counts as dropped."""
-    one = flow.application[workload]
-    row = request - underway.base[one]
-    if underway.stages_left[one, row] != NONE:
-        underway.stages_left[one, row] = NONE
-        underway.measured.counts[one].dropped += terms.from_ms <= underway.arrived_ms[one, row] < terms.to_ms
+    app = flow.application[workload]
+    row = request - underway.base[app]
+    if underway.stages_left[app, row] != NONE:
+        underway.stages_left[app, row] = NONE
+        underway.measured.counts[app].dropped += settings.from_ms <= underway.arrived_ms[app, row] < settings.to_ms
 
 
 def with_rows(underway: Underway, flow: Flow, base: Ints, drawn_before: Ints, times_ms: list[Floats]) -> Underway:
     """Return the state with rows for new requests, after the rows of the unfinished ones.
 
-    For each application, ``base`` is the number of its oldest unfinished request, ``drawn_before`` the number of its
-    earlier requests, and ``times_ms`` has the arrival times of the new ones.
+    Parameters
+    ----------
+    base
+        Number of the oldest unfinished request of each application, shape (applications,).
+    drawn_before
+        Number of requests of each application before the new ones, shape (applications,).
+    times_ms
+        Arrival times of the new requests of each application.
     """
-    first, new = base - underway.base, [len(times) for times in times_ms]
-    kept = [int(end - start) for end, start in zip(drawn_before, base, strict=True)]
-    rows = max((k + n for k, n in zip(kept, new, strict=True)), default=0)
+    first_row, new_count = base - underway.base, [len(times) for times in times_ms]
+    old_count = [int(end - start) for end, start in zip(drawn_before, base, strict=True)]
+    rows = max((old + new for old, new in zip(old_count, new_count, strict=True)), default=0)
     by_application = (len(flow.stages), rows)
     by_workload = (len(flow.application), rows)
-    arrived, done = np.zeros(by_application), np.zeros(by_application)
-    left = np.zeros(by_application, dtype=np.int64)
-    missing, ready = np.zeros(by_workload, dtype=np.int64), np.zeros(by_workload)
-    for one, times in enumerate(times_ms):
-        members = flow.application == one
-        old, stay = slice(first[one], first[one] + kept[one]), slice(0, kept[one])
-        added = slice(kept[one], kept[one] + new[one])
-        for target, source in ((arrived, underway.arrived_ms), (done, underway.done_ms), (left, underway.stages_left)):
-            target[one, stay] = source[one, old]
-        missing[members, stay], ready[members, stay] = underway.missing[members, old], underway.ready_ms[members, old]
-        arrived[one, added], left[one, added] = times, flow.stages[one]
-        missing[members, added] = flow.before[members, None]
+    arrived_ms, done_ms = np.zeros(by_application), np.zeros(by_application)
+    stages_left = np.zeros(by_application, dtype=np.int64)
+    missing, ready_ms = np.zeros(by_workload, dtype=np.int64), np.zeros(by_workload)
+    for app, times in enumerate(times_ms):
+        members = flow.application == app
+        old_rows = slice(first_row[app], first_row[app] + old_count[app])
+        moved_rows = slice(0, old_count[app])
+        new_rows = slice(old_count[app], old_count[app] + new_count[app])
+        arrived_ms[app, moved_rows] = underway.arrived_ms[app, old_rows]
+        done_ms[app, moved_rows] = underway.done_ms[app, old_rows]
+        stages_left[app, moved_rows] = underway.stages_left[app, old_rows]
+        missing[members, moved_rows] = underway.missing[members, old_rows]
+        ready_ms[members, moved_rows] = underway.ready_ms[members, old_rows]
+        arrived_ms[app, new_rows], stages_left[app, new_rows] = times, flow.stages[app]
+        missing[members, new_rows] = flow.before[members, None]
     return underway._replace(
-        base=base, arrived_ms=arrived, done_ms=done, stages_left=left, missing=missing, ready_ms=ready
+        base=base, arrived_ms=arrived_ms, done_ms=done_ms, stages_left=stages_left, missing=missing, ready_ms=ready_ms
     )

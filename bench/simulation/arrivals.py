@@ -17,7 +17,8 @@ from instances.special_files import refuse_special
 DEFAULT_BURSTINESS = 3.0
 
 LEAST_BURSTINESS, MOST_BURSTINESS = 0.01, 100.0
-"""Range of the burstiness. Far outside it, gaps are all equal, or nearly all 0 and too many to draw."""
+"""Range of the burstiness. Far below it, all gaps are equal. Far above it, nearly all gaps are 0, and too many requests
+must be drawn."""
 
 
 class Process(StrEnum):
@@ -78,7 +79,7 @@ def parse_arrivals(text: str, where: str = _ARRIVALS) -> Arrivals:
     Raises
     ------
     InputError
-        If ``text`` is neither, or the file is not a trace; ``where`` is the location in the error.
+        If ``text`` names no process and no trace file. The error names the location ``where``.
     """
     name, _, burstiness = text.partition(":")
     if name in (Process.CONSTANT, Process.POISSON) and not burstiness:
@@ -103,8 +104,8 @@ def parse_arrivals(text: str, where: str = _ARRIVALS) -> Arrivals:
 class Stream:
     """Requests of one workload or application, in the order of time.
 
-    The mean rate must be above 0. Streams of one seed with different names are independent; the same name gives the
-    same stream.
+    The mean rate must be above 0. The seed and the name determine the stream. Streams with different names are
+    independent.
     """
 
     _FEWEST = 64
@@ -115,37 +116,37 @@ class Stream:
         self._rate_rps = rate_rps
         entropy = [seed, int.from_bytes(sha256(name.encode()).digest()[:8], "little")]
         self._random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
-        self._count = 0
-        self._units = 0.0
+        self._drawn = 0
+        self._last_time_at_rate_1 = 0.0
         self._waiting = np.empty(0)
 
     def until(self, limit_ms: float) -> Floats:
-        """Return the arrival times up to ``limit_ms``, in ms, after those of earlier calls."""
-        parts = [self._waiting]
-        while not len(parts[-1]) or parts[-1][-1] <= limit_ms:
-            parts.append(self._more(limit_ms))
-        times_ms = np.concatenate(parts)
-        taken = int(np.searchsorted(times_ms, limit_ms, side="right"))
-        self._waiting = times_ms[taken:]
-        return times_ms[:taken]
+        """Return the arrival times in ms up to ``limit_ms`` that no earlier call returned."""
+        pieces = [self._waiting]
+        while not len(pieces[-1]) or pieces[-1][-1] <= limit_ms:
+            pieces.append(self._more(limit_ms))
+        times_ms = np.concatenate(pieces)
+        count = int(np.searchsorted(times_ms, limit_ms, side="right"))
+        self._waiting = times_ms[count:]
+        return times_ms[:count]
 
     def _more(self, limit_ms: float) -> Floats:
         """Draw the next requests, approximately up to ``limit_ms``."""
-        number = max(self._FEWEST, math.ceil(self._rate_rps * limit_ms / 1000.0 * 1.01) - self._count)
-        self._count += number
+        count = max(self._FEWEST, math.ceil(self._rate_rps * limit_ms / 1000.0 * 1.01) - self._drawn)
+        self._drawn += count
         period_ms = 1000.0 / self._rate_rps
         if self._arrivals.process is Process.CONSTANT:
-            return np.arange(self._count - number, self._count, dtype=np.float64) * period_ms
+            return np.arange(self._drawn - count, self._drawn, dtype=np.float64) * period_ms
         if self._arrivals.process is Process.GAMMA:
             shape = self._arrivals.burstiness**-2
-            gaps = self._random.standard_gamma(shape, number) / shape
+            gaps = self._random.standard_gamma(shape, count) / shape
         else:
-            gaps = self._random.standard_exponential(number)
-        # Times at rate 1, summed one after the other, so that they do not depend on the pieces they are drawn in.
-        gaps[0] += self._units
-        units = np.cumsum(gaps, out=gaps)
-        self._units = float(units[-1])
+            gaps = self._random.standard_exponential(count)
+        # Times at rate 1. They are summed one after the other, so that no time depends on the sizes of the draws.
+        gaps[0] += self._last_time_at_rate_1
+        times_at_rate_1 = np.cumsum(gaps, out=gaps)
+        self._last_time_at_rate_1 = float(times_at_rate_1[-1])
         if self._arrivals.trace is not None:
-            return self._arrivals.trace.times_ms(units, self._rate_rps)
-        units *= period_ms
-        return units
+            return self._arrivals.trace.times_ms(times_at_rate_1, self._rate_rps)
+        times_at_rate_1 *= period_ms
+        return times_at_rate_1

@@ -15,24 +15,25 @@ from instances.interference import gpu_time_beside_ms, gpu_time_ms
 def retime(site: Site, state: Records, scratch: Floats, e: int, now_ms: float) -> None:
     """Update the speed of every batch on an executor's GPU, given the batches that run now."""
     tables, executors, slots = site.tables, site.executors, site.slots
-    running = np.int64(0)  # the constant 0 would compile the functions below a second time, for this constant
+    running = np.int64(0)  # with a constant 0, Numba would compile the called kernels a second time for that constant
     l2, dram, power = 0.0, 0.0, 0.0
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:
-            m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
+            model, batch, units = slots[state[other].slot].model, state[other].size, executors[other].units
             running += 1
-            l2 += tables.l2_pct[m, b, u]
-            dram += tables.dram_pct[m, b, u]
-            power += tables.power_w[m, b, u]
+            l2 += tables.l2_pct[model, batch, units]
+            dram += tables.dram_pct[model, batch, units]
+            power += tables.power_w[model, batch, units]
     if tables.pairwise and running > 2:
         _retime_by_pairs(site, state, scratch, e, now_ms, running)
         return
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:
-            m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
-            others_l2, others_dram = l2 - tables.l2_pct[m, b, u], dram - tables.dram_pct[m, b, u]
-            time_ms = gpu_time_ms(tables, m, b, u, running, others_l2, others_dram, power)
-            _set_pace(state, other, time_ms * state[other].factor, now_ms)
+            model, batch, units = slots[state[other].slot].model, state[other].size, executors[other].units
+            others_l2 = l2 - tables.l2_pct[model, batch, units]
+            others_dram = dram - tables.dram_pct[model, batch, units]
+            time_ms = gpu_time_ms(tables, model, batch, units, running, others_l2, others_dram, power)
+            _set_speed(state, other, time_ms * state[other].factor, now_ms)
 
 
 @kernel
@@ -42,26 +43,26 @@ def _retime_by_pairs(site: Site, state: Records, scratch: Floats, e: int, now_ms
     row = np.int64(0)
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:
-            m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
-            scratch[row, 0] = tables.l2_pct[m, b, u]
-            scratch[row, 1] = tables.dram_pct[m, b, u]
-            scratch[row, 2] = tables.power_w[m, b, u]
+            model, batch, units = slots[state[other].slot].model, state[other].size, executors[other].units
+            scratch[row, 0] = tables.l2_pct[model, batch, units]
+            scratch[row, 1] = tables.dram_pct[model, batch, units]
+            scratch[row, 2] = tables.power_w[model, batch, units]
             row += 1
     row = np.int64(0)
     for other in range(executors[e].first, executors[e].end):
         if state[other].slot != NONE:
-            m, b, u = slots[state[other].slot].model, state[other].size, executors[other].units
-            time_ms = gpu_time_beside_ms(tables, m, b, u, scratch[:running], row)
-            _set_pace(state, other, time_ms * state[other].factor, now_ms)
+            model, batch, units = slots[state[other].slot].model, state[other].size, executors[other].units
+            time_ms = gpu_time_beside_ms(tables, model, batch, units, scratch[:running], row)
+            _set_speed(state, other, time_ms * state[other].factor, now_ms)
             row += 1
 
 
 @inlined
-def _set_pace(state: Records, e: int, whole_ms: float, now_ms: float) -> None:
+def _set_speed(state: Records, e: int, whole_ms: float, now_ms: float) -> None:
     """Continue a batch at the speed at which the whole batch takes ``whole_ms``."""
     if state[e].since_ms < now_ms:
-        part = (now_ms - state[e].since_ms) / state[e].whole_ms
-        state[e].left = max(0.0, state[e].left - part)
+        finished_part = (now_ms - state[e].since_ms) / state[e].whole_ms
+        state[e].left = max(0.0, state[e].left - finished_part)
         state[e].since_ms = now_ms
     state[e].whole_ms = whole_ms
     state[e].event_ms = now_ms + (whole_ms * state[e].left if state[e].left > 0.0 else 0.0)
@@ -83,9 +84,9 @@ def _uniform(state: np.uint64) -> float:
 
 @compiled
 def noise_factor(deviation: float, seed: int, slot: int, batch: int) -> float:
-    """Return a lognormal factor of mean 1 that depends only on the seed, the slot and the number of its batch.
+    """Return a lognormal factor of mean 1 on the time of a batch; seed, slot and batch determine it.
 
-    ``deviation`` is the standard deviation of the logarithm; at 0 the factor is 1.
+    ``batch`` is the number of the batch in its slot. ``deviation`` is the standard deviation of the factor's logarithm.
     """
     if deviation == 0.0:
         return 1.0

@@ -30,16 +30,19 @@ def prefill(
     dropping: bool,
     noise: Noise,
 ) -> Floats:
-    """Serve prompts in batches, first come first served, as ``bench.simulation.engine`` does alone on a GPU.
+    """Serve prompts in batches, first come, first served.
+
+    The result is that of ``bench.simulation.engine`` for a slot that is alone on its GPU.
 
     Parameters
     ----------
     arrivals_ms
         Arrival times, nondecreasing, shape (requests,).
     gpu_ms, promised_ms
-        Time of a batch by its size, and the time that the planner predicts, for dropping; index 0 is unused.
+        Time of a batch by its size, and the time that the planner predicts; index 0 is unused. Dropping uses the
+        predicted time.
     slo_ms, timeout_ms, noise
-        Figures of the slot.
+        SLO, dispatch timeout and noise of the slot.
     begin_ms
         Time at which the slot begins to serve.
     dropping
@@ -53,28 +56,30 @@ def prefill(
     count, batch, first, free_ms, batches = len(arrivals_ms), len(gpu_ms) - 1, 0, begin_ms, 0
     done_ms = np.empty(count)
     while first < count:
-        start_ms, last = next_batch(arrivals_ms, first, count, free_ms, batch, timeout_ms)
-        kept = first
+        start_ms, end = next_batch(arrivals_ms, first, count, free_ms, batch, timeout_ms)
+        oldest = first  # oldest request of the batch that is not dropped
         while (
-            dropping and kept < last and would_be_late(start_ms + promised_ms[last - kept] - arrivals_ms[kept], slo_ms)
+            dropping
+            and oldest < end
+            and would_be_late(start_ms + promised_ms[end - oldest] - arrivals_ms[oldest], slo_ms)
         ):
-            done_ms[kept] = np.nan
-            kept += 1
-            if last < count and arrivals_ms[last] <= start_ms:
-                last += 1
-        if kept > first:  # the smaller batch may not be ready yet
-            first, free_ms = kept, start_ms
+            done_ms[oldest] = np.nan
+            oldest += 1
+            if end < count and arrivals_ms[end] <= start_ms:
+                end += 1
+        if oldest > first:  # the smaller batch may not be ready yet
+            first, free_ms = oldest, start_ms
             continue
-        free_ms = start_ms + gpu_ms[last - first] * noise_factor(noise.deviation, noise.seed, noise.slot, batches)
-        done_ms[first:last] = free_ms
-        first = last
+        free_ms = start_ms + gpu_ms[end - first] * noise_factor(noise.deviation, noise.seed, noise.slot, batches)
+        done_ms[first:end] = free_ms
+        first = end
         batches += 1
     return done_ms
 
 
 @compiled
 def decode(ready_ms: Floats, steps: int, step_ms: Floats, begin_ms: float, noise: Noise) -> tuple[Floats, Floats]:
-    """Decode with continuous batching: waiting requests take free places before every step, in their order.
+    """Decode with continuous batching: before every step, waiting requests take the free places in their order.
 
     Parameters
     ----------
@@ -84,28 +89,28 @@ def decode(ready_ms: Floats, steps: int, step_ms: Floats, begin_ms: float, noise
         Steps of every request.
     step_ms
         Time of a step by the number of requests in it, shape (places + 1,). The memory for keys and values limits the
-        places.
+        number of places.
     begin_ms
         Time at which the first step may begin.
 
     Returns
     -------
     joined_ms, finished_ms
-        The time at which each request takes its place and at which it has all tokens, shape (requests,).
+        Times at which each request takes its place and has all its tokens, shape (requests,).
     """
     count, places = len(ready_ms), len(step_ms) - 1
-    joined_ms, finished_ms, joined_at = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
-    oldest, waiting, number, now_ms = 0, 0, 0, begin_ms
+    joined_ms, finished_ms, joining_step = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
+    oldest, waiting, step, now_ms = 0, 0, 0, begin_ms  # oldest unfinished request, first waiting request
     while oldest < count:
         if oldest == waiting:
             now_ms = max(now_ms, ready_ms[waiting])
         while waiting < count and waiting - oldest < places and ready_ms[waiting] <= now_ms:
-            joined_ms[waiting], joined_at[waiting] = now_ms, number
+            joined_ms[waiting], joining_step[waiting] = now_ms, step
             waiting += 1
-        now_ms += step_ms[waiting - oldest] * noise_factor(noise.deviation, noise.seed, noise.slot, number)
-        number += 1
+        now_ms += step_ms[waiting - oldest] * noise_factor(noise.deviation, noise.seed, noise.slot, step)
+        step += 1
         # All requests have equally many steps, so they finish in the order in which they joined.
-        while oldest < waiting and joined_at[oldest] + steps == number:
+        while oldest < waiting and joining_step[oldest] + steps == step:
             finished_ms[oldest] = now_ms
             oldest += 1
     return joined_ms, finished_ms

@@ -42,8 +42,8 @@ class Simulation:
         GPUs of the active plan, by type.
     now_ms
         Simulated time; all events up to it are processed.
-    came
-        Number of measured requests of each workload that have arrived.
+    arrived
+        Number of measured requests that have arrived, by workload.
     measured
         Measurements by workload, complete up to the last ``tally``.
     servers
@@ -62,10 +62,10 @@ class Simulation:
         self.started = time.perf_counter()
         shares = instance.partition is Partition.SHARES
         self.offered = offered_rps(plan, instance)
-        known = sites(plan, instance, truth)
-        self.servers = server_loads(known, instance, settings, self.offered)
+        plan_sites = sites(plan, instance, truth)
+        self.servers = server_loads(plan_sites, instance, settings, self.offered)
         from_ms = 1000.0 * warmup_s(self.servers, instance, settings)
-        self.terms = KernelSettings(
+        self.kernel_settings = KernelSettings(
             from_ms,
             from_ms + 1000.0 * settings.seconds,
             settings.interference is Interference.DYNAMIC and shares,
@@ -74,7 +74,7 @@ class Simulation:
             settings.seed,
             1000.0 * (settings.interval_s or settings.seconds),
         )
-        self.groups, self.routing = self._laid_out(known)
+        self.groups, self.routing = self._gpus_and_routing(plan_sites)
         if settings.backlog:
             for group in self.groups:
                 group.begin_with_backlog()
@@ -85,13 +85,13 @@ class Simulation:
         total_rps = math.fsum(self.offered.values())
         self.window_ms = 1000.0 * REQUESTS_AT_ONCE / total_rps if total_rps > 0.0 else math.inf
         self.now_ms = 0.0
-        self.came = np.zeros(len(instance.workloads), dtype=np.int64)
-        self.applications_came = np.zeros(len(instance.applications), dtype=np.int64)
+        self.arrived = np.zeros(len(instance.workloads), dtype=np.int64)
+        self.applications_arrived = np.zeros(len(instance.applications), dtype=np.int64)
         self.drawn = np.zeros(len(instance.applications), dtype=np.int64)
 
-    def _laid_out(self, known: Sequence[Site]) -> tuple[list[GpuGroup], Routing]:
-        """Return the idle GPUs of a plan's sites and the routing of requests to its slots."""
-        groups = [GpuGroup(site, self.settings.intervals) for site in known]
+    def _gpus_and_routing(self, plan_sites: Sequence[Site]) -> tuple[list[GpuGroup], Routing]:
+        """Return the GPUs of a plan, without batches, and the routing of requests to the slots of the plan."""
+        groups = [GpuGroup(site, self.settings.intervals) for site in plan_sites]
         slots = [group.site.slots for group in groups]
         routing = routing_of(
             len(self.instance.workloads),
@@ -101,38 +101,38 @@ class Simulation:
         return groups, routing
 
     def _streams(self) -> dict[str, Stream]:
-        """Return one stream per workload outside applications, and one per application."""
+        """Return one stream per workload outside applications, and one stream per application."""
         settings = self.settings
         rates = {
             workload.id: self.offered[workload.id]
             for w, workload in enumerate(self.instance.workloads)
             if self.flow.application[w] == NONE
-        } | {one.id: self.offered[one.stages[0]] for one in self.instance.applications}
+        } | {app.id: self.offered[app.stages[0]] for app in self.instance.applications}
         return {
             name: Stream(settings.arrivals, rate, settings.seed, name) for name, rate in rates.items() if rate > 0.0
         }
 
     def run(self) -> Generator[float, None, Simulated]:
         """Simulate to the end; yield the finished fraction after every window of arrivals."""
-        while self.now_ms < self.terms.to_ms:
-            self.advance(min(self.now_ms + self.window_ms, self.terms.to_ms))
-            yield self.now_ms / self.terms.to_ms
+        while self.now_ms < self.kernel_settings.to_ms:
+            self.advance(min(self.now_ms + self.window_ms, self.kernel_settings.to_ms))
+            yield self.now_ms / self.kernel_settings.to_ms
         self.drain()
-        return self.found()
+        return self.result()
 
     def advance(self, until_ms: float) -> None:
         """Draw requests and process all events up to ``until_ms``."""
         while self.now_ms < until_ms:
             self.now_ms = min(self.now_ms + self.window_ms, until_ms)
-            self._let_in(self.now_ms)
+            self._draw_requests(self.now_ms)
             for group in self.groups:
-                group.advance(self.terms, self.routing, self.flow, self.underway, self.now_ms)
+                group.advance(self.kernel_settings, self.routing, self.flow, self.underway, self.now_ms)
 
     def drain(self) -> None:
         """Continue until all measured requests are served, for at most ``drain_s``."""
         window_ms = min(self.window_ms, 2.0 * max((w.slo_ms for w in self.instance.workloads), default=0.0))
-        end_ms = self.terms.to_ms + 1000.0 * drain_s(self.instance)
-        while self._measured_wait() and self.now_ms < end_ms:
+        end_ms = self.kernel_settings.to_ms + 1000.0 * drain_s(self.instance)
+        while self._measured_requests_wait() and self.now_ms < end_ms:
             self.advance(min(self.now_ms + window_ms, end_ms))
 
     def exchange(self, plan: Plan) -> None:
@@ -143,122 +143,131 @@ class Simulation:
         plan.
         """
         waiting_ms = not_running_ms(self.groups, len(self.instance.workloads))
-        before, old = self.plan, self.groups
+        old_plan, old_groups = self.plan, self.groups
         self.plan = plan
-        self.groups, self.routing = self._laid_out(sites(plan, self.instance, self.truth))
-        take_over(before, old, plan, self.groups, self.instance, self.now_ms)
-        for group in old:
-            end_batches(group, self.terms, self.routing, self.flow, self.underway)
+        self.groups, self.routing = self._gpus_and_routing(sites(plan, self.instance, self.truth))
+        take_over(old_plan, old_groups, plan, self.groups, self.instance, self.now_ms)
+        for group in old_groups:
+            end_batches(group, self.kernel_settings, self.routing, self.flow, self.underway)
             group.move_measured(self.measured)
-        new = self._no_requests()
-        nameless = np.empty(0, dtype=np.int64)
+        new_requests = self._no_requests()
+        no_numbers = np.empty(0, dtype=np.int64)
         for w, times_ms in enumerate(waiting_ms):
-            self._send(w, times_ms, nameless, new)
-        self._refill(new)
+            self._send(w, times_ms, no_numbers, new_requests)
+        self._refill(new_requests)
 
     def tally(self) -> None:
         """Add the counts of all GPUs to ``measured``."""
         for group in self.groups:
             group.move_measured(self.measured)
 
-    def _measured_wait(self) -> bool:
+    def _measured_requests_wait(self) -> bool:
         underway = self.underway.stages_left > 0
-        return bool(np.any(self.underway.arrived_ms[underway] < self.terms.to_ms)) or any(
-            bool(np.any(group.arrivals_ms[group.waiting(slot)] < self.terms.to_ms))
+        return bool(np.any(self.underway.arrived_ms[underway] < self.kernel_settings.to_ms)) or any(
+            bool(np.any(group.arrivals_ms[group.waiting(slot)] < self.kernel_settings.to_ms))
             for group in self.groups
             for slot in range(len(group.queues))
         )
 
-    def _let_in(self, until_ms: float) -> None:
+    def _draw_requests(self, until_ms: float) -> None:
         """Draw the requests up to ``until_ms`` and append each to the queue of its slot."""
-        new = self._no_requests()
-        of_applications = self._draw_applications(until_ms)
+        new_requests = self._no_requests()
+        application_requests = self._draw_applications(until_ms)
         for w, workload in enumerate(self.instance.workloads):
             application = int(self.flow.application[w])
             if application != NONE:
-                times_ms, request = of_applications[application] if self.flow.before[w] == 0 else _NO_REQUESTS
+                times_ms, request = application_requests[application] if self.flow.before[w] == 0 else _NO_REQUESTS
             elif workload.id in self.streams:
                 times_ms = self.streams[workload.id].until(until_ms)
                 request = np.full(len(times_ms) if self.instance.applications else 0, NONE, dtype=np.int64)
             else:
                 continue
-            self.came[w] += self._count(times_ms)
-            self._send(w, times_ms, request, new)
-        self._refill(new)
+            self.arrived[w] += self._count(times_ms)
+            self._send(w, times_ms, request, new_requests)
+        self._refill(new_requests)
 
     def _no_requests(self) -> list[tuple[Floats, Ints]]:
         return [_NO_REQUESTS] * len(self.routing.slot)
 
-    def _send(self, w: int, times_ms: Floats, request: Ints, new: list[tuple[Floats, Ints]]) -> None:
+    def _send(self, w: int, times_ms: Floats, request: Ints, new_requests: list[tuple[Floats, Ints]]) -> None:
         """Send requests of a workload to its slots; drop them if the workload has no slot."""
-        mine = self.routing.slot[self.routing.first[w] : self.routing.first[w + 1]]
-        if len(mine) == 0:
-            self._turn_away(w, times_ms, request)
-        elif len(mine) == 1:
-            new[mine[0]] = times_ms, request
+        slots = self.routing.slot[self.routing.first[w] : self.routing.first[w + 1]]
+        if len(slots) == 0:
+            self._drop_requests(w, times_ms, request)
+        elif len(slots) == 1:
+            new_requests[slots[0]] = times_ms, request
         else:
             target = np.empty(len(times_ms), dtype=np.int64)
             spread(self.routing, w, target)
-            for slot in mine:
+            for slot in slots:
                 to_slot = target == slot
-                new[slot] = times_ms[to_slot], request[to_slot[: len(request)]]
+                new_requests[slot] = times_ms[to_slot], request[to_slot[: len(request)]]
 
-    def _turn_away(self, w: int, times_ms: Floats, request: Ints) -> None:
+    def _drop_requests(self, w: int, times_ms: Floats, request: Ints) -> None:
         if self.flow.application[w] != NONE:
             for number in request:
-                stage_dropped(self.flow, self.underway, w, number, self.terms)
+                stage_dropped(self.flow, self.underway, w, number, self.kernel_settings)
         intervals = self.settings.intervals
-        at = measured_intervals(times_ms, self.terms, intervals)
+        interval = measured_intervals(times_ms, self.kernel_settings, intervals)
         for outcome in ("arrived", "dropped"):
-            self.measured.counts[outcome][w] += len(at)
+            self.measured.counts[outcome][w] += len(interval)
             if intervals:
-                np.add.at(self.measured.by_interval[outcome][:, w], at, 1)
+                np.add.at(self.measured.by_interval[outcome][:, w], interval, 1)
 
     def _count(self, times_ms: Floats) -> int:
         """Return the number of measured requests."""
-        return int(np.searchsorted(times_ms, self.terms.to_ms) - np.searchsorted(times_ms, self.terms.from_ms))
+        from_ms, to_ms = self.kernel_settings.from_ms, self.kernel_settings.to_ms
+        return int(np.searchsorted(times_ms, to_ms) - np.searchsorted(times_ms, from_ms))
 
-    def _refill(self, new: Sequence[tuple[Floats, Ints]]) -> None:
+    def _refill(self, new_requests: Sequence[tuple[Floats, Ints]]) -> None:
         """Join the waiting and the new requests of each slot, and leave room for requests from earlier stages."""
         for group in self.groups:
             pieces_ms, pieces_request = [np.empty(0)], [np.empty(0, dtype=np.int64)]
-            at = 0
+            start = 0
             for slot, w in enumerate(group.site.slots["workload"]):
-                waiting, (times_ms, request) = group.waiting(slot), new[group.first + slot]
+                waiting, (times_ms, request) = group.waiting(slot), new_requests[group.first + slot]
                 room = self.underway.arrived_ms.shape[1] if self.flow.before[w] > 0 else 0
                 pieces_ms += [group.arrivals_ms[waiting], times_ms, np.empty(room)]
                 pieces_request += [group.request[waiting], request, np.empty(room, dtype=np.int64)]
-                known = at + waiting.stop - waiting.start + len(times_ms)
-                group.queues["head"][slot], group.queues["known"][slot] = at, known
-                at = known + room
+                end = start + waiting.stop - waiting.start + len(times_ms)
+                group.queues["head"][slot], group.queues["known"][slot] = start, end
+                start = end + room
             group.arrivals_ms, group.request = np.concatenate(pieces_ms), np.concatenate(pieces_request)
 
     def _draw_applications(self, until_ms: float) -> list[tuple[Floats, Ints]]:
-        """Draw the requests of applications, and keep rows for them and for the unfinished ones."""
-        oldest, before, found = self.drawn.copy(), self.drawn.copy(), []
+        """Draw the new requests of applications, and make rows for the new and the unfinished requests."""
+        oldest, drawn_before, new_requests = self.drawn.copy(), self.drawn.copy(), []
         for group in self.groups:
             for slot, application in enumerate(group.site.slots["application"]):
                 waiting = group.request[group.waiting(slot)]
                 if application != NONE and len(waiting):
                     oldest[application] = min(oldest[application], waiting.min())
-        for one, application in enumerate(self.instance.applications):
+        for a, application in enumerate(self.instance.applications):
             times_ms = self.streams[application.id].until(until_ms) if application.id in self.streams else np.empty(0)
-            self.applications_came[one] += self._count(times_ms)
-            found.append((times_ms, self.drawn[one] + np.arange(len(times_ms), dtype=np.int64)))
-            self.drawn[one] += len(times_ms)
-        if found:
-            self.underway = with_rows(self.underway, self.flow, oldest, before, [times_ms for times_ms, _ in found])
-        return found
+            self.applications_arrived[a] += self._count(times_ms)
+            new_requests.append((times_ms, self.drawn[a] + np.arange(len(times_ms), dtype=np.int64)))
+            self.drawn[a] += len(times_ms)
+        if new_requests:
+            self.underway = with_rows(
+                self.underway, self.flow, oldest, drawn_before, [times_ms for times_ms, _ in new_requests]
+            )
+        return new_requests
 
-    def found(self) -> Simulated:
+    def result(self) -> Simulated:
         """Return the result of the simulation, which ends here."""
         for group in self.groups:
-            group.count_unfinished(self.terms)
+            group.count_unfinished(self.kernel_settings)
         self.tally()
         workloads = tuple(self._of_workload(w) for w in range(len(self.instance.workloads)))
         applications = tuple(
-            self._served(one, self.offered[one.stages[0]], int(self.applications_came[a]), self.underway.measured, a)
-            for a, one in enumerate(self.instance.applications)
+            self._served(
+                application,
+                self.offered[application.stages[0]],
+                int(self.applications_arrived[a]),
+                self.underway.measured,
+                a,
+            )
+            for a, application in enumerate(self.instance.applications)
         )
         return Simulated(
             workloads,
@@ -276,9 +285,9 @@ class Simulation:
 
     def _served(
         self,
-        one: Workload | Application,
+        item: Workload | Application,
         offered_rps: float,
-        came: int,
+        arrived: int,
         measured: Measured,
         row: int,
         latency_ms: float | None = None,
@@ -286,11 +295,11 @@ class Simulation:
     ) -> Served:
         counts = measured.counts[row]
         return served(
-            one.id,
-            one.slo_ms,
+            item.id,
+            item.slo_ms,
             offered_rps,
             self.settings.seconds,
-            RequestCounts(came, int(counts["served"]), int(counts["late"]), int(counts["dropped"])),
+            RequestCounts(arrived, int(counts["served"]), int(counts["late"]), int(counts["dropped"])),
             measured.histogram[row],
             float(counts["largest_ms"]),
             latency_ms,

@@ -22,11 +22,11 @@ class Work(NamedTuple):
 
     Attributes
     ----------
-    site, terms
+    site, settings
         Executors and slots; settings of the simulation.
     arrivals_ms, request
-        Arrival times of all slots, concatenated, nondecreasing within a slot and complete up to the time to simulate;
-        numbers of the requests within their application.
+        Arrival times at all slots, concatenated and nondecreasing within a slot, and numbers of the requests within
+        their application. All arrivals up to the end of the simulated window are present.
     queues, state, measured
         Records of ``QUEUE`` and ``STATE``; measurements by slot.
     routing, flow, underway
@@ -36,7 +36,7 @@ class Work(NamedTuple):
     """
 
     site: Site
-    terms: KernelSettings
+    settings: KernelSettings
     arrivals_ms: Floats
     request: Ints
     queues: Records
@@ -60,7 +60,8 @@ def advance(work: Work, until_ms: float) -> None:
         if state[e].slot == NONE:
             _plan(work, e)
     together = len(work.flow.stages) > 0
-    first = int(np.int64(0))  # the constant 0 would compile the functions below a second time, for this constant
+    # With a constant 0, Numba would compile the called kernels a second time for that constant.
+    first = int(np.int64(0))
     while first < len(state):
         end = len(state) if together else executors[first].end
         while True:
@@ -77,18 +78,18 @@ def advance(work: Work, until_ms: float) -> None:
                 s = state[e].slot
                 _end(work, e)
                 if work.site.slots[s].application != NONE:
-                    _hand_over(work, e, s)
+                    _send_to_next_stages(work, e, s)
                 state[e].slot = NONE
                 _plan(work, e)
             # An executor alone on its GPU has no interference: its planned time is exact.
-            if s != NONE and work.terms.dynamic and executors[e].end - executors[e].first > 1:
+            if s != NONE and work.settings.dynamic and executors[e].end - executors[e].first > 1:
                 retime(work.site, state, work.scratch, e, now_ms)
         first = end
 
 
 @inlined
 def _plan(work: Work, e: int) -> None:
-    """Set time and slot of an idle executor's next batch: the batch that is ready first."""
+    """Set the start and the slot of an idle executor's next batch, which is the batch that is ready first."""
     executors, slots, queues, state = work.site.executors, work.site.slots, work.queues, work.state
     earliest_ms = np.inf
     for s in range(executors[e].first_slot, executors[e].end_slot):
@@ -103,39 +104,42 @@ def _plan(work: Work, e: int) -> None:
 
 @inlined
 def _start(work: Work, e: int) -> int:
-    """Start a batch of the waiting requests that can still meet their SLO; return its slot, or ``NONE`` without one."""
-    slots, times, terms = work.site.slots, work.site.times, work.terms
+    """Start a batch of the waiting requests that can still meet their SLO.
+
+    Return the slot of the batch, or ``NONE`` if no batch starts.
+    """
+    slots, times, settings = work.site.slots, work.site.times, work.settings
     arrivals_ms, queues, state = work.arrivals_ms, work.queues, work.state
     now_ms = state[e].event_ms
     s = state[e].turn
-    known, most = queues[s].known, slots[s].batch
+    known, largest_batch = queues[s].known, slots[s].batch
     first = queues[s].head
-    last = first
-    while last < known and last < first + most and arrivals_ms[last] <= now_ms:
-        last += 1
-    if terms.dropping:
-        while first < last and would_be_late(
-            now_ms + times[s, last - first].promised_ms - arrivals_ms[first], slots[s].slo_ms
+    end = first
+    while end < known and end < first + largest_batch and arrivals_ms[end] <= now_ms:
+        end += 1
+    if settings.dropping:
+        while first < end and would_be_late(
+            now_ms + times[s, end - first].promised_ms - arrivals_ms[first], slots[s].slo_ms
         ):
             _drop(work, s, arrivals_ms[first])
             if slots[s].application != NONE:
-                stage_dropped(work.flow, work.underway, slots[s].workload, work.request[first], terms)
+                stage_dropped(work.flow, work.underway, slots[s].workload, work.request[first], settings)
             first += 1
-            if last < known and arrivals_ms[last] <= now_ms:
-                last += 1
+            if end < known and arrivals_ms[end] <= now_ms:
+                end += 1
         if first > queues[s].head:
             queues[s].head = first
             # The smaller batch may not be ready yet, or the batch of another slot may be ready first.
             _plan(work, e)
             if state[e].event_ms > now_ms or state[e].turn != s:
                 return NONE
-    if first == last:
+    if first == end:
         _plan(work, e)
         return NONE
-    state[e].slot, state[e].size = s, last - first
+    state[e].slot, state[e].size = s, end - first
     state[e].left, state[e].since_ms, state[e].started_ms = 1.0, now_ms, now_ms
-    state[e].factor = noise_factor(terms.noise, terms.seed, slots[s].number, queues[s].batches)
-    state[e].whole_ms = times[s, last - first].gpu_ms * state[e].factor
+    state[e].factor = noise_factor(settings.noise, settings.seed, slots[s].number, queues[s].batches)
+    state[e].whole_ms = times[s, end - first].gpu_ms * state[e].factor
     state[e].event_ms = now_ms + state[e].whole_ms
     queues[s].batches += 1
     return s
@@ -144,7 +148,8 @@ def _start(work: Work, e: int) -> int:
 @inlined
 def _end(work: Work, e: int) -> None:
     """Count the requests of a batch that ends."""
-    times, terms, arrivals_ms, queues, state = work.site.times, work.terms, work.arrivals_ms, work.queues, work.state
+    times, settings, arrivals_ms = work.site.times, work.settings, work.arrivals_ms
+    queues, state = work.queues, work.state
     counts, histogram, by_interval = work.measured.counts, work.measured.histogram, work.measured.by_interval
     s, size = state[e].slot, state[e].size
     first = queues[s].head
@@ -153,9 +158,9 @@ def _end(work: Work, e: int) -> None:
     state[e].free_ms = state[e].event_ms + times[s, size].tail_ms
     done_ms = state[e].free_ms + times[s, size].delay_ms
     slo_ms = work.site.slots[s].slo_ms
-    for place in range(first, first + size):
-        arrival_ms = arrivals_ms[place]
-        if not terms.from_ms <= arrival_ms < terms.to_ms:
+    for i in range(first, first + size):
+        arrival_ms = arrivals_ms[i]
+        if not settings.from_ms <= arrival_ms < settings.to_ms:
             continue
         latency_ms = done_ms - arrival_ms
         late = is_late(latency_ms, slo_ms)
@@ -167,54 +172,55 @@ def _end(work: Work, e: int) -> None:
         counts[s].largest_ms = max(counts[s].largest_ms, latency_ms)
         histogram[s, bin_of(latency_ms)] += 1
         if len(by_interval) > 0:
-            at = min(int((arrival_ms - terms.from_ms) // terms.interval_ms), len(by_interval) - 1)
-            by_interval[at, s].arrived += 1
-            by_interval[at, s].served += 1
-            by_interval[at, s].late += late
+            interval = min(int((arrival_ms - settings.from_ms) // settings.interval_ms), len(by_interval) - 1)
+            by_interval[interval, s].arrived += 1
+            by_interval[interval, s].served += 1
+            by_interval[interval, s].late += late
 
 
 @inlined
 def _drop(work: Work, s: int, arrival_ms: float) -> None:
     """Count a request that is dropped."""
-    terms, counts, by_interval = work.terms, work.measured.counts, work.measured.by_interval
-    if terms.from_ms <= arrival_ms < terms.to_ms:
+    settings, counts, by_interval = work.settings, work.measured.counts, work.measured.by_interval
+    if settings.from_ms <= arrival_ms < settings.to_ms:
         counts[s].arrived += 1
         counts[s].dropped += 1
         if len(by_interval) > 0:
-            at = min(int((arrival_ms - terms.from_ms) // terms.interval_ms), len(by_interval) - 1)
-            by_interval[at, s].arrived += 1
-            by_interval[at, s].dropped += 1
+            interval = min(int((arrival_ms - settings.from_ms) // settings.interval_ms), len(by_interval) - 1)
+            by_interval[interval, s].arrived += 1
+            by_interval[interval, s].dropped += 1
 
 
 @kernel
-def _hand_over(work: Work, e: int, s: int) -> None:
-    """Send the requests of a finished batch to the stages whose preceding stages are all done."""
-    slots, times, terms = work.site.slots, work.site.times, work.terms
+def _send_to_next_stages(work: Work, e: int, s: int) -> None:
+    """Send the requests of a finished batch to those stages of which all predecessors have finished."""
+    slots, times, settings = work.site.slots, work.site.times, work.settings
     arrivals_ms, request, queues, state = work.arrivals_ms, work.request, work.queues, work.state
     flow, underway = work.flow, work.underway
-    workload, one, size = slots[s].workload, slots[s].application, state[e].size
+    workload, app, size = slots[s].workload, slots[s].application, state[e].size
     done_ms = state[e].free_ms + times[s, size].delay_ms
-    for place in range(queues[s].head - size, queues[s].head):
-        number = request[place]
-        row = number - underway.base[one]
-        stage_done(flow, underway, workload, number, done_ms, terms)
-        if underway.stages_left[one, row] == NONE:
+    for position in range(queues[s].head - size, queues[s].head):
+        number = request[position]
+        row = number - underway.base[app]
+        stage_done(flow, underway, workload, number, done_ms, settings)
+        if underway.stages_left[app, row] == NONE:
             continue
-        for at in range(flow.first_after[workload], flow.first_after[workload + 1]):
-            after = flow.after[at]
+        for i in range(flow.first_after[workload], flow.first_after[workload + 1]):
+            after = flow.after[i]
             if underway.missing[after, row] > 0:
                 continue
             target = next_slot(work.routing, after)
             if target == NONE:
-                stage_dropped(flow, underway, after, number, terms)
+                stage_dropped(flow, underway, after, number, settings)
                 continue
-            # A batch that ends earlier may have a longer feedback time: insert in the order of arrival.
+            # A batch that ended earlier may have a longer delay, so requests may come out of order.
+            # Insert the request in the order of arrival.
             arrival_ms = underway.ready_ms[after, row]
-            spot = queues[target].known
-            while spot > queues[target].head and arrivals_ms[spot - 1] > arrival_ms:
-                arrivals_ms[spot], request[spot] = arrivals_ms[spot - 1], request[spot - 1]
-                spot -= 1
-            arrivals_ms[spot], request[spot] = arrival_ms, number
+            place = queues[target].known
+            while place > queues[target].head and arrivals_ms[place - 1] > arrival_ms:
+                arrivals_ms[place], request[place] = arrivals_ms[place - 1], request[place - 1]
+                place -= 1
+            arrivals_ms[place], request[place] = arrival_ms, number
             queues[target].known += 1
             if state[slots[target].executor].slot == NONE:
                 _plan(work, slots[target].executor)

@@ -16,23 +16,23 @@ from instances.arrays import Floats
 def processes(plan: Plan, instance: Instance) -> dict[Hashable, tuple[int, int]]:
     """Return the site and the executor of each process of a plan.
 
-    The GPU (by position), share, batches and workloads of a process never change. A process with the same ones in two
-    plans is the same process, even if its rates or duty cycle differ.
+    The GPU (by position), share, batches and workloads of a process never change. If they are equal in two plans, the
+    process is the same in both plans, even if its rates or its duty cycle differ.
     """
-    found: dict[Hashable, tuple[int, int]] = {}
+    place_of: dict[Hashable, tuple[int, int]] = {}
     site = 0
     for pool in instance.gpus:
-        seen: Counter[Hashable] = Counter()
+        number_of: Counter[Hashable] = Counter()
         executor = 0
         for position, gpu in enumerate(plan.gpus):
             for gpulet in gpu.gpulets if gpu.type == pool.type.name else ():
                 kind = (gpu.type, position, *identity(gpulet))
                 for _ in range(gpulet.processes if instance.partition is Partition.MIG else 1):
-                    found[kind, seen[kind]] = site, executor
-                    seen[kind] += 1
+                    place_of[kind, number_of[kind]] = site, executor
+                    number_of[kind] += 1
                     executor += 1
         site += executor > 0
-    return found
+    return place_of
 
 
 def identity(gpulet: Gpulet) -> tuple[Hashable, ...]:
@@ -43,12 +43,12 @@ def identity(gpulet: Gpulet) -> tuple[Hashable, ...]:
 
 def not_running_ms(groups: Sequence[GpuGroup], workloads: int) -> list[Floats]:
     """Return, for each workload, the sorted arrival times of the requests that are not in a batch yet."""
-    found: list[list[Floats]] = [[np.empty(0)] for _ in range(workloads)]
+    pieces_of: list[list[Floats]] = [[np.empty(0)] for _ in range(workloads)]
     for group in groups:
         running = _running(group)
         for slot, w in enumerate(group.site.slots["workload"]):
-            found[w].append(group.arrivals_ms[group.waiting(slot)][running[slot] :])
-    return [np.sort(np.concatenate(pieces)) for pieces in found]
+            pieces_of[w].append(group.arrivals_ms[group.waiting(slot)][running[slot] :])
+    return [np.sort(np.concatenate(pieces)) for pieces in pieces_of]
 
 
 def _running(group: GpuGroup) -> list[int]:
@@ -63,47 +63,47 @@ def _running(group: GpuGroup) -> list[int]:
 def take_over(
     before: Plan, old: Sequence[GpuGroup], after: Plan, new: Sequence[GpuGroup], instance: Instance, now_ms: float
 ) -> None:
-    """Move the processes that are in both plans to the new one; the other processes there begin at ``now_ms``.
+    """Move the processes that are in both plans to the new plan; its other processes begin at ``now_ms``.
 
-    ``old`` are the GPUs of the plan ``before``; they keep the batches of the processes that end. ``new`` are the GPUs
-    of the plan ``after``; they get the batches of the continuing processes and no other requests.
+    ``old`` are the GPUs of the plan ``before``, which keep only the in-flight batches of the processes that end.
+    ``new`` are the GPUs of the plan ``after``, which get the in-flight batches of the continuing processes.
     """
     for group in old:
         running = np.array(_running(group), dtype=np.int64)
         group.queues["known"] = group.queues["head"] + running
     for group in new:
         group.state["free_ms"] = now_ms
-    was = processes(before, instance)
+    old_place_of = processes(before, instance)
     for process, (site, executor) in processes(after, instance).items():
-        if process in was:
-            of, earlier = was[process]
-            _go_on(old[of], earlier, new[site], executor)
+        if process in old_place_of:
+            old_site, old_executor = old_place_of[process]
+            _continue_process(old[old_site], old_executor, new[site], executor)
 
 
-def _go_on(old: GpuGroup, earlier: int, new: GpuGroup, executor: int) -> None:
-    """Move a process and its batch."""
-    was, state = old.site.executors[earlier], old.state[earlier]
+def _continue_process(old: GpuGroup, old_executor: int, new: GpuGroup, executor: int) -> None:
+    """Move a process and its in-flight batch to the new plan."""
+    old_record, state = old.site.executors[old_executor], old.state[old_executor]
     record = new.site.executors[executor]
-    moved = int(record["first_slot"]) - int(was["first_slot"])
+    slot_offset = int(record["first_slot"]) - int(old_record["first_slot"])
     for name in ("event_ms", "size", "started_ms", "since_ms", "left", "whole_ms", "factor"):
         new.state[name][executor] = state[name]
     new.state["free_ms"][executor] = max(float(state["free_ms"]), float(new.state["free_ms"][executor]))
     if state["slot"] == NONE:
         return
     slot = int(state["slot"])
-    new.state["slot"][executor] = slot + moved
+    new.state["slot"][executor] = slot + slot_offset
     begin = len(new.arrivals_ms)
     new.arrivals_ms = np.append(new.arrivals_ms, old.arrivals_ms[old.waiting(slot)])
-    new.queues["head"][slot + moved], new.queues["known"][slot + moved] = begin, len(new.arrivals_ms)
-    new.queues["batches"][slot + moved] = old.queues["batches"][slot]
+    new.queues["head"][slot + slot_offset], new.queues["known"][slot + slot_offset] = begin, len(new.arrivals_ms)
+    new.queues["batches"][slot + slot_offset] = old.queues["batches"][slot]
     old.queues["known"][slot] = old.queues["head"][slot]
-    old.state["slot"][earlier] = NONE
+    old.state["slot"][old_executor] = NONE
 
 
-def end_batches(group: GpuGroup, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway) -> None:
+def end_batches(group: GpuGroup, settings: KernelSettings, routing: Routing, flow: Flow, underway: Underway) -> None:
     """Run all in-flight batches to their end, except those with an infinite time in the performance model."""
     while True:
         ends_ms = group.state["event_ms"][(group.state["slot"] != NONE) & np.isfinite(group.state["event_ms"])]
         if len(ends_ms) == 0:
             return
-        group.advance(terms, routing, flow, underway, float(ends_ms.max()))
+        group.advance(settings, routing, flow, underway, float(ends_ms.max()))

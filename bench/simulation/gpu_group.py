@@ -11,10 +11,10 @@ from bench.simulation.settings import KernelSettings
 from instances.arrays import Floats, Ints
 
 
-def measured_intervals(times_ms: Floats, terms: KernelSettings, intervals: int) -> Ints:
-    """Return the interval of the series, of ``intervals``, in which each measured request arrives."""
-    measured_ms = times_ms[(terms.from_ms <= times_ms) & (times_ms < terms.to_ms)]
-    return np.minimum((measured_ms - terms.from_ms) // terms.interval_ms, intervals - 1).astype(np.int64)
+def measured_intervals(times_ms: Floats, settings: KernelSettings, intervals: int) -> Ints:
+    """Return the number of the interval, of ``intervals`` intervals, in which each measured request arrives."""
+    measured_ms = times_ms[(settings.from_ms <= times_ms) & (times_ms < settings.to_ms)]
+    return np.minimum((measured_ms - settings.from_ms) // settings.interval_ms, intervals - 1).astype(np.int64)
 
 
 class GpuGroup:
@@ -52,31 +52,33 @@ class GpuGroup:
     def begin_with_backlog(self) -> None:
         """Let every executor begin only after the longest SLO of its slots, while requests arrive."""
         for state, executor in zip(self.state, self.site.executors, strict=True):
-            own = self.site.slots[executor["first_slot"] : executor["end_slot"]]
-            state["free_ms"] = own["slo_ms"].max(initial=0.0)
+            slots = self.site.slots[executor["first_slot"] : executor["end_slot"]]
+            state["free_ms"] = slots["slo_ms"].max(initial=0.0)
 
-    def advance(self, terms: KernelSettings, routing: Routing, flow: Flow, underway: Underway, until_ms: float) -> None:
+    def advance(
+        self, settings: KernelSettings, routing: Routing, flow: Flow, underway: Underway, until_ms: float
+    ) -> None:
         """Process all events up to ``until_ms``."""
         scratch = np.empty((len(self.state), 3))
-        own = self.arrivals_ms, self.request, self.queues, self.state, self.measured
-        advance(Work(self.site, terms, *own, routing, flow, underway, scratch), until_ms)
+        own_state = self.arrivals_ms, self.request, self.queues, self.state, self.measured
+        advance(Work(self.site, settings, *own_state, routing, flow, underway, scratch), until_ms)
 
-    def count_unfinished(self, terms: KernelSettings) -> None:
-        """Count the measured requests that are still waiting or in a batch as arrived; they have not been counted."""
+    def count_unfinished(self, settings: KernelSettings) -> None:
+        """Count measured requests that still wait or are in a batch as arrived; the event loop has not counted them."""
         for slot in range(len(self.queues)):
             times_ms = self.arrivals_ms[self.waiting(slot)]
-            at = measured_intervals(times_ms, terms, len(self.measured.by_interval))
-            self.measured.counts["arrived"][slot] += len(at)
+            interval = measured_intervals(times_ms, settings, len(self.measured.by_interval))
+            self.measured.counts["arrived"][slot] += len(interval)
             if len(self.measured.by_interval):
-                np.add.at(self.measured.by_interval["arrived"][:, slot], at, 1)
+                np.add.at(self.measured.by_interval["arrived"][:, slot], interval, 1)
 
-    def move_measured(self, to: Measured) -> None:
-        """Add the measurements to those of the workloads in ``to``, and reset them."""
+    def move_measured(self, total: Measured) -> None:
+        """Add the measurements to the measurements of the workloads in ``total``, and reset them."""
         workload = self.site.slots["workload"]
         for name in COUNTS.names or ():
-            joined = np.maximum if name == "largest_ms" else np.add
-            joined.at(to.counts[name], workload, self.measured.counts[name])
-        np.add.at(to.histogram, workload, self.measured.histogram)
+            combine = np.maximum if name == "largest_ms" else np.add
+            combine.at(total.counts[name], workload, self.measured.counts[name])
+        np.add.at(total.histogram, workload, self.measured.histogram)
         for name in BY_INTERVAL.names or ():
-            np.add.at(to.by_interval[name].T, workload, self.measured.by_interval[name].T)
-        self.measured = nothing_measured(len(workload), len(to.by_interval))
+            np.add.at(total.by_interval[name].T, workload, self.measured.by_interval[name].T)
+        self.measured = nothing_measured(len(workload), len(total.by_interval))

@@ -13,6 +13,7 @@ _FIRST_OCTAVE, _OCTAVES = -10, 34
 """Exponents of a range from a microsecond to four and a half hours; other values fall into the outermost bins."""
 
 BINS = _OCTAVES << _SUB_BITS
+"""Number of bins."""
 
 SHIFT = 52 - _SUB_BITS
 """Number of the 52 bits of a mantissa after those that select the bin."""
@@ -22,13 +23,13 @@ FIRST = (_FIRST_OCTAVE + 1023) << _SUB_BITS
 
 
 def counts_of(latencies_ms: NDArray[np.float64]) -> Ints:
-    """Return the number of ``latencies_ms``, shape (requests,), in each bin, shape (BINS,)."""
+    """Return the number of latencies in each bin, shape (BINS,); ``latencies_ms`` has shape (requests,)."""
     leading = (np.ascontiguousarray(latencies_ms, dtype=np.float64).view(np.int64) >> SHIFT) - FIRST
     return np.bincount(np.clip(leading, 0, BINS - 1), minlength=BINS)
 
 
 def edges_ms(first: int, last: int) -> NDArray[np.float64]:
-    """Return the lower edges of the bins ``first`` to ``last``, the upper edge of the last included, in ms."""
+    """Return the lower edges in ms of the bins ``first`` to ``last``, and the upper edge of bin ``last``."""
     bits = (np.arange(first, last + 2, dtype=np.int64) + FIRST) << SHIFT
     return bits.view(np.float64)
 
@@ -56,28 +57,28 @@ def quantile_ms(counts: Ints, fraction: float, largest_ms: float) -> float | Non
     if total == 0:
         return None
     rank = fraction * total
-    below = np.cumsum(counts)
-    at = int(np.searchsorted(below, rank * (1.0 - 1e-12)))
-    low, high = edges_ms(at, at)
-    inside = (rank - (below[at] - counts[at])) / counts[at]
-    return float(min(low + (high - low) * inside, largest_ms))
+    cumulative = np.cumsum(counts)
+    quantile_bin = int(np.searchsorted(cumulative, rank * (1.0 - 1e-12)))
+    lower_ms, upper_ms = edges_ms(quantile_bin, quantile_bin)
+    part_of_bin = (rank - (cumulative[quantile_bin] - counts[quantile_bin])) / counts[quantile_bin]
+    return float(min(lower_ms + (upper_ms - lower_ms) * part_of_bin, largest_ms))
 
 
-KEPT_BITS = 4
+FILE_BITS = 4
 """Bits of the mantissa that select the bin in files: 16 bins per octave, each less than 6.3 % wide."""
 
 
 def compact(counts: Ints) -> dict[str, list[float]]:
-    """Return the occupied bins in the resolution of files as JSON values: lower edges in ms, and counts."""
-    merged = 1 << (_SUB_BITS - KEPT_BITS)
-    sums = counts.reshape(-1, merged).sum(axis=1)
-    occupied = np.flatnonzero(sums)
-    lower_ms = ((occupied * merged + FIRST) << SHIFT).view(np.float64)
-    return {"lower_ms": [round(edge, 6) for edge in lower_ms.tolist()], "requests": sums[occupied].tolist()}
+    """Return the bins that are not empty, in the resolution of files, as JSON values: lower edges in ms, and counts."""
+    bins_per_sum = 1 << (_SUB_BITS - FILE_BITS)
+    sums = counts.reshape(-1, bins_per_sum).sum(axis=1)
+    nonempty = np.flatnonzero(sums)
+    lower_ms = ((nonempty * bins_per_sum + FIRST) << SHIFT).view(np.float64)
+    return {"lower_ms": [round(edge, 6) for edge in lower_ms.tolist()], "requests": sums[nonempty].tolist()}
 
 
 @compiled
 def bin_of(latency_ms: float) -> int:
-    """Return the bin of a latency: the leading bits of the number, which are a piecewise linear logarithm."""
+    """Return the bin of a latency: the leading bits of the number, which form a piecewise linear logarithm."""
     leading = int(np.float64(latency_ms).view(np.int64) >> SHIFT) - FIRST
     return min(max(leading, 0), BINS - 1)

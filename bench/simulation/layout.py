@@ -44,9 +44,10 @@ partial batch is ready after ``timeout_ms``.
 TIMES = np.dtype([("gpu_ms", "f8"), ("tail_ms", "f8"), ("delay_ms", "f8"), ("promised_ms", "f8")])
 """Record of the times of a batch of one size.
 
-``gpu_ms``: GPU time with all neighbours active at their planned batches. ``tail_ms``: time from there until the next
-batch may start. ``delay_ms``: further time of a request, as transfers overlap with the execution of other batches.
-``promised_ms``: whole inference time in the planner's model; a request that misses its SLO by this time is dropped.
+``gpu_ms``: GPU time with all neighbours active at their planned batches. ``tail_ms``: time from the end of ``gpu_ms``
+until the next batch may start. ``delay_ms``: further time until the requests are finished, since transfers overlap with
+the execution of other batches. ``promised_ms``: whole inference time by the planner's model. A request is dropped if it
+would miss its SLO by this time.
 """
 
 
@@ -85,13 +86,14 @@ def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
     Parameters
     ----------
     plan
-        Plan to simulate. It may violate constraints, but must belong to the instance and have figures for its batches.
+        Plan to simulate. The plan may violate constraints. It must belong to the instance, and the GPU types must
+        have figures for its batches.
     planned
         Instance that the planner used; it determines dispatch timeouts and promised times.
     truth
         Instance with the true figures of the GPUs.
     """
-    found: list[Site] = []
+    all_sites: list[Site] = []
     slots = 0
     application = flow_of(planned).application
     for pool, true_pool in zip(planned.gpus, truth.gpus, strict=True):
@@ -100,61 +102,61 @@ def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
             continue
         if planned.partition is Partition.MIG:
             no_tables = configuration_tables(pool.type, GpuletModel.name, ())
-            found.append(_site([_executors_on_mig(gpu, planned) for gpu in gpus], application, no_tables, slots))
+            all_sites.append(_site([_executors_on_mig(gpu, planned) for gpu in gpus], application, no_tables, slots))
         else:
             view, tables = View.of(planned, pool.type), gpu_tables(true_pool.type, truth.performance_model)
-            found.append(_site([_executors(gpu, view, tables) for gpu in gpus], application, tables, slots))
-        slots += len(found[-1].slots)
-    return found
+            all_sites.append(_site([_executors(gpu, view, tables) for gpu in gpus], application, tables, slots))
+        slots += len(all_sites[-1].slots)
+    return all_sites
 
 
 def _site(gpus: Sequence[Sequence[_ExecutorFigures]], application: Ints, tables: Tables, first_number: int) -> Site:
-    """Return the site with the executors of each GPU; ``application`` is that of each workload."""
+    """Return the site with the executors of each GPU; ``application`` has the application of each workload."""
     executors: list[tuple[int, ...]] = []
     slots: list[tuple[float, ...]] = []
     times: list[_Times] = []
-    for on_gpu in gpus:
-        first, end = len(executors), len(executors) + len(on_gpu)
-        for units, served in on_gpu:
+    for gpu_executors in gpus:
+        first, end = len(executors), len(executors) + len(gpu_executors)
+        for units, slot_figures in gpu_executors:
             first_slot = len(slots)
-            for workload, figures, of_sizes in served:
+            for workload, figures, slot_times in slot_figures:
                 number = first_number + len(slots)
                 slots.append((number, len(executors), workload, application[workload], *figures))
-                times.append(of_sizes)
+                times.append(slot_times)
             executors.append((first, end, units, first_slot, len(slots)))
     records = np.zeros((len(times), max(map(len, times)) + 1), dtype=TIMES)
-    for row, of_sizes in enumerate(times):
-        records[row, 1 : len(of_sizes) + 1] = of_sizes
+    for row, slot_times in enumerate(times):
+        records[row, 1 : len(slot_times) + 1] = slot_times
     return Site(np.array(executors, dtype=EXECUTOR), np.array(slots, dtype=SLOT), records, tables)
 
 
 def _executors(gpu: PlacedGpu, view: View, tables: Tables) -> list[_ExecutorFigures]:
     """Return the executors of a GPU that is divided by shares: its gpulets."""
     instance, dispatch = view.instance, DispatchRule.of(view.instance)
-    planned, true = view.demands(gpu, view.tables), view.demands(gpu, tables)
-    found: list[_ExecutorFigures] = []
-    for own, gpulet in enumerate(gpu.gpulets):
+    planned_demands, true_demands = view.demands(gpu, view.tables), view.demands(gpu, tables)
+    executors: list[_ExecutorFigures] = []
+    for resident, gpulet in enumerate(gpu.gpulets):
         units = gpulet.share_units
         slots: list[_SlotFigures] = []
         for slot in gpulet.slots:
             w = instance.workload_index[slot.workload]
-            m, slo_ms = int(view.model[w]), float(view.slo_ms[w])
+            model, slo_ms = int(view.model[w]), float(view.slo_ms[w])
             times: _Times = []
-            for b in range(1, slot.batch + 1):
-                exposed_ms = float(tables.exposed_ms[m, b])
+            for batch in range(1, slot.batch + 1):
+                exposed_ms = float(tables.exposed_ms[model, batch])
                 times.append(
                     (
-                        gpu_time_beside_ms(tables, m, b, units, true, own),
+                        gpu_time_beside_ms(tables, model, batch, units, true_demands, resident),
                         exposed_ms,
-                        float(tables.transfer_ms[m, b]) - exposed_ms,
-                        gpu_time_beside_ms(view.tables, m, b, units, planned, own)
-                        + float(view.tables.transfer_ms[m, b]),
+                        float(tables.transfer_ms[model, batch]) - exposed_ms,
+                        gpu_time_beside_ms(view.tables, model, batch, units, planned_demands, resident)
+                        + float(view.tables.transfer_ms[model, batch]),
                     )
                 )
             timeout_ms = dispatch.timeout_ms(slot.batch, slot.rate_rps, slo_ms, gpulet.duty_cycle_ms, times[-1][-1])
-            slots.append((w, (m, slot.batch, slot.rate_rps, slo_ms, timeout_ms), times))
-        found.append((units, slots))
-    return found
+            slots.append((w, (model, slot.batch, slot.rate_rps, slo_ms, timeout_ms), times))
+        executors.append((units, slots))
+    return executors
 
 
 def _executors_on_mig(gpu: PlacedGpu, instance: Instance) -> list[_ExecutorFigures]:
@@ -163,22 +165,22 @@ def _executors_on_mig(gpu: PlacedGpu, instance: Instance) -> list[_ExecutorFigur
     assert pool is not None
     assert pool.type.mig is not None
     dispatch = DispatchRule.of(instance)
-    found: list[_ExecutorFigures] = []
+    executors: list[_ExecutorFigures] = []
     for gpulet in gpu.gpulets:
         (slot,) = gpulet.slots
         w = instance.workload_index[slot.workload]
         workload = instance.workloads[w]
-        known = pool.type.mig.configuration(workload.model, gpulet.share_units, slot.batch, gpulet.processes)
-        assert known is not None
-        period_ms = 1000.0 * gpulet.processes * slot.batch / known.throughput_rps
-        # A partial batch takes as long as a full one. Latencies are rounded to milliseconds and may be below the
+        measured = pool.type.mig.configuration(workload.model, gpulet.share_units, slot.batch, gpulet.processes)
+        assert measured is not None
+        period_ms = 1000.0 * gpulet.processes * slot.batch / measured.throughput_rps
+        # A partial batch takes as long as a full batch. Latencies are rounded to milliseconds and may be below the
         # period of a single process; the delay is at least 0, because no request ends before its batch.
-        delay_ms = max(0.0, known.latency_ms - period_ms)
-        times = [(period_ms, 0.0, delay_ms, known.latency_ms)] * slot.batch
-        timeout_ms = dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, known.latency_ms)
+        delay_ms = max(0.0, measured.latency_ms - period_ms)
+        times = [(period_ms, 0.0, delay_ms, measured.latency_ms)] * slot.batch
+        timeout_ms = dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, measured.latency_ms)
         figures = 0, slot.batch, slot.rate_rps / gpulet.processes, workload.slo_ms, timeout_ms
-        found += [(gpulet.share_units, [(w, figures, times)]) for _ in range(gpulet.processes)]
-    return found
+        executors += [(gpulet.share_units, [(w, figures, times)]) for _ in range(gpulet.processes)]
+    return executors
 
 
 QUEUE = np.dtype([("head", "i8"), ("known", "i8"), ("batches", "i8")])

@@ -1,4 +1,4 @@
-"""Loads of a plan's servers: those with more work than time, and the time until a simulation has forgotten its start.
+"""Loads of a plan's servers: overloaded servers, and the time after which the initial queues no longer matter.
 
 A server (an executor, which runs one batch at a time) needs for each request the time of the fastest batch size,
 divided by that size. Its *load* is the sum of these times over the requests of a second. Alone on its GPU, it needs the
@@ -6,8 +6,8 @@ divided by that size. Its *load* is the sum of these times over the requests of 
 between.
 
 Above a least load of 1, a server that drops requests misses at least the fraction ``1 - 1 / load`` of them in the long
-run. A server that drops none gets ever further behind, so in the long run it misses all of them; a load of exactly 1
-suffices for that, unless the arrivals are regular.
+run. The queue of a server that drops no requests grows without limit, so in the long run all of its requests are
+late. Unless the arrivals are regular, this is already so at a load of exactly 1.
 """
 
 from collections.abc import Sequence
@@ -30,16 +30,16 @@ ROUNDING = 1e-9
 """Tolerance of loads, which are quotients of rounded numbers: many plans have a load of exactly 1."""
 
 WARMUP_S, WARMUP_REQUESTS = 5.0, 5.0
-"""Least time before the measurement: so many seconds, and so many times the longest request."""
+"""Least time before the measurement, in seconds and in multiples of the longest request."""
 
 WARMUP_RELAXATIONS = 5.0
 """Least time before the measurement in relaxation times of the queue of a server that drops no requests."""
 
 LEAST_EXCESS = 0.02
-"""Least excess of the load over 1 for which the time to fill a queue is waited for in full; the load shows it then."""
+"""Least excess of the load over 1 at which the warm-up lasts until the queue is full."""
 
 MOST_RELAXATION = 1e5
-"""Longest relaxation time that is waited for, in requests at full speed: that of a load of 0.997."""
+"""Longest relaxation time that the warm-up covers, in requests at full speed: that of a load of 0.997."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ServerLoad:
     workloads
         Ids of the workloads that it serves.
     parts
-        Part of each workload's requests that it gets.
+        Fraction of each workload's requests that the server gets.
     slo_ms
         Its longest SLO.
     least_load, full_load
@@ -73,7 +73,7 @@ class ServerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """A server with more work than time.
+    """A server whose least load is too large.
 
     Attributes
     ----------
@@ -91,26 +91,26 @@ class Overload:
 
 
 def server_loads(
-    known: Sequence[Site], instance: Instance, settings: Settings, offered: dict[str, float]
+    plan_sites: Sequence[Site], instance: Instance, settings: Settings, offered: dict[str, float]
 ) -> list[ServerLoad]:
     """Return the loads of the servers of all sites; ``offered`` has the rate of the requests by workload."""
     planned_rps = np.full(len(instance.workloads), np.finfo(float).tiny)
-    for site in known:
+    for site in plan_sites:
         np.add.at(planned_rps, site.slots["workload"], site.slots["rate_rps"])
     arriving_rps = np.array([offered[workload.id] for workload in instance.workloads])
-    alone = settings.interference is Interference.DYNAMIC and instance.partition is Partition.SHARES
-    found = []
-    for site in known:
-        needed_ms = _needed_ms(site, alone)
+    without_neighbours = settings.interference is Interference.DYNAMIC and instance.partition is Partition.SHARES
+    loads = []
+    for site in plan_sites:
+        needed_ms = _needed_ms(site, without_neighbours)
         for executor in site.executors:
             slots = site.slots[executor["first_slot"] : executor["end_slot"]]
             workloads = [instance.workloads[w] for w in slots["workload"]]
             parts = slots["rate_rps"] / planned_rps[slots["workload"]]
             rates_rps = parts * arriving_rps[slots["workload"]]
             steps_rps = rates_rps * [max(1, workload.steps) for workload in workloads]
-            own_ms = needed_ms[executor["first_slot"] : executor["end_slot"]]
-            least, full = (steps_rps @ own_ms / 1000.0).tolist()
-            found.append(
+            request_ms = needed_ms[executor["first_slot"] : executor["end_slot"]]
+            least, full = (steps_rps @ request_ms / 1000.0).tolist()
+            loads.append(
                 ServerLoad(
                     tuple(workload.id for workload in workloads),
                     parts,
@@ -121,18 +121,22 @@ def server_loads(
                     not settings.drops(instance) or any(workload.steps for workload in workloads),
                 )
             )
-    return found
+    return loads
 
 
-def _needed_ms(site: Site, alone: bool) -> Floats:
-    """Return the least time of each slot per request, shape (slots, 2): without neighbours if ``alone``, and beside."""
+def _needed_ms(site: Site, without_neighbours: bool) -> Floats:
+    """Return the least time of each slot per request, shape (slots, 2).
+
+    Column 1 has the time beside neighbours that run all the time. Column 0 has the time without neighbours if
+    ``without_neighbours``; otherwise it equals column 1.
+    """
     sizes = np.arange(1, site.times.shape[1])
     times_ms = np.where(sizes <= site.slots["batch"][:, None], site.times["gpu_ms"][:, 1:], np.inf)
     alone_ms = times_ms.copy()
-    if alone:
+    if without_neighbours:
         _lower_to_alone(site.tables, site.slots["model"], site.executors["units"][site.slots["executor"]], alone_ms)
     tails_ms = site.times["tail_ms"][:, 1:]
-    return np.stack([((each + tails_ms) / sizes).min(axis=1) for each in (alone_ms, times_ms)], axis=1)
+    return np.stack([((batch_ms + tails_ms) / sizes).min(axis=1) for batch_ms in (alone_ms, times_ms)], axis=1)
 
 
 @kernel
@@ -143,47 +147,48 @@ def _lower_to_alone(tables: Tables, model: Floats, units: Floats, times_ms: Floa
         for at in range(times_ms.shape[1]):
             b = at + 1
             if times_ms[s, at] < np.inf:
-                own_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
-                times_ms[s, at] = min(times_ms[s, at], own_ms)
+                alone_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
+                times_ms[s, at] = min(times_ms[s, at], alone_ms)
 
 
 def overloads(servers: Sequence[ServerLoad], instance: Instance, settings: Settings) -> list[Overload]:
     """Return the overloaded servers, the largest load first.
 
-    A server with several slots is left out if one of its workloads has other slots too: these may serve the requests
-    that it misses. So are all servers of applications, whose later stages get fewer requests if earlier ones drop some.
+    A server with several slots is left out if one of its workloads also has slots elsewhere, which may serve the
+    requests that the server misses. All servers of applications are left out: if earlier stages drop requests, later
+    stages get fewer.
     """
     if instance.applications:
         return []
-    found = []
-    for one in servers:
-        at_one = one.waits and settings.arrivals.process is not Process.CONSTANT
-        if one.least_load < 1.0 - ROUNDING if at_one else one.least_load <= 1.0 + ROUNDING:
+    overloaded = []
+    for server in servers:
+        from_load_1 = server.waits and settings.arrivals.process is not Process.CONSTANT
+        if server.least_load < 1.0 - ROUNDING if from_load_1 else server.least_load <= 1.0 + ROUNDING:
             continue
-        missed = 1.0 if one.waits else 1.0 - 1.0 / one.least_load
-        if len(one.workloads) == 1:
-            found.append(Overload(one.workloads, one.least_load, float(one.parts[0]) * missed))
-        elif one.parts.min() > 1.0 - ROUNDING:
-            found.append(Overload(one.workloads, one.least_load, missed))
-    return sorted(found, key=lambda each: -each.load)
+        missed = 1.0 if server.waits else 1.0 - 1.0 / server.least_load
+        if len(server.workloads) == 1:
+            overloaded.append(Overload(server.workloads, server.least_load, float(server.parts[0]) * missed))
+        elif server.parts.min() > 1.0 - ROUNDING:
+            overloaded.append(Overload(server.workloads, server.least_load, missed))
+    return sorted(overloaded, key=lambda overload: -overload.load)
 
 
 def warmup_s(servers: Sequence[ServerLoad], instance: Instance, settings: Settings) -> float:
-    """Return the simulated time before the measurement: that of the settings, or enough to forget the start.
+    """Return the simulated time before the measurement: that of the settings, or the time until queues are typical.
 
     The queue of a server that drops requests is as long as its SLO at most. If the server is overloaded, the queue also
-    needs time to become that long. The queue of a server that drops none has, at a load of r below 1, a relaxation time
-    of the time per request over (1 - r)².
+    needs time to become that long. The queue of a server that drops none has a relaxation time of
+    ``request_ms / (1 - r)²`` at a load of r below 1.
     """
     if settings.warmup_s is not None:
         return settings.warmup_s
     enough_s = max(WARMUP_S, WARMUP_REQUESTS * longest_request_s(instance))
-    for one in servers:
-        load = one.full_load if one.full_load < 1.0 else one.least_load
-        if one.waits and load < 1.0:
+    for server in servers:
+        load = server.full_load if server.full_load < 1.0 else server.least_load
+        if server.waits and load < 1.0:
             relaxation = min(MOST_RELAXATION, (1.0 - load) ** -2)
-            enough_s = max(enough_s, WARMUP_RELAXATIONS * relaxation * one.request_ms / 1000.0)
-        elif not one.waits and one.least_load > 1.0:
-            filling = WARMUP_REQUESTS + 1.0 / max(LEAST_EXCESS, one.least_load - 1.0)
-            enough_s = max(enough_s, filling * one.slo_ms / 1000.0)
+            enough_s = max(enough_s, WARMUP_RELAXATIONS * relaxation * server.request_ms / 1000.0)
+        elif not server.waits and server.least_load > 1.0:
+            filling = WARMUP_REQUESTS + 1.0 / max(LEAST_EXCESS, server.least_load - 1.0)
+            enough_s = max(enough_s, filling * server.slo_ms / 1000.0)
     return min(float(MOST_SECONDS), enough_s)

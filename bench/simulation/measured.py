@@ -8,11 +8,13 @@ from bench.simulation.histogram import BINS
 from instances.arrays import Ints, Records
 
 BY_INTERVAL = np.dtype([("arrived", "i8"), ("served", "i8"), ("late", "i8"), ("dropped", "i8")])
-"""Record of requests by the interval in which they arrived: numbers of all, of those that were served (in time or
-late), were served late, and were dropped. During a simulation, ``arrived`` counts those that have ended."""
+"""Record of the requests that arrived in one interval: numbers of all requests, of requests that were served (in time
+or late), of requests that were served late, and of requests that were dropped. During a simulation, ``arrived`` counts
+only requests that were served or dropped."""
 
 COUNTS = np.dtype([*BY_INTERVAL.descr, ("latency_ms", "f8"), ("waiting_ms", "f8"), ("largest_ms", "f8")])
-"""Record of all requests: also the sums of latencies and of waiting times before the batch, and the largest latency."""
+"""Record of all requests: the numbers of ``BY_INTERVAL``, the sums of the latencies and of the waiting times before the
+batch, and the largest latency."""
 
 
 class Measured(NamedTuple):
@@ -25,7 +27,7 @@ class Measured(NamedTuple):
     histogram
         Latencies, shape (rows, BINS).
     by_interval
-        Records of ``BY_INTERVAL``, shape (intervals, rows); shape (0, rows) if not requested.
+        Records of ``BY_INTERVAL``, shape (intervals, rows). Without a series there are 0 intervals.
     """
 
     counts: Records

@@ -28,7 +28,8 @@ class Served:
     requests
         Requests that arrived during the measurement.
     late, dropped, unfinished
-        Requests served after their deadline; dropped; still unfinished at the end of the simulation.
+        Requests that were served after their deadline, that were dropped, and that were unfinished at the end of the
+        simulation.
     p50_ms, p90_ms, p95_ms, p99_ms, max_ms, mean_ms
         Latency of the served requests; ``None`` if there are none. Percentiles come from ``histogram``, within 0.8 %.
     throughput_rps, goodput_rps
@@ -116,8 +117,8 @@ class Simulated:
     series
         Results by interval, if requested.
     overloads
-        Servers with more work than time, the largest load first: in the long run their plan does not hold if they miss
-        more than allowed, whatever this simulation shows.
+        Overloaded servers, the largest load first. If they miss more requests than allowed, the plan does not hold,
+        even if this simulation is too short to show it.
     """
 
     workloads: tuple[Served, ...]
@@ -130,45 +131,49 @@ class Simulated:
     @property
     def requests(self) -> int:
         """Measured requests of all workloads."""
-        return sum(one.requests for one in self.workloads)
+        return sum(result.requests for result in self.workloads)
 
     @property
     def goodput_rps(self) -> float:
         """Requests served in time per second, of all workloads."""
-        return math.fsum(one.goodput_rps for one in self.workloads)
+        return math.fsum(result.goodput_rps for result in self.workloads)
 
     @property
     def violation_rate(self) -> float:
         """Fraction of all requests that were not served in time."""
-        return _fraction(self.workloads, lambda one: one.violation_rate)
+        return _fraction(self.workloads, lambda result: result.violation_rate)
 
     @property
     def drop_rate(self) -> float:
         """Fraction of all requests that were not served."""
-        return _fraction(self.workloads, lambda one: one.drop_rate)
+        return _fraction(self.workloads, lambda result: result.drop_rate)
 
     @property
     def missed(self) -> int:
         """Number of requests that were not served in time."""
-        return sum(one.late + one.dropped + one.unfinished for one in self.workloads)
+        return sum(result.late + result.dropped + result.unfinished for result in self.workloads)
 
     @property
     def violating(self) -> int:
         """Number of violating workloads and applications."""
-        return sum(one.violating for one in (*self.workloads, *self.applications))
+        return sum(result.violating for result in (*self.workloads, *self.applications))
 
     @property
     def worst_p99(self) -> float | None:
         """Largest P99 latency as a multiple of its SLO; ``None`` if no request was served."""
-        ratios = [one.p99_ms / one.slo_ms for one in (*self.workloads, *self.applications) if one.p99_ms is not None]
+        ratios = [
+            result.p99_ms / result.slo_ms
+            for result in (*self.workloads, *self.applications)
+            if result.p99_ms is not None
+        ]
         return max(ratios, default=None)
 
     def to_json(self, histograms: bool = False) -> dict[str, Any]:
         """Return the result as JSON values."""
         values = {name: getattr(self, name) for name in _TOTALS}
-        values["workloads"] = [one.to_json(histograms) for one in self.workloads]
-        values["applications"] = [one.to_json(histograms) for one in self.applications]
-        values["overloads"] = [asdict(one) | {"workloads": list(one.workloads)} for one in self.overloads]
+        values["workloads"] = [result.to_json(histograms) for result in self.workloads]
+        values["applications"] = [result.to_json(histograms) for result in self.applications]
+        values["overloads"] = [asdict(result) | {"workloads": list(result.workloads)} for result in self.overloads]
         if self.series is not None:
             values["series"] = {name: getattr(self.series, name).tolist() for name in _SERIES} | {
                 "workloads": list(self.series.workloads),
@@ -182,15 +187,15 @@ _SERIES = ("arrived", "in_time", "late", "dropped")
 
 
 def _fraction(served: Sequence[Served], rate: Any) -> float:
-    requests = sum(one.requests for one in served)
-    return math.fsum(rate(one) * one.requests for one in served) / requests if requests else 0.0
+    requests = sum(result.requests for result in served)
+    return math.fsum(rate(result) * result.requests for result in served) / requests if requests else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
     """Numbers of requests that arrived, were served (in time or late), were served late, and were dropped."""
 
-    came: int
+    arrived: int
     served: int
     late: int
     dropped: int
@@ -208,27 +213,30 @@ def served(
     waiting_ms: float | None = None,
     allowed: float = VIOLATIONS_ALLOWED,
 ) -> Served:
-    """Return the results that follow from counts, and from the sums of latencies and waiting times if known."""
-    came, done = requests.came, requests.served
+    """Return the results of one workload or application.
+
+    ``latency_ms`` and ``waiting_ms`` are sums over the served requests; ``None`` if the sums are unknown.
+    """
+    arrived, completed = requests.arrived, requests.served
     p50, p90, p95, p99 = (quantile_ms(histogram, fraction, largest_ms) for fraction in (0.5, 0.9, 0.95, 0.99))
     return Served(
         id=name,
         slo_ms=slo_ms,
         offered_rps=offered_rps,
-        requests=came,
+        requests=arrived,
         late=requests.late,
         dropped=requests.dropped,
-        unfinished=came - done - requests.dropped,
+        unfinished=arrived - completed - requests.dropped,
         p50_ms=p50,
         p90_ms=p90,
         p95_ms=p95,
         p99_ms=p99,
-        max_ms=largest_ms if done else None,
-        mean_ms=latency_ms / done if done and latency_ms is not None else None,
-        throughput_rps=done / seconds,
-        goodput_rps=(done - requests.late) / seconds,
-        violation_rate=(came - done + requests.late) / came if came else 0.0,
-        drop_rate=(came - done) / came if came else 0.0,
+        max_ms=largest_ms if completed else None,
+        mean_ms=latency_ms / completed if completed and latency_ms is not None else None,
+        throughput_rps=completed / seconds,
+        goodput_rps=(completed - requests.late) / seconds,
+        violation_rate=(arrived - completed + requests.late) / arrived if arrived else 0.0,
+        drop_rate=(arrived - completed) / arrived if arrived else 0.0,
         mean_queue=None if waiting_ms is None else waiting_ms / (seconds * 1000.0),
         histogram=histogram,
         allowed=allowed,

@@ -18,7 +18,7 @@ class Routing(NamedTuple):
     part
         Planned fraction of the workload's requests for each slot, in the order of ``slot``.
     credit
-        Planned minus actual requests so far, in the order of ``slot``.
+        Planned number of requests so far minus the actual number, in the order of ``slot``.
     """
 
     first: Ints
@@ -28,7 +28,15 @@ class Routing(NamedTuple):
 
 
 def routing_of(workloads: int, workload: Ints, rate_rps: Floats) -> Routing:
-    """Return the routing to slots, given the number of workloads, and the workload and planned rate of each slot."""
+    """Return the routing of requests to slots.
+
+    Parameters
+    ----------
+    workloads
+        Number of workloads.
+    workload, rate_rps
+        Workload and planned rate of each slot, shape (slots,).
+    """
     slot = np.argsort(workload, kind="stable").astype(np.int64)
     first = np.searchsorted(workload[slot], np.arange(workloads + 1)).astype(np.int64)
     total = np.zeros(workloads)
@@ -40,10 +48,10 @@ def routing_of(workloads: int, workload: Ints, rate_rps: Floats) -> Routing:
 def next_slot(routing: Routing, workload: int) -> int:
     """Return the slot of a workload's next request by smooth weighted round robin, or -1 if it has no slot."""
     best = -1
-    for at in range(routing.first[workload], routing.first[workload + 1]):
-        routing.credit[at] += routing.part[at]
-        if best < 0 or routing.credit[at] > routing.credit[best]:
-            best = at
+    for i in range(routing.first[workload], routing.first[workload + 1]):
+        routing.credit[i] += routing.part[i]
+        if best < 0 or routing.credit[i] > routing.credit[best]:
+            best = i
     if best < 0:
         return -1
     routing.credit[best] -= 1.0
@@ -53,5 +61,5 @@ def next_slot(routing: Routing, workload: int) -> int:
 @compiled
 def spread(routing: Routing, workload: int, slots: Ints) -> None:
     """Write the slot of each of the next ``len(slots)`` requests of a workload."""
-    for k in range(len(slots)):
-        slots[k] = next_slot(routing, workload)
+    for i in range(len(slots)):
+        slots[i] = next_slot(routing, workload)

@@ -2,8 +2,8 @@
 
 Requests queue for prefill, which produces the first token. The token is delivered when the request takes its place in a
 decoding batch. The time to first token ends there; the time per output token is the mean step from then on.
-The results of ``x/prefill`` are times to first token, those of ``x/decode`` times per output token. Nothing models
-interference between services, so slots are independent of each other.
+The results of ``x/prefill`` are times to first token, those of ``x/decode`` times per output token. No
+performance model has interference between services, so slots are independent of each other.
 """
 
 import time
@@ -53,62 +53,63 @@ class ServiceSimulation:
 
     def __init__(self, plan: Plan, instance: Instance, settings: Settings, truth: Instance) -> None:
         self.instance, self.settings = instance, settings
-        known = sites(plan, instance, truth)
+        plan_sites = sites(plan, instance, truth)
         self.offered = offered_rps(plan, instance)
-        self.servers = server_loads(known, instance, settings, self.offered)
+        self.servers = server_loads(plan_sites, instance, settings, self.offered)
         self.from_ms = 1000.0 * warmup_s(self.servers, instance, settings)
         self.to_ms = self.from_ms + 1000.0 * settings.seconds
         if (requests := max(self.offered.values()) * self.to_ms / 1000.0) > MOST_REQUESTS:
             problem = f"{requests:,.0f} requests of one service would arrive; at most {MOST_REQUESTS:,} are simulated"
             raise InputError("simulation", f"{problem}; ask for fewer seconds")
         self.slots: list[list[_Slot]] = [[] for _ in instance.workloads]
-        for site in known:
+        for site in plan_sites:
             for row, times in zip(site.slots, site.times, strict=True):
-                own = times[: int(row["batch"]) + 1]
-                noise, gpu_ms = Noise(settings.noise, settings.seed, int(row["number"])), own["gpu_ms"] + own["tail_ms"]
-                slot = _Slot(row, noise, gpu_ms, np.ascontiguousarray(own["promised_ms"]))
+                slot_times = times[: int(row["batch"]) + 1]
+                noise = Noise(settings.noise, settings.seed, int(row["number"]))
+                gpu_ms = slot_times["gpu_ms"] + slot_times["tail_ms"]
+                slot = _Slot(row, noise, gpu_ms, np.ascontiguousarray(slot_times["promised_ms"]))
                 self.slots[int(row["workload"])].append(slot)
 
     def run(self) -> Generator[float, None, Simulated]:
         """Simulate to the end; yield the finished fraction after every service."""
         started = time.perf_counter()
-        found: dict[int, _Requests] = {}
+        requests_of: dict[int, _Requests] = {}
         services = self.instance.services
         for number, service in enumerate(services):
-            pair = [w for w, workload in enumerate(self.instance.workloads) if workload.service == service]
-            found |= self._service(pair)
+            positions = [w for w, workload in enumerate(self.instance.workloads) if workload.service == service]
+            requests_of |= self._service(positions)
             yield (number + 1) / len(services)
-        requests = [found[w] for w in range(len(found))]
-        results = tuple(self._of_workload(w, each) for w, each in enumerate(requests))
+        requests = [requests_of[w] for w in range(len(requests_of))]
+        results = tuple(self._of_workload(w, workload_requests) for w, workload_requests in enumerate(requests))
         series = self._series(requests) if self.settings.interval_s is not None else None
         wall_s, over = time.perf_counter() - started, tuple(overloads(self.servers, self.instance, self.settings))
         return Simulated(results, (), self.settings.seconds, wall_s, series, over)
 
-    def _service(self, pair: Sequence[int]) -> dict[int, _Requests]:
+    def _service(self, positions: Sequence[int]) -> dict[int, _Requests]:
         """Serve the requests of one service: by its prefill workload if it has one, then by its decode workload."""
-        prefills = [w for w in pair if not self._workload(w).steps]
-        first = self._workload(pair[0])
+        prefills = [w for w in positions if not self._workload(w).steps]
+        first = self._workload(positions[0])
         rate_rps = self.offered[first.id]
-        # Requests arrive until the measured ones can be decoded, so that the last steps have full batches too.
-        last_ms = self.to_ms + 2.0 * sum(w.slo_ms * max(1, w.steps) for w in map(self._workload, pair))
+        # Requests arrive until the measured requests can be decoded, so that the last steps also have full batches.
+        last_ms = self.to_ms + 2.0 * sum(w.slo_ms * max(1, w.steps) for w in map(self._workload, positions))
         arrived_ms = np.empty(0)
         if rate_rps > 0.0:
             arrived_ms = Stream(self.settings.arrivals, rate_rps, self.settings.seed, first.id).until(last_ms)
-        found, ready_ms = {}, arrived_ms
+        requests_of, ready_ms = {}, arrived_ms
         for w in prefills:
             ready_ms = self._prefilled(w, arrived_ms)
-            found[w] = _Requests(arrived_ms, ready_ms - arrived_ms, np.zeros(len(arrived_ms)), ready_ms)
-        for w in pair:
+            requests_of[w] = _Requests(arrived_ms, ready_ms - arrived_ms, np.zeros(len(arrived_ms)), ready_ms)
+        for w in positions:
             if w not in prefills:
                 joined_ms, finished_ms = self._decoded(w, ready_ms)
                 tpot_ms = (finished_ms - joined_ms) / self._workload(w).steps
                 begun = np.isfinite(ready_ms)
-                found[w] = _Requests(
+                requests_of[w] = _Requests(
                     arrived_ms[begun], tpot_ms[begun], (joined_ms - ready_ms)[begun], finished_ms[begun]
                 )
                 for p in prefills:
-                    found[p] = _Requests(arrived_ms, joined_ms - arrived_ms, joined_ms - arrived_ms, joined_ms)
-        return found
+                    requests_of[p] = _Requests(arrived_ms, joined_ms - arrived_ms, joined_ms - arrived_ms, joined_ms)
+        return requests_of
 
     def _workload(self, w: int) -> Workload:
         return self.instance.workloads[w]
@@ -116,11 +117,11 @@ class ServiceSimulation:
     def _prefilled(self, w: int, arrived_ms: Floats) -> Floats:
         """Return the end of each request's prefill; NaN if it was dropped."""
         done_ms = np.full(len(arrived_ms), np.nan)
-        for slot, mine in self._dealt(w, len(arrived_ms)):
+        for slot, on_slot in self._slots_with_requests(w, len(arrived_ms)):
             slo_ms, timeout_ms = slot.record["slo_ms"], slot.record["timeout_ms"]
             dropping, begin_ms = self.settings.drops(self.instance), self._begin_ms(w)
-            done_ms[mine] = prefill(
-                arrived_ms[mine], slot.gpu_ms, slot.promised_ms, slo_ms, timeout_ms, begin_ms, dropping, slot.noise
+            done_ms[on_slot] = prefill(
+                arrived_ms[on_slot], slot.gpu_ms, slot.promised_ms, slo_ms, timeout_ms, begin_ms, dropping, slot.noise
             )
         return done_ms
 
@@ -128,10 +129,12 @@ class ServiceSimulation:
         """Return the times at which each request joins a batch and has all tokens; NaN if it was dropped before."""
         joined_ms, finished_ms = np.full(len(ready_ms), np.nan), np.full(len(ready_ms), np.nan)
         order = np.argsort(ready_ms, kind="stable")[: int(np.isfinite(ready_ms).sum())]
-        for slot, mine in self._dealt(w, len(order)):
-            at = order[mine]
+        for slot, on_slot in self._slots_with_requests(w, len(order)):
+            requests = order[on_slot]
             steps = self._workload(w).steps
-            joined_ms[at], finished_ms[at] = decode(ready_ms[at], steps, slot.gpu_ms, self._begin_ms(w), slot.noise)
+            joined_ms[requests], finished_ms[requests] = decode(
+                ready_ms[requests], steps, slot.gpu_ms, self._begin_ms(w), slot.noise
+            )
         return joined_ms, finished_ms
 
     def _begin_ms(self, w: int) -> float:
@@ -139,7 +142,7 @@ class ServiceSimulation:
         workload = self._workload(w)
         return workload.slo_ms * max(1, workload.steps) if self.settings.backlog else 0.0
 
-    def _dealt(self, w: int, count: int) -> Iterator[tuple[_Slot, Flags]]:
+    def _slots_with_requests(self, w: int, count: int) -> Iterator[tuple[_Slot, Flags]]:
         """Yield the slots of a workload with the requests that each gets, in proportion to the planned rates."""
         slots = self.slots[w]
         if not slots:
@@ -150,22 +153,23 @@ class ServiceSimulation:
         for number, slot in enumerate(slots):
             yield slot, target == number
 
-    def _outcomes(self, w: int, each: _Requests) -> tuple[Flags, Flags, Flags, Flags]:
+    def _outcomes(self, w: int, requests: _Requests) -> tuple[Flags, Flags, Flags, Flags]:
         """Mark the measured requests, and those of them that were dropped, are unfinished, or were late."""
-        measured = (self.from_ms <= each.arrived_ms) & (each.arrived_ms < self.to_ms)
-        dropped = measured & np.isnan(each.latency_ms)
-        unfinished = measured & (each.ended_ms > self.to_ms + 1000.0 * drain_s(self.instance))
-        return measured, dropped, unfinished, measured & ~unfinished & (each.latency_ms > self._slo_ms(w) + ROUNDING_MS)
+        measured = (self.from_ms <= requests.arrived_ms) & (requests.arrived_ms < self.to_ms)
+        dropped = measured & np.isnan(requests.latency_ms)
+        unfinished = measured & (requests.ended_ms > self.to_ms + 1000.0 * drain_s(self.instance))
+        late = measured & ~unfinished & (requests.latency_ms > self._slo_ms(w) + ROUNDING_MS)
+        return measured, dropped, unfinished, late
 
     def _slo_ms(self, w: int) -> float:
         """Return the objective against which the results of a workload are counted."""
         workload = self._workload(w)
         return workload.slo_ms if workload.steps or workload.service is None else workload.service.ttft_ms
 
-    def _of_workload(self, w: int, each: _Requests) -> Served:
-        measured, dropped, unfinished, late = self._outcomes(w, each)
+    def _of_workload(self, w: int, requests: _Requests) -> Served:
+        measured, dropped, unfinished, late = self._outcomes(w, requests)
         done = measured & ~dropped & ~unfinished
-        latency_ms = each.latency_ms[done]
+        latency_ms = requests.latency_ms[done]
         counts = RequestCounts(int(measured.sum()), len(latency_ms), int(late.sum()), int(dropped.sum()))
         return served(
             self._workload(w).id,
@@ -176,7 +180,7 @@ class ServiceSimulation:
             counts_of(latency_ms),
             float(latency_ms.max(initial=0.0)),
             float(latency_ms.sum()),
-            float(each.waiting_ms[done].sum()),
+            float(requests.waiting_ms[done].sum()),
             self.instance.may_miss,
         )
 
@@ -184,10 +188,10 @@ class ServiceSimulation:
         """Return the outcomes by the interval of arrival at the service."""
         intervals, interval_s = self.settings.intervals, self.settings.interval_s or self.settings.seconds
         counts = np.zeros((4, intervals, len(requests)), dtype=np.int64)
-        for w, each in enumerate(requests):
-            measured, dropped, unfinished, late = self._outcomes(w, each)
-            at = np.minimum((each.arrived_ms - self.from_ms) // (1000.0 * interval_s), intervals - 1)
+        for w, workload_requests in enumerate(requests):
+            measured, dropped, unfinished, late = self._outcomes(w, workload_requests)
+            interval = np.minimum((workload_requests.arrived_ms - self.from_ms) // (1000.0 * interval_s), intervals - 1)
             in_time = measured & ~unfinished & ~dropped & ~late
-            for row, which in enumerate((measured, in_time, late, dropped)):
-                counts[row, :, w] = np.bincount(at[which].astype(np.int64), minlength=intervals)
+            for row, outcome in enumerate((measured, in_time, late, dropped)):
+                counts[row, :, w] = np.bincount(interval[outcome].astype(np.int64), minlength=intervals)
         return Series(tuple(w.id for w in self.instance.workloads), interval_s, *counts)

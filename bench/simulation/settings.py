@@ -15,15 +15,15 @@ MOST_REQUESTS = 10_000_000_000
 """Largest number of requests of a simulation. On one core, they take from a quarter of an hour to several hours."""
 
 MOST_INTERVALS = 86_400
-"""Most intervals of a series: the seconds of a day, since those of all workloads are in memory."""
+"""Largest number of intervals of a series, the seconds of a day; the intervals of all workloads are in memory."""
 
 DRAIN_S, DRAIN_REQUESTS = 60.0, 2.0
-"""Longest time after the last measured arrival: so many seconds or, if that is longer, so many times the longest
-request. Requests that are not served by then count as unfinished."""
+"""Longest time after the last measured arrival, in seconds and in multiples of the longest request; the larger time
+counts. Requests that are not served by then count as unfinished."""
 
 
 class Interference(StrEnum):
-    """Neighbours that slow a batch: all neighbours at all times, or those whose batches overlap with it."""
+    """Neighbours that slow a batch: all neighbours at all times, or neighbours whose batches overlap with the batch."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -36,8 +36,8 @@ class Settings:
     Attributes
     ----------
     seconds, warmup_s
-        Measured simulated time, and time before it, both at most ``MOST_SECONDS``. Without ``warmup_s``, the time
-        before it is that of ``bench.simulation.load.warmup_s``.
+        Simulated time that is measured, and simulated time before the measurement; both at most ``MOST_SECONDS``. If
+        ``warmup_s`` is ``None``, ``bench.simulation.load.warmup_s`` computes the time before the measurement.
     seed
         Seed of the arrivals and the noise; every plan gets the same requests for the same seed.
     dropping
@@ -48,8 +48,8 @@ class Settings:
     interval_s
         Length of the intervals of a series; ``None`` for no series.
     backlog
-        Whether requests wait at first: servers begin only after the longest request of their workloads. Without a
-        backlog, the simulation begins with idle servers.
+        Whether servers begin only after the longest request of their workloads, so that requests wait at first.
+        Otherwise the simulation begins with idle servers.
     """
 
     arrivals: Arrivals = field(default_factory=Arrivals)

@@ -45,9 +45,9 @@ class Trace:
 
     @cached_property
     def _expected(self) -> Floats:
-        """Expected number of requests up to the end of each second, as a fraction of that of the whole trace."""
-        total = np.append(0.0, np.cumsum(self.rates_rps))
-        return total / total[-1]
+        """Expected number of requests up to each second, as a fraction of the number in the whole trace."""
+        cumulative_rps = np.append(0.0, np.cumsum(self.rates_rps))
+        return cumulative_rps / cumulative_rps[-1]
 
     def part(self, first_s: int, seconds: int) -> "Trace":
         """Return the part of ``seconds`` seconds from ``first_s`` on as a trace."""
@@ -66,8 +66,8 @@ class Trace:
         ``mean_rps`` is the mean rate over the whole trace.
         """
         seconds = len(self.rates_rps)
-        rounds, part = np.divmod(units / (mean_rps * seconds), 1.0)
-        return (rounds * seconds + np.interp(part, self._expected, np.arange(seconds + 1.0))) * 1000.0
+        rounds, fraction = np.divmod(units / (mean_rps * seconds), 1.0)
+        return (rounds * seconds + np.interp(fraction, self._expected, np.arange(seconds + 1.0))) * 1000.0
 
 
 def read_rate_trace(path: Path) -> Trace:

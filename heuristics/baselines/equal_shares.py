@@ -16,7 +16,7 @@ from instances.grouping import grouped
 from instances.performance import performance_model
 
 MOST_REPLICAS = 10
-"""Largest number of equal parts of a GPU that is tried."""
+"""Largest number of equal parts into which GPUs are cut."""
 
 OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY})
 
@@ -45,7 +45,7 @@ class WholeGpu:
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the plan with one workload, or one service, on each GPU."""
         if self.by_service and instance.services:
-            return _each_service(instance, run)
+            return _each_service_apart(instance, run)
         return _cheapest(instance, run, [1])
 
 
@@ -78,7 +78,7 @@ class Replicated:
 
 @dataclass(frozen=True, slots=True)
 class EqualShares(Replicated):
-    """Equal MPS shares: every GPU is cut into the same number of replicas, and each takes a workload or a part of one.
+    """Equal MPS shares: every GPU is cut into the same number of replicas, each for a workload or a part.
 
     The NVIDIA device plugin offers MPS in this form. Workloads are placed largest first, each where all residents of
     the GPU stay within their latency budgets.
@@ -115,12 +115,12 @@ class TimeSlicing(Replicated):
         return replace(outcome, plan=Plan(instance.name, gpus))
 
 
-def _each_service(instance: Instance, run: Run) -> Outcome:
+def _each_service_apart(instance: Instance, run: Run) -> Outcome:
     """Return a plan in which every service, and every workload outside services, has GPUs of its own."""
     gpus: list[PlacedGpu] = []
     for members in grouped((workload.service or workload.id, workload) for workload in instance.workloads).values():
-        apart = replace(instance, workloads=tuple(members))
-        outcome = _cheapest(apart, run, [1], divided=lambda gpu, _: gpu)
+        service_instance = replace(instance, workloads=tuple(members))
+        outcome = _cheapest(service_instance, run, [1], divided=lambda gpu, _: gpu)
         if outcome.plan is None:
             return outcome
         gpus += outcome.plan.gpus
@@ -144,22 +144,22 @@ def _divided(gpu: GpuType, parts: int) -> GpuType | None:
 def _cheapest(
     instance: Instance,
     run: Run,
-    tried: Iterable[int],
+    part_counts: Iterable[int],
     divided: Callable[[GpuType, int], GpuType | None] = _divided,
 ) -> Outcome:
-    """Return the cheapest greedy plan over the numbers of equal parts in ``tried``, into which GPUs are ``divided``."""
+    """Return the cheapest greedy plan over the numbers of equal parts in ``part_counts``; ``divided`` cuts a GPU."""
     plans: list[Plan] = []
     reason = ""
-    for parts in tried:
+    for parts in part_counts:
         if run.remaining_s <= 0.0:
             reason = reason or "the time was over before a plan was found"
             break
         pools = [(pool, gpu) for pool in instance.gpus if (gpu := divided(pool.type, parts)) is not None]
         if not pools:
             continue
-        cut = replace(instance, gpus=tuple(replace(pool, type=gpu) for pool, gpu in pools))
+        divided_instance = replace(instance, gpus=tuple(replace(pool, type=gpu) for pool, gpu in pools))
         try:
-            placement = greedy_placement(cut, np.random.default_rng(run.seed))
+            placement = greedy_placement(divided_instance, np.random.default_rng(run.seed))
         except UnservableError as unservable:
             reason = str(unservable)
             continue
@@ -180,9 +180,13 @@ def _in_time_slices(gpu: GpuType) -> GpuType:
 def _sliced(model: DnnModel) -> DnnModel:
     k1, k2, k3, k4, k5 = model.k
     # The new time is that of iGniter's equation 11 at 100 % of the GPU, times 100 / share.
-    full = 100.0 / (100.0 + k4)
+    full_share_factor = 100.0 / (100.0 + k4)
     changed = replace(
-        model, k=(k1 * full, k2 * full, k3 * full + 100.0 * k5, 0.0, 0.0), alpha_cache=0.0, kernels=0, inss=(0.0, 0.0)
+        model,
+        k=(k1 * full_share_factor, k2 * full_share_factor, k3 * full_share_factor + 100.0 * k5, 0.0, 0.0),
+        alpha_cache=0.0,
+        kernels=0,
+        inss=(0.0, 0.0),
     )
     if model.solo is None:
         return changed

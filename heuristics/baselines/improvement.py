@@ -23,7 +23,7 @@ THINNED = 3
 """Largest number of GPUs that lose about half of their residents in a round."""
 
 BLINK = 0.05
-"""Probability of skipping a possible place, so that the same removal is not always repaired in the same way."""
+"""Probability of skipping a possible place, so that repeated removals are not always repaired in the same way."""
 
 NOISE = 0.5
 """Standard deviation of the logarithmic noise on the sizes that order the waiting items."""
@@ -54,16 +54,16 @@ class Repacking:
 
         ``improved`` is called whenever the waiting amount reaches a new minimum.
         """
-        least = waiting(self.placement)
-        while least > 0.0 and self.rounds > 0 and time.monotonic() < self.deadline:
+        least_waiting = waiting(self.placement)
+        while least_waiting > 0.0 and self.rounds > 0 and time.monotonic() < self.deadline:
             self.rounds -= 1
             repacked = self._repacked(self.placement)
-            now = waiting(repacked)
-            if now > least:
+            new_waiting = waiting(repacked)
+            if new_waiting > least_waiting:
                 continue
             self.placement = repacked
-            if now < least:
-                least = now
+            if new_waiting < least_waiting:
+                least_waiting = new_waiting
                 improved()
 
     def _repacked(self, placement: Placement) -> Placement:
@@ -119,9 +119,10 @@ def _capacity_rps(tables: Tables, configurations: Configurations, rows: Ints, un
 class Exchange:
     """Search for throughput on a given pool; every workload stays served.
 
-    A round tries ``MOVES`` moves. Each draws a workload and a GPU at random. If the workload is on that GPU, its batch
-    changes. Otherwise it moves there or swaps with a resident; batches are kept or drawn anew. The spare shares of the
-    affected GPUs are distributed for the largest throughput. A move is kept unless throughput falls.
+    A round tries ``MOVES`` moves. A move draws a workload and a GPU at random. If the workload is on that GPU, its
+    batch changes. Otherwise the workload moves to that GPU or swaps with a resident; batches stay or are drawn anew.
+    The spare shares of the affected GPUs are distributed for the largest throughput. A move is kept unless throughput
+    falls.
 
     Attributes
     ----------
@@ -147,7 +148,7 @@ class Exchange:
             for g, count in enumerate(fleet.residents.tolist()):
                 self._type.append(o)
                 self._rows.append(fleet.row[g, :count].copy())
-                value, units = self._spent(o, self._rows[-1], NODE_LIMIT)
+                value, units = self._with_spare_spent(o, self._rows[-1], NODE_LIMIT)
                 self._value_rps.append(value)
                 self._units.append(units)
 
@@ -160,7 +161,7 @@ class Exchange:
                 yield self._gpus()
         for gpu, rows in enumerate(self._rows):
             if time.monotonic() < self.deadline:
-                self._value_rps[gpu], self._units[gpu] = self._spent(self._type[gpu], rows, FINAL_NODE_LIMIT)
+                self._value_rps[gpu], self._units[gpu] = self._with_spare_spent(self._type[gpu], rows, FINAL_NODE_LIMIT)
         yield self._gpus()
 
     def _try_move(self) -> bool:
@@ -169,57 +170,55 @@ class Exchange:
         count = len(self._rows[source])
         if not count:
             return False
-        moved = self._draw(count)
+        s = self._draw(count)
         if source == target:
-            changed = self._rows[source].copy()
-            changed[moved] = self._any_row(source, int(changed[moved]), target)
-            return self._keep_if_no_worse([(source, changed)])
-        left, right = np.delete(self._rows[source], moved), self._rows[target]
-        gone, swapped = int(self._rows[source][moved]), None
-        if len(right) and self.random.random() < 0.5:
-            place = self._draw(len(right))
-            swapped, right = int(right[place]), np.delete(right, place)
-            left = np.append(left, self._row_on(target, swapped, source))
-        right = np.append(right, self._row_on(source, gone, target))
-        return self._keep_if_no_worse([(target, right), (source, left)])
+            changed_rows = self._rows[source].copy()
+            changed_rows[s] = self._any_row(source, int(changed_rows[s]), target)
+            return self._keep_if_no_worse([(source, changed_rows)])
+        source_rows, target_rows = np.delete(self._rows[source], s), self._rows[target]
+        moved_row, swapped_row = int(self._rows[source][s]), None
+        if len(target_rows) and self.random.random() < 0.5:
+            t = self._draw(len(target_rows))
+            swapped_row, target_rows = int(target_rows[t]), np.delete(target_rows, t)
+            source_rows = np.append(source_rows, self._row_on(target, swapped_row, source))
+        target_rows = np.append(target_rows, self._row_on(source, moved_row, target))
+        return self._keep_if_no_worse([(target, target_rows), (source, source_rows)])
 
     def _draw(self, count: int) -> int:
         return int(self.random.random() * count)
 
     def _row_on(self, source: int, row: int, target: int) -> int:
-        """Return a row of the same item on ``target``: a random one, or half of the time ``row`` on the same type."""
+        """Return a row of the same item on ``target``: a random row, or often ``row`` if the GPU types are equal."""
         if self._type[source] == self._type[target] and self.random.random() < 0.5:
             return row
         return self._any_row(source, row, target)
 
     def _any_row(self, source: int, row: int, target: int) -> int:
-        """Return the row of a random option of the same item on ``target``, -1 if there is none."""
+        """Return the row of a random configuration of the same item on ``target``, -1 if there is none."""
         item = self.placement.problem.configurations[self._type[source]].item[row]
         first, end = self.placement.problem.configurations[self._type[target]].first[item : item + 2].tolist()
         return first + self._draw(end - first) if first < end else -1
 
     def _keep_if_no_worse(self, changes: Sequence[tuple[int, Ints]]) -> bool:
         """Apply the changes unless throughput falls; return whether it rises."""
-        before, after, spent = 0.0, 0.0, []
+        old_rps, new_rps, results = 0.0, 0.0, []
         for gpu, rows in changes:
             o = self._type[gpu]
-            configurations, most = (
-                self.placement.problem.configurations[o],
-                self.placement.problem.views[o].tables.share_units,
-            )
-            if np.any(rows < 0) or configurations.units[rows].sum() > most:
+            configurations = self.placement.problem.configurations[o]
+            share_units = self.placement.problem.views[o].tables.share_units
+            if np.any(rows < 0) or configurations.units[rows].sum() > share_units:
                 return False
-            spent.append(self._spent(o, rows, NODE_LIMIT))
-            if spent[-1][0] < 0.0:
+            results.append(self._with_spare_spent(o, rows, NODE_LIMIT))
+            if results[-1][0] < 0.0:
                 return False
-            before, after = before + self._value_rps[gpu], after + spent[-1][0]
-        if after < before:
+            old_rps, new_rps = old_rps + self._value_rps[gpu], new_rps + results[-1][0]
+        if new_rps < old_rps:
             return False
-        for (gpu, rows), (value, units) in zip(changes, spent, strict=True):
+        for (gpu, rows), (value, units) in zip(changes, results, strict=True):
             self._rows[gpu], self._value_rps[gpu], self._units[gpu] = rows, value, units
-        return after > before
+        return new_rps > old_rps
 
-    def _spent(self, o: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
+    def _with_spare_spent(self, o: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
         """Return the throughput of residents on a GPU of type ``o``, and the shares that attain it."""
         units = np.zeros(len(rows), dtype=np.int64)
         tables, configurations = self.placement.problem.views[o].tables, self.placement.problem.configurations[o]

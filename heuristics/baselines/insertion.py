@@ -56,7 +56,7 @@ def insert(
     blink: float,
     random: np.random.Generator,
 ) -> Ints:
-    """Place items in ``fleet`` one by one, each at the highest rate at which some GPU in use has room; return the rest.
+    """Place items one by one, each at the highest rate at which some GPU in use has room; return the unplaced items.
 
     Of the possible GPUs and batches, the pair is chosen at which the shares of the GPU grow least.
 
@@ -69,42 +69,42 @@ def insert(
     least_step
         Lowest rate step that is considered.
     at_random
-        Choose uniformly among all possible places instead of the best.
+        Choose uniformly among all possible places instead of the place with the least growth.
     blink
         Probability of skipping a possible place.
     """
-    most, step = tables.share_units, configurations.step
-    trial = np.empty(most + 1, dtype=np.int64)
-    trial_units = np.empty(most + 1, dtype=np.int64)
+    share_units, step = tables.share_units, configurations.step
+    trial = np.empty(share_units + 1, dtype=np.int64)
+    trial_units = np.empty(share_units + 1, dtype=np.int64)
     left_out = np.empty(len(waiting), dtype=np.int64)
-    left = 0
+    left_out_count = 0
     empty = 0
     for item in waiting:
-        best = np.inf
+        least_growth = np.inf
         best_row, best_gpu = -1, -1
         row, end = configurations.first[item], configurations.first[item + 1]
         while row < end:
             if step[row] < least_step or (best_row >= 0 and step[row] != step[best_row]):
                 break  # the following configurations have lower rates
-            memory = tables.memory_mib[configurations.model[row], configurations.batch[row]]
+            memory_mib = tables.memory_mib[configurations.model[row], configurations.batch[row]]
             for g in range(len(fleet.residents)):
                 count = fleet.residents[g]
                 if (
                     count == 0
-                    or fleet.allocated[g] + configurations.units[row] > most
-                    or fleet.memory_mib[g] + memory > tables.memory_limit_mib
+                    or fleet.allocated[g] + configurations.units[row] > share_units
+                    or fleet.memory_mib[g] + memory_mib > tables.memory_limit_mib
                     or (blink > 0.0 and random.random() < blink)
                 ):
                     continue
-                if not at_random and configurations.units[row] >= best:
+                if not at_random and configurations.units[row] >= least_growth:
                     continue
                 trial[:count] = fleet.row[g, :count]
                 trial[count] = row
                 if not settle(tables, configurations, trial, trial_units, count + 1):
                     continue
                 growth = random.random() if at_random else trial_units[: count + 1].sum() - fleet.allocated[g]
-                if growth < best:
-                    best, best_row, best_gpu = growth, row, g
+                if growth < least_growth:
+                    least_growth, best_row, best_gpu = growth, row, g
             last_of_rate = row + 1 == end or step[row + 1] != step[row]
             if best_row < 0 and last_of_rate and openable > 0:
                 while empty < len(fleet.residents) and fleet.residents[empty] > 0:
@@ -115,14 +115,14 @@ def insert(
                         best_row -= 1  # the configuration with the fewest units
             row += 1
         if best_row < 0:
-            left_out[left] = item
-            left += 1
+            left_out[left_out_count] = item
+            left_out_count += 1
             continue
         count = fleet.residents[best_gpu]
         trial[:count] = fleet.row[best_gpu, :count]
         trial[count] = best_row
         fill(tables, configurations, fleet, best_gpu, trial, count + 1)
-    return left_out[:left]
+    return left_out[:left_out_count]
 
 
 @compiled
@@ -134,7 +134,7 @@ def take_out(
     thinned: int,
     random: np.random.Generator,
 ) -> Ints:
-    """Remove residents from random GPUs in use, set the others to their least shares, and return the removed items.
+    """Remove residents from random GPUs in use, give the others their least shares, and return the removed items.
 
     Parameters
     ----------
@@ -144,25 +144,25 @@ def take_out(
         Number of further GPUs that lose each resident with probability 1/2.
     """
     used = np.flatnonzero(fleet.residents)
-    out = np.empty(fleet.residents.sum(), dtype=np.int64)
-    taken = 0
+    removed = np.empty(fleet.residents.sum(), dtype=np.int64)
+    count = 0
     staying = np.empty(tables.share_units + 1, dtype=np.int64)
     for n in range(min(emptied + thinned, len(used))):
-        other = n + int(random.random() * (len(used) - n))
-        used[n], used[other] = used[other], used[n]
+        swap = n + int(random.random() * (len(used) - n))
+        used[n], used[swap] = used[swap], used[n]
         g = used[n]
-        stay = 0
+        staying_count = 0
         for s in range(fleet.residents[g]):
             if n >= emptied and random.random() < 0.5:
-                staying[stay] = fleet.row[g, s]
-                stay += 1
+                staying[staying_count] = fleet.row[g, s]
+                staying_count += 1
             else:
-                out[taken] = configurations.item[fleet.row[g, s]]
-                taken += 1
-        if not fill(tables, configurations, fleet, g, staying, stay):
-            # Reached only if the premises of least shares do not hold
-            for s in range(stay):
-                out[taken] = configurations.item[staying[s]]
-                taken += 1
+                removed[count] = configurations.item[fleet.row[g, s]]
+                count += 1
+        if not fill(tables, configurations, fleet, g, staying, staying_count):
+            # Reached only if the performance model violates the premises of least shares
+            for s in range(staying_count):
+                removed[count] = configurations.item[staying[s]]
+                count += 1
             fill(tables, configurations, fleet, g, staying, 0)
-    return out[:taken]
+    return removed[:count]

@@ -21,8 +21,8 @@ def whole_items(views: Sequence[View]) -> tuple[Ints, Floats]:
     Raises
     ------
     UnservableError
-        If a workload cannot be served, or only in too many parts; under ``goodput`` it is an item without
-        configurations.
+        If a workload cannot be served, or only in too many parts. Under ``goodput``, such a workload is an item
+        without configurations instead.
     """
     workload, rate_rps = np.arange(len(views[0].rate_rps), dtype=np.int64), views[0].rate_rps
     if views[0].instance.objective is Objective.GOODPUT:
@@ -58,8 +58,9 @@ def _parts(views: Sequence[View], workload: int) -> int:
 def items_of(plan: Plan, views: Sequence[View]) -> tuple[Ints, Floats, Ints]:
     """Return workload, rate and batch of the slots of ``plan``, so that split workloads stay split.
 
-    A workload becomes items as in ``whole_items``, with batch 0, if the plan does not serve its full rate, or if no GPU
-    can serve one of its slots. Under ``goodput`` all workloads do, with the batches of their slots.
+    If the plan does not serve the full rate of a workload, or no GPU can serve one of its slots, the workload becomes
+    items as in ``whole_items``, with batch 0. Under ``goodput``, all workloads become items as in ``whole_items``, with
+    the batches of their slots.
     """
     whole, whole_rps = whole_items(views)
     whole_batch = np.zeros_like(whole)
@@ -74,9 +75,9 @@ def items_of(plan: Plan, views: Sequence[View]) -> tuple[Ints, Floats, Ints]:
     served_rps = np.bincount(workload, weights=rate_rps, minlength=len(index))
     as_planned = widened(served_rps.astype(np.float64)) >= views[0].rate_rps
     as_planned[workload[~_servable(views, workload, rate_rps, batch)]] = False
-    anew, planned = ~as_planned[whole], as_planned[workload]
+    is_whole_item, is_slot_item = ~as_planned[whole], as_planned[workload]
     return (
-        np.concatenate([whole[anew], workload[planned]]),
-        np.concatenate([whole_rps[anew], rate_rps[planned]]),
-        np.concatenate([whole_batch[anew], batch[planned]]),
+        np.concatenate([whole[is_whole_item], workload[is_slot_item]]),
+        np.concatenate([whole_rps[is_whole_item], rate_rps[is_slot_item]]),
+        np.concatenate([whole_batch[is_whole_item], batch[is_slot_item]]),
     )

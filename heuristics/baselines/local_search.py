@@ -22,8 +22,8 @@ class LocalSearch:
 
     The search starts from the given start plan, or from a greedy one: each workload, largest first, takes the GPU and
     the batch at which shares grow least. Every round empties a few GPUs and places their residents again, with new
-    batches and shares (``Repacking``). The result is kept unless more than before is left unplaced. The goal depends on
-    the objective:
+    batches and shares (``Repacking``). The new placement is kept unless more is left unplaced than before. The goal
+    depends on the objective:
 
     - ``cost``: serve everything for less than the best plan so far;
     - ``goodput``: serve more requests;
@@ -63,8 +63,8 @@ class LocalSearch:
         search = _Search(instance, run, run.work_left(0, self.rounds), np.random.default_rng(run.seed))
         try:
             return search.scale() if instance.objective is Objective.SCALE else search.fixed_rates()
-        except UnservableError as why:
-            return Outcome(why.status, reason=str(why))
+        except UnservableError as error:
+            return Outcome(error.status, reason=str(error))
 
 
 @dataclass
@@ -122,7 +122,7 @@ class _Search:
             middle = (fits + fails) // 2
             fits, fails = (middle, fails) if self._fits_greedily(middle) else (fits, middle)
         rounds = self.rounds
-        while not self._over():
+        while not self._time_is_over():
             start = self.run.start
             if self.plan is not None:
                 start = self.plan.scaled(dict.fromkeys(self.instance.workload_index, (fits + 1) / fits))
@@ -140,12 +140,12 @@ class _Search:
     def _scaled(self, scale: int) -> Instance:
         return self.instance.scaled(scale * SCALE_STEP)
 
-    def _over(self) -> bool:
-        """Return whether the time is over; the first plan is made all the same."""
+    def _time_is_over(self) -> bool:
+        """Return whether the time is over; before the first plan, the time is never over."""
         return self.plan is not None and not self.run.remaining_s
 
     def _fits_greedily(self, scale: int) -> bool:
-        if self._over():
+        if self._time_is_over():
             return False
         placement = greedy_placement(self._scaled(scale), self.random, self.run.start)
         if len(placement.waiting):
@@ -175,11 +175,11 @@ class _Search:
 
 def _least_cost(problem: PlacementProblem) -> float:
     """Return a lower bound on the cost: the least shares fill whole GPUs without gaps."""
-    least = np.full(len(problem.workload), np.inf)
+    least_costs = np.full(len(problem.workload), np.inf)
     for view, configurations in zip(problem.views, problem.configurations, strict=True):
-        part = view.gpu.price_per_hour * configurations.units / view.tables.share_units
-        np.minimum.at(least, configurations.item, part)
-    return next_cost(float(least.sum()), problem.instance)
+        costs = view.gpu.price_per_hour * configurations.units / view.tables.share_units
+        np.minimum.at(least_costs, configurations.item, costs)
+    return next_cost(float(least_costs.sum()), problem.instance)
 
 
 def _could_fit(problem: PlacementProblem) -> bool:

@@ -38,7 +38,7 @@ class PlacementProblem:
 
     @classmethod
     def of(cls, instance: Instance, start: Plan | None = None) -> "PlacementProblem":
-        """Divide the workloads of an instance into items, those of a start plan into its slots.
+        """Divide the workloads of an instance into items; with a start plan, the slots of the plan are items.
 
         Raises
         ------
@@ -61,15 +61,15 @@ class PlacementProblem:
 
         Under ``goodput``, an item that can be served only in part counts at its best ratio of rate to share.
         """
-        least = np.full(len(self.workload), np.inf)
+        least_part = np.full(len(self.workload), np.inf)
         for view, configurations in zip(self.views, self.configurations, strict=True):
             part = (
                 configurations.units
                 / view.tables.share_units
                 * (self.rate_rps[configurations.item] / configurations.rate_rps)
             )
-            np.minimum.at(least, configurations.item, part)
-        return least
+            np.minimum.at(least_part, configurations.item, part)
+        return least_part
 
     def placed(self, o: int, rows: Ints, units: Ints) -> PlacedGpu:
         """Return the GPU of type ``o`` with these configurations (rows) and shares of its residents."""
@@ -78,11 +78,11 @@ class PlacementProblem:
         return self.views[o].placed(configurations.workload[rows], units, *figures)
 
     def cheapest_first(self) -> list[int]:
-        """Return the GPU types by the cost at which each serves the items that all types can serve, cheapest first."""
-        least = np.full((len(self.views), len(self.workload)), np.inf)
-        for row, view, configurations in zip(least, self.views, self.configurations, strict=True):
+        """Return the GPU types, cheapest first, by the cost of serving the items that all types can serve."""
+        least_part = np.full((len(self.views), len(self.workload)), np.inf)
+        for row, view, configurations in zip(least_part, self.views, self.configurations, strict=True):
             np.minimum.at(row, configurations.item, configurations.units / view.tables.share_units)
-        load = np.sum(least, axis=1, where=np.all(np.isfinite(least), axis=0))
+        load = np.sum(least_part, axis=1, where=np.all(np.isfinite(least_part), axis=0))
         prices = np.array([view.gpu.price_per_hour for view in self.views])
         return [int(o) for o in np.lexsort((prices, load * prices))]
 
@@ -135,8 +135,8 @@ class Placement:
             for may_open in (True,) if one_type else (False, True):
                 for o in types:
                     openable = self._affordable(o, cost_limit) if may_open else 0
-                    of_type = self.problem.views[o].tables, self.problem.configurations[o], self.fleets[o]
-                    self.waiting = insert(*of_type, self.waiting, openable, least_step, at_random, blink, random)
+                    type_state = self.problem.views[o].tables, self.problem.configurations[o], self.fleets[o]
+                    self.waiting = insert(*type_state, self.waiting, openable, least_step, at_random, blink, random)
 
     def _affordable(self, o: int, cost_limit: float) -> int:
         """Return the number of further GPUs of type ``o`` within the cost limit."""
@@ -149,40 +149,40 @@ class Placement:
     def take_out(self, o: int, random: np.random.Generator, emptied: int = 1, thinned: int = 0) -> None:
         """Remove residents from GPUs of type ``o`` by the rule of ``fleet.take_out``; they wait."""
         view, configurations = self.problem.views[o], self.problem.configurations[o]
-        out = take_out(view.tables, configurations, self.fleets[o], emptied, thinned, random)
-        self.waiting = np.concatenate([self.waiting, out])
+        removed = take_out(view.tables, configurations, self.fleets[o], emptied, thinned, random)
+        self.waiting = np.concatenate([self.waiting, removed])
 
     def take_over(self, start: Plan) -> None:
         """Fill empty GPUs with the slots of ``start``; GPUs that violate a latency budget are left out.
 
         A slot keeps its batch and rate. Gpulets whose slots take turns are left out. All other items wait.
         """
-        free = [0] * len(self.fleets)
+        next_empty = [0] * len(self.fleets)
         placed: set[int] = set()
         for gpu in start.gpus:
             o = next((o for o, view in enumerate(self.problem.views) if view.gpu.name == gpu.type), None)
-            if o is None or free[o] == len(self.fleets[o].residents):
+            if o is None or next_empty[o] == len(self.fleets[o].residents):
                 continue
             rows = list(self._rows(gpu, o, placed))
             tables, configurations = self.problem.views[o].tables, self.problem.configurations[o]
             if rows and fill(
-                tables, configurations, self.fleets[o], free[o], np.array(rows, dtype=np.int64), len(rows)
+                tables, configurations, self.fleets[o], next_empty[o], np.array(rows, dtype=np.int64), len(rows)
             ):
-                free[o] += 1
+                next_empty[o] += 1
                 placed.update(int(configurations.item[row]) for row in rows)
         self.waiting = np.array([i for i in self.waiting.tolist() if i not in placed], dtype=np.int64)
 
     def _rows(self, gpu: PlacedGpu, o: int, placed: set[int]) -> Iterator[int]:
-        """Yield, for every slot of ``gpu`` that is an option of an unplaced item, the row of that option."""
+        """Yield the row of each slot of ``gpu`` that is a configuration of an unplaced item."""
         problem, configurations = self.problem, self.problem.configurations[o]
-        here: set[int] = set()
+        on_this_gpu: set[int] = set()
         for slot in (slot for gpulet in gpu.gpulets if gpulet.duty_cycle_ms is None for slot in gpulet.slots):
             for item in np.flatnonzero(problem.workload == problem.instance.workload_index.get(slot.workload, -1)):
                 rows = np.arange(configurations.first[item], configurations.first[item + 1])
                 same_rate = np.abs(configurations.rate_rps[rows] - slot.rate_rps) <= TOLERANCE * slot.rate_rps
                 rows = rows[same_rate & (configurations.batch[rows] == slot.batch)]
-                if len(rows) and int(item) not in placed | here:
-                    here.add(int(item))
+                if len(rows) and int(item) not in placed | on_this_gpu:
+                    on_this_gpu.add(int(item))
                     yield int(rows[0])
                     break
 
@@ -196,7 +196,7 @@ class Placement:
         )
 
     def close_emptiest(self, cost_limit: float) -> None:
-        """Empty GPUs until the others cost at most ``cost_limit``, those that serve least per dollar first."""
+        """Empty GPUs until the others cost at most ``cost_limit``; GPUs that serve least per dollar come first."""
         while self.cost_per_hour > cost_limit:
             used = []
             for o, (fleet, configurations) in enumerate(zip(self.fleets, self.problem.configurations, strict=True)):
@@ -206,8 +206,8 @@ class Placement:
                     used.append((served / price if price > 0.0 else inf, o, g))
             _, o, g = min(used)
             fleet = self.fleets[o]
-            out = self.problem.configurations[o].item[fleet.row[g, : fleet.residents[g]]]
-            self.waiting = np.concatenate([self.waiting, out])
+            removed = self.problem.configurations[o].item[fleet.row[g, : fleet.residents[g]]]
+            self.waiting = np.concatenate([self.waiting, removed])
             fill(self.problem.views[o].tables, self.problem.configurations[o], fleet, g, fleet.row[g], 0)
 
     def shortage(self) -> str:

@@ -18,10 +18,10 @@ FIRST_NOISE = 4.0
 class RandomFit:
     """Random feasible placement: a reference point.
 
-    Workloads are placed in random order. Each goes to a GPU in use that has room at its full rate; all such GPUs and
-    batches are equally likely. If there is none, it goes to a new GPU. Shares are the least feasible ones. If a
-    required workload is left out, the draw is repeated, ordered from large to small, with less noise in every draw. The
-    same seed gives the same plan.
+    Workloads are placed in random order. Each workload goes to a GPU in use that has room at its full rate; all such
+    GPUs and batches are equally likely. Without such a GPU, the workload goes to a new GPU. Shares are the least
+    feasible shares. If a required workload is left out, the draw is repeated. Later draws are ordered from large to
+    small, with less noise in every draw. The same seed gives the same plan.
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ class RandomFit:
         random = np.random.default_rng(run.seed)
         try:
             problem = PlacementProblem.of(instance)
-        except UnservableError as why:
-            return Outcome(why.status, reason=str(why))
+        except UnservableError as error:
+            return Outcome(error.status, reason=str(error))
         for draw in range(1, max(1, run.work_left(0, self.draws)) + 1):
             placement = Placement.empty(problem)
             random.shuffle(placement.waiting)

@@ -22,21 +22,21 @@ from instances.view import View
 
 
 @compiled
-def fill_greedily(tables: Tables, gpulets: Gpulets, order: Ints, rest_rps: Floats) -> None:
-    """Give each workload gpulets of the least share that serves what is left of its rate (greedy best fit)."""
+def fill_greedily(tables: Tables, gpulets: Gpulets, order: Ints, unserved_rps: Floats) -> None:
+    """Give each workload gpulets of the least share that serves its unserved rate (greedy best fit)."""
     progress = True
     while progress:
         progress = False
-        for m in order:  # repeated for workloads that lost rate because of later neighbours
-            while rest_rps[m] > 0.0:
-                units = min_required_partition(tables, gpulets, m, rest_rps[m])
-                if not serve_alone(tables, gpulets, m, units, rest_rps):
+        for workload in order:  # repeated for workloads that lost rate because of later neighbours
+            while unserved_rps[workload] > 0.0:
+                units = min_required_partition(tables, gpulets, workload, unserved_rps[workload])
+                if not serve_alone(tables, gpulets, workload, units, unserved_rps):
                     return
                 progress = True
 
 
 @compiled
-def fill_efficiently(tables: Tables, gpulets: Gpulets, efficient: Ints, rest_rps: Floats) -> None:
+def fill_efficiently(tables: Tables, gpulets: Gpulets, efficient: Ints, unserved_rps: Floats) -> None:
     """Give each workload gpulets of its most efficient share, or of more if its rate needs more (guided self-tuning).
 
     ``efficient`` has ``p_eff`` of each workload.
@@ -44,17 +44,19 @@ def fill_efficiently(tables: Tables, gpulets: Gpulets, efficient: Ints, rest_rps
     progress = True
     while progress:
         progress = False
-        for m in range(len(efficient)):  # repeated for workloads that lost rate because of later neighbours
-            while rest_rps[m] > 0.0:
-                units = max(efficient[m], min_required_partition(tables, gpulets, m, rest_rps[m]))
-                if not serve_alone(tables, gpulets, m, units, rest_rps):
+        for workload in range(len(efficient)):  # repeated for workloads that lost rate because of later neighbours
+            while unserved_rps[workload] > 0.0:
+                units = max(
+                    efficient[workload], min_required_partition(tables, gpulets, workload, unserved_rps[workload])
+                )
+                if not serve_alone(tables, gpulets, workload, units, unserved_rps):
                     return
                 progress = True
 
 
 @compiled
-def serve_alone(tables: Tables, gpulets: Gpulets, m: int, units: int, rest_rps: Floats) -> bool:
-    """Give workload ``m`` the free gpulet of at least ``units`` that fits best; return whether one serves it."""
+def serve_alone(tables: Tables, gpulets: Gpulets, workload: int, units: int, unserved_rps: Floats) -> bool:
+    """Give ``workload`` the free gpulet of at least ``units`` that fits best; return whether a gpulet serves it."""
     tried = np.zeros(len(gpulets.units), dtype=np.bool_)
     while True:
         i = find_best_fit(gpulets, units, tried)
@@ -62,8 +64,10 @@ def serve_alone(tables: Tables, gpulets: Gpulets, m: int, units: int, rest_rps: 
             return False
         if gpulets.units[i] == tables.share_units and units < tables.share_units:
             split(tables, gpulets, i, units)
-        most = capacity_rps(tables, gpulets, m, gpulets.units[i], neighbour_of(tables, gpulets, i))
-        if most > 0.0 and give(tables, gpulets, i, m, min(most, rest_rps[m]), rest_rps):
+        largest_rps = capacity_rps(tables, gpulets, workload, gpulets.units[i], neighbour_of(tables, gpulets, i))
+        if largest_rps > 0.0 and give(
+            tables, gpulets, i, workload, min(largest_rps, unserved_rps[workload]), unserved_rps
+        ):
             return True
         tried[i] = True
         revert_split(tables, gpulets, i)
@@ -89,13 +93,13 @@ class GreedyBestFit(CuttingScheduler):
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
-        gpulets, rest_rps = Gpulets.undivided(view, gpus, self.interference), view.rate_rps.copy()
+        gpulets, unserved_rps = Gpulets.undivided(view, gpus, self.interference), view.rate_rps.copy()
         full_rps = gpulets.alone_rps[:, view.tables.share_units]
         if np.any(full_rps <= 0.0):
             return None
         order = np.argsort(-view.rate_rps / full_rps, kind="stable")
-        fill_greedily(view.tables, gpulets, order, rest_rps)
-        return None if rest_rps.any() else gpulets
+        fill_greedily(view.tables, gpulets, order, unserved_rps)
+        return None if unserved_rps.any() else gpulets
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ class GuidedSelfTuning(CuttingScheduler):
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
-        gpulets, rest_rps = Gpulets.undivided(view, gpus, interference=False), view.rate_rps.copy()
-        efficient = [max_efficient_partition(view, gpulets, w) for w in range(len(rest_rps))]
-        fill_efficiently(view.tables, gpulets, np.array(efficient, dtype=np.int64), rest_rps)
-        return None if rest_rps.any() else gpulets
+        gpulets, unserved_rps = Gpulets.undivided(view, gpus, interference=False), view.rate_rps.copy()
+        efficient = [max_efficient_partition(view, gpulets, w) for w in range(len(unserved_rps))]
+        fill_efficiently(view.tables, gpulets, np.array(efficient, dtype=np.int64), unserved_rps)
+        return None if unserved_rps.any() else gpulets

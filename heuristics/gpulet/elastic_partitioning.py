@@ -78,11 +78,13 @@ def max_efficient_partition(view: View, gpulets: Gpulets, workload: int) -> int:
     The points of the curve are the permitted shares. If every unit is permitted, they are the shares that the papers
     profile, because between neighbouring units the curve has steps where the batch changes.
     """
-    most = view.tables.share_units
-    shares = np.array(view.gpu.allowed_shares or [round(most * pct / 100) for pct in PROFILED_PCT], dtype=np.int64)
+    share_units = view.tables.share_units
+    shares = np.array(
+        view.gpu.allowed_shares or [round(share_units * pct / 100) for pct in PROFILED_PCT], dtype=np.int64
+    )
     rate = gpulets.alone_rps[workload, shares]
     shares, rate = shares[rate > 0.0], rate[rate > 0.0]
-    return most if len(shares) < 3 else knee_units(shares, most, rate)
+    return share_units if len(shares) < 3 else knee_units(shares, share_units, rate)
 
 
 @kernel
@@ -98,16 +100,16 @@ def min_required_partition(tables: Tables, gpulets: Gpulets, workload: int, rate
 def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
     """Return the free gpulet that fits ``p_ideal`` best, -1 if no gpulet is free.
 
-    That is the smallest of at least ``ideal`` units, or the largest if all are smaller. Gpulets without slots are free.
-    Those marked in ``tried``, shape (gpulets,), are excluded.
+    The best fit is the smallest gpulet of at least ``ideal`` units, or the largest if all are smaller. Gpulets without
+    slots are free. Gpulets marked in ``tried``, shape (gpulets,), are excluded.
     """
     best = -1
     for i in range(len(gpulets.units)):
         units = gpulets.units[i]
         if gpulets.slots[i] > 0 or units == 0 or tried[i]:
             continue
-        least = 0 if best < 0 else gpulets.units[best]
-        if best < 0 or (ideal <= units < least) or (least < ideal and units > least):
+        best_units = 0 if best < 0 else gpulets.units[best]
+        if best < 0 or (ideal <= units < best_units) or (best_units < ideal and units > best_units):
             best = i
     return best
 
@@ -115,11 +117,11 @@ def find_best_fit(gpulets: Gpulets, ideal: int, tried: Flags) -> int:
 @kernel
 def split(tables: Tables, gpulets: Gpulets, i: int, units: int) -> None:
     """Split an undivided GPU into a gpulet of ``units`` and the largest permitted remainder."""
-    rest = 0
+    remainder = 0
     for permitted in tables.permitted:
         if permitted <= tables.share_units - units:
-            rest = permitted
-    gpulets.units[i], gpulets.units[i ^ 1] = units, rest
+            remainder = permitted
+    gpulets.units[i], gpulets.units[i ^ 1] = units, remainder
 
 
 @kernel
@@ -131,37 +133,37 @@ def revert_split(tables: Tables, gpulets: Gpulets, i: int) -> None:
 
 
 @compiled
-def temporal_merge(tables: Tables, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats) -> bool:
+def temporal_merge(tables: Tables, gpulets: Gpulets, i: int, workload: int, unserved_rps: Floats) -> bool:
     """Serve the rest of a workload in turns with the slots of an allocated gpulet; return whether that was possible.
 
-    Allocated gpulets are tried from the smallest on. If one cannot serve the rest and the free gpulet ``i`` is larger,
-    its slots and the workload move to ``i`` if they fit there. Without a free gpulet ``i`` is -1.
+    Allocated gpulets are tried from the smallest on. If such a gpulet cannot serve the rest and the free gpulet ``i``
+    is larger, its slots and the workload move to ``i`` if they fit there. Without a free gpulet, ``i`` is -1.
     """
     for units in tables.permitted:
         for a in range(len(gpulets.units)):
             if gpulets.slots[a] == 0 or gpulets.units[a] != units:
                 continue
-            if give(tables, gpulets, a, workload, rest_rps[workload], rest_rps):
+            if give(tables, gpulets, a, workload, unserved_rps[workload], unserved_rps):
                 return True
-            if i >= 0 and gpulets.units[i] > units and _move(tables, gpulets, a, i, workload, rest_rps):
+            if i >= 0 and gpulets.units[i] > units and _move(tables, gpulets, a, i, workload, unserved_rps):
                 return True
     return False
 
 
 @compiled
-def _move(tables: Tables, gpulets: Gpulets, a: int, i: int, workload: int, rest_rps: Floats) -> bool:
+def _move(tables: Tables, gpulets: Gpulets, a: int, i: int, workload: int, unserved_rps: Floats) -> bool:
     """Move the slots of gpulet ``a`` and a workload to the free gpulet ``i``, if a feasible duty cycle exists there."""
-    before_a, before_i = snapshot(gpulets, a), snapshot(gpulets, i)
+    saved_a, saved_i = snapshot(gpulets, a), snapshot(gpulets, i)
     for s in range(gpulets.slots[a]):
         put(gpulets, i, gpulets.workload[a, s], gpulets.rate_rps[a, s])
     gpulets.slots[a] = 0
-    settled = put(gpulets, i, workload, rest_rps[workload]) and settle(tables, gpulets, i)
+    settled = put(gpulets, i, workload, unserved_rps[workload]) and settle(tables, gpulets, i)
     if settled and settle(tables, gpulets, a):
         revert_split(tables, gpulets, a)
-        rest_rps[workload] = 0.0
+        unserved_rps[workload] = 0.0
         return True
-    restore(gpulets, i, before_i)
-    restore(gpulets, a, before_a)
+    restore(gpulets, i, saved_i)
+    restore(gpulets, a, saved_a)
     return False
 
 
@@ -169,39 +171,39 @@ def _move(tables: Tables, gpulets: Gpulets, a: int, i: int, workload: int, rest_
 def _make_room(tables: Tables, gpulets: Gpulets, i: int) -> tuple[bool, int, float]:
     """Settle the GPU of ``i``, if necessary by reducing the rate of the neighbour's largest slot.
 
-    Return whether that was possible (if not, the state of the GPU is invalid), the workload of the reduced slot (-1
-    without one), and the rate that it loses.
+    Return whether that was possible, the workload of the reduced slot (-1 if no slot is reduced), and the rate that
+    this workload loses. If it was not possible, the state of the GPU is invalid.
     """
     if settle(tables, gpulets, i):
         return True, -1, 0.0
-    other = i ^ 1
-    if gpulets.slots[other] == 0 or not cycles(tables, gpulets, i):
+    neighbour = i ^ 1
+    if gpulets.slots[neighbour] == 0 or not cycles(tables, gpulets, i):
         return False, -1, 0.0
-    slot = np.argmax(gpulets.rate_rps[other, : gpulets.slots[other]])
-    before = gpulets.rate_rps[other, slot]
-    low, high = 0.0, before
+    slot = np.argmax(gpulets.rate_rps[neighbour, : gpulets.slots[neighbour]])
+    full_rps = gpulets.rate_rps[neighbour, slot]
+    low, high = 0.0, full_rps
     for _ in range(BISECTIONS):
         middle = (low + high) / 2.0
-        gpulets.rate_rps[other, slot] = middle
+        gpulets.rate_rps[neighbour, slot] = middle
         if settle(tables, gpulets, i):
             low = middle
         else:
             high = middle
-    gpulets.rate_rps[other, slot] = low
-    return low > 0.0 and settle(tables, gpulets, i), gpulets.workload[other, slot], before - low
+    gpulets.rate_rps[neighbour, slot] = low
+    return low > 0.0 and settle(tables, gpulets, i), gpulets.workload[neighbour, slot], full_rps - low
 
 
 @compiled
-def give(tables: Tables, gpulets: Gpulets, i: int, workload: int, rate_rps: float, rest_rps: Floats) -> bool:
-    """Let gpulet ``i`` serve ``rate_rps`` of a workload, by turns if it has other slots; if it cannot, change nothing.
+def give(tables: Tables, gpulets: Gpulets, i: int, workload: int, rate_rps: float, unserved_rps: Floats) -> bool:
+    """Let gpulet ``i`` serve ``rate_rps`` of a workload, in turns if it has other slots; if impossible, change nothing.
 
-    The neighbour's largest slot may lose rate, which is added to the unserved rates ``rest_rps``. The loss must be less
-    than the rate that a free gpulet ``i`` can serve, or than half of ``rate_rps`` if ``i`` has slots; this guarantees
-    termination. Loss and gain are compared as fractions of the rates that a whole GPU serves.
+    The neighbour's largest slot may lose rate, which is added to ``unserved_rps``. The loss must be less than the rate
+    that a free gpulet ``i`` can serve, or than half of ``rate_rps`` if ``i`` has slots; this guarantees termination.
+    Loss and gain are compared as fractions of the rates that a whole GPU serves.
     """
     if rate_rps > (1.0 - load(gpulets, i)) * gpulets.alone_rps[workload, gpulets.units[i]] * (1.0 + SLACK):
         return False
-    before = snapshot(gpulets, i)
+    saved = snapshot(gpulets, i)
     gain_rps = rate_rps / 2.0
     if gpulets.slots[i] == 0:
         beside = neighbour_of(tables, gpulets, i)
@@ -213,37 +215,37 @@ def give(tables: Tables, gpulets: Gpulets, i: int, workload: int, rate_rps: floa
             or lost_rps * gpulets.alone_rps[workload, tables.share_units]
             < gain_rps * gpulets.alone_rps[loser, tables.share_units]
         ):
-            rest_rps[workload] = max(0.0, rest_rps[workload] - rate_rps)
+            unserved_rps[workload] = max(0.0, unserved_rps[workload] - rate_rps)
             if loser >= 0:
-                rest_rps[loser] += lost_rps
+                unserved_rps[loser] += lost_rps
             return True
-    restore(gpulets, i, before)
+    restore(gpulets, i, saved)
     return False
 
 
 @compiled
-def give_most(tables: Tables, gpulets: Gpulets, i: int, workload: int, rest_rps: Floats) -> bool:
+def give_most(tables: Tables, gpulets: Gpulets, i: int, workload: int, unserved_rps: Floats) -> bool:
     """Let gpulet ``i`` serve as much of a workload's unserved rate as it can without loss to others."""
     spare_rps = (1.0 - load(gpulets, i)) * gpulets.alone_rps[workload, gpulets.units[i]]
-    low, high = LEAST_PART * rest_rps[workload], min(rest_rps[workload], spare_rps)
+    low, high = LEAST_PART * unserved_rps[workload], min(unserved_rps[workload], spare_rps)
     if low > high:
         return False
-    before = snapshot(gpulets, i)
+    saved = snapshot(gpulets, i)
     if not (put(gpulets, i, workload, low) and settle(tables, gpulets, i)):
-        restore(gpulets, i, before)
+        restore(gpulets, i, saved)
         return False
     for _ in range(BISECTIONS):
         middle = (low + high) / 2.0
-        restore(gpulets, i, before)
+        restore(gpulets, i, saved)
         put(gpulets, i, workload, middle)
         if settle(tables, gpulets, i):
             low = middle
         else:
             high = middle
-    restore(gpulets, i, before)
+    restore(gpulets, i, saved)
     put(gpulets, i, workload, low)
     settle(tables, gpulets, i)
-    rest_rps[workload] -= low
+    unserved_rps[workload] -= low
     return True
 
 
@@ -255,16 +257,16 @@ def partition(
     efficient: Ints,
     sizing_rps: Floats,
     any_turns: bool,
-    rest_rps: Floats,
+    unserved_rps: Floats,
 ) -> None:
-    """Serve the rates in ``rest_rps``, in which the unserved ones remain (Algorithm 1).
+    """Serve the rates in ``unserved_rps``, which are reduced in place (Algorithm 1).
 
     Parameters
     ----------
     order, efficient
         The workloads in the order of placement, and ``p_eff`` of each workload.
     sizing_rps
-        Rates that ``p_req`` serves: ``rest_rps`` itself for what is left of each rate, or the whole rates.
+        Rates that ``p_req`` serves: ``unserved_rps`` itself for what is left of each rate, or the whole rates.
     any_turns
         Try turns also if no free gpulet serves the workload.
     """
@@ -272,18 +274,21 @@ def partition(
     while progress:
         progress = False
         # atc22 line 3, arxiv line 5; repeated for workloads that lost rate because of later neighbours
-        for m in order:
-            while rest_rps[m] > 0.0:  # atc22 line 4, arxiv line 8
-                required = min_required_partition(tables, gpulets, m, sizing_rps[m])  # atc22 line 7, arxiv line 10
-                ideal = min(efficient[m], required)  # atc22 line 8, arxiv line 11
-                if not _allocate(tables, gpulets, m, ideal, any_turns, rest_rps):
+        for workload in order:
+            while unserved_rps[workload] > 0.0:  # atc22 line 4, arxiv line 8
+                # atc22 line 7, arxiv line 10
+                required = min_required_partition(tables, gpulets, workload, sizing_rps[workload])
+                ideal = min(efficient[workload], required)  # atc22 line 8, arxiv line 11
+                if not _allocate(tables, gpulets, workload, ideal, any_turns, unserved_rps):
                     return
                 progress = True
 
 
 @compiled
-def _allocate(tables: Tables, gpulets: Gpulets, m: int, ideal: int, any_turns: bool, rest_rps: Floats) -> bool:
-    """Give workload ``m`` one more gpulet of ``ideal`` units or one more slot; return whether that was possible."""
+def _allocate(
+    tables: Tables, gpulets: Gpulets, workload: int, ideal: int, any_turns: bool, unserved_rps: Floats
+) -> bool:
+    """Give ``workload`` one more gpulet of ``ideal`` units or one more slot; return whether that was possible."""
     tried = np.zeros(len(gpulets.units), dtype=np.bool_)
     while True:
         i = find_best_fit(gpulets, ideal, tried)  # atc22 line 9, arxiv line 12
@@ -293,21 +298,23 @@ def _allocate(tables: Tables, gpulets: Gpulets, m: int, ideal: int, any_turns: b
             split(tables, gpulets, i, ideal)  # atc22 lines 17-19, arxiv lines 23-26
         # atc22 lines 20-21, arxiv lines 27-28
         beside = neighbour_of(tables, gpulets, i)
-        most = capacity_rps(tables, gpulets, m, gpulets.units[i], beside)
+        largest_rps = capacity_rps(tables, gpulets, workload, gpulets.units[i], beside)
         # atc22 line 22, arxiv lines 33-39
-        if most >= rest_rps[m] and temporal_merge(tables, gpulets, i, m, rest_rps):
+        if largest_rps >= unserved_rps[workload] and temporal_merge(tables, gpulets, i, workload, unserved_rps):
             revert_split(tables, gpulets, i)
             return True
-        if most > 0.0 and give(tables, gpulets, i, m, min(most, rest_rps[m]), rest_rps):
+        if largest_rps > 0.0 and give(
+            tables, gpulets, i, workload, min(largest_rps, unserved_rps[workload]), unserved_rps
+        ):
             return True
         tried[i] = True
         revert_split(tables, gpulets, i)
     if not any_turns:
         return False
-    if temporal_merge(tables, gpulets, -1, m, rest_rps):  # all free gpulets were tried
+    if temporal_merge(tables, gpulets, -1, workload, unserved_rps):  # all free gpulets were tried
         return True
     for i in range(len(gpulets.units)):
-        if gpulets.slots[i] > 0 and give_most(tables, gpulets, i, m, rest_rps):
+        if gpulets.slots[i] > 0 and give_most(tables, gpulets, i, workload, unserved_rps):
             return True
     return False
 
@@ -354,10 +361,10 @@ class ElasticPartitioning(CuttingScheduler):
         order = np.argsort(key, kind="stable")
         knee = np.array([max_efficient_partition(view, empty, w) for w in range(len(order))], dtype=np.int64)
         for efficient in [knee, np.full_like(knee, view.tables.share_units)] if self.second_pass else [knee]:
-            gpulets, rest_rps = empty.copied(), view.rate_rps.copy()
-            sizing_rps = rest_rps if self.variant is Variant.ATC22 else view.rate_rps
+            gpulets, unserved_rps = empty.copied(), view.rate_rps.copy()
+            sizing_rps = unserved_rps if self.variant is Variant.ATC22 else view.rate_rps
             any_turns = self.turns is RemainingGpulets.ANY
-            partition(view.tables, gpulets, order, efficient, sizing_rps, any_turns, rest_rps)
-            if not rest_rps.any():
+            partition(view.tables, gpulets, order, efficient, sizing_rps, any_turns, unserved_rps)
+            if not unserved_rps.any():
                 return gpulets
         return None

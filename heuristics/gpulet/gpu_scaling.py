@@ -63,10 +63,10 @@ class GpuScaling:
             return gpulets  # lines 8-10
 
         def shrunk(view: View, limit: int) -> Gpulets | None:
-            least, gpulets, fewer = least_gpus(view), None, rule(view, limit)
-            while fewer is not None:
-                gpulets, gpus = fewer, int(np.count_nonzero(fewer.slots[::2] + fewer.slots[1::2]))  # those in use
-                fewer = rule(view, gpus - 1) if gpus > least and run.remaining_s > 0.0 else None
+            least, gpulets, tried = least_gpus(view), None, rule(view, limit)
+            while tried is not None:
+                gpulets, gpus = tried, int(np.count_nonzero(tried.slots[::2] + tried.slots[1::2]))  # GPUs in use
+                tried = rule(view, gpus - 1) if gpus > least and run.remaining_s > 0.0 else None
             return gpulets
 
         return cut_pools(instance, run, grown if used else shrunk)

@@ -22,19 +22,19 @@ LAYOUT_TENTHS = (10, 2, 4, 5)
 
 
 @compiled
-def _search(tables: Tables, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> bool:
+def _search(tables: Tables, gpulets: Gpulets, unserved_rps: Floats, tries: Ints) -> bool:
     """Serve the remaining rates; return whether it succeeds within ``tries[0]``, which counts down.
 
     The workload that needs the most units for its remaining rate is tried on every gpulet.
     """
     workload, most_units = -1, 0.0
     needed_units = 0.0
-    for w in range(len(rest_rps)):
+    for w in range(len(unserved_rps)):
         rps_per_unit = 0.0
         for units in tables.permitted:
             rps_per_unit = max(rps_per_unit, gpulets.alone_rps[w, units] / units)
-        units_of_w = rest_rps[w] / rps_per_unit if rps_per_unit > 0.0 else np.inf
-        if rest_rps[w] > 0.0:
+        units_of_w = unserved_rps[w] / rps_per_unit if rps_per_unit > 0.0 else np.inf
+        if unserved_rps[w] > 0.0:
             needed_units += units_of_w
             if units_of_w > most_units:
                 workload, most_units = w, units_of_w
@@ -49,19 +49,19 @@ def _search(tables: Tables, gpulets: Gpulets, rest_rps: Floats, tries: Ints) -> 
         if gpulets.units[i] == 0 or _interchangeable_with_earlier(gpulets, i):
             continue
         tries[0] -= 1
-        before, rest_before = snapshot(gpulets, i), rest_rps.copy()
-        wanted = rest_rps[workload]
+        saved, saved_unserved_rps = snapshot(gpulets, i), unserved_rps.copy()
+        rate_rps = unserved_rps[workload]
         if gpulets.slots[i] == 0:
-            wanted = min(
-                wanted, capacity_rps(tables, gpulets, workload, gpulets.units[i], neighbour_of(tables, gpulets, i))
+            rate_rps = min(
+                rate_rps, capacity_rps(tables, gpulets, workload, gpulets.units[i], neighbour_of(tables, gpulets, i))
             )
-        given = wanted > 0.0 and give(tables, gpulets, i, workload, wanted, rest_rps)
-        if not given and gpulets.slots[i] > 0:
-            given = give_most(tables, gpulets, i, workload, rest_rps)
-        if given and _search(tables, gpulets, rest_rps, tries):
+        served = rate_rps > 0.0 and give(tables, gpulets, i, workload, rate_rps, unserved_rps)
+        if not served and gpulets.slots[i] > 0:
+            served = give_most(tables, gpulets, i, workload, unserved_rps)
+        if served and _search(tables, gpulets, unserved_rps, tries):
             return True
-        restore(gpulets, i, before)
-        rest_rps[:] = rest_before
+        restore(gpulets, i, saved)
+        unserved_rps[:] = saved_unserved_rps
     return False
 
 
@@ -91,7 +91,7 @@ class Ideal(CuttingScheduler):
     A GPU is whole or split 2:8, 4:6 or 5:5. The search starts with the plans of elastic partitioning, second pass
     included. Only if those fail, all combinations of layouts are searched, those with the fewest splits first. In each,
     the workload whose unserved rate needs the most units is tried on every gpulet. An empty gpulet gets as much of the
-    rate as it can serve; on others, the workload takes turns with the slots that are there.
+    rate as it can serve; on other gpulets, the workload takes turns with the present slots.
 
     Attributes
     ----------

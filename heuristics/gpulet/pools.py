@@ -94,10 +94,10 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
 def _oversized(view: View) -> str | None:
     """Return that a workload asks for more than ``MOST_PARTS`` whole GPUs, or ``None`` if none does."""
     full_rps = Gpulets.undivided(view, 0, interference=True).alone_rps[:, view.tables.share_units]
-    for asked, most in zip(view.instance.workloads, (full_rps * MOST_PARTS).tolist(), strict=True):
-        if 0.0 < most < asked.rate_rps:
-            rate = f"{asked.rate_rps:g} req/s"
-            return f"{asked.id}: {asked.model} asks for {rate}: too much for {MOST_PARTS:,} whole {view.gpu.name}"
+    for workload, limit_rps in zip(view.instance.workloads, (full_rps * MOST_PARTS).tolist(), strict=True):
+        if 0.0 < limit_rps < workload.rate_rps:
+            rate = f"{workload.rate_rps:g} req/s"
+            return f"{workload.id}: {workload.model} asks for {rate}: too much for {MOST_PARTS:,} whole {view.gpu.name}"
     return None
 
 
@@ -121,7 +121,7 @@ def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
     workloads = view.instance.workloads
     gpus = []
     for g in range(0, len(gpulets.units), 2):
-        cut = []
+        gpu_gpulets = []
         for i in (g, g + 1):
             slots = tuple(
                 Slot(workloads[gpulets.workload[i, s]].id, int(gpulets.batch[i, s]), float(gpulets.rate_rps[i, s]))
@@ -129,9 +129,9 @@ def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
             )
             if slots:
                 cycle = float(gpulets.cycle_ms[i]) if len(slots) > 1 else None
-                cut.append(Gpulet(int(gpulets.units[i]), slots, cycle))
-        if cut:
-            gpus.append(PlacedGpu(view.gpu.name, tuple(cut)))
+                gpu_gpulets.append(Gpulet(int(gpulets.units[i]), slots, cycle))
+        if gpu_gpulets:
+            gpus.append(PlacedGpu(view.gpu.name, tuple(gpu_gpulets)))
     return tuple(gpus)
 
 

@@ -62,16 +62,16 @@ class SquishyBinPacking(CuttingScheduler):
             return None
         gpulets = Gpulets.undivided(view, gpus, interference=True)
         times_ms = _times_ms(view, gpulets, units)
-        nodes, rests = [], []
+        nodes, residual_nodes = [], []
         for w, rate in enumerate(view.rate_rps.tolist()):
-            filled, rest = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate)
+            filled, residual_rps = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate)
             nodes += filled
-            if rest > 0.0:
-                node = residual(times_ms[w], w, float(view.slo_ms[w]), rest, self.rest)
+            if residual_rps > 0.0:
+                node = residual(times_ms[w], w, float(view.slo_ms[w]), residual_rps, self.rest)
                 if node is None:
                     return None
-                rests.append(node)
-        nodes += _merged(view, times_ms, rests, parts)
+                residual_nodes.append(node)
+        nodes += _merged(view, times_ms, residual_nodes, parts)
         if len(nodes) > gpus * parts:
             return None
         _fill(gpulets, nodes, units, parts)
@@ -80,10 +80,13 @@ class SquishyBinPacking(CuttingScheduler):
 
 def _times_ms(view: View, gpulets: Gpulets, units: int) -> list[Floats]:
     """Return ``t_inf`` of each workload by batch, alone on a share of ``units``; entry 0 is infinite."""
-    tops = view.tables.max_batch[view.model]
+    largest_batches = view.tables.max_batch[view.model]
     return [
-        np.array([math.inf] + [inference_ms(view.tables, gpulets, w, b, units, ALONE) for b in range(1, int(top) + 1)])
-        for w, top in enumerate(tops)
+        np.array(
+            [math.inf]
+            + [inference_ms(view.tables, gpulets, w, b, units, ALONE) for b in range(1, int(largest_batch) + 1)]
+        )
+        for w, largest_batch in enumerate(largest_batches)
     ]
 
 
@@ -94,9 +97,10 @@ def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) 
         return [], rate_rps
     batch = int(possible[-1])
     cycle = float(times_ms[batch]) * (1.0 + 2.0 * SLACK)
-    most = 1000.0 * batch / cycle
-    count = int(rate_rps / most)
-    return [_GpuNode(cycle, [(workload, batch, most)]) for _ in range(count)], max(0.0, rate_rps - count * most)
+    saturated_rps = 1000.0 * batch / cycle
+    count = int(rate_rps / saturated_rps)
+    saturated = [_GpuNode(cycle, [(workload, batch, saturated_rps)]) for _ in range(count)]
+    return saturated, max(0.0, rate_rps - count * saturated_rps)
 
 
 def residual(
@@ -118,17 +122,17 @@ def residual(
     return None
 
 
-def _merged(view: View, times_ms: list[Floats], rests: list[_GpuNode], parts: int) -> list[_GpuNode]:
+def _merged(view: View, times_ms: list[Floats], residual_nodes: list[_GpuNode], parts: int) -> list[_GpuNode]:
     """Return the GPUs on which residual workloads take turns."""
     nodes: list[_GpuNode] = []
-    for rest in sorted(rests, key=lambda node: -_occupancy(node, times_ms)):
-        merged = [(merge(view, times_ms, node, rest, parts), position) for position, node in enumerate(nodes)]
+    for residual_node in sorted(residual_nodes, key=lambda node: -_occupancy(node, times_ms)):
+        merged = [(merge(view, times_ms, node, residual_node, parts), position) for position, node in enumerate(nodes)]
         fitting = [(node, position) for node, position in merged if node is not None]
         if fitting:
-            busiest, position = max(fitting, key=lambda each: _occupancy(each[0], times_ms))
+            busiest, position = max(fitting, key=lambda candidate: _occupancy(candidate[0], times_ms))
             nodes[position] = busiest
         else:
-            nodes.append(rest)
+            nodes.append(residual_node)
     return nodes
 
 
@@ -136,20 +140,20 @@ def _occupancy(node: _GpuNode, times_ms: list[Floats]) -> float:
     return sum(float(times_ms[w][b]) for w, b, _ in node.sessions) / node.cycle_ms
 
 
-def merge(view: View, times_ms: list[Floats], one: _GpuNode, other: _GpuNode, parts: int = 1) -> _GpuNode | None:
+def merge(view: View, times_ms: list[Floats], first: _GpuNode, second: _GpuNode, parts: int = 1) -> _GpuNode | None:
     """Return one node with the sessions of both, or ``None`` if they do not fit on one of ``parts`` of a GPU.
 
     Its cycle is the shorter of the two, and its batches are those that are collected in this cycle.
     """
-    cycle = min(one.cycle_ms, other.cycle_ms)
+    cycle = min(first.cycle_ms, second.cycle_ms)
     sessions = [
         (w, max(1, math.ceil(rate * cycle / 1000.0 * (1.0 - SLACK))), rate)
-        for w, _, rate in one.sessions + other.sessions
+        for w, _, rate in first.sessions + second.sessions
     ]
-    together = _GpuNode(cycle, sessions)
+    merged = _GpuNode(cycle, sessions)
     memory_mib = sum(float(view.tables.memory_mib[view.model[w], b]) for w, b, _ in sessions)
-    fits = _occupancy(together, times_ms) <= 1.0 - SLACK and memory_mib <= view.tables.memory_limit_mib / parts
-    return together if fits and len(sessions) <= MOST_SLOTS else None
+    fits = _occupancy(merged, times_ms) <= 1.0 - SLACK and memory_mib <= view.tables.memory_limit_mib / parts
+    return merged if fits and len(sessions) <= MOST_SLOTS else None
 
 
 def _fill(gpulets: Gpulets, nodes: list[_GpuNode], units: int, parts: int) -> None:

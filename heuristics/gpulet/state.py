@@ -37,7 +37,7 @@ class Gpulets(NamedTuple):
     slots
         Number of slots.
     workload, batch, rate_rps
-        Those of each slot, shape (gpulets, most slots).
+        Workload, batch and rate of each slot, shape (gpulets, ``MOST_SLOTS``).
     model, slo_ms
         Row of each workload in the tables, and its SLO, shape (workloads,).
     latency_buffer
@@ -45,8 +45,8 @@ class Gpulets(NamedTuple):
     interference
         Whether neighbours slow each other.
     alone_rps
-        Largest rate of each workload in a gpulet of its own at each share, on an otherwise empty GPU, shape
-        (workloads, share units + 1).
+        Largest rate of each workload that is alone on its GPU, by the share of its gpulet, shape (workloads, share
+        units + 1).
     """
 
     units: Ints
@@ -95,10 +95,10 @@ def neighbour_of(tables: Tables, gpulets: Gpulets, i: int) -> Neighbour:
     if not gpulets.interference or gpulets.slots[other] == 0:
         return 0, l2, dram, power
     for s in range(gpulets.slots[other]):
-        m, b, u = gpulets.model[gpulets.workload[other, s]], gpulets.batch[other, s], gpulets.units[other]
-        l2 = max(l2, tables.l2_pct[m, b, u])
-        dram = max(dram, tables.dram_pct[m, b, u])
-        power = max(power, tables.power_w[m, b, u])
+        model, batch, units = gpulets.model[gpulets.workload[other, s]], gpulets.batch[other, s], gpulets.units[other]
+        l2 = max(l2, tables.l2_pct[model, batch, units])
+        dram = max(dram, tables.dram_pct[model, batch, units])
+        power = max(power, tables.power_w[model, batch, units])
     return 1, l2, dram, power
 
 
@@ -119,22 +119,22 @@ def inference_ms(tables: Tables, gpulets: Gpulets, workload: int, batch: int, un
 @kernel
 def capacity_rps(tables: Tables, gpulets: Gpulets, workload: int, units: int, beside: Neighbour) -> float:
     """Return the largest rate of a gpulet with one slot: every cycle lasts as long as its batch, ``2 t_inf <= SLO``."""
-    most = 0.0
+    largest_rps = 0.0
     for batch in range(1, tables.max_batch[gpulets.model[workload]] + 1):
         t_inf = inference_ms(tables, gpulets, workload, batch, units, beside)
         if 2.0 * t_inf <= gpulets.slo_ms[workload] * (1.0 - 4.0 * SLACK):
-            most = max(most, 1000.0 * batch / t_inf)
-    return most * (1.0 - 2.0 * SLACK)
+            largest_rps = max(largest_rps, 1000.0 * batch / t_inf)
+    return largest_rps * (1.0 - 2.0 * SLACK)
 
 
 @compiled
 def _alone_rps(tables: Tables, gpulets: Gpulets) -> Floats:
-    """Compute ``Gpulets.alone_rps``, which is not read."""
-    most = np.zeros((len(gpulets.model), tables.share_units + 1))
+    """Return ``Gpulets.alone_rps``; the field itself is not read."""
+    largest_rps = np.zeros((len(gpulets.model), tables.share_units + 1))
     for w in range(len(gpulets.model)):
         for units in tables.permitted:
-            most[w, units] = capacity_rps(tables, gpulets, w, units, ALONE)
-    return most
+            largest_rps[w, units] = capacity_rps(tables, gpulets, w, units, ALONE)
+    return largest_rps
 
 
 @kernel
@@ -176,9 +176,9 @@ def duty_cycle_ms(
         shortest_slo = min(shortest_slo, gpulets.slo_ms[workload[s]])
     best_cycle, least_busy = 0.0, np.inf
     trial = np.empty(count, dtype=np.int64)
-    for full in range(-1, count):  # the slot whose batch is just full at the end of the cycle; -1: none
-        for size in range(1, 2 if full < 0 else tables.max_batch[gpulets.model[workload[full]]] + 1):
-            cycle = shortest_slo if full < 0 else 1000.0 * size / rate_rps[full]
+    for full_slot in range(-1, count):  # slot whose batch is just full at the end of the cycle; -1: none
+        for size in range(1, 2 if full_slot < 0 else tables.max_batch[gpulets.model[workload[full_slot]]] + 1):
+            cycle = shortest_slo if full_slot < 0 else 1000.0 * size / rate_rps[full_slot]
             if cycle > shortest_slo:
                 break
             busy = 0.0
@@ -257,20 +257,20 @@ def snapshot(gpulets: Gpulets, i: int) -> Gpulets:
 
 
 @compiled
-def restore(gpulets: Gpulets, i: int, before: Gpulets) -> None:
-    """Restore the GPU of ``i`` from ``before``."""
+def restore(gpulets: Gpulets, i: int, saved: Gpulets) -> None:
+    """Restore the GPU of ``i`` from ``saved``."""
     g = i - i % 2
-    gpulets.units[g : g + 2] = before.units
-    gpulets.slots[g : g + 2] = before.slots
-    gpulets.workload[g : g + 2] = before.workload
-    gpulets.batch[g : g + 2] = before.batch
-    gpulets.rate_rps[g : g + 2] = before.rate_rps
-    gpulets.cycle_ms[g : g + 2] = before.cycle_ms
+    gpulets.units[g : g + 2] = saved.units
+    gpulets.slots[g : g + 2] = saved.slots
+    gpulets.workload[g : g + 2] = saved.workload
+    gpulets.batch[g : g + 2] = saved.batch
+    gpulets.rate_rps[g : g + 2] = saved.rate_rps
+    gpulets.cycle_ms[g : g + 2] = saved.cycle_ms
 
 
 @kernel
 def put(gpulets: Gpulets, i: int, workload: int, rate_rps: float) -> bool:
-    """Add a rate to the workload's slot in gpulet ``i``, or add a slot if there is room; batches stay as they are."""
+    """Add a rate to the workload's slot in gpulet ``i``, or add a slot if there is room; batches do not change."""
     for s in range(gpulets.slots[i]):
         if gpulets.workload[i, s] == workload:
             gpulets.rate_rps[i, s] += rate_rps

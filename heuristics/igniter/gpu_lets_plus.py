@@ -27,7 +27,7 @@ TRICKLE_RPS = 1e-3
 ROUNDING = 1e-9
 """Relative tolerance on a required rate."""
 
-PART = 0.05
+STEP = 0.05
 """Step of the rates tried under a rule whose budget depends on the share, as a fraction of the workload's rate."""
 
 MOST_RESIDENTS = 2
@@ -40,12 +40,12 @@ def most_efficient_share(view: View, model: int) -> int:
     The curve is over the profiled shares, or over the permitted ones if only some are.
     """
     tables = view.tables
-    most = tables.share_units
-    units = view.gpu.allowed_shares or tuple(sorted({max(1, round(pct * most / 100)) for pct in PROFILED_PCT}))
+    share_units = tables.share_units
+    units = view.gpu.allowed_shares or tuple(sorted({max(1, round(pct * share_units / 100)) for pct in PROFILED_PCT}))
     if len(units) < 3:
         return units[0]
     alone_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1, list(units)]
-    return knee_units(np.array(units), most, 1000.0 / (alone_ms + tables.exposed_ms[model, 1]))
+    return knee_units(np.array(units), share_units, 1000.0 / (alone_ms + tables.exposed_ms[model, 1]))
 
 
 @compiled
@@ -71,7 +71,7 @@ class _Gpu:
     """GPU in use: its residents as (workload, units, batch, rate), and the units of the free gpulet."""
 
     residents: list[tuple[int, int, int, float]]
-    left: int
+    free_units: int
 
 
 @dataclass
@@ -90,30 +90,32 @@ class _Fleet:
             self.efficient[model] = most_efficient_share(view, model)
         rate_rps = float(view.rate_rps[workload])
         while rate_rps > 0.0:
-            served = self._best_fit(workload, model, rate_rps)
-            if served == 0.0:
+            served_rps = self._best_fit(workload, model, rate_rps)
+            if served_rps == 0.0:
                 return rate_rps
-            rate_rps = 0.0 if served >= rate_rps else rate_rps - served
+            rate_rps = 0.0 if served_rps >= rate_rps else rate_rps - served_rps
         return 0.0
 
     def _best_fit(self, workload: int, model: int, rate_rps: float) -> float:
         """Take the smallest gpulet of at least ``p_eff`` that serves requests; return the rate that it serves."""
-        wanted = self.efficient[model]
-        open_gpus = (gpu for gpu in self.gpus if gpu.left >= wanted and len(gpu.residents) < MOST_RESIDENTS)
-        for gpu in sorted(open_gpus, key=lambda gpu: gpu.left):
-            served = self._serve(gpu, workload, model, gpu.left, rate_rps)
-            if served > 0.0:
-                gpu.left = 0
-                return served
+        efficient_units = self.efficient[model]
+        open_gpus = (
+            gpu for gpu in self.gpus if gpu.free_units >= efficient_units and len(gpu.residents) < MOST_RESIDENTS
+        )
+        for gpu in sorted(open_gpus, key=lambda gpu: gpu.free_units):
+            served_rps = self._serve(gpu, workload, model, gpu.free_units, rate_rps)
+            if served_rps > 0.0:
+                gpu.free_units = 0
+                return served_rps
         if len(self.gpus) >= self.available:
             return 0.0
         permitted = self.view.tables.permitted
-        rest = permitted[permitted <= self.view.tables.share_units - wanted]
-        fresh = _Gpu([], int(rest.max(initial=0)))
-        served = self._serve(fresh, workload, model, wanted, rate_rps)
-        if served > 0.0:
-            self.gpus.append(fresh)
-        return served
+        remainders = permitted[permitted <= self.view.tables.share_units - efficient_units]
+        new_gpu = _Gpu([], int(remainders.max(initial=0)))
+        served_rps = self._serve(new_gpu, workload, model, efficient_units, rate_rps)
+        if served_rps > 0.0:
+            self.gpus.append(new_gpu)
+        return served_rps
 
     def _serve(self, gpu: _Gpu, workload: int, model: int, units: int, rate_rps: float) -> float:
         """Place the workload on ``gpu`` at the batch that just meets the rate, or at the one that serves most of it."""
@@ -123,7 +125,7 @@ class _Fleet:
         rule = view.instance.slo_rule
         between_ms = (tables.exposed_ms if rule is SloRule.HALF_SLO else tables.transfer_ms)[model, batch]
         capacity_rps = 1000.0 * batch / (alone_ms + between_ms) / view.instance.latency_buffer
-        served = np.minimum(rate_rps, capacity_rps * (1.0 - ROUNDING))
+        served_rps = np.minimum(rate_rps, capacity_rps * (1.0 - ROUNDING))
         beside_ms, memory_mib = alone_ms, tables.memory_mib[model, batch]
         for other, other_units, other_batch, _ in gpu.residents:
             row = int(view.model[other])
@@ -131,39 +133,39 @@ class _Fleet:
             memory_mib = memory_mib + tables.memory_mib[row, other_batch]
         # The neighbour affects only the latency; the throughput is that of the profile.
         if rule.by_share:
-            served = self._attained(workload, batch, units, rate_rps, capacity_rps, beside_ms)
-            possible = (served > 0.0) & (memory_mib <= tables.memory_limit_mib)
+            served_rps = self._attained(workload, batch, units, rate_rps, capacity_rps, beside_ms)
+            possible = (served_rps > 0.0) & (memory_mib <= tables.memory_limit_mib)
         else:
             separate = rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
-            budget_ms = view.budget_ms(workload, batch, np.full_like(served, TRICKLE_RPS) if separate else served)
+            budget_ms = view.budget_ms(
+                workload, batch, np.full_like(served_rps, TRICKLE_RPS) if separate else served_rps
+            )
             possible = (beside_ms <= budget_ms) & (memory_mib <= tables.memory_limit_mib)
         if not possible.any():
             return 0.0
-        served = np.where(possible, served, 0.0)
-        chosen = int(np.argmax(served))  # the smallest batch among those that serve most
-        gpu.residents.append((workload, units, int(batch[chosen]), float(served[chosen])))
-        return float(served[chosen])
+        served_rps = np.where(possible, served_rps, 0.0)
+        chosen = int(np.argmax(served_rps))  # the smallest batch among those that serve most
+        gpu.residents.append((workload, units, int(batch[chosen]), float(served_rps[chosen])))
+        return float(served_rps[chosen])
 
     def _attained(
         self, workload: int, batch: Ints, units: int, rate_rps: float, capacity_rps: Floats, times_ms: Floats
     ) -> Floats:
-        """Return the largest rate, in steps of ``PART``, that any batch serves in time; 0 at batches that do not."""
-        own_rps, slo_ms = float(self.view.rate_rps[workload]), float(self.view.slo_ms[workload])
-        rates = np.append(np.arange(1, ceil(rate_rps / (PART * own_rps) - ROUNDING)) * PART * own_rps, rate_rps)
-        attained, low, high = np.zeros(len(batch)), -1, len(rates)
-        while high - low > 1:  # a budget falls with the rate
-            middle = (low + high) // 2
+        """Return the largest rate, in steps of ``STEP``, that any batch serves in time; 0 at batches that do not."""
+        full_rps, slo_ms = float(self.view.rate_rps[workload]), float(self.view.slo_ms[workload])
+        rates = np.append(np.arange(1, ceil(rate_rps / (STEP * full_rps) - ROUNDING)) * STEP * full_rps, rate_rps)
+        attained, reached, unreached = np.zeros(len(batch)), -1, len(rates)
+        while unreached - reached > 1:  # a budget falls with the rate
+            middle = (reached + unreached) // 2
             # A batch that takes longer than the SLO to fill is never full.
-            useful = np.flatnonzero(
-                (batch <= np.ceil(slo_ms * rates[middle] / 1000.0)) & (capacity_rps > rates[middle])
-            )
-            budget_ms = self.view.budgets_at_ms(workload, batch[useful], rates[middle], units)
-            fits = useful[times_ms[useful] <= budget_ms]
-            if len(fits):
+            rows = np.flatnonzero((batch <= np.ceil(slo_ms * rates[middle] / 1000.0)) & (capacity_rps > rates[middle]))
+            budget_ms = self.view.budgets_at_ms(workload, batch[rows], rates[middle], units)
+            fitting = rows[times_ms[rows] <= budget_ms]
+            if len(fitting):
                 attained[:] = 0.0
-                attained[fits], low = rates[middle], middle
+                attained[fitting], reached = rates[middle], middle
             else:
-                high = middle
+                unreached = middle
         return attained
 
 
@@ -199,11 +201,12 @@ class GpuLetsPlus:
             view = _pair_view(instance, pool.type)
             fleet = _Fleet(view, float("inf") if pool.count is None else pool.count)
             for workload in np.argsort(-view.rate_rps, kind="stable").tolist():
-                missing = fleet.place(workload)
-                if missing > 0.0:
-                    asked = instance.workloads[workload]
+                unserved_rps = fleet.place(workload)
+                if unserved_rps > 0.0:
+                    unplaced = instance.workloads[workload]
                     reasons.append(
-                        f"{asked.id}: no gpulet on {pool.type.name} serves {missing:g} of its {asked.rate_rps:g} req/s"
+                        f"{unplaced.id}: no gpulet on {pool.type.name} serves {unserved_rps:g} "
+                        f"of its {unplaced.rate_rps:g} req/s"
                     )
                     break
             else:

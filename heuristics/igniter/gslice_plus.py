@@ -18,7 +18,7 @@ from instances.view import View
 class GslicePlus:
     """iGniter's placement, then rounds of self-tuning (GSLICE, Dhakal et al., SoCC 2020; as patched by iGniter).
 
-    In every round, the average latency and throughput of every workload beside the others are observed. The batch of a
+    In every round, latency and throughput of every workload are observed beside its neighbours. The batch of a
     workload is multiplied by the ratio of target to observed latency. Its share changes by the larger relative
     difference of latency and throughput from their targets. Nothing changes within the band. The effect on the
     neighbours is ignored: shares may exceed 100 %, latency budgets are violated, and the judge reports this.
@@ -63,7 +63,7 @@ class GslicePlus:
         for _ in range(self.rounds):
             latency_ms, throughput_rps = observed(view, gpu)
             gpulets = zip(gpu.gpulets, latency_ms, throughput_rps, strict=True)
-            gpu = replace(gpu, gpulets=tuple(self._adjusted(view, *each) for each in gpulets))
+            gpu = replace(gpu, gpulets=tuple(self._adjusted(view, *observation) for observation in gpulets))
         return gpu
 
     def _adjusted(self, view: View, gpulet: Gpulet, latency_ms: float, throughput_rps: float) -> Gpulet:
@@ -75,13 +75,13 @@ class GslicePlus:
         spare = (throughput_rps - slot.rate_rps) / slot.rate_rps
         batch, units = slot.batch, gpulet.share_units
         if not 0.0 <= slack <= self.band:
-            top = int(view.tables.max_batch[view.model[w]])
-            batch = min(max(ceil(batch * target_ms / latency_ms), 1), top)
+            largest_batch = int(view.tables.max_batch[view.model[w]])
+            batch = min(max(ceil(batch * target_ms / latency_ms), 1), largest_batch)
         if not (0.0 <= slack <= self.band and 0.0 <= spare <= self.band):
             change = max(abs(target_ms - latency_ms) / latency_ms, abs(throughput_rps - slot.rate_rps) / throughput_rps)
-            wanted = units * (1.0 + change if slack < 0.0 or spare < 0.0 else 1.0 - change)
+            target_units = units * (1.0 + change if slack < 0.0 or spare < 0.0 else 1.0 - change)
             permitted = view.tables.permitted
-            units = int(permitted[np.argmin(np.abs(permitted - wanted))])  # the nearest one
+            units = int(permitted[np.argmin(np.abs(permitted - target_units))])  # the nearest permitted share
         return replace(gpulet, share_units=units, slots=(replace(slot, batch=batch),))
 
 

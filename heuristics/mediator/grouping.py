@@ -38,17 +38,17 @@ def fill_groups(
     fits
         Test whether a group fits on one GPU. It does not apply to a group of one.
     """
-    left = list(opens)
+    ungrouped = list(opens)
     groups = []
-    while left:  # line 4
-        group = [left.pop(0)]  # lines 5-8
-        candidates = list(left)
+    while ungrouped:  # line 4
+        group = [ungrouped.pop(0)]  # lines 5-8
+        candidates = list(ungrouped)
         while candidates:  # line 9
             for i in ranked(group, candidates):  # lines 10-14
-                candidates.remove(i)  # if it does not fit now, it does not fit beside more members
+                candidates.remove(i)  # a position that does not fit now does not fit beside more members
                 if fits([*group, i]):  # line 15
                     group.append(i)  # line 16
-                    left.remove(i)
+                    ungrouped.remove(i)
                     break
         groups.append(group)  # lines 17-19
     return groups
@@ -130,26 +130,26 @@ def _pack_by(rule: Callable[[Utilisation, Fits], list[list[int]]]) -> Pack:
     """
 
     def pack(view: View, configurations: Configurations, available: int) -> Fleet:
-        tables, most = view.tables, view.tables.share_units
-        alone = shares_alone(tables, configurations.model, configurations.batch, configurations.budget_ms)
-        served = np.flatnonzero(alone <= most)
+        tables, share_units = view.tables, view.tables.share_units
+        units_alone = shares_alone(tables, configurations.model, configurations.batch, configurations.budget_ms)
+        served = np.flatnonzero(units_alone <= share_units)
         # The highest rate of each item that a full GPU serves
         row = served[np.unique(configurations.item[served], return_index=True)[1]]
-        highest, lower = configurations.only(row), alone[row]
+        highest, least_units = configurations.only(row), units_alone[row]
         memory_mib = highest.memory_mib(tables)
 
         def shares(members: list[int]) -> tuple[bool, Ints]:
-            least = lower[members]
-            if least.sum() > most or memory_mib[members].sum() > tables.memory_limit_mib:
-                return False, least
-            figures = (highest.model[members], highest.batch[members], highest.budget_ms[members])
-            return raise_to_feasible(tables, *figures, least, len(members)), least
+            units = least_units[members]
+            if units.sum() > share_units or memory_mib[members].sum() > tables.memory_limit_mib:
+                return False, units
+            residents = (highest.model[members], highest.batch[members], highest.budget_ms[members])
+            return raise_to_feasible(tables, *residents, units, len(members)), units
 
-        profile = of_items(view, highest.workload, highest.batch, lower, highest.rate_rps)
+        profile = of_items(view, highest.workload, highest.batch, least_units, highest.rate_rps)
         groups = rule(profile, lambda members: shares(members)[0])
         if view.instance.objective is Objective.GOODPUT:
             groups.sort(key=lambda members: -float(highest.rate_rps[members].sum()))
-        fleet = Fleet.empty(available, most)
+        fleet = Fleet.empty(available, share_units)
         for g, members in enumerate(groups[:available]):
             units = shares(members)[1]
             fleet.residents[g], fleet.allocated[g] = len(members), units.sum()

@@ -47,14 +47,14 @@ def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
 def _standardised(scores: Floats) -> Floats:
     """Standardise each row over the other jobs (equations 2 and 5): mean over N - 1, deviation over N, as printed.
 
-    The result is 0 if all the others are equal, and on the diagonal.
+    The result is 0 on the diagonal and in rows whose other scores are all equal.
     """
     count = len(scores)
     others = ~np.eye(count, dtype=bool)
     mean = (scores * others).sum(axis=1, keepdims=True) / max(1, count - 1)
     spread = np.sqrt((((scores - mean) * others) ** 2).sum(axis=1, keepdims=True) / max(1, count))
-    alike = spread <= 1e-12 * np.abs(scores).max(initial=1.0)
-    return np.where(others & ~alike, (scores - mean) / np.where(alike, 1.0, spread), 0.0)
+    all_equal = spread <= 1e-12 * np.abs(scores).max(initial=1.0)
+    return np.where(others & ~all_equal, (scores - mean) / np.where(all_equal, 1.0, spread), 0.0)
 
 
 def ranked_by(score: Floats, group: list[int], candidates: list[int]) -> list[int]:
@@ -97,7 +97,7 @@ class Mediator(Grouping):
             return bool(total <= CAPACITY) and fits(group)
 
         by_deviation = np.argsort(-profile.deviation, kind="stable").tolist()  # line 5
-        return fill_groups(by_deviation, lambda group, left: ranked_by(score, group, left), within)
+        return fill_groups(by_deviation, lambda group, candidates: ranked_by(score, group, candidates), within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Horus(Grouping):
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Return the groups of positions."""
         score = con_score(profile.metrics, self.standardise)
-        return fill_by_mean(profile, lambda group, left: ranked_by(score, group, left), fits)
+        return fill_by_mean(profile, lambda group, candidates: ranked_by(score, group, candidates), fits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +128,4 @@ class BinPacking(Grouping):
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Return the groups of positions."""
-        return fill_by_mean(profile, lambda group, left: list(left), fits)
+        return fill_by_mean(profile, lambda group, candidates: list(candidates), fits)

@@ -55,7 +55,7 @@ def busy_fractions(arrivals_ms: Floats, batch: int, service_ms: float, timeout_m
 
 def of_items(view: View, workload: Ints, batch: Ints, units: Ints, rate_rps: Floats) -> Utilisation:
     """Profile workloads alone at these batches and shares, each with a fixed sample of Poisson arrivals."""
-    tables, most = view.tables, view.tables.share_units
+    tables, share_units = view.tables, view.tables.share_units
     model = view.model[workload]
     service_ms = tables.scheduling_ms[model] + tables.active_ms[model, batch, units]
     mean, deviation = np.empty(len(model)), np.empty(len(model))
@@ -67,22 +67,26 @@ def of_items(view: View, workload: Ints, batch: Ints, units: Ints, rate_rps: Flo
         arrivals_ms = np.cumsum(gaps) * (1000.0 / rate)
         timeout_ms = float(view.slo_ms[workload[i]]) / 2.0
         busy = busy_fractions(arrivals_ms, int(batch[i]), float(service_ms[i]), timeout_ms, WORKLOAD_WINDOWS)
-        mean[i], deviation[i] = busy.mean() * units[i] / most, busy.std() * units[i] / most
-    at = (model, batch, units)
-    return Utilisation(mean, deviation, np.column_stack([tables.l2_pct[at], tables.dram_pct[at], tables.power_w[at]]))
+        mean[i], deviation[i] = busy.mean() * units[i] / share_units, busy.std() * units[i] / share_units
+    index = (model, batch, units)
+    return Utilisation(
+        mean, deviation, np.column_stack([tables.l2_pct[index], tables.dram_pct[index], tables.power_w[index]])
+    )
 
 
 def of_jobs(view: View, jobs: Sequence[Job]) -> Utilisation:
     """Profile best-effort jobs, each alone on the whole GPU at its largest batch (MediatorDNN, Sec. IV-B)."""
-    tables, full = view.tables, view.tables.share_units
+    tables, share_units = view.tables, view.tables.share_units
     row = {name: n for n, name in enumerate(view.gpu.models)}
-    at = [(row[job.model], min(largest_batch(view.gpu, job), max(1, round(job.mean_batch))), full) for job in jobs]
-    drawn = [
+    indices = [
+        (row[job.model], min(largest_batch(view.gpu, job), max(1, round(job.mean_batch))), share_units) for job in jobs
+    ]
+    launches = [
         draw_launches(tables, row[job.model], job, largest_batch(view.gpu, job), view.instance.seed, Sample.PROFILE)
         for job in jobs
     ]
-    busy = run_alone(tables, drawn)
-    metrics = [(tables.l2_pct[place], tables.dram_pct[place], tables.power_w[place]) for place in at]
+    busy = run_alone(tables, launches)
+    metrics = [(tables.l2_pct[index], tables.dram_pct[index], tables.power_w[index]) for index in indices]
     return Utilisation(busy.mean(axis=1), busy.std(axis=1), np.array(metrics).reshape(-1, 3))
 
 

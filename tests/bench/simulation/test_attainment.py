@@ -62,7 +62,7 @@ def simulated(
     site = simulation.groups[0].site
     site.times["gpu_ms"][0], site.times["promised_ms"][0] = gpu_ms, result_ms
     deque(simulation.run(), maxlen=0)
-    series = simulation.found().series
+    series = simulation.result().series
     assert series is not None
     arrived, in_time = (each[:, 0].reshape(BLOCKS, -1).sum(axis=1) for each in (series.arrived, series.in_time))
     lost = arrived - in_time

@@ -97,9 +97,9 @@ def test_requests_unfinished_at_a_later_stage_arrive_there() -> None:
     settings = Settings(CONSTANT, 1.0, 0.0, dropping=False)
     run = Simulation(plan, instance, settings, instance)
     run.groups[0].site.times["gpu_ms"][1] = np.inf
-    run.advance(run.terms.to_ms)
+    run.advance(run.kernel_settings.to_ms)
     run.drain()
-    first, second = run.found().workloads
+    first, second = run.result().workloads
 
     assert (first.requests, first.unfinished) == (200, 0)
     assert (second.requests, second.unfinished, second.violation_rate) == (200, 200, 1.0)
@@ -110,7 +110,7 @@ def test_the_drain_ends_at_its_limit(rate_rps: float) -> None:
     """With few requests a window of arrivals is longer than the drain."""
     plan, instance = alone(rate_rps, gpu=DEAD, slo_ms=25_000.0)
     run = Simulation(plan, instance, Settings(CONSTANT, 1.0, 0.0, dropping=False), instance)
-    run.advance(run.terms.to_ms)
+    run.advance(run.kernel_settings.to_ms)
     run.drain()
 
     assert run.now_ms == 1000.0 * (1.0 + DRAIN_S)

@@ -46,9 +46,9 @@ def served(
     for at_ms, plan in later:
         simulation.advance(at_ms)
         simulation.exchange(plan)
-    simulation.advance(simulation.terms.to_ms)
+    simulation.advance(simulation.kernel_settings.to_ms)
     simulation.drain()
-    return simulation.found()
+    return simulation.result()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.simulation.histogram import BINS, KEPT_BITS, bin_of, compact, counts_of, edges_ms, quantile_ms
+from bench.simulation.histogram import BINS, FILE_BITS, bin_of, compact, counts_of, edges_ms, quantile_ms
 
 LEAST_MS, MOST_MS = float(edges_ms(0, 0)[0]), float(edges_ms(BINS - 1, BINS - 1)[-1])
 
@@ -114,7 +114,7 @@ def test_files_keep_every_count_in_coarser_bins() -> None:
     assert sum(kept["requests"]) == 1000
     assert min(kept["requests"]) > 0
     for low, many in zip(kept["lower_ms"], kept["requests"], strict=True):
-        width = 2.0 ** math.floor(math.log2(low * (1 + 1e-9))) / 2**KEPT_BITS
+        width = 2.0 ** math.floor(math.log2(low * (1 + 1e-9))) / 2**FILE_BITS
         assert np.sum((samples_ms >= low - 1e-6) & (samples_ms < low + width - 1e-6)) == pytest.approx(many, abs=1)
 
 

@@ -142,7 +142,7 @@ def test_split_decoding_shares_the_requests_out() -> None:
     plan = plan_of(("chat/prefill", 54, 4, 8.0), ("chat/decode", 20, 32, 6.0), ("chat/decode", 20, 16, 2.0))
     settings = Settings(seconds=200.0)
     run = ServiceSimulation(plan, asked, settings, asked)
-    dealt = {int(slot.record["batch"]): int(mine.sum()) for slot, mine in run._dealt(1, 800)}
+    dealt = {int(slot.record["batch"]): int(mine.sum()) for slot, mine in run._slots_with_requests(1, 800)}
     assert dealt == {32: 600, 16: 200}
     assert simulate(plan, asked, settings).workloads[1].throughput_rps == pytest.approx(8.0, rel=0.1)
 

@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from bench.api import Duals, ProofNode, Run
 from formulations.colgen.aggregated_master import AggregatedMaster
-from formulations.colgen.bounded_search import BoundedSearch
 from formulations.colgen.exchanges import served_by
-from formulations.colgen.loop import Smoothing, StepResult, generate
-from formulations.colgen.pattern_problem import PatternProblem
+from formulations.colgen.pattern_problem import PatternProblem, is_better
 from formulations.colgen.restricted_master import Priced, Relaxation, RestrictedMaster
 from formulations.pattern import Pattern
 from instances import PART_STEPS, Plan
@@ -24,7 +24,87 @@ CLOSING_ROOM = 1e-6
 """Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
 
 
-class ColumnGeneration(BoundedSearch):
+StepResult = Literal["gain", "no gain", "enough"]
+"""Result of a step: a column gains at the master's own duals, none does, or the bound is good enough."""
+
+
+@dataclass(slots=True)
+class Smoothing:
+    """Smoothing of the duals towards the stability centre, the duals of the best bound (Wentges).
+
+    Without it the master's own duals oscillate in the first iterations.
+
+    Attributes
+    ----------
+    initial
+        Weight of the centre after ``restore``.
+    least
+        Weight up to which ``weaken`` drops the centre.
+    weight
+        Weight of the centre's duals against the master's own.
+    """
+
+    initial: float
+    least: float = 0.2
+    weight: float = 0.0
+    stability_centre: Relaxation | None = None
+
+    def restore(self) -> None:
+        """Set the weight to its initial value."""
+        self.weight = self.initial
+
+    def weaken(self) -> None:
+        """Halve the weight; set it to 0 once it is small."""
+        self.weight = self.weight / 2.0 if self.weight > self.least else 0.0
+
+    def smoothed(self, relaxation: Relaxation) -> Relaxation:
+        """Return a solution of the master with smoothed duals."""
+        centre, weight = self.stability_centre, self.weight
+        if centre is None or weight == 0.0:
+            return relaxation
+        return replace(
+            relaxation,
+            workload_dual=weight * centre.workload_dual + (1.0 - weight) * relaxation.workload_dual,
+            pool_dual=weight * centre.pool_dual + (1.0 - weight) * relaxation.pool_dual,
+        )
+
+
+def generate(
+    run: Run,
+    smoothing: Smoothing,
+    relax: Callable[[], Relaxation],
+    step: Callable[[Relaxation, Relaxation], StepResult],
+    refine: Callable[[], bool],
+) -> None:
+    """Repeat: solve the master, price at smoothed duals, add columns; until the bound suffices or no column gains.
+
+    After a step without gain the smoothing is weakened. If the duals were already the master's own, pricing is refined
+    instead.
+
+    Parameters
+    ----------
+    smoothing
+        Smoothing of the duals; ``step`` sets its stability centre.
+    step
+        Prices at the smoothed duals, its second argument, and adds columns; the first has the master's own duals.
+    refine
+        Makes pricing more exact; returns whether it could.
+    """
+    while run.remaining_s > 0.0:
+        relaxation = relax()
+        match step(relaxation, smoothing.smoothed(relaxation)):
+            case "enough":
+                return
+            case "gain":
+                smoothing.restore()
+            case "no gain" if smoothing.weight > 0.0:
+                smoothing.weaken()
+            case "no gain":
+                if not refine():
+                    return
+
+
+class ColumnGeneration:
     """Restricted master of a pattern problem, its relaxation and its bound.
 
     Attributes
@@ -35,22 +115,21 @@ class ColumnGeneration(BoundedSearch):
         The last solution of the master's relaxation; ``None`` before the first one.
     tolerance, node_limit
         Exactness of pricing: ``_refine`` halves the first and raises the second.
-    proof
-        Duals of the bound, or a tree of them.
-    nodes
-        Number of nodes of pricing searches, for the statistics of a run.
+    bound, proof
+        Bound on the instance's own objective, and its duals or a tree of them.
+    iterations, nodes
+        Number of pricing rounds, and of nodes of pricing searches, for the statistics of a run.
     """
 
     def __init__(self, problem: PatternProblem, run: Run) -> None:
-        super().__init__(problem.instance, run, problem.agreement)
-        self.problem = problem
+        self.problem, self.instance, self.run = problem, problem.instance, run
         self.master = RestrictedMaster(problem.asked, run.threads)
         self.relaxation: Relaxation | None = None
         self.smoothing = Smoothing(problem.smoothing_weight)
         self.tolerance, self.node_limit = problem.first_tolerance, problem.node_limits[0]
         self.bound = problem.trivial_bound
         self.proof: list[ProofNode] = []
-        self.nodes = 0
+        self.iterations, self.nodes = 0, 0
         self._cut_short = False
         self._fitted = False
         self.add(problem.first_patterns(run))
@@ -74,13 +153,13 @@ class ColumnGeneration(BoundedSearch):
         self.nodes += sum(p.nodes for p in priced)
         new = self.learn(priced, duals)
         if finished():
-            return StepResult.ENOUGH
+            return "enough"
         found = (pattern for each in priced for pattern in each.patterns)
         if new and (self.smoothing.weight == 0.0 or any(self.reduced_cost(p, relaxation) < -1e-9 for p in found)):
-            return StepResult.GAIN
+            return "gain"
         least = [self.problem.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
         self._cut_short = any(p.bound > worth for p, worth in zip(priced, least, strict=True))
-        return StepResult.NO_GAIN
+        return "no gain"
 
     def _refine(self) -> bool:
         """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether one moved."""
@@ -119,7 +198,7 @@ class ColumnGeneration(BoundedSearch):
         """Add the patterns of pricing at ``duals`` and improve the bound; return how many were new or much cheaper."""
         best_worth = np.array([each.bound for each in priced])
         bound = float(self.problem.bound(duals, best_worth))
-        if self.better(bound, self.bound):
+        if is_better(bound, self.bound, self.instance):
             self.bound, self.smoothing.stability_centre = bound, duals
             self.proof = [self.duals(duals, best_worth)]
         return sum(self.add(each.patterns) for each in priced)
@@ -185,8 +264,9 @@ class ColumnGeneration(BoundedSearch):
         A coverage dual above the cost of an artificial column counts as that cost.
         """
         workload = np.minimum(relaxation.workload_dual, self.problem.asked.artificial_cost)
-        limited = np.isfinite(self.count)
-        terms = [*(workload * self.problem.copies), *(relaxation.pool_dual[limited] * self.count[limited])]
+        count = self.problem.count
+        limited = np.isfinite(count)
+        terms = [*(workload * self.problem.copies), *(relaxation.pool_dual[limited] * count[limited])]
         return min(relaxation.value, math.fsum(terms))
 
     # Solutions ---------------------------------------------------------------------------------------------------

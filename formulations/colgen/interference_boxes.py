@@ -7,19 +7,25 @@ The boxes have one axis for L2 and DRAM. Beside others a batch takes ``1 + a_l2 
 weights ``v + w = 1`` and ``a = min(a_l2 / v, a_dram / w)`` the factor is at least ``1 + a (v C + w D)``. The two are
 equal if every model's growths have the ratio v : w, as they do if one pair of growths was fitted for a whole GPU type.
 In all modules on boxes, "L2" means the sum ``v C + w D``.
+
+After the multipliers have charged for the demands, a box leaves a knapsack: groups (workloads, or classes of identical
+ones) make offers, each a number of slots with a share and a worth. A GPU takes at most one offer of each group.
 """
 
 import math
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
 from instances.tolerance import MARGIN, MOST_TERMS, summable
+
+L2_SCALE, POWER_SCALE = 10.0, 50.0
+"""Percent and watts that have equal weight in a multiplier step."""
 
 SAME_RATIO = 1e-12
 """Relative difference of growths that is attributed to rounding."""
@@ -36,47 +42,6 @@ def halved(box: Floats, axis: int, middle: float) -> tuple[Floats, Floats]:
         lower[axis + 1] = math.floor(middle)
         upper[axis] = lower[axis + 1] + 1.0
     return lower, upper
-
-
-@dataclass(slots=True)
-class Region:
-    """A box that may be halved, with its best multipliers and its latest bound.
-
-    Attributes
-    ----------
-    box
-        Least and most residents, floor and ceiling of L2 and of power, shape (6,).
-    multipliers
-        Multipliers of L2 and power, shape (2,).
-    bound
-        Upper bound on the worth of GPUs in the box.
-    losses
-        Error of the relaxed solution due to the unknown number of residents, L2 and power.
-    alive
-        Choices that may be part of a GPU in the box; empty if the pricing problem excludes no choice.
-    """
-
-    box: Floats
-    multipliers: Floats
-    bound: float = math.inf
-    losses: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    alive: Flags = field(default_factory=lambda: np.ones(0, dtype=np.bool_))
-
-    @classmethod
-    def whole(cls, tables: Tables, least: int, most: int) -> "Region":
-        """Return the region of all GPUs with ``least`` to ``most`` residents; see ``one_growth`` for ``tables``."""
-        l2_pct, power_w = float(tables.l2_pct.max()), float(tables.power_w.max())
-        return cls(np.array([least, most, 0.0, most * l2_pct, 0.0, most * power_w], dtype=np.float64), np.zeros(2))
-
-    def __lt__(self, other: "Region") -> bool:
-        """Order regions by decreasing bound."""
-        return self.bound > other.bound
-
-    def halves(self) -> list["Region"]:
-        """Return the two halves along the axis of the largest error."""
-        axis = 2 * int(np.argmax(self.losses))
-        parts = halved(self.box, axis, (self.box[axis] + self.box[axis + 1]) / 2.0)
-        return [Region(box, self.multipliers.copy(), self.bound, alive=self.alive.copy()) for box in parts]
 
 
 class OneGrowth(NamedTuple):
@@ -201,3 +166,199 @@ def may_fit(
         if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
             return True
         l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
+
+
+@compiled
+def completion_table(
+    first: Ints,
+    slots: Ints,
+    units: NDArray[np.int16],
+    worth: Floats,
+    exactly: bool,
+    residents: int,
+    capacity: int,
+    table: Floats,
+) -> None:
+    """Fill ``table[w, n, s]``: the largest worth of n slots of the groups w, w + 1, ... within s units, or -inf.
+
+    Parameters
+    ----------
+    first
+        Offers of group w are ``first[w]`` to ``first[w + 1] - 1``.
+    slots, units, worth
+        Number of slots, share and worth of each offer.
+    exactly
+        Whether exactly n slots are taken, or at most n.
+    residents, capacity
+        Largest values of n and s.
+    table
+        Output, shape (groups + 1, at least residents + 1, capacity + 1).
+    """
+    groups = len(first) - 1
+    table[groups, 0, :] = 0.0
+    table[groups, 1 : residents + 1, :] = -np.inf if exactly else 0.0
+    for w in range(groups - 1, -1, -1):
+        for n in range(residents + 1):
+            row, rest = table[w, n], table[w + 1, n]
+            for s in range(capacity + 1):
+                row[s] = rest[s]
+        for k in range(first[w], first[w + 1]):
+            u, value = units[k], worth[k]
+            for n in range(slots[k], residents + 1):
+                row, rest = table[w, n, u : capacity + 1], table[w + 1, n - slots[k]]
+                for s in range(len(row)):
+                    added, before = value + rest[s], row[s]
+                    row[s] = added if added > before else before  # max() would not be vectorised
+
+
+@compiled
+def best_of_table(
+    first: Ints,
+    slots: Ints,
+    units: NDArray[np.int16],
+    worth: Floats,
+    residents: int,
+    capacity: int,
+    table: Floats,
+    begin: int,
+    chosen: Ints,
+) -> int:
+    """Write the offers that attain ``table[begin, residents, capacity]``; return their number."""
+    n, s, count = residents, capacity, 0
+    for w in range(begin, len(first) - 1):
+        if table[w, n, s] == table[w + 1, n, s]:
+            continue
+        for k in range(first[w], first[w + 1]):
+            u, left = units[k], n - slots[k]
+            if left >= 0 and u <= s and table[w, n, s] == worth[k] + table[w + 1, left, s - u]:
+                chosen[count] = k
+                count += 1
+                n -= slots[k]
+                s -= u
+                break
+    return count
+
+
+@compiled
+def climb(
+    multipliers: Floats,
+    best: Floats,
+    top: float,
+    l2_pct: float,
+    power_w: float,
+    l2_cap: float,
+    power_cap: float,
+    threshold: float,
+    step: int,
+    rounds: int,
+) -> bool:
+    """Bound the worth of a box by a relaxed solution, and change the multipliers; return whether to solve it again.
+
+    The loop ends once the bound is at most the threshold, no multipliers are better, or after ``rounds`` steps and a
+    last solution at the best multipliers.
+
+    Parameters
+    ----------
+    multipliers
+        Multipliers of L2 and power of this solution, shape (2,); overwritten with those of the next one.
+    best
+        Best bound so far and its multipliers, shape (3,); at first infinity and any multipliers.
+    top, l2_pct, power_w
+        Worth of the relaxed solution after the charges, and its demands.
+    l2_cap, power_cap
+        Ceilings of the box.
+    step
+        Number of earlier solutions.
+    """
+    bound = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
+    if bound < best[0]:
+        best[0], best[1], best[2] = bound, multipliers[0], multipliers[1]
+    if best[0] <= threshold or step == rounds:
+        return False
+    if not _polyak_step(multipliers, l2_pct - l2_cap, power_w - power_cap, bound - threshold):
+        return False
+    if step + 1 == rounds:
+        multipliers[0], multipliers[1] = best[1], best[2]
+    return True
+
+
+@compiled
+def _polyak_step(multipliers: Floats, over_l2_pct: float, over_power_w: float, distance: float) -> bool:
+    """Take a Polyak step towards a threshold at this distance; return ``False`` if no multipliers are better.
+
+    That is so if the solution satisfies the ceilings and the multipliers of slack ceilings are zero.
+    """
+    over_l2, over_power = over_l2_pct / L2_SCALE, over_power_w / POWER_SCALE
+    if multipliers[0] == 0.0:
+        over_l2 = max(over_l2, 0.0)
+    if multipliers[1] == 0.0:
+        over_power = max(over_power, 0.0)
+    norm = over_l2 * over_l2 + over_power * over_power
+    if norm < 1e-18:
+        return False
+    length = distance / norm
+    multipliers[0] = max(0.0, multipliers[0] + length * over_l2 / L2_SCALE)
+    multipliers[1] = max(0.0, multipliers[1] + length * over_power / POWER_SCALE)
+    return True
+
+
+@compiled
+def by_units_of(units: NDArray[np.int16], profit: Floats, capacity: int) -> Ints:
+    """Return the choices of positive profit that fit on the GPU, by increasing share."""
+    place = np.zeros(capacity + 2, dtype=np.int64)
+    for k in range(len(profit)):
+        if profit[k] > 0.0 and units[k] <= capacity:
+            place[units[k] + 1] += 1
+    place = np.cumsum(place)
+    listed = np.empty(place[-1], dtype=np.int64)
+    for k in range(len(profit)):
+        if profit[k] > 0.0 and units[k] <= capacity:
+            listed[place[units[k]]] = k
+            place[units[k]] += 1
+    return listed
+
+
+@compiled
+def undominated(
+    workload: Ints, units: NDArray[np.int16], worth: Floats, by_units: Ints, residents: int, kept: Ints
+) -> int:
+    """Write choices that some best solution consists of, in increasing order; return their number.
+
+    A choice is dominated if ``residents`` other workloads have choices that are worth as much and take no larger share:
+    one of these is not in the solution and replaces it. So at most ``residents`` choices of each share are kept.
+
+    Parameters
+    ----------
+    by_units
+        The choices among which to choose, by increasing share.
+    kept
+        Output, at least as long as ``by_units``.
+    """
+    best = np.empty(residents, dtype=np.int64)  # choices of different workloads so far, by decreasing worth
+    size, stored, begin = 0, 0, 0
+    while begin < len(by_units):
+        share, at = units[by_units[begin]], begin
+        while at < len(by_units) and units[by_units[at]] == share:
+            k = by_units[at]
+            at += 1
+            if size == residents and worth[k] <= worth[best[size - 1]]:
+                continue
+            place = 0
+            while place < size and workload[best[place]] != workload[k]:
+                place += 1
+            if place < size and worth[k] <= worth[best[place]]:
+                continue
+            if place == size:
+                size = min(size + 1, residents)
+                place = size - 1
+            while place > 0 and worth[best[place - 1]] < worth[k]:
+                best[place] = best[place - 1]
+                place -= 1
+            best[place] = k
+        for j in range(size):
+            if units[best[j]] == share:
+                kept[stored] = best[j]
+                stored += 1
+        begin = at
+    kept[:stored].sort()
+    return stored

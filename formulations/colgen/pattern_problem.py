@@ -1,4 +1,7 @@
-"""Problem that column generation solves for one plan class: rows, patterns, pricing, bound, and plans of patterns."""
+"""Problem that column generation solves for one plan class: rows, patterns, pricing, plans of patterns, and bounds.
+
+Bounds follow from arbitrary duals and an upper bound on the worth of every pattern (Farley, Lagrange).
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -9,14 +12,16 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Bound, Run
-from formulations.colgen.bounded_search import prices_and_counts
-from formulations.colgen.bounds import cost_bound, most_served, value_bound
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
 from formulations.pattern import Pattern
 from instances import Instance, PlacedGpu, Plan, PlanClass
 from instances.arrays import Floats, Ints
+from instances.costs import next_cost
 from instances.one_gpu import Resident
 from instances.view import View
+
+SAFETY = 1e-9
+"""Relative allowance for the rounding of the sums in a bound."""
 
 COVER_ROOM = 1e-10
 """Relative tolerance for the rounding of sums of fractions of workloads."""
@@ -240,3 +245,118 @@ def identical_workloads(instance: Instance, apart: Collection[int] = ()) -> tupl
     same = class_of[order][1:] == class_of[order][:-1]
     copy_of[1:][same] = np.flatnonzero(same)
     return order, copy_of, class_of
+
+
+def cost_bound(
+    workload_dual: Floats,
+    copies: Floats,
+    best_worth: Floats,
+    price: Floats,
+    count: Floats,
+    least: Floats | float = 0.0,
+) -> float:
+    """Return a lower bound on the cost of covering every workload.
+
+    For any factor f > 0 the duals ``f pi`` with ``sigma_t = max(0, f v_t - price_t)`` on the pools are feasible. So ``f
+    sum(pi) - sum(count_t sigma_t)`` bounds the cost. The bound is concave and piecewise linear in f; it breaks where
+    ``f v_t`` of a type equals its price. Types without a limit require ``sigma_t = 0``. Each GPU that must be used adds
+    ``max(0, price_t - f v_t)``.
+
+    Parameters
+    ----------
+    workload_dual
+        ``pi``, shape (classes,); negative values count as 0.
+    copies
+        Number of workloads of each class.
+    best_worth
+        ``v_t``: upper bound on the sum of duals of a pattern of type t, shape (types,).
+    price, count, least
+        Price of each GPU type, number of its GPUs (``inf`` without a limit), and how many of them must be used.
+    """
+    return float(best_factor(workload_dual, copies, best_worth, price, count, least)[1] * (1.0 - SAFETY))
+
+
+def best_factor(
+    workload_dual: Floats,
+    copies: Floats,
+    best_worth: Floats,
+    price: Floats,
+    count: Floats,
+    least: Floats | float = 0.0,
+) -> tuple[float, float]:
+    """Return the factor on the duals with the best bound on the cost, and that bound before rounding.
+
+    See ``cost_bound`` for the parameters. Both are 0 without a bound.
+    """
+    total = math.fsum(np.maximum(workload_dual, 0.0) * copies)
+    unlimited = np.isinf(count)
+    corners = [p / v for p, v in zip(price, best_worth, strict=True) if 0.0 < v < math.inf]
+    most = min(
+        (p / v for p, v in zip(price[unlimited], best_worth[unlimited], strict=True) if v > 0.0), default=math.inf
+    )
+    best = (0.0, 0.0)
+    if math.isinf(float(best_worth.max(initial=0.0))):
+        return best
+    for factor in corners:
+        if factor > most:
+            continue
+        sigma = np.maximum(0.0, factor * best_worth - price)
+        limited = math.fsum(c * s for c, s in zip(count, sigma, strict=True) if s > 0.0 and not math.isinf(c))
+        idle = math.fsum(least * np.maximum(0.0, price - factor * best_worth))
+        best = max(best, (float(factor), factor * total - limited + idle), key=lambda each: each[1])
+    return best
+
+
+def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count: Floats) -> float:
+    """Return a Lagrangian upper bound on the throughput of a bounded pool, for arbitrary duals of the coverage rows.
+
+    Parameters
+    ----------
+    workload_dual
+        ``rho``: charge on a pattern for each workload of the class; at least 0 unless every workload must be placed.
+    copies, count
+        Number of workloads of each class, and of GPUs of each type.
+    best_worth
+        Upper bound ``v_t`` on the worth of a pattern of type t after those charges.
+    """
+    if math.isinf(float(best_worth.max(initial=0.0))):
+        return math.inf
+    terms = [*(workload_dual * copies), *(c * max(0.0, v) for c, v in zip(count, best_worth, strict=True))]
+    return math.fsum(terms) + SAFETY * math.fsum(abs(term) for term in terms)
+
+
+def most_served(instance: Instance) -> float:
+    """Return an upper bound on the throughput of any pool: the sum of the rates, in requests per second."""
+    return math.fsum(workload.rate_rps for workload in instance.workloads) * (1.0 + SAFETY)
+
+
+def prices_and_counts(instance: Instance) -> tuple[Floats, Floats]:
+    """Return the price of each GPU type of the pool, and the number of its GPUs: ``inf`` without a limit."""
+    price = np.array([pool.type.price_per_hour for pool in instance.gpus])
+    return price, np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
+
+
+def pool_price(instance: Instance) -> float:
+    """Return the price of all GPUs of the pool; infinite if some type has no limit."""
+    prices_counts = zip(*prices_and_counts(instance), strict=True)
+    return sum(float(price) * float(count) for price, count in prices_counts if price > 0.0)
+
+
+def excludes_every_plan(bound: float, instance: Instance) -> bool:
+    """Return whether a bound proves that no plan exists: a cost above the pool's, or a throughput below zero."""
+    return bound > pool_price(instance) * (1.0 + 1e-9) if instance.objective.minimised else bound < 0.0
+
+
+def proves_optimal(bound: float, value: float, instance: Instance, agreement: float) -> bool:
+    """Return whether a bound, a cost rounded up to the next cost of a plan, proves a value optimal.
+
+    A throughput or scale may differ from its bound by the fraction ``agreement``.
+    """
+    if instance.objective.minimised:
+        return value <= next_cost(bound, instance) * (1.0 + 1e-9)
+    return value >= bound * (1.0 - agreement)
+
+
+def is_better(bound: float, than: float, instance: Instance) -> bool:
+    """Return whether a bound is better than another one."""
+    return bound > than if instance.objective.minimised else bound < than

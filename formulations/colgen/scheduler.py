@@ -1,20 +1,33 @@
-"""The scheduler ``colgen``: certified bounds and near-optimal plans by column generation."""
+"""The scheduler ``colgen``: certified bounds and near-optimal plans by column generation.
 
+A run consists of a problem, which states the patterns of a class of plans, and a list of passes (``Solution``).
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import ClassVar
 
+import numpy as np
+
 from bench.api import Bound, Outcome, Run, Status
-from formulations.colgen.bounds import most_served
+from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.clock import alone, clocked, now
-from formulations.colgen.spatial.scale import largest_scale
-from formulations.colgen.spatial.solution import OBJECTIVES, whole_solution
-from formulations.colgen.split.by_share import solve_split_by_share
+from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.diving import dive
+from formulations.colgen.pattern_problem import most_served
+from formulations.colgen.solution import Pass, Solution
+from formulations.colgen.spatial.branching import branch_and_price
+from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
+from formulations.colgen.spatial.repacking import repack, suits
 from formulations.colgen.split.problem import OBJECTIVES as SPLIT_OBJECTIVES
-from formulations.colgen.split.problem import split_obstacle
-from formulations.colgen.split.solution import split_solution
+from formulations.colgen.split.problem import SplitProblem, split_obstacle
+from formulations.colgen.split.uncovered import Uncovered
 from formulations.colgen.temporal.solution import solve_in_turns, turns_obstacle
-from instances import Instance, Objective, Plan, PlanClass
+from formulations.scale import ScaleBisection, impossible_scale
+from instances import SCALE_STEP, Instance, Objective, Plan, PlanClass
+from instances.configurations import rates_at
 from instances.least_shares import premises_satisfied
 from instances.suites import suite
 from instances.tables import gpu_tables
@@ -23,6 +36,24 @@ PREMISE = "a demand falls as the share grows, or interference shortens a latency
 
 NARROWER_TIME_FRACTION = 0.3
 """Fraction of the remaining time for a narrower class of plans, whose plan is then a start."""
+
+UNSPLIT_TIME_FRACTION, PATTERN_FRACTION = 0.3, 0.9
+"""Where budgets depend on the share: fraction of the time for column generation without splitting, and after it for
+patterns and bound with splitting. The plan without splitting, a start, is hardly worse."""
+
+PATIENCE = 20
+"""Number of dives for split plans without a better one after which the run ends."""
+
+THROUGHPUT_PASSES: Sequence[Pass] = (
+    Solution.round_at_first,
+    Solution.dive,
+    Solution.round,
+    Solution.relax,
+    Solution.round_at_first,
+    Solution.dive,
+    Solution.round,
+    Solution.close,
+)
 
 
 class SearchedClass(StrEnum):
@@ -50,7 +81,9 @@ class ColGen:
     """
 
     name: ClassVar[str] = "colgen"
-    objectives: ClassVar[frozenset[Objective]] = OBJECTIVES | {Objective.SCALE}
+    objectives: ClassVar[frozenset[Objective]] = frozenset(
+        {Objective.COST, Objective.GOODPUT, Objective.CAPACITY, Objective.SCALE}
+    )
 
     work_unit: ClassVar[str] = "pricing nodes"
 
@@ -89,9 +122,9 @@ class ColGen:
     def _spatial(self, instance: Instance, run: Run) -> Outcome:
         """Solve for plans with one slot per gpulet, each workload on one GPU."""
         if instance.objective is Objective.SCALE:
-            return largest_scale(instance, run, self.integer_fraction)
+            return _largest_scale(instance, run, self.integer_fraction)
         try:
-            solution = whole_solution(instance, run, self.integer_fraction)
+            solution = spatial_solution(instance, run, self.integer_fraction)
         except TimeoutError as late:
             served = instance.objective is Objective.GOODPUT
             bound = Bound(most_served(instance), True, plan_class=PlanClass.SPATIAL) if served else None
@@ -107,8 +140,8 @@ class ColGen:
         if not by_parts:
             return solve_in_turns(instance, run, PlanClass.SPLIT, self._spatial(instance, _part_of(run)).plan)
         if instance.slo_rule.by_share:
-            return solve_split_by_share(instance, run, self.integer_fraction)
-        known = split_solution(instance, run, self.integer_fraction).solve()
+            return _solve_split_by_share(instance, run, self.integer_fraction)
+        known = _split_solution(instance, run, self.integer_fraction).solve()
         if known.status is not Status.FEASIBLE or run.remaining_s <= 0.0 or turns_obstacle(instance):
             return known
         return _better(instance, known, solve_in_turns(instance, run, PlanClass.SPLIT, known.plan))
@@ -155,3 +188,118 @@ def _part_of(run: Run) -> Run:
 
     deadline = now() + NARROWER_TIME_FRACTION * run.remaining_s
     return replace(alone(run, deadline), start=run.start, listener=pass_on)
+
+
+def _passes_for(problem: SpatialProblem) -> Sequence[Pass]:
+    """Return the passes; for ``cost`` on bounded pools of several types, repacking replaces the first rounding."""
+    if not problem.minimised:
+        return THROUGHPUT_PASSES
+    branch = partial(branch_and_price, problem)
+    if not suits(problem):
+        return (*THROUGHPUT_PASSES, branch)
+    to_whole_gpus = (Solution.dive, partial(repack, problem), Solution.round)
+    return (*to_whole_gpus, Solution.relax, *to_whole_gpus, Solution.close, branch)
+
+
+def spatial_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:
+    """Return the run for spatial plans under an objective other than ``scale``; see ``ColGen`` for the fraction.
+
+    Raises
+    ------
+    TimeoutError
+        If the time is over before pricing begins.
+    """
+    if instance.objective is Objective.CAPACITY:
+        return Solution(ColumnGeneration(CapacityProblem(instance), run), THROUGHPUT_PASSES, integer_fraction)
+    problem = SpatialProblem(instance, run.deadline, served_by_none(instance))
+    return Solution(ColumnGeneration(problem, run), _passes_for(problem), integer_fraction)
+
+
+def _largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outcome:
+    """Bisect the multiples of the rates; a feasibility check on the pool decides each one.
+
+    The result is unknown unless every GPU type has a count. See ``ColGen`` for ``integer_fraction``.
+    """
+    if any(pool.count is None for pool in instance.gpus):
+        return Outcome(Status.UNKNOWN, reason="scale needs a number of GPUs for every type of the pool")
+    if not instance.workloads:
+        return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, plan_class=PlanClass.SPATIAL))
+    bisection, undecided, impossible = ScaleBisection(instance, run), False, impossible_scale(instance)
+    while not (bisection.decided or undecided) and run.remaining_s > 0.0:
+        scale = _next_scale(bisection.fits, bisection.fails, impossible)
+        outcome = _decide_scale(instance, scale * SCALE_STEP, run, integer_fraction)
+        if outcome.plan is not None:
+            bisection.accept(scale, outcome.plan)
+        elif outcome.status is Status.INFEASIBLE:
+            bisection.exclude(scale, outcome.reason, outcome.proof)
+        else:
+            undecided = True
+    bisection.look_below_the_grid(lambda factor: _decide_scale(instance, factor, run, integer_fraction))
+    return bisection.outcome("no multiple was decided in time")
+
+
+def _next_scale(fits: int, fails: int | None, impossible: int) -> int:
+    """Return the next scale in steps: the given rates, doubled until they are infeasible, then the middle."""
+    if fails is None:
+        return max(fits + 1, min(max(round(1.0 / SCALE_STEP), 2 * fits), impossible))
+    return (fits + fails) // 2
+
+
+def _decide_scale(instance: Instance, factor: float, run: Run, integer_fraction: float) -> Outcome:
+    """Find a plan at ``factor`` times the rates, or prove that none exists."""
+    scaled = replace(instance.scaled(factor), name=instance.name, objective=Objective.COST)
+    # The cost problem reports dollars, not multiples of the rates, so its run has no listener.
+    unheard = alone(run)
+    try:
+        # A higher rate may be easier to serve.
+        problem = SpatialProblem(scaled, unheard.deadline, rates=rates_at(scaled, 1.0))
+    except TimeoutError as late:
+        return Outcome(Status.UNKNOWN, reason=str(late))
+    generation = ColumnGeneration(problem, unheard)
+    return Solution(generation, _passes_for(problem), integer_fraction, any_plan=True).solve()
+
+
+def _split_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:
+    """Return the run of an instance for which ``split_obstacle`` names no reason; see ``ColGen`` for the fraction."""
+    problem = SplitProblem(instance, partial(spatial_solution, integer_fraction=0.5))
+    dive_once: Callable[[Solution], None] = partial(_dive_uncovered, problem, None)
+    to_whole_gpus = (Solution.round, dive_once, Solution.round)
+    passes = (*to_whole_gpus, Solution.relax, *to_whole_gpus, partial(_dive_repeatedly, problem))
+    return Solution(ColumnGeneration(problem, run), passes, integer_fraction)
+
+
+def _dive_uncovered(problem: SplitProblem, random: np.random.Generator | None, solution: Solution) -> None:
+    """Fix GPUs one after another, and price for the remaining parts of workloads."""
+    if not solution.proven():
+        solution.accept(dive(Uncovered(problem, solution.generation, random), solution.run))
+
+
+def _dive_repeatedly(problem: SplitProblem, solution: Solution) -> None:
+    """Repeat randomised dives; each one also uses the patterns of all earlier dives."""
+    random, idle = np.random.default_rng(solution.run.seed), 0
+    while idle < PATIENCE and not solution.proven() and solution.run.remaining_s > 0.0:
+        before = solution.value
+        _dive_uncovered(problem, random, solution)
+        solution.round()
+        idle = 0 if solution.value < before else idle + 1
+
+
+def _solve_split_by_share(instance: Instance, run: Run, integer_fraction: float) -> Outcome:
+    """Solve for ``split`` where budgets depend on the share: parts are multiples of a step.
+
+    Column generation without splitting comes first: its plan, patterns and duals are close to those with splitting.
+    """
+    outcome = Outcome(Status.UNKNOWN)
+    try:
+        unheard = alone(run, now() + UNSPLIT_TIME_FRACTION * run.remaining_s)
+        whole = spatial_solution(instance, unheard, integer_fraction)
+        outcome = whole.solve()
+        run.report(plan=outcome.plan)
+        every = frozenset(range(len(instance.workloads)))
+        problem = SpatialProblem(instance, run.deadline, every, whole=whole.generation)
+        generation = ColumnGeneration(problem, run)
+        return Solution(generation, _passes_for(problem), integer_fraction, PATTERN_FRACTION, [whole.plan]).solve()
+    except TimeoutError as late:
+        status = Status.UNKNOWN if outcome.plan is None else Status.FEASIBLE
+        bound = None if instance.objective.minimised else Bound(most_served(instance), True, plan_class=PlanClass.SPLIT)
+        return replace(outcome, status=status, bound=bound, reason=str(late))

@@ -7,6 +7,7 @@ from bench.api import Bound, Duals, Outcome, Status
 from formulations.colgen.clock import work_done
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.diving import OpenWeights, dive
+from formulations.colgen.pattern_problem import excludes_every_plan, pool_price, proves_optimal
 from formulations.problem import TOO_FEW, WHOLE
 from instances import Plan, PlanClass
 from instances.costs import cost_step, next_cost
@@ -51,7 +52,8 @@ class Solution:
         any_plan: bool = False,
     ) -> None:
         self.generation, self.passes = generation, passes
-        self.instance, self.run, self.minimised = generation.instance, generation.run, generation.minimised
+        self.instance, self.run = generation.instance, generation.run
+        self.minimised = generation.problem.minimised
         self.counts: dict[int, int] | None = None
         self.plan: Plan | None = None
         self.value = math.inf  # of the minimised objective
@@ -143,13 +145,16 @@ class Solution:
     def proven(self) -> bool:
         """Return whether the bound proves the incumbent optimal, or any plan was enough."""
         if self._any_plan:
-            return self.plan is not None or self.generation.impossible()
-        return self.plan is not None and self.generation.reaches(self.value if self.minimised else -self.value)
+            return self.plan is not None or excludes_every_plan(self.generation.bound, self.instance)
+        if self.plan is None:
+            return False
+        value = self.value if self.minimised else -self.value
+        return proves_optimal(self.generation.bound, value, self.instance, self.generation.problem.agreement)
 
     def worst_of_interest(self) -> float:
         """Return the largest master cost at which a plan is of interest."""
         if self.plan is None:
-            return self.generation.pool_price if self.minimised else 0.0
+            return pool_price(self.instance) if self.minimised else 0.0
         return self.value - cost_step(self.instance) if self.minimised else self.value
 
     def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
@@ -187,7 +192,7 @@ class Solution:
             "patterns": float(len(generation.master.patterns)),
             "work": work_done(),
         }
-        if generation.impossible():
+        if excludes_every_plan(generation.bound, self.instance):
             reason = f"{TOO_FEW}, {WHOLE}" if generation.problem.plan_class is PlanClass.SPATIAL else TOO_FEW
             return Outcome(Status.INFEASIBLE, statistics=statistics, reason=reason, proof=generation.proof)
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE

@@ -16,7 +16,8 @@ from formulations.colgen.capacity.search import FilledFound, empty_found, search
 from formulations.colgen.capacity.value import batches_that_may_fit, value_pattern
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
 from formulations.colgen.demand import demand_of
-from formulations.colgen.interference_boxes import RESIDENTS, Region, one_growth
+from formulations.colgen.interference_boxes import RESIDENTS, one_growth
+from formulations.colgen.refinement import Region, refine
 from formulations.colgen.restricted_master import Priced
 from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
@@ -197,19 +198,24 @@ class _Call:
 
     def search_all(self, node_limit: int) -> None:
         """Search or halve the queued regions, largest bound first; regions cut short stay queued."""
-        cut_short = []
-        while self.waiting and len(self.filled) < EXHAUSTIVE_PATTERNS and now() < self._deadline:
-            region = heapq.heappop(self.waiting)
+        cut_short: list[Region] = []
+
+        def settled(region: Region) -> bool:
             if region.bound <= self._threshold:
-                continue
+                return True
             coarse = max(region.losses) > max(self._resolution, FINEST_RPS)
             if self._search(region, COARSE_NODES if coarse else node_limit):
-                continue
-            if coarse:
-                for half in region.halves():
-                    self.file(half)
-            else:
+                return True
+            if not coarse:
                 cut_short.append(region)
+            return not coarse
+
+        refine(
+            self.waiting,
+            self.file,
+            settled,
+            goes_on=lambda: len(self.filled) < EXHAUSTIVE_PATTERNS and now() < self._deadline,
+        )
         for region in cut_short:
             heapq.heappush(self.waiting, region)
 

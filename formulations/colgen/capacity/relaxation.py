@@ -5,10 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.completion import best_of_table, completion_table
 from formulations.colgen.demand import DemandOnGpu
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
-from formulations.colgen.multipliers import climb
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, best_of_table, climb, completion_table
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms

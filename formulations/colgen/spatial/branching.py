@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 
 from bench.api import Branching, Duals, ProofNode
-from formulations.colgen.bounds import cost_bound
 from formulations.colgen.clock import now
 from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.pattern_problem import cost_bound, excludes_every_plan
 from formulations.colgen.restricted_master import Priced, Relaxation
 from formulations.colgen.solution import Solution
 from formulations.colgen.spatial.choices import Choices
@@ -44,7 +44,11 @@ MATE_BONUS = 1e-9
 def branch_and_price(problem: SpatialProblem, solution: Solution) -> None:
     """Branch and price until no better plan can exist or the time is over."""
     generation, run = solution.generation, solution.run
-    if math.isinf(solution.worst_of_interest()) or run.remaining_s <= 0.0 or generation.impossible():
+    if (
+        math.isinf(solution.worst_of_interest())
+        or run.remaining_s <= 0.0
+        or excludes_every_plan(generation.bound, solution.instance)
+    ):
         return
     tree = Tree(
         problem,

@@ -1,4 +1,4 @@
-"""Rates and undominated batches at which each workload can be served on one GPU type."""
+"""Choices of one GPU type: rates and undominated batches of each workload, and whether some of them fit together."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,24 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import now
+from formulations.colgen.interference_boxes import may_fit
 from formulations.colgen.spatial.dominance import drop_dominated, outshone, replaceable
 from instances.arrays import Flags, Floats, Ints
+from instances.compiled import compiled
 from instances.configurations import Rates
-from instances.least_shares import least_share_within
+from instances.least_shares import least_share_within, raise_to_feasible
+from instances.tables import Tables
 from instances.tolerance import MARGIN
 from instances.view import View
 
 MANY_OPTIONS = 10_000
 """Number of options from which boxes have entries by batch, and are few at first, if choices are parts."""
+
+BATCHES_LIMIT = 256
+"""Node limit of the batch search for one set of residents; a set undecided at the limit counts in the bound."""
+
+HALVES_LIMIT = 4096
+"""The same limit where budgets depend on the share, and dozens of batches are undominated."""
 
 
 class Choices(NamedTuple):
@@ -240,3 +249,122 @@ def all_choices(
         np.full(len(workloads), -1, dtype=np.int64),
         np.full(len(workloads), len(workloads), dtype=np.int64),
     )
+
+
+@compiled
+def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
+    """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
+
+    Parameters
+    ----------
+    tables, merged
+        Tables of the GPU type, and the same with one growth.
+    chosen
+        The choices, shape (residents,).
+    batch
+        Output if they fit, shape (residents,).
+
+    Returns
+    -------
+    int
+        1 if they fit, 0 if no batches make them fit, -1 if the node limit was reached.
+    """
+    residents = len(chosen)
+    first, end = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
+    model, pick = choices.model[chosen], np.empty(residents, dtype=np.int64)
+    for j in range(residents):
+        first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
+    if not _may_fit(merged, choices, model, first, end, pick):
+        return 0
+    if _fit(tables, choices, chosen, pick, batch):
+        return 1
+    if choices.budget_ms.shape[1] > 1:
+        return _decide_by_halves(tables, merged, choices, chosen, model, first, end, pick, batch)
+    # Depth first over the batches of one resident after another: fixing a batch only raises the least demands.
+    nodes, depth = 0, 0
+    end[0] = first[0]
+    while depth >= 0:
+        k = chosen[depth]
+        if end[depth] == choices.option[k + 1]:
+            first[depth] = choices.option[k]
+            depth -= 1
+            continue
+        first[depth], end[depth] = end[depth], end[depth] + 1
+        nodes += 1
+        if nodes > BATCHES_LIMIT:
+            return -1
+        if _may_fit(merged, choices, model, first, end, pick):
+            if _fit(tables, choices, chosen, pick, batch):
+                return 1
+            if depth < residents - 1:
+                depth += 1
+                end[depth] = first[depth]
+    return 0
+
+
+@compiled
+def _decide_by_halves(
+    tables: Tables,
+    merged: Tables,
+    choices: Choices,
+    chosen: Ints,
+    model: Ints,
+    first: Ints,
+    end: Ints,
+    pick: Ints,
+    batch: Ints,
+) -> int:
+    """Decide by halving the options of the resident that has the most: neighbouring batches are similar."""
+    residents = len(chosen)
+    # Each level halves one range of options, and the stack has one open half per level.
+    levels = 2
+    for j in range(residents):
+        width = end[j] - first[j]
+        while width > 1:
+            levels, width = levels + 1, (width + 1) // 2
+    firsts, ends = np.empty((levels, residents), dtype=np.int64), np.empty((levels, residents), dtype=np.int64)
+    firsts[0], ends[0] = first, end
+    nodes, stored = 0, 1
+    while stored > 0:
+        stored -= 1
+        first[:], end[:] = firsts[stored], ends[stored]
+        nodes += 1
+        if nodes > HALVES_LIMIT:
+            return -1
+        if not _may_fit(merged, choices, model, first, end, pick):
+            continue
+        if _fit(tables, choices, chosen, pick, batch):
+            return 1
+        widest = np.argmax(end - first)
+        if end[widest] - first[widest] == 1:
+            continue
+        middle = (first[widest] + end[widest]) // 2
+        for half in range(2):
+            firsts[stored + half], ends[stored + half] = first, end
+        # The half with the least share comes last, so it is searched first.
+        lower = stored + 1 if pick[widest] < middle else stored
+        ends[lower, widest] = middle
+        firsts[2 * stored + 1 - lower, widest] = middle
+        stored += 2
+    return 0
+
+
+@compiled
+def _may_fit(merged: Tables, choices: Choices, model: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
+    return may_fit(merged, model, first, end, choices.batch, choices.lower_units, choices.budget_ms, pick)
+
+
+@compiled
+def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints) -> bool:
+    """Return whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
+    residents = len(chosen)
+    model, units = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
+    budget = np.empty((residents, choices.budget_ms.shape[1]))
+    memory = 0.0
+    for j in range(residents):
+        model[j] = choices.model[chosen[j]]
+        batch[j], units[j] = choices.batch[pick[j]], choices.lower_units[pick[j]]
+        for u in range(budget.shape[1]):
+            budget[j, u] = choices.budget_ms[pick[j], u]
+        memory += tables.memory_mib[model[j], batch[j]]
+    return memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents)

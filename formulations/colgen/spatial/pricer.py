@@ -10,8 +10,7 @@ from formulations.colgen.interference_boxes import RESIDENTS, one_growth
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.spatial.boxes import Boxes, LeastDemands
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
-from formulations.colgen.spatial.relaxation import Buffers
-from formulations.colgen.spatial.search import Found, search_box
+from formulations.colgen.spatial.search import Buffers, Found, SearchLimits, search_box
 from formulations.pattern import Pattern
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
@@ -48,9 +47,7 @@ def _search_boxes(
     threshold: float,
     bonus: float,
     multipliers: Floats,
-    node_limit: int,
-    patience: int,
-    pattern_limit: int,
+    limits: SearchLimits,
     buffers: Buffers,
     found: Found,
     bounds: Floats,
@@ -62,23 +59,19 @@ def _search_boxes(
     """
     total_nodes = 0
     paid = profit + bonus
+    patient = SearchLimits(limits.nodes, limits.nodes, limits.patterns)
     for i in order:
         bonuses = least.box[i, RESIDENTS] * bonus
         bound, nodes, cut[i] = search_box(
             tables,
             merged,
             choices,
-            least.box[i],
-            least.of,
-            least.units[i],
-            least.l2[i],
-            least.power[i],
+            least,
+            i,
             paid,
             threshold + bonuses,
             multipliers[i],
-            node_limit,
-            node_limit if least.narrow[i] else patience,
-            pattern_limit,
+            patient if least.narrow[i] else limits,
             buffers,
             found,
         )
@@ -258,9 +251,7 @@ class Pricer:
                 threshold,
                 bonus,
                 boxes.multipliers[at],
-                node_limit,
-                patience,
-                pattern_limit,
+                SearchLimits(node_limit, patience, pattern_limit),
                 self._buffers,
                 found,
                 boxes.bound[at],

@@ -1,23 +1,198 @@
-"""Branch-and-bound search of one box for patterns worth more than a threshold, or a proof that none exists."""
+"""Branch-and-bound search of one box for patterns worth more than a threshold, or a proof that none exists.
+
+Multipliers charge for the ceilings of the box, and dynamic programming bounds the worth of the missing residents.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import RESIDENTS, may_fit
-from formulations.colgen.spatial.choices import Choices
-from formulations.colgen.spatial.relaxation import Buffers, relax_box
+from formulations.colgen.interference_boxes import (
+    L2,
+    POWER,
+    RESIDENTS,
+    best_of_table,
+    by_units_of,
+    climb,
+    completion_table,
+    undominated,
+)
+from formulations.colgen.spatial.boxes import LeastDemands
+from formulations.colgen.spatial.choices import Choices, decide
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
-from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
+from instances.tolerance import MARGIN
 
-BATCHES_LIMIT = 256
-"""Node limit of the batch search for one set of residents; a set undecided at the limit counts in the bound."""
+ROUNDS = 12
+"""Multiplier steps in one relaxation."""
 
-HALVES_LIMIT = 4096
-"""The same limit where budgets depend on the share, and dozens of batches are undominated."""
+
+class Buffers(NamedTuple):
+    """Buffers of the pricing of a box, allocated once: the worth of every choice, and the contenders.
+
+    Contenders are the choices of the current table, in increasing order, grouped by workload.
+
+    Attributes
+    ----------
+    worth
+        Profit minus multiplier charges of each choice, shape (choices,).
+    choice
+        The contenders, shape (choices,).
+    group
+        Number of each contender's group, shape (choices,).
+    first
+        Position of each group's first contender, shape (workloads + 1,).
+    slots, units, value
+        Number of slots (always 1), share and worth of each contender; see ``completion_table``.
+    table
+        Completion table over the groups, shape (workloads + 1, residents + 1, share units + 1).
+    """
+
+    worth: Floats
+    choice: Ints
+    group: Ints
+    first: Ints
+    slots: Ints
+    units: NDArray[np.int16]
+    value: Floats
+    table: Floats
+
+    @classmethod
+    def of(cls, workloads: int, choices: int, residents: int, share_units: int) -> "Buffers":
+        """Allocate the buffers."""
+        return cls(
+            np.zeros(choices),
+            np.zeros(choices, dtype=np.int64),
+            np.zeros(choices, dtype=np.int64),
+            np.zeros(workloads + 1, dtype=np.int64),
+            np.ones(choices, dtype=np.int64),
+            np.zeros(choices, dtype=np.int16),
+            np.zeros(choices),
+            np.empty((workloads + 1, residents + 1, share_units + 1)),
+        )
+
+
+@compiled
+def complete(
+    workload: Ints, units: NDArray[np.int16], residents: int, capacity: int, count: int, buffers: Buffers
+) -> int:
+    """Group the first ``count`` contenders by workload and fill their table; return the number of groups."""
+    groups = 0
+    for j in range(count):
+        k = buffers.choice[j]
+        if j == 0 or workload[k] != workload[buffers.choice[j - 1]]:
+            buffers.first[groups] = j
+            groups += 1
+        buffers.group[j] = groups - 1
+        buffers.units[j], buffers.value[j] = units[k], buffers.worth[k]
+    buffers.first[groups] = count
+    completion_table(
+        buffers.first[: groups + 1],
+        buffers.slots,
+        buffers.units,
+        buffers.value,
+        True,
+        residents,
+        capacity,
+        buffers.table,
+    )
+    return groups
+
+
+@compiled
+def relax_box(
+    workload: Ints,
+    capacity: int,
+    least: LeastDemands,
+    number: int,
+    profit: Floats,
+    threshold: float,
+    multipliers: Floats,
+    buffers: Buffers,
+) -> tuple[float, float, float, int]:
+    """Bound the sum of profits in a box; stop at or below ``threshold``.
+
+    Choices without profit are left out: the pattern without them is worth at least as much.
+
+    Parameters
+    ----------
+    workload, profit
+        Workload and profit of each entry of the box.
+    capacity
+        Share units of the GPU.
+    least, number
+        Boxes with their entries, and the number of the box.
+    multipliers
+        Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
+    buffers
+        Output. If the bound is above the threshold, the contenders are the choices that a solution above it may hold.
+
+    Returns
+    -------
+    bound, l2_cap, power_cap : float
+        The bound (-inf for an empty box), and the finite ceilings that it was computed with.
+    contenders : int
+        Number of contenders.
+    """
+    box, units, l2, power = least.box[number], least.units[number], least.l2[number], least.power[number]
+    residents = int(box[RESIDENTS])
+    worth, table = buffers.worth, buffers.table
+    by_units = by_units_of(units, profit, capacity)
+    l2_most, power_most = 0.0, 0.0
+    for k in by_units:
+        l2_most, power_most = max(l2_most, l2[k]), max(power_most, power[k])
+    # A ceiling above the sum of the largest demands does not bind.
+    l2_cap = min(box[L2 + 1], residents * l2_most) * (1.0 + MARGIN)
+    power_cap = min(box[POWER + 1], residents * power_most) * (1.0 + MARGIN)
+    best, chosen = np.array([np.inf, 0.0, 0.0]), np.empty(residents, dtype=np.int64)
+    step, going = 0, True
+    while going:
+        for k in by_units:
+            worth[k] = profit[k] - multipliers[0] * l2[k] - multipliers[1] * power[k]
+        count = undominated(workload, units, worth, by_units, residents, buffers.choice)
+        groups = complete(workload, units, residents, capacity, count, buffers)
+        top = table[0, residents, capacity]
+        if top == -np.inf:
+            return -np.inf, l2_cap, power_cap, 0
+        best_of_table(
+            buffers.first[: groups + 1],
+            buffers.slots,
+            buffers.units,
+            buffers.value,
+            residents,
+            capacity,
+            table,
+            0,
+            chosen,
+        )
+        l2_sum, power_sum = 0.0, 0.0
+        for j in chosen:
+            l2_sum += l2[buffers.choice[j]]
+            power_sum += power[buffers.choice[j]]
+        going = climb(multipliers, best, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, ROUNDS)
+        step += 1
+    if best[0] <= threshold:
+        return best[0], l2_cap, power_cap, 0
+    offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
+    beside = table[0, residents - 1].copy()
+    count = 0
+    by_units.sort()
+    for k in by_units:
+        if worth[k] + beside[capacity - units[k]] + offset > threshold:
+            buffers.choice[count] = k
+            count += 1
+    complete(workload, units, residents, capacity, count, buffers)
+    return best[0], l2_cap, power_cap, count
+
+
+class SearchLimits(NamedTuple):
+    """Limits of the search of a box: nodes, nodes since the last pattern was found, and patterns."""
+
+    nodes: int
+    patience: int
+    patterns: int
 
 
 class Found(NamedTuple):
@@ -40,125 +215,6 @@ class Found(NamedTuple):
     choice: Ints
     batch: Ints
     value: Floats
-
-
-@compiled
-def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
-    """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
-
-    Parameters
-    ----------
-    tables, merged
-        Tables of the GPU type, and the same with one growth.
-    chosen
-        The choices, shape (residents,).
-    batch
-        Output if they fit, shape (residents,).
-
-    Returns
-    -------
-    int
-        1 if they fit, 0 if no batches make them fit, -1 if the node limit was reached.
-    """
-    residents = len(chosen)
-    first, end = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
-    model, pick = choices.model[chosen], np.empty(residents, dtype=np.int64)
-    for j in range(residents):
-        first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
-    if not _may_fit(merged, choices, model, first, end, pick):
-        return 0
-    if _fit(tables, choices, chosen, pick, batch):
-        return 1
-    if choices.budget_ms.shape[1] > 1:
-        return _decide_by_halves(tables, merged, choices, chosen, model, first, end, pick, batch)
-    # Depth first over the batches of one resident after another: fixing a batch only raises the least demands.
-    nodes, depth = 0, 0
-    end[0] = first[0]
-    while depth >= 0:
-        k = chosen[depth]
-        if end[depth] == choices.option[k + 1]:
-            first[depth] = choices.option[k]
-            depth -= 1
-            continue
-        first[depth], end[depth] = end[depth], end[depth] + 1
-        nodes += 1
-        if nodes > BATCHES_LIMIT:
-            return -1
-        if _may_fit(merged, choices, model, first, end, pick):
-            if _fit(tables, choices, chosen, pick, batch):
-                return 1
-            if depth < residents - 1:
-                depth += 1
-                end[depth] = first[depth]
-    return 0
-
-
-@compiled
-def _decide_by_halves(
-    tables: Tables,
-    merged: Tables,
-    choices: Choices,
-    chosen: Ints,
-    model: Ints,
-    first: Ints,
-    end: Ints,
-    pick: Ints,
-    batch: Ints,
-) -> int:
-    """Decide by halving the options of the resident that has the most: neighbouring batches are similar."""
-    residents = len(chosen)
-    # Each level halves one range of options, and the stack has one open half per level.
-    levels = 2
-    for j in range(residents):
-        width = end[j] - first[j]
-        while width > 1:
-            levels, width = levels + 1, (width + 1) // 2
-    firsts, ends = np.empty((levels, residents), dtype=np.int64), np.empty((levels, residents), dtype=np.int64)
-    firsts[0], ends[0] = first, end
-    nodes, stored = 0, 1
-    while stored > 0:
-        stored -= 1
-        first[:], end[:] = firsts[stored], ends[stored]
-        nodes += 1
-        if nodes > HALVES_LIMIT:
-            return -1
-        if not _may_fit(merged, choices, model, first, end, pick):
-            continue
-        if _fit(tables, choices, chosen, pick, batch):
-            return 1
-        widest = np.argmax(end - first)
-        if end[widest] - first[widest] == 1:
-            continue
-        middle = (first[widest] + end[widest]) // 2
-        for half in range(2):
-            firsts[stored + half], ends[stored + half] = first, end
-        # The half with the least share comes last, so it is searched first.
-        lower = stored + 1 if pick[widest] < middle else stored
-        ends[lower, widest] = middle
-        firsts[2 * stored + 1 - lower, widest] = middle
-        stored += 2
-    return 0
-
-
-@compiled
-def _may_fit(merged: Tables, choices: Choices, model: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
-    return may_fit(merged, model, first, end, choices.batch, choices.lower_units, choices.budget_ms, pick)
-
-
-@compiled
-def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints) -> bool:
-    """Return whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
-    residents = len(chosen)
-    model, units = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
-    budget = np.empty((residents, choices.budget_ms.shape[1]))
-    memory = 0.0
-    for j in range(residents):
-        model[j] = choices.model[chosen[j]]
-        batch[j], units[j] = choices.batch[pick[j]], choices.lower_units[pick[j]]
-        for u in range(budget.shape[1]):
-            budget[j, u] = choices.budget_ms[pick[j], u]
-        memory += tables.memory_mib[model[j], batch[j]]
-    return memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents)
 
 
 @compiled
@@ -207,17 +263,12 @@ def search_box(
     tables: Tables,
     merged: Tables,
     choices: Choices,
-    box: Floats,
-    of: Ints,
-    units: NDArray[np.int16],
-    l2: Floats,
-    power: Floats,
+    least: LeastDemands,
+    number: int,
     profit: Floats,
     threshold: float,
     multipliers: Floats,
-    node_limit: int,
-    patience: int,
-    pattern_limit: int,
+    limits: SearchLimits,
     buffers: Buffers,
     found: Found,
 ) -> tuple[float, int, bool]:
@@ -227,16 +278,10 @@ def search_box(
     ----------
     tables, merged
         See ``decide``.
-    box
-        A row of ``LeastDemands.box``.
-    of, units, l2, power
-        Entries of the box, see ``LeastDemands``.
+    least, number, threshold, multipliers
+        See ``relax_box``.
     profit
         Profit of each choice.
-    threshold, multipliers
-        See ``relax_box``.
-    node_limit, patience, pattern_limit
-        Limits on the nodes visited, on those visited since the last pattern was found, and on the patterns.
 
     Returns
     -------
@@ -247,10 +292,11 @@ def search_box(
     idle : bool
         Whether the patience ended the search.
     """
-    residents, capacity = int(box[RESIDENTS]), tables.share_units
+    residents, capacity, of = int(least.box[number, RESIDENTS]), tables.share_units, least.of
+    units, l2, power = least.units[number], least.l2[number], least.power[number]
     workload = choices.workload[of]
     bound, l2_cap, power_cap, contenders = relax_box(
-        workload, box, capacity, units, l2, power, profit[of], threshold, multipliers, buffers
+        workload, capacity, least, number, profit[of], threshold, multipliers, buffers
     )
     if bound <= threshold:
         return threshold, 0, False
@@ -263,7 +309,7 @@ def search_box(
     sum_power = np.zeros(residents + 1)
     left = np.full(residents + 1, capacity, dtype=np.int64)
     batch = np.empty(residents, dtype=np.int64)
-    last_row = min(found.stored[0] + pattern_limit, len(found.value))
+    last_row = min(found.stored[0] + limits.patterns, len(found.value))
     undecided = threshold
     nodes, last_found, decided_last = 0, 0, -1
     depth = 0
@@ -289,8 +335,8 @@ def search_box(
         if not _agrees(choices, chosen, depth, w, need == 1) or (need == 1 and of[k] == decided_last):
             continue
         nodes += 1
-        if nodes > node_limit or nodes - last_found > patience:
-            return max(undecided, bound), nodes, nodes <= node_limit
+        if nodes > limits.nodes or nodes - last_found > limits.patience:
+            return max(undecided, bound), nodes, nodes <= limits.nodes
         chosen[depth] = of[k]
         if need > 1:
             depth += 1

@@ -8,7 +8,8 @@ import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.demand import DemandOnGpu
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, Region, one_growth
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, one_growth
+from formulations.colgen.refinement import Region, refine
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.split.relaxation import empty_relaxed, relax, trace
 from formulations.colgen.split.slots import (
@@ -89,6 +90,8 @@ class SplitPricer:
         visited = 0
 
         def file(region: Region) -> None:
+            nonlocal visited
+            visited += 1
             if now() >= deadline:
                 region.bound = math.inf
                 settled.append(region)
@@ -107,13 +110,13 @@ class SplitPricer:
 
         for region in self._regions if left is None else [self._everything()]:
             file(region)
-            visited += 1
-        for _ in range(region_limit):
-            if not waiting or len(found) >= ENOUGH or now() >= deadline:
-                break
-            for half in heapq.heappop(waiting).halves():
-                file(half)
-                visited += 1
+        first = visited
+        refine(
+            waiting,
+            file,
+            settled=lambda region: False,
+            goes_on=lambda: visited - first < 2 * region_limit and len(found) < ENOUGH and now() < deadline,
+        )
         kept = settled + waiting
         if left is None:
             self._regions = kept

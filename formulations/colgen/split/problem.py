@@ -1,7 +1,7 @@
 """Patterns of ``split``: slots serve parts of workloads."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from formulations.colgen.clock import alone, now
 from formulations.colgen.demand import demand_of
 from formulations.colgen.pattern_problem import PatternProblem
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
-from formulations.colgen.spatial.solution import whole_solution
+from formulations.colgen.solution import Solution
 from formulations.colgen.split.plans import shared_out
 from formulations.colgen.split.pricer import SplitPricer
 from formulations.colgen.split.slots import least_fractions
@@ -39,6 +39,11 @@ class SplitProblem(PatternProblem):
 
     Every share of every batch makes another pattern: too many to list those of small reduced costs. Under ``goodput``
     service beyond a workload's rate has no value.
+
+    Parameters
+    ----------
+    spatial_solution
+        Returns the run of column generation without splitting, whose patterns come first.
     """
 
     plan_class = PlanClass.SPLIT
@@ -47,8 +52,9 @@ class SplitProblem(PatternProblem):
     diving_tolerance = 1e-3
     node_limits = (50, 500)  # regions halved in a pricing call
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, spatial_solution: Callable[[Instance, Run], Solution]) -> None:
         super().__init__(instance)
+        self._spatial_solution = spatial_solution
         _, first = np.unique(self.class_of, return_index=True)
         demands = [demand_of(view, first, self.copies) for view in self.views]
         self.pricers = [SplitPricer(asked, t, first) for t, asked in enumerate(demands)]
@@ -185,7 +191,7 @@ class SplitProblem(PatternProblem):
         allowed_s = SEED_TIME_FRACTION * run.remaining_s
         deadline = now() + allowed_s
         try:
-            whole = whole_solution(apart, alone(run, deadline), 0.5)
+            whole = self._spatial_solution(apart, alone(run, deadline))
         except TimeoutError:
             return
         outcome = whole.solve()

@@ -10,10 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.completion import best_of_table, completion_table
 from formulations.colgen.demand import DemandOnGpu
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
-from formulations.colgen.multipliers import climb
+from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, best_of_table, climb, completion_table
 from formulations.colgen.split.slots import Contents, part_served
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.colgen.bounds import SAFETY, best_factor
 from formulations.colgen.clock import spend
+from formulations.colgen.pattern_problem import SAFETY, best_factor, pool_price
 from formulations.colgen.temporal.contents import pattern_of
 from formulations.colgen.temporal.enumeration import NUMBERS, combine, list_gpulets, none_listed
 from formulations.colgen.temporal.every_content import contents_worth
@@ -147,7 +147,7 @@ def _threshold(search: PlanSearch) -> _Threshold | None:
         per_unit = math.fsum(np.maximum(dual, 0.0)) if objective is Objective.SCALE else 1.0
         room = (generation.dual_bound(dual, best) - target) * per_unit
         return _Threshold(dual, best - room - allowance, room < 0.0)
-    target = generation.pool_price if search.plan is None else search.value - cost_step(search.instance)
+    target = pool_price(search.instance) if search.plan is None else search.value - cost_step(search.instance)
     factor, bound = best_factor(dual, np.ones(len(dual)), best, generation.price, generation.count)
     if not math.isfinite(target) or factor <= 0.0:
         return None

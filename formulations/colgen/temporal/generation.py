@@ -6,9 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.api import Run
-from formulations.colgen.bounded_search import BoundedSearch
-from formulations.colgen.bounds import SAFETY, cost_bound, value_bound
-from formulations.colgen.loop import Smoothing, StepResult, generate
+from formulations.colgen.column_generation import Smoothing, StepResult, generate
+from formulations.colgen.pattern_problem import SAFETY, cost_bound, is_better, prices_and_counts, value_bound
 from formulations.colgen.restricted_master import LinearMaster, Priced, Relaxation
 from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
@@ -40,7 +39,7 @@ the requests per second that its slots complete when busy all the time; shape (2
 """
 
 
-class TemporalGeneration(BoundedSearch):
+class TemporalGeneration:
     """Column generation over patterns whose slots may take turns: every workload has a row.
 
     Under ``cost`` and ``capacity`` every workload is served in full, under ``goodput`` at most in full, and under
@@ -55,6 +54,10 @@ class TemporalGeneration(BoundedSearch):
 
     Attributes
     ----------
+    price, count
+        Price of each GPU type, and number of its GPUs: ``inf`` without a limit, shape (GPU types,).
+    bound, iterations
+        Bound on the instance's own objective, and number of pricing rounds so far.
     columns
         Every known content of a GPU; those of a known plan give duals of the right size from the beginning.
     stability_centre
@@ -64,9 +67,11 @@ class TemporalGeneration(BoundedSearch):
     agreement = 2e-6  # relaxed times are too short by ``MARGIN``
 
     def __init__(self, instance: Instance, run: Run, slots: int = SLOTS) -> None:
-        super().__init__(instance, run, self.agreement)
-        self.slots = slots
-        self.objective = instance.objective
+        self.instance, self.run, self.slots = instance, run, slots
+        self.objective, self.minimised = instance.objective, instance.objective.minimised
+        self.price, self.count = prices_and_counts(instance)
+        self.bound = -math.inf if self.minimised else math.inf
+        self.iterations = 0
         self.rate_rps = np.array([workload.rate_rps for workload in instance.workloads])
         views = [View.of(instance, pool.type) for pool in instance.gpus]
         self.pricers = [TemporalPricer(view, t, slots) for t, view in enumerate(views)]
@@ -197,17 +202,17 @@ class TemporalGeneration(BoundedSearch):
             priced = self.priced(dual, most, closely)
             self.iterations += 1
             bound = self.dual_bound(dual, np.array([each.bound for each in priced]))
-            if best is None or self.better(bound, best):
+            if best is None or is_better(bound, best, self.instance):
                 best, smoothing.stability_centre = bound, duals
-            if self.better(bound, self.bound):
+            if is_better(bound, self.bound, self.instance):
                 self.bound, self.stability_centre = bound, duals
                 report()
             value = relaxation.value if self.minimised else -relaxation.value
             if abs(value - best) <= GOOD_ENOUGH * abs(best):
-                return StepResult.ENOUGH
+                return "enough"
             columns = [self.column_of(pattern) for each in priced for pattern in each.patterns]
             gains = [self._add(master, relaxation, column) for column in columns]
-            return StepResult.GAIN if any(gains) or smoothing.weight == 1.0 else StepResult.NO_GAIN
+            return "gain" if any(gains) or smoothing.weight == 1.0 else "no gain"
 
         generate(self.run, smoothing, master.relax, step, refine=lambda: False)
 

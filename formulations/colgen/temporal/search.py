@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from formulations.colgen.clock import now, spend
+from formulations.colgen.pattern_problem import proves_optimal
 from formulations.colgen.restricted_master import LinearMaster
 from formulations.colgen.temporal.contents import (
     GpuContents,
@@ -319,4 +320,6 @@ class PlanSearch:
 
     def proven(self) -> bool:
         """Return whether the bound proves the plan optimal."""
-        return self.plan is not None and self.generation.reaches(self.value)
+        generation = self.generation
+        known = self.plan is not None
+        return known and proves_optimal(generation.bound, self.value, self.instance, generation.agreement)

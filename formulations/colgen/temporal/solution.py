@@ -4,6 +4,7 @@ import math
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.clock import alone, now, work_done
+from formulations.colgen.pattern_problem import excludes_every_plan
 from formulations.colgen.temporal.closing import can_list, close
 from formulations.colgen.temporal.generation import OBJECTIVES, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import SLOTS
@@ -63,13 +64,13 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
     generation.run = alone(run, now() + BOUND_TIME_FRACTION * run.remaining_s)
     generation.solve(lambda: run.report(bound=_bound(generation, plan_class)))
     generation.run = run
-    if generation.impossible():
+    if excludes_every_plan(generation.bound, instance):
         return Outcome(Status.INFEASIBLE, statistics=_statistics(search), reason=TOO_FEW)
     search.solve(now() + (PLAN_TIME_FRACTION if can_list(generation) else 0.8) * run.remaining_s)
     if not search.proven() and run.remaining_s > 0.0:
         close(search)
         run.report(bound=_bound(generation, plan_class))
-        if generation.impossible():
+        if excludes_every_plan(generation.bound, instance):
             return Outcome(Status.INFEASIBLE, statistics=_statistics(search), reason=TOO_FEW)
     plan = search.plan or run.start or known
     status = Status.UNKNOWN if plan is None else Status.OPTIMAL if search.proven() else Status.FEASIBLE

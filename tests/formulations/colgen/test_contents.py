@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.api import Run
 from bench.judging.judge import judge
-from formulations.colgen.bounds import best_factor, cost_bound
+from formulations.colgen.pattern_problem import best_factor, cost_bound
 from formulations.colgen.temporal.closing import _listed, _threshold, can_list
 from formulations.colgen.temporal.contents import (
     GpuContents,

@@ -16,10 +16,9 @@ from bench.judging.judge import judge
 from formulations.colgen import ColGen, column_generation
 from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.completion import completion_table
 from formulations.colgen.exchanges import easier, matched, nearest
+from formulations.colgen.interference_boxes import completion_table, undominated
 from formulations.colgen.spatial.problem import SpatialProblem
-from formulations.colgen.spatial.relaxation import undominated
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu

@@ -1,0 +1,77 @@
+"""Best-first refinement of boxes of interference, for pricing problems whose relaxation is weak in a wide box."""
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from formulations.colgen.interference_boxes import halved
+from instances.arrays import Flags, Floats
+from instances.tables import Tables
+
+
+@dataclass(slots=True)
+class Region:
+    """A box that may be halved, with its best multipliers and its latest bound.
+
+    Attributes
+    ----------
+    box
+        Least and most residents, floor and ceiling of L2 and of power, shape (6,).
+    multipliers
+        Multipliers of L2 and power, shape (2,).
+    bound
+        Upper bound on the worth of GPUs in the box.
+    losses
+        Error of the relaxed solution due to the unknown number of residents, L2 and power.
+    alive
+        Choices that may be part of a GPU in the box; empty if the pricing problem excludes no choice.
+    """
+
+    box: Floats
+    multipliers: Floats
+    bound: float = math.inf
+    losses: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    alive: Flags = field(default_factory=lambda: np.ones(0, dtype=np.bool_))
+
+    @classmethod
+    def whole(cls, tables: Tables, least: int, most: int) -> "Region":
+        """Return the region of all GPUs with ``least`` to ``most`` residents; see ``one_growth`` for ``tables``."""
+        l2_pct, power_w = float(tables.l2_pct.max()), float(tables.power_w.max())
+        return cls(np.array([least, most, 0.0, most * l2_pct, 0.0, most * power_w], dtype=np.float64), np.zeros(2))
+
+    def __lt__(self, other: "Region") -> bool:
+        """Order regions by decreasing bound."""
+        return self.bound > other.bound
+
+    def halves(self) -> list["Region"]:
+        """Return the two halves along the axis of the largest error."""
+        axis = 2 * int(np.argmax(self.losses))
+        parts = halved(self.box, axis, (self.box[axis] + self.box[axis + 1]) / 2.0)
+        return [Region(box, self.multipliers.copy(), self.bound, alive=self.alive.copy()) for box in parts]
+
+
+def refine(
+    waiting: list[Region],
+    file: Callable[[Region], None],
+    settled: Callable[[Region], bool],
+    goes_on: Callable[[], bool],
+) -> None:
+    """Halve the regions of a heap, largest bound first, while ``goes_on()`` and any is left.
+
+    Parameters
+    ----------
+    waiting
+        The heap.
+    file
+        Bounds a half, and adds it to the heap if it may hold a pattern that gains.
+    settled
+        Takes care of a region without halving it; returns whether it could.
+    """
+    while waiting and goes_on():
+        region = heapq.heappop(waiting)
+        if not settled(region):
+            for half in region.halves():
+                file(half)

@@ -9,10 +9,9 @@ from typing import Literal
 import numpy as np
 
 from bench.api import Duals, ProofNode, Run
-from formulations.colgen.aggregated_master import AggregatedMaster
 from formulations.colgen.exchanges import served_by
 from formulations.colgen.pattern_problem import PatternProblem, is_better
-from formulations.colgen.restricted_master import Priced, Relaxation, RestrictedMaster
+from formulations.colgen.restricted_master import AggregatedMaster, Priced, Relaxation, RestrictedMaster
 from formulations.pattern import Pattern
 from instances import PART_STEPS, Plan
 from instances.arrays import Floats

@@ -30,6 +30,9 @@ L2_SCALE, POWER_SCALE = 10.0, 50.0
 SAME_RATIO = 1e-12
 """Relative difference of growths that is attributed to rounding."""
 
+SURROUNDINGS = np.array([(1.0, 0.0, 0.0), (2.0, 20.0, 1.0), (3.0, 30.0, 1.1), (4.0, 40.0, 1.2)])
+"""Residents, L2 demand (percent) and power (part of the power below throttling) at which batches are compared."""
+
 RESIDENTS, L2, POWER = 0, 2, 4
 """Positions of the floors in a box, an array of shape (6,); each ceiling follows its floor."""
 
@@ -118,6 +121,32 @@ def least_share_beside(
         else:
             low = middle + 1
     return tables.permitted[low] if low < len(tables.permitted) else tables.share_units + 1
+
+
+@compiled
+def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: Flags) -> bool:
+    """Return whether in all ``SURROUNDINGS`` a batch of ``seen`` takes less share and demands no more than ``batch``.
+
+    Row b of ``budget_ms`` has upper bounds on the budgets of batch b by share.
+    """
+    free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
+    for n, l2, part in SURROUNDINGS:
+        found, residents, power = False, int(n), part * free_w
+        v = least_share_beside(tables, model, batch, 1, budget_ms, batch, 1.0, residents, l2, power)
+        for b in range(1, len(seen)):
+            if found or v > tables.share_units:
+                break
+            if not seen[b]:
+                continue
+            u = least_share_beside(tables, model, b, 1, budget_ms, b, 1.0, residents, l2, power)
+            found = (
+                u < v
+                and tables.l2_pct[model, b, u] <= tables.l2_pct[model, batch, v]
+                and tables.power_w[model, b, u] <= tables.power_w[model, batch, v]
+            )
+        if not found and v <= tables.share_units:
+            return False
+    return True
 
 
 @compiled

@@ -16,11 +16,11 @@ from bench.api import Bound, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.pattern_problem import cost_bound, identical_workloads, value_bound
-from formulations.colgen.spatial.dominance import dominates
 from formulations.colgen.spatial.pricer import Pricer
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.configurations import rates_of
+from instances.dominance import dominates
 from instances.generate import generate
 from instances.least_shares import least_share_within, least_shares
 from instances.one_gpu import Resident, fit_gpu

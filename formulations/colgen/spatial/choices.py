@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import now
-from formulations.colgen.interference_boxes import may_fit
-from formulations.colgen.spatial.dominance import drop_dominated, outshone, replaceable
+from formulations.colgen.interference_boxes import may_fit, outshone
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.configurations import Rates
+from instances.dominance import drop_dominated, replaceable
 from instances.least_shares import least_share_within, raise_to_feasible
 from instances.tables import Tables
 from instances.tolerance import MARGIN

@@ -11,13 +11,12 @@ import numpy as np
 from formulations.colgen.clock import spend
 from formulations.colgen.pattern_problem import SAFETY, best_factor, pool_price
 from formulations.colgen.temporal.contents import pattern_of
-from formulations.colgen.temporal.enumeration import NUMBERS, combine, list_gpulets, none_listed
+from formulations.colgen.temporal.enumeration import NUMBERS, Undominated, combine, list_gpulets, none_listed, offer
 from formulations.colgen.temporal.every_content import contents_worth
 from formulations.colgen.temporal.generation import Column, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.pricer import Looks
 from formulations.colgen.temporal.search import PlanSearch
-from formulations.colgen.temporal.undominated import Undominated, offer
 from formulations.pattern import Pattern
 from instances import Objective
 from instances.arrays import Floats, Ints

@@ -8,9 +8,9 @@ import numpy as np
 
 from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.temporal.contents import GpuContents, contents_of, no_contents, pattern_of, stepped, worth_of
+from formulations.colgen.temporal.enumeration import Undominated, nothing_listed, offer
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
-from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled

@@ -11,8 +11,8 @@ import pytest
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen.scheduler import ColGen, SearchedClass
-from formulations.colgen.spatial.dominance import replaceable
 from instances import PART_STEPS, GpuPool, Instance, Objective, PlanClass, SloRule, Workload
+from instances.dominance import replaceable
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View

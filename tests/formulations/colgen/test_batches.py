@@ -14,9 +14,9 @@ from bench.judging.judge import judge
 from formulations.colgen.scheduler import ColGen
 from formulations.colgen.spatial import choices as batches_of
 from formulations.colgen.spatial.choices import decide
-from formulations.colgen.spatial.dominance import Slot, covers
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.arrays import Floats
+from instances.dominance import Slot, covers
 from instances.generate import generate
 from instances.interference import gpu_time_ms
 from instances.one_gpu import Resident, fit_gpu

@@ -23,13 +23,12 @@ from formulations.colgen.temporal.contents import (
     serve,
     worth_of,
 )
-from formulations.colgen.temporal.enumeration import list_gpulets, none_listed
+from formulations.colgen.temporal.enumeration import Undominated, list_gpulets, none_listed, nothing_listed, offer
 from formulations.colgen.temporal.every_content import contents_worth
 from formulations.colgen.temporal.generation import TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth, all_times_ms
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.colgen.temporal.search import PlanSearch
-from formulations.colgen.temporal.undominated import Undominated, nothing_listed, offer
 from formulations.pattern import Pattern
 from instances import Gpulet, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot
 from instances.arrays import Floats

@@ -1,27 +1,35 @@
-"""Column generation: the linear relaxation over all patterns, with a certified bound after every iteration."""
+"""Column generation over patterns: the loop with a certified bound after every iteration, and one run of passes."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from bench.api import Duals, ProofNode, Run
+from bench.api import Bound, Duals, Outcome, ProofNode, Run, Status
+from formulations.colgen.clock import work_done
 from formulations.colgen.exchanges import served_by
-from formulations.colgen.pattern_problem import PatternProblem, is_better
+from formulations.colgen.pattern_problem import PatternProblem, excludes_every_plan, is_better, pool_price, proves
 from formulations.colgen.restricted_master import AggregatedMaster, Priced, Relaxation, RestrictedMaster
 from formulations.pattern import Pattern
-from instances import PART_STEPS, Plan
+from formulations.problem import TOO_FEW, WHOLE
+from instances import Plan, PlanClass
 from instances.arrays import Floats
+from instances.costs import cost_step, next_cost
 
 FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
 """Classes per feature from which duals are first fitted to the features, and the patterns per call and gap for this."""
 
-CLOSING_ROOM = 1e-6
-"""Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
+GOOD_ENOUGH = 1e-4
+"""Relative gap between bound and relaxation at which a throughput objective turns to integer solutions."""
 
+FIRST_ROUNDING_FRACTION = 0.2
+"""Largest fraction of the remaining time for the integer restricted master before diving, where costs are minimised."""
+
+MOST_GPUS = 1_000_000
+"""Largest number of GPUs of a plan that rounding makes."""
 
 StepResult = Literal["gain", "no gain", "enough"]
 """Result of a step: a column gains at the master's own duals, none does, or the bound is good enough."""
@@ -35,26 +43,16 @@ class Smoothing:
 
     Attributes
     ----------
-    initial
-        Weight of the centre after ``restore``.
+    initial, weight
+        Weight of the centre's duals against the master's own: after a gain, and now. Without gain it is halved.
     least
-        Weight up to which ``weaken`` drops the centre.
-    weight
-        Weight of the centre's duals against the master's own.
+        Weight from which on the next one is 0.
     """
 
     initial: float
     least: float = 0.2
     weight: float = 0.0
     stability_centre: Relaxation | None = None
-
-    def restore(self) -> None:
-        """Set the weight to its initial value."""
-        self.weight = self.initial
-
-    def weaken(self) -> None:
-        """Halve the weight; set it to 0 once it is small."""
-        self.weight = self.weight / 2.0 if self.weight > self.least else 0.0
 
     def smoothed(self, relaxation: Relaxation) -> Relaxation:
         """Return a solution of the master with smoothed duals."""
@@ -95,9 +93,9 @@ def generate(
             case "enough":
                 return
             case "gain":
-                smoothing.restore()
+                smoothing.weight = smoothing.initial
             case "no gain" if smoothing.weight > 0.0:
-                smoothing.weaken()
+                smoothing.weight = smoothing.weight / 2.0 if smoothing.weight > smoothing.least else 0.0
             case "no gain":
                 if not refine():
                     return
@@ -142,22 +140,22 @@ class ColumnGeneration:
 
         The node limit and the tolerance of pricing go on from the last call's.
         """
-        self.smoothing.restore()
+        self.smoothing.weight = self.smoothing.initial
         generate(self.run, self.smoothing, relax, partial(self._step, finished), self._refine)
 
     def _step(self, finished: Callable[[], bool], relaxation: Relaxation, duals: Relaxation) -> StepResult:
         """Price at the smoothed duals, add the patterns and improve the bound."""
         priced = self.problem.price_patterns(duals, self.tolerance, self.node_limit, self.run.deadline)
         self.iterations += 1
-        self.nodes += sum(p.nodes for p in priced)
+        self.nodes += sum(result.nodes for result in priced)
         new = self.learn(priced, duals)
         if finished():
             return "enough"
-        found = (pattern for each in priced for pattern in each.patterns)
-        if new and (self.smoothing.weight == 0.0 or any(self.reduced_cost(p, relaxation) < -1e-9 for p in found)):
+        patterns = (pattern for result in priced for pattern in result.patterns)
+        if new and (self.smoothing.weight == 0.0 or any(self.reduced_cost(p, relaxation) < -1e-9 for p in patterns)):
             return "gain"
-        least = [self.problem.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
-        self._cut_short = any(p.bound > worth for p, worth in zip(priced, least, strict=True))
+        thresholds = [self.problem.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
+        self._cut_short = any(result.bound > worth for result, worth in zip(priced, thresholds, strict=True))
         return "no gain"
 
     def _refine(self) -> bool:
@@ -183,10 +181,10 @@ class ColumnGeneration:
         if features is None or len(features) < FEWEST_CLASSES * features.shape[1]:
             return
         self.relaxed()
-        aggregated, most = AggregatedMaster(self.master, features, self.run.threads), self.problem.patterns_per_call
+        aggregated, limit = AggregatedMaster(self.master, features, self.run.threads), self.problem.patterns_per_call
         self.problem.patterns_per_call = FITTING_PATTERNS
         self.generate(aggregated.relax, lambda: finished() or self.bound >= aggregated.value * (1.0 - FITTING_GAP))
-        self.problem.patterns_per_call = most
+        self.problem.patterns_per_call = limit
 
     def relaxed(self) -> Relaxation:
         """Solve the relaxation of the master."""
@@ -195,12 +193,12 @@ class ColumnGeneration:
 
     def learn(self, priced: list[Priced], duals: Relaxation) -> int:
         """Add the patterns of pricing at ``duals`` and improve the bound; return how many were new or much cheaper."""
-        best_worth = np.array([each.bound for each in priced])
+        best_worth = np.array([result.bound for result in priced])
         bound = float(self.problem.bound(duals, best_worth))
         if is_better(bound, self.bound, self.instance):
             self.bound, self.smoothing.stability_centre = bound, duals
             self.proof = [self.duals(duals, best_worth)]
-        return sum(self.add(each.patterns) for each in priced)
+        return sum(self.add(result.patterns) for result in priced)
 
     def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
         """Return the duals of a bound as a node of its proof."""
@@ -233,53 +231,169 @@ class ColumnGeneration:
         relaxation = self.master.relax()
         return sorted(self.master.patterns, key=lambda p: self.reduced_cost(p, relaxation))[:most]
 
-    def complete_below(self, worst: float) -> bool:
-        """Add every pattern that a plan of master cost at most ``worst`` can hold; return whether all were found.
-
-        A plan costs the relaxation's value plus the reduced costs of its patterns. If none is negative, each is at most
-        the difference between the plan's cost and the relaxation's value.
-        """
-        problem, gains = self.problem, True
-        while gains:
-            gains = False
-            relaxation = self.relaxed()
-            room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
-            slack = max(0.0, worst - self._dual_value(relaxation)) + room
-            for pool in range(len(problem.views)):
-                priced = problem.within(slack, pool, relaxation, self.run.deadline)
-                self.nodes += priced.nodes
-                if priced.cut_short:
-                    return False
-                changed = [pattern for pattern in priced.patterns if self.add([pattern])]
-                # A plan has at most one pattern per workload, or per step of a divisible one: smaller reduced costs
-                # sum to at most the tolerance.
-                most = len(problem.class_of) + PART_STEPS * len(problem.divisible)
-                gains = gains or any(self.reduced_cost(p, relaxation) < -room / most for p in changed)
-        return True
-
-    def _dual_value(self, relaxation: Relaxation) -> float:
-        """Return the value of the master's dual at the duals of a relaxation, at most the relaxation's own value.
-
-        A coverage dual above the cost of an artificial column counts as that cost.
-        """
-        workload = np.minimum(relaxation.workload_dual, self.problem.asked.artificial_cost)
-        count = self.problem.count
-        limited = np.isfinite(count)
-        terms = [*(workload * self.problem.copies), *(relaxation.pool_dual[limited] * count[limited])]
-        return min(relaxation.value, math.fsum(terms))
-
-    # Solutions ---------------------------------------------------------------------------------------------------
-
     def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
         """Return the solution with patterns of the workloads that its slots serve, where the master exchanged some."""
         problem, patterns = self.problem, self.master.chosen(counts)
         if problem.asked.serves is None or problem.complete(patterns):
             return counts
-        own = problem.serving(patterns, served_by(problem.asked.serves, problem.class_of, patterns))
-        self.add(own)
-        return self.master.counts(own)
+        serving = problem.serving(patterns, served_by(problem.asked.serves, problem.class_of, patterns))
+        self.add(serving)
+        return self.master.counts(serving)
 
     def realise(self, counts: dict[int, int]) -> tuple[float, Plan] | None:
         """Return the cost and the plan of a solution, the number of GPUs by pattern; ``None`` if it makes no plan."""
         patterns = self.master.chosen(counts)
         return self.problem.realise(patterns) if self.problem.complete(patterns) else None
+
+
+Pass = Callable[["Solution"], object]
+"""Part of a run; passes after the first relaxation are skipped once the plan is proven optimal."""
+
+
+class Solution:
+    """One run: the column generation, the incumbent and the best bound.
+
+    Parameters
+    ----------
+    passes
+        Passes after the first relaxation.
+    integer_fraction
+        See ``ColGen``.
+    pattern_fraction
+        Fraction of the time for the first relaxation.
+    starts
+        Plans that may be known, besides the run's start plan.
+    any_plan
+        Whether the run ends as soon as a plan is found or excluded.
+    """
+
+    def __init__(
+        self,
+        generation: ColumnGeneration,
+        passes: Sequence[Pass],
+        integer_fraction: float,
+        pattern_fraction: float = 0.5,
+        starts: Sequence[Plan | None] = (),
+        any_plan: bool = False,
+    ) -> None:
+        self.generation, self.passes = generation, passes
+        self.instance, self.run = generation.instance, generation.run
+        self.minimised = generation.problem.minimised
+        self.counts: dict[int, int] | None = None
+        self.plan: Plan | None = None
+        self.value = math.inf  # of the minimised objective
+        self._integer_fraction, self._pattern_fraction = integer_fraction, pattern_fraction
+        self._starts, self._any_plan = (self.run.start, *starts), any_plan
+        self._reported = -math.inf if self.minimised else math.inf
+
+    def solve(self) -> Outcome:
+        """Run until the plan is proven optimal or time is up."""
+        obstacle = self.generation.problem.obstacle(self.generation.master.patterns)
+        if obstacle:
+            # The duals do not matter: some workload fits on no GPU.
+            nothing = Duals((0.0,) * len(self.instance.workloads), (0.0,) * len(self.instance.gpus))
+            return Outcome(Status.INFEASIBLE, reason=obstacle, proof=[nothing])
+        self.use_known_plans()
+        self.relax_at_first()
+        for improve in self.passes:
+            if self.proven():
+                break
+            improve(self)
+        return self._outcome()
+
+    # Passes ------------------------------------------------------------------------------------------------------
+
+    def use_known_plans(self) -> None:
+        """Accept the solutions that the problem and the run begin with."""
+        known = [patterns for patterns in self.generation.problem.known if self.generation.problem.complete(patterns)]
+        started = [self.generation.add_plan(plan) for plan in self._starts]
+        for patterns in (*known, *started):
+            if patterns is not None:
+                self.accept(self.generation.master.counts(patterns))
+        self.report_bound()
+
+    def relax_at_first(self) -> None:
+        """Generate columns for part of the time, until the bound hardly improves."""
+        left_s = (1.0 - self._pattern_fraction) * self.run.remaining_s
+        self.generation.solve(lambda: self.bound_suffices() or self.run.remaining_s < left_s)
+
+    def relax(self) -> None:
+        """Generate columns until the bound is that of the relaxation."""
+        self.generation.solve(lambda: self.bound_suffices(gap=1e-9))
+
+    def round_at_first(self) -> None:
+        """Solve the restricted master over integers, under ``cost`` for a short time: diving takes less."""
+        self.round(FIRST_ROUNDING_FRACTION * self.run.remaining_s if self.minimised else 1e6)
+
+    def round(self, most_s: float = 1e6) -> bool:
+        """Solve the restricted master over integers within ``most_s``; return whether it was solved to optimality."""
+        if self.proven() or self.run.remaining_s <= 0.0:
+            return False
+        limit_s = min(self._integer_fraction * self.run.remaining_s, most_s)
+        target = next_cost(self.generation.bound, self.instance) if self.minimised else -math.inf
+        counts, proven = self.generation.master.integer(limit_s, self.run.seed, self.counts, target)
+        self.accept(counts)
+        return proven
+
+    # State -------------------------------------------------------------------------------------------------------
+
+    def accept(self, counts: dict[int, int] | None) -> None:
+        """Make a solution of the master the incumbent if it is better."""
+        if counts is None or sum(counts.values()) > MOST_GPUS:
+            return  # where a GPU costs next to nothing, the solver may take any number
+        counts = self.generation.own_slots(counts)
+        realised = self.generation.realise(counts)
+        if realised is not None and realised[0] < self.value:
+            self.value, self.plan = realised
+            self.counts = counts
+            self.run.report(plan=self.plan)
+
+    def proven(self) -> bool:
+        """Return whether the bound proves the incumbent optimal, or any plan was enough."""
+        if self._any_plan:
+            return self.plan is not None or excludes_every_plan(self.generation.bound, self.instance)
+        if self.plan is None:
+            return False
+        value = self.value if self.minimised else -self.value
+        return proves(self.generation.bound, value, self.instance, self.generation.problem.agreement)
+
+    def worst_of_interest(self) -> float:
+        """Return the largest master cost at which a plan is of interest."""
+        if self.plan is None:
+            return pool_price(self.instance) if self.minimised else 0.0
+        return self.value - cost_step(self.instance) if self.minimised else self.value
+
+    def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
+        """Report the bound; return whether more patterns could hardly improve it: a throughput's by this gap."""
+        self.report_bound()
+        relaxation = self.generation.relaxation
+        if relaxation is None or (self._any_plan and self.proven()):
+            return True  # the time may be over before the first relaxation
+        if self.minimised:
+            # No bound exceeds the master's value over all patterns, which is at most its value over the known ones.
+            return next_cost(self.generation.bound, self.instance) >= next_cost(relaxation.value, self.instance)
+        return self.generation.bound <= -relaxation.value * (1.0 + gap)
+
+    def report_bound(self) -> None:
+        """Report the bound of the column generation if it is better than the last one."""
+        bound = self._bound()
+        if bound is not None and is_better(bound.value, self._reported, self.instance):
+            self._reported = bound.value
+            self.run.report(bound=bound)
+
+    def _bound(self) -> Bound | None:
+        bound = self.generation.bound
+        if not math.isfinite(bound) or (bound < 0.0 and not self.minimised):  # no plan exists that it could bound
+            return None
+        return self.generation.problem.certified(bound)
+
+    def _outcome(self) -> Outcome:
+        generation = self.generation
+        patterns = len(generation.master.patterns)
+        counted = {"iterations": generation.iterations, "nodes": generation.nodes, "patterns": patterns}
+        statistics = {**{name: float(number) for name, number in counted.items()}, "work": work_done()}
+        if excludes_every_plan(generation.bound, self.instance):
+            reason = f"{TOO_FEW}, {WHOLE}" if generation.problem.plan_class is PlanClass.SPATIAL else TOO_FEW
+            return Outcome(Status.INFEASIBLE, statistics=statistics, reason=reason, proof=generation.proof)
+        status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
+        return Outcome(status, self.plan, self._bound(), statistics, proof=generation.proof)

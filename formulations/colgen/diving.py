@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.api import Run
 from formulations.colgen.clock import now
-from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.column_generation import ColumnGeneration, Solution
 from instances.arrays import Floats
 
 DIVING_PART = 0.05
@@ -45,6 +45,15 @@ def dive(rest: Undecided, run: Run) -> dict[int, int] | None:
         if not rest.fix(max(1, in_time)):
             return rest.solution()
     return None
+
+
+def dive_by_weight(solution: Solution) -> None:
+    """Fix the largest weights of the restricted master step by step, and price for the rest."""
+    rest = OpenWeights(solution.generation)
+    try:
+        solution.accept(dive(rest, solution.run))
+    finally:
+        rest.release()
 
 
 class OpenWeights:

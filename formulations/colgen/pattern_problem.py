@@ -347,7 +347,7 @@ def excludes_every_plan(bound: float, instance: Instance) -> bool:
     return bound > pool_price(instance) * (1.0 + 1e-9) if instance.objective.minimised else bound < 0.0
 
 
-def proves_optimal(bound: float, value: float, instance: Instance, agreement: float) -> bool:
+def proves(bound: float, value: float, instance: Instance, agreement: float) -> bool:
     """Return whether a bound, a cost rounded up to the next cost of a plan, proves a value optimal.
 
     A throughput or scale may differ from its bound by the fraction ``agreement``.

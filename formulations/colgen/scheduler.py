@@ -14,10 +14,10 @@ import numpy as np
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.clock import alone, clocked, now
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.diving import dive
+from formulations.colgen.closing import close
+from formulations.colgen.column_generation import ColumnGeneration, Pass, Solution
+from formulations.colgen.diving import dive, dive_by_weight
 from formulations.colgen.pattern_problem import most_served
-from formulations.colgen.solution import Pass, Solution
 from formulations.colgen.spatial.branching import branch_and_price
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from formulations.colgen.spatial.repacking import repack, suits
@@ -46,13 +46,13 @@ PATIENCE = 20
 
 THROUGHPUT_PASSES: Sequence[Pass] = (
     Solution.round_at_first,
-    Solution.dive,
+    dive_by_weight,
     Solution.round,
     Solution.relax,
     Solution.round_at_first,
-    Solution.dive,
+    dive_by_weight,
     Solution.round,
-    Solution.close,
+    close,
 )
 
 
@@ -197,8 +197,8 @@ def _passes_for(problem: SpatialProblem) -> Sequence[Pass]:
     branch = partial(branch_and_price, problem)
     if not suits(problem):
         return (*THROUGHPUT_PASSES, branch)
-    to_whole_gpus = (Solution.dive, partial(repack, problem), Solution.round)
-    return (*to_whole_gpus, Solution.relax, *to_whole_gpus, Solution.close, branch)
+    to_whole_gpus = (dive_by_weight, partial(repack, problem), Solution.round)
+    return (*to_whole_gpus, Solution.relax, *to_whole_gpus, close, branch)
 
 
 def spatial_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:

@@ -16,10 +16,9 @@ import numpy as np
 
 from bench.api import Branching, Duals, ProofNode
 from formulations.colgen.clock import now
-from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.column_generation import ColumnGeneration, Solution
 from formulations.colgen.pattern_problem import cost_bound, excludes_every_plan
 from formulations.colgen.restricted_master import Priced, Relaxation
-from formulations.colgen.solution import Solution
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.problem import SpatialProblem

@@ -5,9 +5,8 @@ import math
 import numpy as np
 
 from formulations.colgen.clock import now
-from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.column_generation import ColumnGeneration, Solution
 from formulations.colgen.restricted_master import LinearMaster, Relaxation
-from formulations.colgen.solution import Solution
 from formulations.colgen.spatial.problem import SpatialProblem
 from formulations.pattern import Pattern
 from instances.arrays import Floats

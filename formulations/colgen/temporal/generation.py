@@ -20,7 +20,7 @@ GOOD_ENOUGH = 1e-4
 """Relative gap between the restricted master and the bound at which column generation stops."""
 
 SMOOTHING_WEIGHT, LEAST_SMOOTHING = 0.5, 0.1
-"""Weight of the stability centre's duals, and the weight up to which ``weaken`` turns to the master's own duals."""
+"""First and least weight of the stability centre's duals; see ``Smoothing``."""
 
 FAR_ABOVE = 1e4
 """Cost of leaving a workload unserved, relative to the largest price, or under ``capacity`` to the largest rate."""

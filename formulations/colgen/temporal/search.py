@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.pattern_problem import proves_optimal
+from formulations.colgen.pattern_problem import proves
 from formulations.colgen.restricted_master import LinearMaster
 from formulations.colgen.temporal.contents import (
     GpuContents,
@@ -322,4 +322,4 @@ class PlanSearch:
         """Return whether the bound proves the plan optimal."""
         generation = self.generation
         known = self.plan is not None
-        return known and proves_optimal(generation.bound, self.value, self.instance, generation.agreement)
+        return known and proves(generation.bound, self.value, self.instance, generation.agreement)

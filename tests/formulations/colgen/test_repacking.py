@@ -9,8 +9,7 @@ import pytest
 from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.solution import Solution
+from formulations.colgen.column_generation import ColumnGeneration, Solution
 from formulations.colgen.spatial import repacking
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances.pool_mix import pool_mix

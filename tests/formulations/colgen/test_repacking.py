@@ -54,8 +54,8 @@ def test_steps_stay_in_the_budget_and_the_pool_and_leave_hardly_more_unserved() 
         state._step(budget, math.inf)
 
         pools = [gpu.pool for gpu in state.gpus]
-        assert math.fsum(generation.price[pools]) <= budget + 1e-6
-        assert np.all(np.bincount(pools, minlength=2) <= generation.count)
+        assert math.fsum(generation.problem.price[pools]) <= budget + 1e-6
+        assert np.all(np.bincount(pools, minlength=2) <= generation.problem.count)
         assert all(problem.pattern_if_feasible(gpu.pool, gpu.residents) for gpu in state.gpus)
         unserved.append(state.unserved_worth())
     assert all(after <= before * (1.0 + 2.5 * repacking.NOISE) for before, after in pairwise(unserved))
@@ -75,4 +75,4 @@ def test_a_mixed_pool_needs_no_plan_to_repack(monkeypatch: pytest.MonkeyPatch) -
 
     assert solved.plan is not None
     assert judge(solved.plan, generation.instance).violations == ()
-    assert solved.value < float(generation.price @ generation.count)
+    assert solved.value < float(generation.problem.price @ generation.problem.count)

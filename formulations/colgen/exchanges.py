@@ -60,14 +60,14 @@ def easier(views: Sequence[View], workloads: Ints) -> Flags:
     """
     serves = np.zeros((len(workloads), len(workloads)), dtype=bool)
     for model in np.unique(views[0].model[workloads]):
-        own = np.flatnonzero(views[0].model[workloads] == model)
-        within = np.ones((len(own), len(own)), dtype=bool)
+        of_model = np.flatnonzero(views[0].model[workloads] == model)
+        within = np.ones((len(of_model), len(of_model)), dtype=bool)
         for view in views:
-            for batch in range(1, int(view.tables.max_batch[view.model[workloads[own[0]]]]) + 1):
-                budget_ms: Floats = np.maximum(view.budget_ms(workloads[own], batch), 0.0)
+            for batch in range(1, int(view.tables.max_batch[view.model[workloads[of_model[0]]]]) + 1):
+                budget_ms: Floats = np.maximum(view.budget_ms(workloads[of_model], batch), 0.0)
                 within &= budget_ms[:, None] <= budget_ms[None, :]
         # Of two workloads with equal budgets the first one counts as more demanding.
-        serves[np.ix_(own, own)] = within & ~(within.T & np.tril(np.ones_like(within)))
+        serves[np.ix_(of_model, of_model)] = within & ~(within.T & np.tril(np.ones_like(within)))
     return serves
 
 
@@ -77,11 +77,11 @@ def nearest(serves: Flags, group: Ints) -> Ints:
     Only workloads of one ``group`` are comparable.
     """
     pairs = [np.empty((0, 2), dtype=np.int64)]
-    for each in np.unique(group):
-        own = np.flatnonzero(group == each)
-        block = serves[np.ix_(own, own)]
+    for number in np.unique(group):
+        members = np.flatnonzero(group == number)
+        block = serves[np.ix_(members, members)]
         paths = block.astype(np.float32)
-        pairs.append(own[np.argwhere(block & (paths @ paths == 0.0))])
+        pairs.append(members[np.argwhere(block & (paths @ paths == 0.0))])
     return np.concatenate(pairs)
 
 

@@ -303,7 +303,7 @@ def best_factor(
         sigma = np.maximum(0.0, factor * best_worth - price)
         limited = math.fsum(c * s for c, s in zip(count, sigma, strict=True) if s > 0.0 and not math.isinf(c))
         idle = math.fsum(least * np.maximum(0.0, price - factor * best_worth))
-        best = max(best, (float(factor), factor * total - limited + idle), key=lambda each: each[1])
+        best = max(best, (float(factor), factor * total - limited + idle), key=lambda candidate: candidate[1])
     return best
 
 

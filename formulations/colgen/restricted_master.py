@@ -141,8 +141,8 @@ class LinearMaster:
         solver.run()
         self._count_work(solver)
         info = solver.getInfo()
-        found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-        return (np.array(solver.getSolution().col_value) if found else None), float(info.mip_dual_bound)
+        feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        return (np.array(solver.getSolution().col_value) if feasible else None), float(info.mip_dual_bound)
 
     def _whole_solver(self, first: int, seed: int, **options: float) -> Any:
         """Return a solver with these options, for integer amounts of all columns from ``first`` on."""
@@ -204,12 +204,12 @@ class RestrictedMaster(LinearMaster):
 
         ``amounts`` is the number of workloads of each class that it covers, shape (classes,).
         """
-        known = self._known.get(pattern)
-        if known is not None:
-            before = self.costs[known]
+        column = self._known.get(pattern)
+        if column is not None:
+            before = self.costs[column]
             if cost < before:
-                self.costs[known], self.patterns[known] = cost, pattern
-                self._solver.changeColCost(self._first + known, cost)
+                self.costs[column], self.patterns[column] = cost, pattern
+                self._solver.changeColCost(self._first + column, cost)
             return cost < before - MUCH * abs(before)
         self._known[pattern] = len(self.patterns)
         self.patterns.append(pattern)

@@ -141,10 +141,10 @@ class ColGen:
             return solve_in_turns(instance, run, PlanClass.SPLIT, self._spatial(instance, _part_of(run)).plan)
         if instance.slo_rule.by_share:
             return _solve_split_by_share(instance, run, self.integer_fraction)
-        known = _split_solution(instance, run, self.integer_fraction).solve()
-        if known.status is not Status.FEASIBLE or run.remaining_s <= 0.0 or turns_obstacle(instance):
-            return known
-        return _better(instance, known, solve_in_turns(instance, run, PlanClass.SPLIT, known.plan))
+        outcome = _split_solution(instance, run, self.integer_fraction).solve()
+        if outcome.status is not Status.FEASIBLE or run.remaining_s <= 0.0 or turns_obstacle(instance):
+            return outcome
+        return _better(instance, outcome, solve_in_turns(instance, run, PlanClass.SPLIT, outcome.plan))
 
     def _in_turns(self, instance: Instance, run: Run) -> Outcome:
         """Solve for plans whose slots take turns; the first plan is one without turns."""

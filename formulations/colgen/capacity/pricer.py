@@ -191,8 +191,8 @@ class _Call:
         heapq.heappush(self.waiting, region)
         # Many sets of workloads in the relaxed solutions fit on one GPU.
         chosen = self._pricer.relaxed.chosen[:steps, : int(region.box[RESIDENTS])]
-        sets = self._pricer.order[chosen // len(self._pricer.tables.permitted)].tolist()
-        for workloads in {tuple(sorted(each)) for each in sets}:
+        resident_sets = self._pricer.order[chosen // len(self._pricer.tables.permitted)].tolist()
+        for workloads in {tuple(sorted(resident_set)) for resident_set in resident_sets}:
             if now() < self._deadline:
                 self._keep(self._pricer.fill(workloads))
 

@@ -118,18 +118,20 @@ class CapacityProblem(PatternProblem):
         """Return the patterns of the workloads that the slots of ``patterns`` serve, if each of them serves one."""
         if min(served, default=0) < 0:
             return patterns
-        own, places = [], iter(served)
+        serving, places = [], iter(served)
         for pattern in patterns:
             gpulets = sorted((next(places), units, slot.batch) for units, (slot,) in pattern.gpulets)
-            same = self.pricers[pattern.pool].pattern(
+            unchanged = self.pricers[pattern.pool].pattern(
                 [w for w, _, _ in gpulets],
                 [b for _, _, b in gpulets],
                 [u for _, u, _ in gpulets],
                 pattern.throughput_rps,
             )
-            anew = self._filled(same)
-            own.append(same if anew is None or anew.throughput_rps < same.throughput_rps else anew)
-        return own
+            refilled = self._filled(unchanged)
+            serving.append(
+                unchanged if refilled is None or refilled.throughput_rps < unchanged.throughput_rps else refilled
+            )
+        return serving
 
     def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:
         """Return the cost and the plan of a complete solution, at the shares of the patterns."""

@@ -221,24 +221,24 @@ def reachable_boxes(
     tables = growth.tables
     l2_edges, power_edges = grid(tables, FEW_STEPS if by_batch else STEPS)
     count, options = len(choices.workload), len(choices.batch) if by_batch else 0
-    every = np.arange(count)
+    all_choices = np.arange(count)
     for residents in range(1, tables.most_residents + 1):
-        some = False
+        any_reachable = False
         for l2_range, power_range in product(pairwise(l2_edges), pairwise(power_edges)):
             if now() > deadline + LATE_S:
                 raise TimeoutError(TOO_LATE)
             spend((options if by_batch else count) / 10)
             box = np.array([residents, residents, *l2_range, *power_range], dtype=np.float64)
-            known = np.zeros(options, dtype=np.int16)
+            least_units = np.zeros(options, dtype=np.int16)
             if by_batch:
-                row = entries_in(tables, choices, box, known)
+                row = entries_in(tables, choices, box, least_units)
             else:
-                row = every, np.zeros(count, dtype=np.int16), np.empty(count), np.empty(count)
-                least_of_choices(tables, choices, every, box, *row[1:])
+                row = all_choices, np.zeros(count, dtype=np.int16), np.empty(count), np.empty(count)
+                least_of_choices(tables, choices, all_choices, box, *row[1:])
             if reachable(growth, choices, box, *row):
-                some = True
-                yield box, row, known
-        if not some:
+                any_reachable = True
+                yield box, row, least_units
+        if not any_reachable:
             break  # a pattern of more residents stays feasible with fewer, so there is none
 
 
@@ -269,22 +269,22 @@ class Boxes:
     def __init__(self, growth: OneGrowth, choices: Choices, deadline: float = math.inf, by_batch: bool = False) -> None:
         self._growth, self._choices = growth, choices
         self.by_batch = by_batch
-        found = list(reachable_boxes(growth, choices, deadline, by_batch))
-        self._rows = [row for _, row, _ in found] if by_batch else []
-        self._known = [known for _, _, known in found]
+        boxes = list(reachable_boxes(growth, choices, deadline, by_batch))
+        self._rows = [row for _, row, _ in boxes] if by_batch else []
+        self._known = [known for _, _, known in boxes]
         self._all = np.arange(len(choices.workload))
         of = self._all[:0] if by_batch else self._all
-        shape = len(found), len(of)
-        dense = [] if by_batch else [row for _, row, _ in found]
+        shape = len(boxes), len(of)
+        dense = [] if by_batch else [row for _, row, _ in boxes]
         self.least = LeastDemands(
-            np.array([box for box, _, _ in found], dtype=np.float64).reshape(len(found), 6),
+            np.array([box for box, _, _ in boxes], dtype=np.float64).reshape(len(boxes), 6),
             of,
             np.array([units for _, units, _, _ in dense], dtype=np.int16).reshape(shape),
             np.array([l2 for _, _, l2, _ in dense], dtype=np.float64).reshape(shape),
             np.array([power for _, _, _, power in dense], dtype=np.float64).reshape(shape),
-            np.zeros(len(found), dtype=np.bool_),
+            np.zeros(len(boxes), dtype=np.bool_),
         )
-        self.count = len(found)
+        self.count = len(boxes)
         self.multipliers = np.zeros((self.count, 2))
         self.bound, self.heat = np.full(self.count, np.inf), np.zeros(self.count)
         self.cut = np.zeros(self.count, dtype=np.bool_)
@@ -317,20 +317,20 @@ class Boxes:
         # The least demands follow from the floors, which the lower half keeps.
         if self.by_batch:
             place = self._appended(i)
-            known = self._known[i].copy()
-            spend(len(known) / 10)
-            self._rows.append(entries_in(self._growth.tables, self._choices, upper, known))
-            self._known.append(known)
+            least_units = self._known[i].copy()
+            spend(len(least_units) / 10)
+            self._rows.append(entries_in(self._growth.tables, self._choices, upper, least_units))
+            self._known.append(least_units)
             self.least.box[i], self.least.box[place] = lower, upper
             return [i, place]
         row = least.units[i].copy(), least.l2[i].copy(), least.power[i].copy()
         halves = [(lower, row), (upper, self._least(upper, i, self._all))]
-        kept = [half for half in halves if reachable(self._growth, self._choices, half[0], self._all, *half[1])]
-        if not kept:
+        reached = [half for half in halves if reachable(self._growth, self._choices, half[0], self._all, *half[1])]
+        if not reached:
             least.units[i] = self._growth.tables.share_units + 1
             return [i]
-        places = [i] if len(kept) == 1 else [i, self._appended(i)]
-        for place, (half, demands) in zip(places, kept, strict=True):
+        places = [i] if len(reached) == 1 else [i, self._appended(i)]
+        for place, (half, demands) in zip(places, reached, strict=True):
             self.least.box[place] = half
             self.least.units[place], self.least.l2[place], self.least.power[place] = demands
         return places
@@ -338,8 +338,8 @@ class Boxes:
     def _least(self, box: Floats, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
         """Return the least shares and demands of some choices in a part of box ``within``."""
         spend(len(which) / 10)
-        known = np.zeros(len(which), dtype=np.int16) if self.by_batch else self.least.units[within, which]
-        row = known, np.empty(len(which)), np.empty(len(which))
+        units = np.zeros(len(which), dtype=np.int16) if self.by_batch else self.least.units[within, which]
+        row = units, np.empty(len(which)), np.empty(len(which))
         least_of_choices(self._growth.tables, self._choices, which, box, *row)
         return row
 
@@ -351,8 +351,8 @@ class Boxes:
             self.least = LeastDemands(_doubled(box), of, *demands, _doubled(narrow))
             self.multipliers, self.bound, self.heat = map(_doubled, (self.multipliers, self.bound, self.heat))
             self.cut = _doubled(self.cut)
-        for each in (self.multipliers, self.bound, self.heat):
-            each[self.count] = each[i]
+        for array in (self.multipliers, self.bound, self.heat):
+            array[self.count] = array[i]
         self.count += 1
         return self.count - 1
 

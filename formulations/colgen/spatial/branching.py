@@ -117,8 +117,8 @@ class Branch:
         for a, b in self.together:
             group[group == group[place[a]]] = group[place[b]]
         before, after = pricer.choices.mate_before.copy(), pricer.choices.mate_after.copy()
-        for each in np.unique(group):
-            mates = np.flatnonzero(group == each)
+        for number in np.unique(group):
+            mates = np.flatnonzero(group == number)
             before[mates[1:]], after[mates[:-1]] = mates[:-1], mates[1:]
         return pricer.choices._replace(apart=apart, mate_before=before, mate_after=after)
 

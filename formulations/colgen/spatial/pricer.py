@@ -166,10 +166,10 @@ class Pricer:
             )
             nodes += visited
             count = int(found.stored[0])
-            holds = [row for row in range(count) if not self.bracketed or self._holds(found, row)]
+            feasible_rows = [row for row in range(count) if not self.bracketed or self._holds(found, row)]
             # A complete list also needs the patterns of the same workloads at their true budgets: search again.
-            if len(holds) == count or (holds and bonus == 0.0) or now() >= deadline:
-                return Priced(bound, [self._pattern(found, row) for row in holds], nodes, cut_short)
+            if len(feasible_rows) == count or (feasible_rows and bonus == 0.0) or now() >= deadline:
+                return Priced(bound, [self._pattern(found, row) for row in feasible_rows], nodes, cut_short)
 
     def _holds(self, found: Found, row: int) -> bool:
         """Return whether a pattern is feasible; if bounds on its budgets do not decide, replace them by the budgets."""
@@ -207,12 +207,12 @@ class Pricer:
         choices: Choices,
     ) -> tuple[Found, float, bool, int]:
         """Return patterns, a bound, whether a limit stopped some box, and the nodes visited; see ``price``."""
-        most = max(self.most_residents, 1)
+        most_residents = max(self.most_residents, 1)
         found = Found(
             np.zeros(1, dtype=np.int64),
             np.zeros(stop_after, dtype=np.int64),
-            np.zeros((stop_after, most), dtype=np.int64),
-            np.zeros((stop_after, most), dtype=np.int64),
+            np.zeros((stop_after, most_residents), dtype=np.int64),
+            np.zeros((stop_after, most_residents), dtype=np.int64),
             np.zeros(stop_after),
         )
         boxes = self.boxes
@@ -266,8 +266,8 @@ class Pricer:
             order = np.concatenate((np.array(halves, dtype=np.int64), order))
         spend(nodes)
         count, bounds = int(found.stored[0]), boxes.bound[: boxes.count]
-        known = np.isfinite(bounds)
-        boxes.heat[: boxes.count][known] = bounds[known] - threshold
+        bounded = np.isfinite(bounds)
+        boxes.heat[: boxes.count][bounded] = bounds[bounded] - threshold
         best_found = float((found.value - bonus * found.size)[:count].max()) if count else threshold
         bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
         cut_short = bool(np.any(bounds > threshold))

@@ -70,11 +70,11 @@ class SpatialProblem(PatternProblem):
 
     def _rates(self) -> list[Rates]:
         """Return the rates that each workload may be planned for: under ``cost`` also the parts of divisible ones."""
-        found = [rates_of(self.instance, w) for w in range(len(self.instance.workloads))]
+        rates = [rates_of(self.instance, w) for w in range(len(self.instance.workloads))]
         step = np.arange(1, PART_STEPS + 1, dtype=np.int64)
         for w in self.divisible if self.minimised else ():
-            found[w] = Rates(found[w].rate_rps[0] * (step / PART_STEPS), step)
-        return found
+            rates[w] = Rates(rates[w].rate_rps[0] * (step / PART_STEPS), step)
+        return rates
 
     # Rows and patterns -------------------------------------------------------------------------------------------
 
@@ -158,12 +158,12 @@ class SpatialProblem(PatternProblem):
 
     def _permitted(self, workload: int, rate_rps: float) -> bool:
         """Return whether a rate is one of the steps, or under ``cost`` at least the workload's own if it is whole."""
-        own = self.instance.workloads[workload].rate_rps
+        whole_rps = self.instance.workloads[workload].rate_rps
         if not self.minimised:
-            step = rate_rps / (GOODPUT_STEP * own)
+            step = rate_rps / (GOODPUT_STEP * whole_rps)
             return abs(step - round(step)) <= 1e-9 * step and step * GOODPUT_STEP <= 1.0 + 1e-9
         step = PART_STEPS * self.part(workload, rate_rps)
-        return abs(step - round(step)) <= 1e-9 * step if workload in self.divisible else rate_rps >= own
+        return abs(step - round(step)) <= 1e-9 * step if workload in self.divisible else rate_rps >= whole_rps
 
     def pattern_of_slots(self, pool: int, residents: list[Resident], units: list[int]) -> Pattern | None:
         """Return the pattern of these slots at their least shares; ``None`` if they do not fit."""
@@ -222,29 +222,32 @@ class SpatialProblem(PatternProblem):
         if not self.minimised:
             return ""
         classes = {int(self.class_of[p.residents[0].workload]) for p in patterns if len(p.gpulets) == 1}
-        for w, asked in enumerate(self.instance.workloads):
+        for w, workload in enumerate(self.instance.workloads):
             if int(self.class_of[w]) not in classes:
-                rate = f"{asked.model} at {asked.rate_rps:g} req/s"
+                rate = f"{workload.model} at {workload.rate_rps:g} req/s"
                 if w in self.divisible:
-                    return f"{asked.id}: no GPU of the pool serves even a part of {rate}"
-                return f"{asked.id}: no GPU of the pool alone serves {rate}, and plans of this class split no workload"
+                    return f"{workload.id}: no GPU of the pool serves even a part of {rate}"
+                return (
+                    f"{workload.id}: no GPU of the pool alone serves {rate}, and plans of this class split no workload"
+                )
         return ""
 
     # Plans -------------------------------------------------------------------------------------------------------
 
     def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
         """Return the patterns of the workloads that the slots of ``patterns`` serve: see ``served_by``."""
-        slots, own = iter(served), []
+        slots, serving = iter(served), []
         for pattern in patterns:
             residents = []
             for w, batch, rate in pattern.residents:
-                place = next(slots)
-                if place >= 0:
-                    same = self.class_of[place] == self.class_of[w]
-                    residents.append(Resident(place, batch, rate if same else self.instance.workloads[place].rate_rps))
-            found = self.pattern_if_feasible(pattern.pool, sorted(residents)) if residents else None
-            own += [] if found is None else [found]
-        return own
+                workload = next(slots)
+                if workload >= 0:
+                    if self.class_of[workload] != self.class_of[w]:
+                        rate = self.instance.workloads[workload].rate_rps
+                    residents.append(Resident(workload, batch, rate))
+            changed = self.pattern_if_feasible(pattern.pool, sorted(residents)) if residents else None
+            serving += [] if changed is None else [changed]
+        return serving
 
     def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:
         """Return the cost and the plan of a complete solution; ``None`` if a GPU does not fit without what left it."""
@@ -340,10 +343,10 @@ def _first_fit(problem: SpatialProblem, pricer: Pricer) -> list[Pattern]:
 def _first_choices(problem: SpatialProblem, pricer: Pricer, place: int) -> list[int]:
     """Return the choices of a workload for first fit: of least share, or the fewest equal parts that cover it."""
     choices, w = pricer.choices, int(pricer.workloads[place])
-    own = range(choices.first[place], choices.first[place + 1])
+    numbers = range(choices.first[place], choices.first[place + 1])
     if w not in problem.divisible:
-        return [min(own, key=lambda k: int(choices.lower_units[choices.option[k] : choices.option[k + 1]].min()))]
-    part = {k: problem.part(w, float(choices.rate_rps[k])) for k in own}
+        return [min(numbers, key=lambda k: int(choices.lower_units[choices.option[k] : choices.option[k + 1]].min()))]
+    part = {k: problem.part(w, float(choices.rate_rps[k])) for k in numbers}
     count = math.ceil((1.0 - COVER_ROOM) / max(part.values()))
-    enough = [k for k in own if part[k] * count >= 1.0 - COVER_ROOM]
+    enough = [k for k in numbers if part[k] * count >= 1.0 - COVER_ROOM]
     return [min(enough, key=lambda k: (part[k], int(choices.lower_units[choices.option[k]])))] * count

@@ -71,14 +71,14 @@ def repack(problem: SpatialProblem, solution: Solution) -> None:
             continue
         if not higher:
             repacking.restart()
-        found = repacking.search(target, deadline)
-        if found is None:
+        patterns = repacking.search(target, deadline)
+        if patterns is None:
             failures, higher = failures + 1, not higher
             room = max(2.0 * room, repacking.unserved_worth(), cost_step(solution.instance)) if higher else room
             continue
-        generation.add(found)
+        generation.add(patterns)
         before, higher, room = solution.value, False, 0.0
-        solution.accept(generation.master.counts(found))
+        solution.accept(generation.master.counts(patterns))
         if solution.value >= before:
             return
 
@@ -165,22 +165,22 @@ class BudgetSearch:
 
     def _step(self, budget: float, deadline: float) -> None:
         problem, emptied = self._problem, self._emptied()
-        kept = [gpu for g, gpu in enumerate(self.gpus) if g not in emptied]
-        left = self._left(kept)
-        budget -= math.fsum(problem.price[gpu.pool] for gpu in kept)
-        used = np.bincount([gpu.pool for gpu in kept], minlength=len(problem.count))
+        untouched = [gpu for g, gpu in enumerate(self.gpus) if g not in emptied]
+        left = self._left(untouched)
+        budget -= math.fsum(problem.price[gpu.pool] for gpu in untouched)
+        used = np.bincount([gpu.pool for gpu in untouched], minlength=len(problem.count))
         count = problem.count - used.astype(np.float64)
         noise = self._random.uniform(1.0 - NOISE, 1.0 + NOISE, len(left))
         weight = 1.0 + WEIGHT * noise * self._dual / max(float(self._dual.mean()), 1e-9)
         unserved = float(weight @ self.unserved())
         packed = _Packing(problem, self._generation, left, weight, budget, count, self._random)
         packed.add([self.gpus[g] for g in emptied])
-        own = self._held @ (left > 0.0) >= OWN_PART * self._held.sum(axis=1)
-        packed.add([self._known[c] for c in np.flatnonzero(own)])
+        packs_most = self._held @ (left > 0.0) >= OWN_PART * self._held.sum(axis=1)
+        packed.add([self._known[c] for c in np.flatnonzero(packs_most)])
         self._learn(packed.generate(deadline))
-        found = packed.integer(unserved, int(self.unserved().sum()), deadline)
-        if found is not None and weight @ self._left([*kept, *found]) <= unserved + 1e-9:
-            self.gpus = [*kept, *found]
+        gpus = packed.integer(unserved, int(self.unserved().sum()), deadline)
+        if gpus is not None and weight @ self._left([*untouched, *gpus]) <= unserved + 1e-9:
+            self.gpus = [*untouched, *gpus]
 
 
 class _Packing:
@@ -235,7 +235,7 @@ class _Packing:
             dual = np.full(len(self._left), -np.inf)
             dual[self._classes] = np.maximum(relaxation.workload_dual[:-1], 0.0)
             per_dollar = -min(float(relaxation.workload_dual[-1]), 0.0)
-            found: list[Pattern] = []
+            added: list[Pattern] = []
             for pricer in problem.pricers:
                 if self._count[pricer.pool] >= 1.0 and problem.price[pricer.pool] <= self._budget:
                     worth = per_dollar * problem.price[pricer.pool] - min(relaxation.pool_dual[pricer.pool], 0.0)
@@ -248,9 +248,9 @@ class _Packing:
                         deadline,
                     )
                     self._generation.nodes += priced.nodes
-                    found += self.add(priced.patterns)
-            new += found
-            if not found or now() >= deadline:
+                    added += self.add(priced.patterns)
+            new += added
+            if not added or now() >= deadline:
                 break
         return new
 
@@ -273,8 +273,8 @@ class _Packing:
         for column, tie in zip(columns, TIE * self._random.random(len(columns)), strict=True):
             master.add_column(float(tie), amounts[column], int(pools[column]))
         seed = int(self._random.integers(2**31))
-        found, _ = master.whole(0, min(limit_s, deadline - now()), seed, gap)
-        if found is None:
+        amount_of, _ = master.whole(0, min(limit_s, deadline - now()), seed, gap)
+        if amount_of is None:
             return None
-        used = found[len(self._classes) :]
+        used = amount_of[len(self._classes) :]
         return [patterns[columns[c]] for c in np.flatnonzero(used > 0.5) for _ in range(round(used[c]))]

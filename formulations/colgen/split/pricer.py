@@ -117,10 +117,10 @@ class SplitPricer:
             settled=lambda region: False,
             goes_on=lambda: visited - first < 2 * region_limit and len(found) < ENOUGH and now() < deadline,
         )
-        kept = settled + waiting
+        regions = settled + waiting
         if left is None:
-            self._regions = kept
-        return Priced(max([threshold, *(region.bound for region in kept)]), list(found), visited)
+            self._regions = regions
+        return Priced(max([threshold, *(region.bound for region in regions)]), list(found), visited)
 
     def _collect(
         self, asked: DemandOnGpu, weight: Floats, region: Region, threshold: float, found: dict[Pattern, float]

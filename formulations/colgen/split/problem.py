@@ -113,17 +113,19 @@ class SplitProblem(PatternProblem):
 
     def _rate_rps(self, pool: int, workload: int, batch: int, time_ms: float) -> float:
         """Return the planned rate of a slot: its workload's rate, or the largest rate it can serve if that is lower."""
-        seen, view = self.pricers[pool].asked, self.views[pool]
-        own = float(view.rate_rps[workload])
-        overhead_ms = float(seen.overhead_ms[view.model[workload], batch])
-        requests = float(seen.requests[self.class_of[workload], batch])
-        most = 1000.0 * requests / (seen.latency_buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
-        if seen.steps:
-            most = own * (GOODPUT_STEP * math.floor(min(float(seen.steps), most / own * seen.steps + 1e-9)))
-        if most < own:
+        demand, view = self.pricers[pool].asked, self.views[pool]
+        whole_rps = float(view.rate_rps[workload])
+        overhead_ms = float(demand.overhead_ms[view.model[workload], batch])
+        requests = float(demand.requests[self.class_of[workload], batch])
+        most = 1000.0 * requests / (demand.latency_buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
+        if demand.steps:
+            most = whole_rps * (
+                GOODPUT_STEP * math.floor(min(float(demand.steps), most / whole_rps * demand.steps + 1e-9))
+            )
+        if most < whole_rps:
             return most
         # Under ``assembly`` a batch may fill too slowly at the workload's own rate. Only the bound allows higher rates.
-        return own if float(view.budget_ms(workload, batch, own)) >= time_ms else 0.0
+        return whole_rps if float(view.budget_ms(workload, batch, whole_rps)) >= time_ms else 0.0
 
     def pattern_of_slots(self, pool: int, residents: list[Resident], units: list[int]) -> Pattern | None:
         """Return the pattern of these slots, each at the rate that it can serve."""
@@ -151,9 +153,9 @@ class SplitProblem(PatternProblem):
         weight, results = self.weight(relaxation), []
         for pool, pricer in enumerate(self.pricers):
             least = max(0.0, self.threshold(pool, relaxation, tolerance))
-            found = pricer.price(weight, least, node_limit, deadline, left)
-            patterns = [self.served(content) for content in found.patterns]
-            results.append(Priced(found.bound, [p for p in patterns if p is not None], found.nodes))
+            priced = pricer.price(weight, least, node_limit, deadline, left)
+            patterns = [self.served(content) for content in priced.patterns]
+            results.append(Priced(priced.bound, [p for p in patterns if p is not None], priced.nodes))
         return results
 
     # Beginning ---------------------------------------------------------------------------------------------------
@@ -211,8 +213,8 @@ class SplitProblem(PatternProblem):
         """Yield, under ``cost``, what gains if each workload pays for the least part of a GPU that it can take."""
         if not self.minimised:
             return
-        each = zip(self.pricers, self.price, strict=True)
-        parts = np.array([least_fractions(pricer.asked) * price for pricer, price in each])
+        priced_pools = zip(self.pricers, self.price, strict=True)
+        parts = np.array([least_fractions(pricer.asked) * price for pricer, price in priced_pools])
         fair = parts.min(axis=0)
         if np.isfinite(fair).all():
             duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))

@@ -79,10 +79,10 @@ def _close_exactly(search: PlanSearch) -> bool:
     worth = generation.worth_at(threshold.dual)
     listed: list[Pattern] = []
     for pool, pricer in enumerate(generation.pricers):
-        found = contents_worth(pricer, worth, float(threshold.least[pool]))
-        if found is None or run.remaining_s <= 0.0:
+        contents = contents_worth(pricer, worth, float(threshold.least[pool]))
+        if contents is None or run.remaining_s <= 0.0:
             return False
-        listed += found
+        listed += contents
     for content in listed:
         search.add(content)
     if not all(content in search.known for content in listed):
@@ -160,7 +160,9 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> Undominated | None
     neighbours, turns = pricer.adjacency, search.generation.slots > 1
     looks = Looks(pricer, grid)
     workloads = len(grid.per_rps)
-    found, own, other = (none_listed(most, workloads) for most in (MOST_GPUS, MOST_GPULETS, MOST_GPULETS))
+    gpus, first_gpulets, second_gpulets = (
+        none_listed(most, workloads) for most in (MOST_GPUS, MOST_GPULETS, MOST_GPULETS)
+    )
 
     def list_at(place: int, at_least: float, into: Undominated) -> bool:
         spend(LISTING_NODES)
@@ -168,10 +170,10 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> Undominated | None
         return bool(list_gpulets(pricer.tables, pricer.asked, position, grid, at_least, turns, into))
 
     for p in neighbours.alone.tolist():
-        if not list_at(p, least, own) or run.remaining_s <= 0.0:
+        if not list_at(p, least, first_gpulets) or run.remaining_s <= 0.0:
             return None
-        for k in range(int(own.size[0])):
-            if not offer(found, own.amounts[k], own.worth[k], own.content[k]):
+        for k in range(int(first_gpulets.size[0])):
+            if not offer(gpus, first_gpulets.amounts[k], first_gpulets.worth[k], first_gpulets.content[k]):
                 return None
     beside = neighbours.beside
     for i, j in zip(*np.nonzero((beside >= 0) & (beside.T >= 0)), strict=True):
@@ -182,10 +184,10 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> Undominated | None
         looks.settle(q)
         if looks.value[p] + looks.value[q] < least:
             continue
-        lists = list_at(p, least - looks.value[q], own) and list_at(q, least - looks.value[p], other)
-        if not lists or not combine(grid, own, other, least, found) or run.remaining_s <= 0.0:
+        lists = list_at(p, least - looks.value[q], first_gpulets) and list_at(q, least - looks.value[p], second_gpulets)
+        if not lists or not combine(grid, first_gpulets, second_gpulets, least, gpus) or run.remaining_s <= 0.0:
             return None
-    return found
+    return gpus
 
 
 def _pattern(numbers: Ints) -> Pattern:

@@ -44,10 +44,10 @@ def contents_worth(pricer: TemporalPricer, worth: Worth, least: float) -> list[P
     if choice is None:
         return None
     most = min(tables.most_residents, int(tables.share_units // tables.permitted[0]))
-    found = nothing_listed(MOST_FOUND, 2 * len(worth.per_rps) + 1, most)
-    if not _search(tables, asked, worth, choice, least, no_contents(most), found):
+    contents = nothing_listed(MOST_FOUND, 2 * len(worth.per_rps) + 1, most)
+    if not _search(tables, asked, worth, choice, least, no_contents(most), contents):
         return None
-    return [_pattern(pricer.pool, choice, row) for row in found.content[: int(found.size[0])].tolist()]
+    return [_pattern(pricer.pool, choice, row) for row in contents.content[: int(contents.size[0])].tolist()]
 
 
 def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:

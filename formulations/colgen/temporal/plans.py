@@ -34,23 +34,25 @@ def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Pattern, GpuConten
     """
     slots: dict[int, list[_PlannedSlot]] = defaultdict(list)
     for at, (pattern, contents) in enumerate(gpus):
-        for g, (_, own) in enumerate(pattern.gpulets):
-            for s, (w, b, _) in enumerate(own):
+        for g, (_, slots_of_gpulet) in enumerate(pattern.gpulets):
+            for s, (w, b, _) in enumerate(slots_of_gpulet):
                 least_rps, most_rps = float(contents.least_rps[g, s]), float(contents.rate_rps[g, s])
                 slots[w].append(_PlannedSlot(at, g, w, b, least_rps, most_rps))
-    for w, asked in enumerate(instance.workloads):
-        if not _plan_rates(instance.objective, asked.rate_rps, slots[w]):
+    for w, workload in enumerate(instance.workloads):
+        if not _plan_rates(instance.objective, workload.rate_rps, slots[w]):
             return None
     placed = []
     for at, (pattern, contents) in enumerate(gpus):
         gpulets = []
-        for g, (units, own) in enumerate(pattern.gpulets):
-            served = sorted({slot.workload for slot in own})
-            here = [slot for w in served for slot in slots[w] if (slot.gpu, slot.gpulet) == (at, g)]
-            kept = tuple(Slot(instance.workloads[s.workload].id, s.batch, s.rate_rps) for s in here if s.rate_rps > 0.0)
-            cycle_ms = float(contents.cycle_ms[g]) if len(own) > 1 else None
-            if kept:
-                gpulets.append(Gpulet(units, kept, cycle_ms))
+        for g, (units, slots_of_gpulet) in enumerate(pattern.gpulets):
+            served = sorted({slot.workload for slot in slots_of_gpulet})
+            on_gpulet = [slot for w in served for slot in slots[w] if (slot.gpu, slot.gpulet) == (at, g)]
+            planned = tuple(
+                Slot(instance.workloads[s.workload].id, s.batch, s.rate_rps) for s in on_gpulet if s.rate_rps > 0.0
+            )
+            cycle_ms = float(contents.cycle_ms[g]) if len(slots_of_gpulet) > 1 else None
+            if planned:
+                gpulets.append(Gpulet(units, planned, cycle_ms))
         if gpulets:
             placed.append(PlacedGpu(instance.gpus[pattern.pool].type.name, tuple(gpulets)))
     return Plan(instance.name, tuple(placed))
@@ -72,17 +74,17 @@ def _plan_rates(objective: Objective, asked_rps: float, slots: list[_PlannedSlot
     if step:
         least = [step * math.ceil(rate / step - 1e-9) for rate in least]
         most = [step * math.floor(rate / step + 1e-9) for rate in most]
-    kept = [k for k in range(len(slots)) if most[k] > 0.0 and least[k] <= most[k]]
+    usable = [k for k in range(len(slots)) if most[k] > 0.0 and least[k] <= most[k]]
     if objective is not Objective.CAPACITY:
-        while kept and math.fsum(least[k] for k in kept) > asked_rps * (1.0 + ROUNDING):
-            kept.remove(max(kept, key=lambda k: least[k]))
-    elif len(kept) < len(slots) or math.fsum(least) > asked_rps * (1.0 + ROUNDING):
+        while usable and math.fsum(least[k] for k in usable) > asked_rps * (1.0 + ROUNDING):
+            usable.remove(max(usable, key=lambda k: least[k]))
+    elif len(usable) < len(slots) or math.fsum(least) > asked_rps * (1.0 + ROUNDING):
         return False
-    left = asked_rps - math.fsum(least[k] for k in kept)
-    room = math.fsum(most[k] - least[k] for k in kept)
+    left = asked_rps - math.fsum(least[k] for k in usable)
+    room = math.fsum(most[k] - least[k] for k in usable)
     if room < left - ROUNDING * asked_rps and objective is not Objective.GOODPUT:
         return False
-    for k in sorted(kept, key=lambda k: most[k] - least[k]):
+    for k in sorted(usable, key=lambda k: most[k] - least[k]):
         # In proportion, so that under ``capacity`` no slot is left without a rate.
         part = most[k] - least[k] if room <= max(left, 0.0) else (most[k] - least[k]) * left / room
         if step:
@@ -95,16 +97,18 @@ def _plan_rates(objective: Objective, asked_rps: float, slots: list[_PlannedSlot
 def start_patterns(instance: Instance, plan: Plan) -> list[Pattern] | None:
     """Return the patterns of a plan's GPUs; ``None`` if a gpulet has too many slots, or a name is unknown."""
     pools = {pool.type.name: t for t, pool in enumerate(instance.gpus)}
-    where = instance.workload_index
-    found = []
+    position_of = instance.workload_index
+    patterns = []
     for gpu in plan.gpus:
         if gpu.type not in pools or any(len(gpulet.slots) > SLOTS for gpulet in gpu.gpulets):
             return None
-        if any(slot.workload not in where for gpulet in gpu.gpulets for slot in gpulet.slots):
+        if any(slot.workload not in position_of for gpulet in gpu.gpulets for slot in gpulet.slots):
             return None
-        gpulets = [(gpulet.share_units, [(where[s.workload], s.batch) for s in gpulet.slots]) for gpulet in gpu.gpulets]
-        found.append(pattern_of(pools[gpu.type], gpulets))
-    return found
+        gpulets = [
+            (gpulet.share_units, [(position_of[s.workload], s.batch) for s in gpulet.slots]) for gpulet in gpu.gpulets
+        ]
+        patterns.append(pattern_of(pools[gpu.type], gpulets))
+    return patterns
 
 
 def value_of(instance: Instance, plan: Plan, throughput_rps: float) -> float:

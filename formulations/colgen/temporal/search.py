@@ -109,15 +109,15 @@ class PlanSearch:
 
     def add_plan(self, plan: Plan, feasible: bool) -> None:
         """Add the contents of a plan, the plan that they make, and the plan itself if it is known to be feasible."""
-        found = start_patterns(self.instance, plan)
-        if found is not None:
-            for pattern in found:
+        patterns = start_patterns(self.instance, plan)
+        if patterns is not None:
+            for pattern in patterns:
                 self.add(pattern)
-            kept = [pattern for pattern in found if pattern in self.known]
-            self._accept(kept)
-            if feasible and len(kept) == len(found):
-                throughput = self._throughput_rps(kept)
-                self.offer(plan, value_of(self.instance, plan, throughput), tuple(kept))
+            feasible_patterns = [pattern for pattern in patterns if pattern in self.known]
+            self._accept(feasible_patterns)
+            if feasible and len(feasible_patterns) == len(patterns):
+                throughput = self._throughput_rps(feasible_patterns)
+                self.offer(plan, value_of(self.instance, plan, throughput), tuple(feasible_patterns))
 
     def _served(self, pattern: Pattern) -> Floats:
         """Return the part of each workload's rate that a known pattern serves, shape (workloads,)."""
@@ -150,13 +150,13 @@ class PlanSearch:
 
     def propose(self, dual: Floats, near: Iterable[Pattern]) -> int:
         """Improve relaxed contents and the contents in ``near`` at the duals; return how many new ones were found."""
-        worth, found = self.generation.worth_at(dual), 0
+        worth, count = self.generation.worth_at(dual), 0
         for start in [*self._starts(dual), *near]:
             if self.run.remaining_s <= 0.0:
                 break
             content = self._improved(start, worth)
-            found += content is not None and self.add(content)
-        return found
+            count += content is not None and self.add(content)
+        return count
 
     # Plans ------------------------------------------------------------------------------------------------------
 
@@ -195,16 +195,16 @@ class PlanSearch:
             worth = generation.worth_at(dual * self._random.uniform(*DISTURBANCE, len(dual)))
             for place, content in enumerate(current):
                 others = current[:place] + current[place + 1 :]
-                fixed = np.sum([np.zeros(len(dual)), *(served[other] for other in others)], axis=0)
-                wanted = value * (1.0 + WANTED) if scales else 1.0
-                left = worth._replace(most_rps=np.maximum(0.0, wanted - fixed) * generation.rate_rps)
-                found = self._improved(content, left)
-                if found is None or not (self.add(found) or found in self.known):
+                served_by_others = np.sum([np.zeros(len(dual)), *(served[other] for other in others)], axis=0)
+                target = value * (1.0 + WANTED) if scales else 1.0
+                left = worth._replace(most_rps=np.maximum(0.0, target - served_by_others) * generation.rate_rps)
+                improved = self._improved(content, left)
+                if improved is None or not (self.add(improved) or improved in self.known):
                     continue
-                better = self._served_value([fixed, self._served(found)])
+                better = self._served_value([served_by_others, self._served(improved)])
                 if better > value:
-                    value, idle, current[place] = better, 0, found
-                    served[found] = self._served(found)
+                    value, idle, current[place] = better, 0, improved
+                    served[improved] = self._served(improved)
                     break
         self._accept(current)
 
@@ -221,10 +221,10 @@ class PlanSearch:
             for pool in (t for t, count in enumerate(free) if count > 0):
                 for gpulets in range(1, min(FEW_GPULETS, self._room(pool)) + 1):
                     start = self._first_gpulets(pool, gpulets, np.flatnonzero(left))
-                    found = self._improved(start, worth._replace(most_rps=left * generation.rate_rps))
-                    if found is not None and (self.add(found) or found in self.known):
-                        served = np.minimum(self._served(found), left)
-                        gains[found] = float(served * generation.rate_rps @ worth.per_rps) * favour[pool]
+                    candidate = self._improved(start, worth._replace(most_rps=left * generation.rate_rps))
+                    if candidate is not None and (self.add(candidate) or candidate in self.known):
+                        served = np.minimum(self._served(candidate), left)
+                        gains[candidate] = float(served * generation.rate_rps @ worth.per_rps) * favour[pool]
             best = max(gains, key=lambda content: gains[content], default=None)
             if best is None or gains[best] <= 0.0:
                 return

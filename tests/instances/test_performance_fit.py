@@ -238,7 +238,7 @@ def test_the_linear_pair_form_explains_little_on_the_a100() -> None:
         ("v100", "v100-igniter", "rows", {"p95": 0.06}),
         ("v100", "v100-igniter", "neighbour-batch", {"p95": 0.06}),
         ("a100", "a100-gpulet", "pair", {"p50": 0.08, "p90": 0.20}),
-        ("a100", "a100-gpulet", "rows", {"p50": 0.08, "p90": 0.20}),
+        pytest.param("a100", "a100-gpulet", "rows", {"p50": 0.08, "p90": 0.20}, marks=pytest.mark.soak),  # 20 s
     ],
 )
 def test_errors_on_pairs_that_the_fit_has_not_seen(gpu: str, folder: str, by: str, limits: dict[str, float]) -> None:

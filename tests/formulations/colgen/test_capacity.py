@@ -142,7 +142,7 @@ def test_no_time_means_no_bound() -> None:
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 11), charges, st.floats(0.0, 1500.0))
+@given(st.integers(0, 3), charges, st.floats(0.0, 1500.0))  # each seed takes a second
 def test_everything_above_a_threshold_is_found(seed: int, charge: list[float], below: float) -> None:
     _, _, pricer, values = drawn(seed)
     worth = {members: value - sum(charge[w] for w in members) for members, value in values.items()}

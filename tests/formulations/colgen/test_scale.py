@@ -86,7 +86,7 @@ def test_without_time_nothing_is_claimed() -> None:
     assert outcome.bound is None
 
 
-@pytest.mark.parametrize("rate_rps", [0.5, 1e-3, 1e-30, 1e-250])
+@pytest.mark.parametrize("rate_rps", [0.5, 1e-3, 1e-30, pytest.param(1e-250, marks=pytest.mark.soak)])
 def test_no_multiple_is_assumed_to_be_too_large(rate_rps: float) -> None:
     """One AlexNet on a V100 serves 9,167 req/s; the scale is that over its own rate, however large."""
     instance = alone(Workload("a", "alexnet", 50.0, rate_rps), GpuPool(V100, 1), SloRule.HALF_SLO)

@@ -3,7 +3,9 @@
 The model is that of ``formulations.compact``:
 
 - A binary ``v`` places a workload on GPU j. Its time ``t_gpu``, with ``t_gpu (1 - slowdown) >= t_sch + k_act (1 +
-  alpha_cache others_l2)``, stays within its budget. The shares and the memory of all workloads stay within the GPU's.
+  alpha_cache others_l2)``, stays within its budget. Here ``t_sch`` is the scheduling delay, ``k_act`` the active time
+  alone, ``others_l2`` the L2 demand of the neighbours, and ``slowdown`` the loss of frequency at high power. The shares
+  and the memory of all workloads stay within the GPU's.
 - L2 demand and power are linear in ``k_act(b, r)`` and ``ability(b, r) = 1000 b / k_act``. These two become linear on
   the triangles of a grid over batch and share. The products with ``others_l2`` and ``slowdown`` become their convex
   envelopes.

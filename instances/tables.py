@@ -18,7 +18,7 @@ MOST_CELLS = 2**22
 """Largest product of the numbers of models, batches and shares of a GPU type; its tables then stay below 500 MB."""
 
 _LARGEST_MEMORY = 4.0
-"""Largest exact sum of memory, over the memory of the GPU; larger sums exceed the GPU's memory in any case."""
+"""Largest sum of memory that is exact, as a multiple of the GPU's memory; larger sums exceed it in any case."""
 
 
 class Tables(NamedTuple):
@@ -56,7 +56,8 @@ class Tables(NamedTuple):
     alpha_sch, beta_sch, idle_power_w, max_power_w, throttle_per_w
         Contention on the GPU.
     pairwise
-        Whether the growth is clipped at 0 for each pair; sums of demands are then exact for two residents only.
+        Whether each pair's slowdown is clipped at 0; the slowdown by a sum of demands then is right for two residents
+        only.
     falling
         Whether ``active_ms * company`` never rises with the share.
     most_residents

@@ -8,7 +8,7 @@ from instances.continuous import CONTINUOUS
 from instances.services import Service
 
 LEAST_RATE_RPS, MOST_RATE_RPS = 1e-200, 1e200
-"""Range of the rates in files: floats can represent parts and multiples of these rates, and the times of batches."""
+"""Range of the rates in files; parts and multiples of them, and times of batches, stay within the range of floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,12 @@ class Job:
 
     @property
     def mean_gap_ms(self) -> float:
-        """Time from batch to batch in the long run; 0 if the next batch always waits."""
+        """Time from batch to batch in the long run; 0 if a next batch is always ready."""
         return _mean(self.interarrival_ms, self.interarrival_weights)
 
     @property
     def rate_rps(self) -> float:
-        """Requests per second that arrive in the long run; infinite if the next batch always waits."""
+        """Requests per second that arrive in the long run; infinite if a next batch is always ready."""
         return 1000.0 * self.mean_batch / self.mean_gap_ms if self.mean_gap_ms > 0.0 else inf
 
 

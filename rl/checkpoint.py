@@ -46,7 +46,7 @@ def check_settings(
 
 
 def faded(number: int, halve_every: float) -> float:
-    """Return the fraction of the initial exploration that remains in episode ``number``; the first episode is 1."""
+    """Return the fraction of the initial exploration that remains in episode ``number``, counted from 1."""
     return 0.5 ** ((number - 1) / halve_every)
 
 

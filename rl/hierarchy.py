@@ -1,4 +1,4 @@
-"""Top layer of the three (InSS Sec. 5.1): it assigns workloads to groups of GPUs, and TS decides inside the groups.
+"""Layer above the two stages of TS (InSS Sec. 5.1): it assigns workloads to groups of GPUs; TS decides inside them.
 
 The top layer is SAC-Discrete like the first stage, but it chooses groups instead of GPUs. A place of a group stands for
 one of the workloads that TS was trained for; every group has the same places, and every place has its own actor. The
@@ -59,10 +59,10 @@ class Dealing:
     Attributes
     ----------
     source
-        Row of the workload at each place of each group, shape (clusters, groups, places).
+        Group from which the workload at each place of each group came, shape (clusters, groups, places).
     state, safe
         State and safe actions of each place and turn, shapes (clusters, places, groups, groups * (places + 1)) and
-        (clusters, places, groups, groups).
+        (clusters, places, groups, groups). At each place there are as many turns as groups; a turn deals one workload.
     group
         Group chosen in each turn, shape (clusters, places, groups).
     """
@@ -98,7 +98,7 @@ class TopLayer:
         self.sac = SacDiscrete(*shape, settings, self.random, by_action=True, device=device)
 
     def deal(self, load: Floats, spread: float = 0.0) -> Dealing:
-        """Deal every row of ``load`` to the groups anew, each place independently.
+        """Deal every row of ``load`` to the groups anew, one place after another.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ def outcomes(below: TwoStage, rates_rps: Floats, headroom: float, drawn: int) ->
 
 
 def deal_in_layers(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
-    """Divide workloads among groups that the top layer of ``policy`` chooses; otherwise as ``rl.grouping.deal``.
+    """Divide workloads as ``rl.grouping.deal`` does, then let the top layer of ``policy`` deal them to groups anew.
 
     Raises
     ------

@@ -5,6 +5,10 @@ with N residents. ``knapsack`` bounds the worth of the patterns in a box. A box 
 searched depth first. The search leaves a partial pattern once the dynamic program shows that no completion exceeds the
 threshold, and it tests every complete pattern (``one_gpu``). If this search takes too many nodes, the box is cut in two
 and both halves are searched.
+
+Under ``capacity`` worth depends on throughput, and every batch and share of a candidate is an alternative of its own:
+*alternatives of slots*. Otherwise a candidate has one alternative, with the least figures of all its options, and the
+test of a complete pattern looks for options that fit: *alternatives of sets*.
 """
 
 from dataclasses import dataclass
@@ -15,7 +19,16 @@ import numpy as np
 
 from bench.certificate.boxes import BoxLimits, PatternBox, box_limits, whole_box
 from bench.certificate.failures import GivenUpError, check_memory
-from bench.certificate.knapsack import NOTHING, Alternatives, bound_box, by_units, check_worth, fill_table, undominated
+from bench.certificate.knapsack import (
+    NOTHING,
+    UNBOUNDED,
+    Alternatives,
+    bound_box,
+    by_units,
+    check_worth,
+    fill_table,
+    undominated,
+)
 from bench.certificate.one_gpu import alternatives_of_sets, alternatives_of_slots, exact_worth, fits
 from bench.certificate.patterns import Candidates, Progress, ignore, merged_tables
 from instances.arrays import Flags, Ints
@@ -23,25 +36,25 @@ from instances.compiled import compiled
 from instances.tables import Tables
 
 ROUNDS = 12
-"""Steps towards good multipliers in each box."""
+"""Largest number of steps in each box that improve the multipliers of demand and power (``knapsack``)."""
 
 FIRST_NODES, FIRST_NODES_OF_SLOTS, NARROW_NODES = 3_000, 100_000, 100_000_000
-"""Node limits: of a box that can be cut, for alternatives of sets and for those of slots; and of a box too narrow."""
+"""Node limits: of a box that can be cut, for alternatives of sets and of slots; and of a box too narrow to be cut."""
 
 SET_NODES = 200_000
 """Nodes of the test of one set of residents."""
 
 NARROW_GROWTH_OF_SETS, NARROW_GROWTH_OF_SLOTS = 2e-3, 1e-6
-"""A box is not cut if no time grows by this fraction from its low to its high corner.
+"""A box is not cut if no inference takes longer by this fraction at the box's ceilings than at its floors.
 
-The first limit is for alternatives of sets, which stand for all options of a candidate; the second for those of slots.
+The first limit is for alternatives of sets, the second for those of slots.
 """
 
 MOST_BOXES = 300_000
 """Largest number of waiting boxes; a search with more gives up."""
 
 _ARRAYS = 16
-"""Numbers per alternative in memory at a time."""
+"""Number of arrays with one number per alternative that are in memory at a time."""
 
 REFUTED, FOUND, LIMIT = 0, 1, 2
 
@@ -124,6 +137,8 @@ def search_box(
         of this pattern are in ``best_candidates``.
     """
     residents, capacity, has_options = limits.residents, table.shape[2] - 1, alternatives.option[0] >= 0
+    # ``charged`` is the worth less the multipliers' charges for demand and power. ``table[g, n, s]`` is the largest sum
+    # of it over exactly n of the seats g, g + 1, ... within s units.
     charged = np.empty(len(alternatives.units), dtype=np.int64)
     first_row_of_seat = np.empty(len(alternatives.units) + 1, dtype=np.int64)
     bound = bound_box(alternatives, limits, threshold, multipliers, ROUNDS, charged, table, first_row_of_seat)
@@ -284,14 +299,14 @@ class GpuSearch:
             If the search gives up.
         """
         pattern: list[int] = []
-        order = count(2)
+        order = count(2)  # ranks of boxes with equal bounds, after the at most two first boxes
         seats = int(np.minimum(self.copies[np.unique(self.candidates.of_class)], self.tables.most_residents).sum())
         resident_counts = residents or range(1, min(self.tables.most_residents, seats) + 1)
         for resident_count in resident_counts:
             # The box with the largest bound comes first, because it may contain the largest worths.
             first_boxes = self._first_boxes(resident_count)
             part = 1.0 / (len(first_boxes) * len(resident_counts))
-            boxes = [(NOTHING, rank, part, box, np.zeros(2, dtype=np.int64)) for rank, box in enumerate(first_boxes)]
+            boxes = [(-UNBOUNDED, rank, part, box, np.zeros(2, dtype=np.int64)) for rank, box in enumerate(first_boxes)]
             while boxes and -boxes[0][0] > threshold:
                 _, _, part, box, multipliers = heappop(boxes)
                 status, worth, bound, found_pattern = self._search(box, multipliers, threshold, best)
@@ -318,11 +333,14 @@ class GpuSearch:
     def _search(
         self, box: PatternBox, multipliers: Ints, threshold: int, best: bool
     ) -> tuple[int, int, int, list[int]]:
-        residents, floors = box.most_residents, (box.most_residents, box.demand_floor_pct, box.power_floor_w)
+        residents = box.most_residents
+        residents_and_floors = residents, box.demand_floor_pct, box.power_floor_w
         if self.by_slots:
-            alternative_count = alternatives_of_slots(self.tables, self.merged, self.candidates, *floors, self._buffer)
+            alternative_count = alternatives_of_slots(
+                self.tables, self.merged, self.candidates, *residents_and_floors, self._buffer
+            )
         else:
-            alternative_count = alternatives_of_sets(self.merged, self.candidates, *floors, self._buffer)
+            alternative_count = alternatives_of_sets(self.merged, self.candidates, *residents_and_floors, self._buffer)
         if alternative_count == 0:
             return REFUTED, threshold, NOTHING, []
         of_class = self.candidates.of_class

@@ -1,4 +1,4 @@
-"""Options of commands from the fields of dataclasses, which have the types and defaults."""
+"""Options of commands in place of parameters that are dataclasses: one option for each field, with its default."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass
@@ -17,7 +17,7 @@ class Without(NamedTuple):
 
 
 class _OptionSet(NamedTuple):
-    """Parameter of a command that options replace: its dataclass, and the fields with an option."""
+    """Replaced parameter of a command: its dataclass, and the fields that have an option."""
 
     kind: type
     names: Collection[str]

@@ -76,7 +76,7 @@ SweptParametersOption = Annotated[
     list[str] | None,
     typer.Option(
         "--param",
-        metavar="A.NAME=VALUE[,...]",
+        metavar="NAME.PARAMETER=VALUE[,...]",
         help="Scheduler parameter; repeatable. With several values, every combination is a run.",
     ),
 ]

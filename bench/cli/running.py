@@ -105,8 +105,9 @@ def _cluster(address: str) -> "DaskCluster":
 
 
 def tasks_of(needs: Iterable[Need], where: str, limits: Limits, quick: bool = False) -> dict[Need, list[Task]]:
-    """Return the runs of every need; for a need with a climb, the runs at the first rates.
+    """Return the runs of every need.
 
+    For a need with a climb (the search for the largest rates, ``bench.max_rate``) this is the first run of each climb.
     ``where`` is the command or option that errors name. ``limits`` apply to needs without limits of their own. With
     ``quick``, a need with smaller instances uses those.
     """
@@ -114,6 +115,7 @@ def tasks_of(needs: Iterable[Need], where: str, limits: Limits, quick: bool = Fa
     for need in needs:
         name = need.quick if quick and need.quick is not None else need.instances
         instances = find_problems([name], where)
+        # A climb raises the rates of one instance, and each of its plans must serve all requests: objective ``cost``.
         problems = [with_all_served(base_of(problem)) if need.climb else problem for problem in instances]
         need_limits = limits if need.time_limit_s is None else replace(limits, time_limit_s=need.time_limit_s)
         need_limits = need_limits if need.work_limit is None else replace(need_limits, work_limit=need.work_limit)

@@ -26,7 +26,7 @@ STEP = 1.05
 TIMESTAMP_COLUMNS = {
     "end_timestamp": "duration",  # Azure Functions 2021: the end of an invocation, and its duration
     "TIMESTAMP": "",  # Azure LLM 2023: date and time
-    "timestamp": "",  # Mooncake: milliseconds
+    "timestamp": "",  # Mooncake, known by its column hash_ids: milliseconds; otherwise seconds
 }
 """Timestamp columns of known trace formats, each with the column to subtract from it."""
 
@@ -52,9 +52,10 @@ class DayOfTraffic:
 def read_day_of_traffic(path: Path, instance: Instance, window_s: float) -> DayOfTraffic:
     """Read a trace; rates are rounded up to steps of ``STEP``.
 
-    Columns ``time_s`` and the services' names give requests per second. ``time_s,service,requests`` or timestamps with
-    a column ``service`` or ``func`` count requests of services. A file without the services' names gives the shape of
-    the day for every service; the mean over the day is the rate of the service.
+    Three kinds of file are read. With a column ``time_s`` and a column for each service, a row has the requests per
+    second. With the services' names in a column ``service`` or ``func``, a row is one request with a timestamp, or the
+    number of ``requests`` at ``time_s``. A file that does not name the services has one curve over the day. Every
+    service follows this curve, scaled so that the mean over the day is the service's rate in the instance.
 
     Raises
     ------
@@ -79,7 +80,8 @@ def _read(path: Path, services: Sequence[str], mean_rps: Floats, window_s: float
         rows = list(csv.reader(_text(path).splitlines()))
     except csv.Error as error:
         raise InputError(name, f"is not valid CSV: {error}") from None
-    header, first_line = [cell.strip() for cell in rows[0]] if rows else [], 2
+    header = [cell.strip() for cell in rows[0]] if rows else []
+    first_line = 2
     if any(_is_number(cell) for cell in header):
         header, first_line = [], 1
     rows = rows[first_line - 1 :]
@@ -145,10 +147,10 @@ def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
     """Return the rates in the busiest part of each window, at least a thousandth of the peak rate."""
     part = _parts(times)
     entries = np.bincount(part).astype(float)
-    mean_rps = np.stack([np.bincount(part, weights=column) / np.maximum(entries, 1.0) for column in rates.T], axis=1)
-    window = (np.arange(len(mean_rps)) * PART_S // window_s).astype(np.int64)
+    part_rps = np.stack([np.bincount(part, weights=column) / np.maximum(entries, 1.0) for column in rates.T], axis=1)
+    window = (np.arange(len(part_rps)) * PART_S // window_s).astype(np.int64)
     busiest = np.zeros((int(window.max()) + 1, rates.shape[1]))
-    np.maximum.at(busiest, window, mean_rps)
+    np.maximum.at(busiest, window, part_rps)
     return np.maximum(busiest, busiest.max(axis=0) / 1000.0)
 
 

@@ -25,17 +25,17 @@ class ExecutorThread(threading.Thread):
 
     Parameters
     ----------
-    number
-        Position of this executor in the driver's order.
+    order, position
+        First message of the driver, and the position of this executor in its list ``executors``.
     driver_ended
         Descriptor that becomes readable when the driver ends.
     """
 
     def __init__(
-        self, order: Message, number: int, shared: SharedRequests, channel: Channel, driver_ended: int
+        self, order: Message, position: int, shared: SharedRequests, channel: Channel, driver_ended: int
     ) -> None:
-        super().__init__(name=f"executor {number}", daemon=True)
-        executor = order["executors"][number]
+        super().__init__(name=f"executor {position}", daemon=True)
+        executor = order["executors"][position]
         self._order, self._requests, self._channel, self._driver_ended = order, shared.requests, channel, driver_ended
         self._number, self._inbox, self._share_pct = executor["number"], executor["inbox"], executor["share_pct"]
         self._slots = [ServedSlot.from_json(slot) for slot in executor["slots"]]
@@ -58,6 +58,7 @@ class ExecutorThread(threading.Thread):
                 net.run(slot.batch)
             self._say(ready=True)
             times_ms = [(0.0, 0.0)] * len(nets)
+            # All executors measure at once, slot by slot; one with fewer slots only answers. Then the clock is set.
             while "zero_ns" not in (command := self.commands.get()):
                 position = command["measure"]
                 if position < len(nets):
@@ -120,13 +121,13 @@ class ExecutorThread(threading.Thread):
 
 
 def main(channel: Channel, messages: Iterator[Message]) -> None:
-    """Serve the requests of the executors in the driver's order until all are served or the driver has ended."""
+    """Serve the requests of the executors in the first message until all are served or the driver has ended."""
     order = next(messages)
     pin_to_cores(order["cores"])
     shared = SharedRequests(order["requests"])
     driver_ended, pipe_writer = os.pipe()
     executors = [
-        ExecutorThread(order, number, shared, channel, driver_ended) for number in range(len(order["executors"]))
+        ExecutorThread(order, position, shared, channel, driver_ended) for position in range(len(order["executors"]))
     ]
 
     def listen() -> None:

@@ -22,7 +22,7 @@ import pyomo.environ as pyo
 
 from formulations.compact import equations
 from formulations.compact.interference import state_interference
-from formulations.compact.model import CompactModel, add, price_unit
+from formulations.compact.model import CompactModel, price_unit, sum_of
 from formulations.compact.options import Option, options_of, span
 from formulations.compact.tables import state_tables
 from formulations.compact.times import state_budgets, state_objective, state_times
@@ -108,7 +108,9 @@ def state_placement(model: CompactModel) -> None:
             # Symmetry breaking: an option on GPU k needs an option of lower rank on GPU k - 1.
             rows.add(
                 m.v[o, t, k]
-                <= add(m.v[p, t, k - 1] for p in model.options_on_gpu[t, k - 1] if model.rank_of[p] < model.rank_of[o])
+                <= sum_of(
+                    m.v[p, t, k - 1] for p in model.options_on_gpu[t, k - 1] if model.rank_of[p] < model.rank_of[o]
+                )
             )
 
 
@@ -127,9 +129,9 @@ def _place(model: CompactModel) -> None:
     )
     rows = m.placement = pyo.ConstraintList()
     for o in m.O:
-        rows.add(add(m.v[o, t, k] for t, k in model.gpus_of[o]) + m.elsewhere[o] == 1)
+        rows.add(sum_of(m.v[o, t, k] for t, k in model.gpus_of[o]) + m.elsewhere[o] == 1)
     for workload_options in options_of_workload.values():
-        placed_count = len(workload_options) - add(m.elsewhere[o] for o in workload_options)
+        placed_count = len(workload_options) - sum_of(m.elsewhere[o] for o in workload_options)
         if may_be_left_out:
             rows.add(placed_count <= 1)
         elif len(workload_options) > 1:
@@ -147,7 +149,7 @@ def state_space(model: CompactModel) -> None:
     for t, k in m.J:
         tables = model.offers[t].view.tables
         if tables.most_residents < tables.share_units:
-            rows.add(add(m.v[o, t, k] for o in model.options_on_gpu[t, k]) <= tables.most_residents)
+            rows.add(sum_of(m.v[o, t, k] for o in model.options_on_gpu[t, k]) <= tables.most_residents)
     # Types on which memory may bind: some workload may need more memory per unit than the GPU has.
     types_of_tight_memory = {
         option.offer
@@ -160,7 +162,7 @@ def state_space(model: CompactModel) -> None:
     b_on = model.spread("b", [m.b[o] for o in m.O], [option.batch for option in options])
     for t, k in m.J:
         if t in types_of_tight_memory:
-            resident_mib = add(
+            resident_mib = sum_of(
                 options[o].dnn.memory_base_mib * m.v[o, t, k] + options[o].dnn.memory_per_item_mib * b_on[o, t, k]
                 for o in model.options_on_gpu[t, k]
             )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from formulations.compact.model import ROW_TOLERANCE, CompactModel, Expr, Relation, add
+from formulations.compact.model import ROW_TOLERANCE, CompactModel, Expr, Relation, sum_of
 from formulations.compact.options import Option
 from instances import SloRule
 from instances.tables import Tables
@@ -76,7 +76,7 @@ def placed(m: Any) -> Any:
 
 def others_l2(m: Any, o: int, neighbours: Iterable[Expr], slack: Expr) -> Expr:
     """Return the row of the L2 demand of an option's neighbours (equation 8)."""
-    return m.others_l2[o] >= add(neighbours) - slack
+    return m.others_l2[o] >= sum_of(neighbours) - slack
 
 
 def active_ms(m: Any, o: int, option: Option) -> tuple[Expr, list[Relation]]:
@@ -138,7 +138,7 @@ def cost(model: CompactModel) -> Expr:
     """Return the price of the GPUs in use (equation 12)."""
     m = model.pyomo
     prices = [offer.view.gpu.price_per_hour / model.objective_unit for offer in model.offers]
-    return add(prices[t] * m.used[t, k] for t, k in m.J)
+    return sum_of(prices[t] * m.used[t, k] for t, k in m.J)
 
 
 def rate_row(m: Any, o: int, option: Option, period_ms: Expr) -> Expr:
@@ -161,7 +161,7 @@ def latency_row(m: Any, o: int, option: Option) -> Expr:
 
 def shares_row(m: Any, t: int, k: int, tables: Tables, shares: Iterable[Expr]) -> Expr:
     """Return the row of the shares on a GPU: together at most the whole GPU (equation 15)."""
-    return add(shares) <= tables.share_units * m.used[t, k]
+    return sum_of(shares) <= tables.share_units * m.used[t, k]
 
 
 def placement_row(placed_count: Expr) -> Expr:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyomo.environ as pyo
 
 from formulations.compact import equations
-from formulations.compact.model import CompactModel, add
+from formulations.compact.model import CompactModel, sum_of
 from formulations.compact.options import span
 from formulations.compact.tables import demands
 
@@ -83,10 +83,11 @@ def state_interference(model: CompactModel) -> None:
             if dram_on is not None:
                 # InSS, Sec. 4.1
                 rows.add(
-                    m.others_dram[o] >= add(dram_on[p, t, k] for p in members if p != o) - most_dram_anywhere * absent
+                    m.others_dram[o]
+                    >= sum_of(dram_on[p, t, k] for p in members if p != o) - most_dram_anywhere * absent
                 )
-            residents = add(m.v[p, t, k] for p in members)
+            residents = sum_of(m.v[p, t, k] for p in members)
             rows.add(equations.added_delay(m, o, tables, residents, delay_big_m * absent))
             if largest_slowdown > 0.0:
-                power_w = equations.power_above_cap_w(tables, add(power_on[p, t, k] for p in members))
+                power_w = equations.power_above_cap_w(tables, sum_of(power_on[p, t, k] for p in members))
                 rows.add(equations.slowdown(m, o, tables, power_w, slowdown_big_m * absent))

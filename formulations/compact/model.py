@@ -1,6 +1,6 @@
 """Compact model: the Pyomo model, its index sets, and its nonlinear relations.
 
-The indices o, t and k are those of ``formulations.compact.build``.
+Index o is an option (a workload on one GPU type), and (t, k) is GPU number k of type t; see ``build``.
 """
 
 import math
@@ -27,7 +27,7 @@ ROW_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Nonlinear relation between the Pyomo variables ``result`` and ``value(first, second)`` of one option.
+    """Nonlinear relation ``result = value(first, second)`` between Pyomo variables of one option.
 
     Only ``result >= value`` matters (``<=`` for a throughput), because no plan gains from a larger result.
 
@@ -98,7 +98,7 @@ class CompactModel:
     objective_unit: float = 1.0
 
     def state_relations(self, exact: bool) -> None:
-        """Add every relation: with ``exact`` as printed, otherwise scaled and with tolerance (a relaxation)."""
+        """Add every relation: its ``exact`` row, or its ``relaxed`` rows if ``exact`` is false (a relaxation)."""
         self.pyomo.relation = pyo.ConstraintList()
         for relation in self.relations:
             for row in (relation.exact,) if exact else relation.relaxed:
@@ -139,8 +139,9 @@ class CompactModel:
         amount_on_gpu = pyo.Var(
             m.V,
             bounds=lambda _, o, t, k: ranges_with_zero[o],
-            doc=f"{name} of option o on GPU k of type t; 0 elsewhere",
+            doc=f"{name} of option o on GPU k of type t; 0 if it is not there",
         )
+        # ``m.elsewhere`` is 1 for an option on no GPU; it is fixed to 0 where every option must be placed.
         amount_elsewhere = pyo.Var(
             m.O,
             bounds=lambda _, o: ranges_with_zero[o] if m.elsewhere[o].ub else (0.0, 0.0),
@@ -152,15 +153,15 @@ class CompactModel:
         for o in m.O:
             low, high = ranges[o]
             placements = [(amount_on_gpu[o, t, k], m.v[o, t, k]) for t, k in self.gpus_of[o]]
-            if m.elsewhere[o].ub:
+            if m.elsewhere[o].ub:  # 0 for the only option of a workload that must be placed
                 placements.append((amount_elsewhere[o], m.elsewhere[o]))
             for amount, chosen in placements:
                 rows.add(amount >= low * chosen)
                 rows.add(amount <= high * chosen)
-            rows.add(add(amount for amount, _ in placements) == totals[o])
+            rows.add(sum_of(amount for amount, _ in placements) == totals[o])
         return amount_on_gpu
 
 
-def add(terms: Iterable[Expr]) -> Expr:
+def sum_of(terms: Iterable[Expr]) -> Expr:
     """Sum expressions; no terms sum to 0."""
     return sum(terms, 0.0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from formulations.compact.model import CompactModel, Expr, add
+from formulations.compact.model import CompactModel, Expr, sum_of
 from formulations.compact.options import FORMULA, Option
 from instances.arrays import Floats, Ints
 
@@ -43,7 +43,7 @@ def state_tables(model: CompactModel) -> None:
     rows = m.tables = pyo.ConstraintList()
     for o, option in enumerate(options):
         chosen = [m.at[o, b, r] for b, r in points[o].tolist()]
-        rows.add(add(chosen) == 1)
+        rows.add(sum_of(chosen) == 1)
         rows.add(_weighted(chosen, points[o][:, 0]) == m.b[o])
         rows.add(_weighted(chosen, points[o][:, 1]) == m.r[o])
         rows.add(_weighted(chosen, _table(option, option.view.tables.active_ms, points[o])) == m.k_act[o])
@@ -52,7 +52,7 @@ def state_tables(model: CompactModel) -> None:
         for t, k in model.gpus_of[o]:
             others_of_gpu = [p for p in model.options_on_gpu[t, k] if p != o]
             most_others = min(len(others_of_gpu), option.view.tables.most_residents - 1)
-            others_here = add(m.v[p, t, k] for p in others_of_gpu)
+            others_here = sum_of(m.v[p, t, k] for p in others_of_gpu)
             rows.add(others_here <= most_others * m.beside[o] + len(others_of_gpu) * (1 - m.v[o, t, k]))
 
 
@@ -88,4 +88,4 @@ def _company_ms(option: Option, points: Ints) -> Floats:
 
 
 def _weighted(variables: list[Any], weights: Floats | Ints) -> Expr:
-    return add(float(weight) * variable for weight, variable in zip(weights, variables, strict=True))
+    return sum_of(float(weight) * variable for weight, variable in zip(weights, variables, strict=True))

@@ -7,7 +7,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from formulations.compact import equations
-from formulations.compact.model import CompactModel, Expr, add
+from formulations.compact.model import CompactModel, Expr, sum_of
 from formulations.compact.options import span
 from formulations.compact.tables import is_tabulated
 from instances import GOODPUT_STEP, Objective, SloRule
@@ -64,10 +64,12 @@ def state_budgets(model: CompactModel) -> None:
             ]
         else:
             batches_by_rate = [(m.b[o], 1, 1000.0 / workload.rate_rps)]
-        period_ms = add(interarrival_ms * batch for batch, _, interarrival_ms in batches_by_rate)
+        period_ms = sum_of(interarrival_ms * batch for batch, _, interarrival_ms in batches_by_rate)
         if rule is SloRule.ASSEMBLY:
             # InSS equation 3
-            assembly_ms = add(interarrival_ms * (batch - chosen) for batch, chosen, interarrival_ms in batches_by_rate)
+            assembly_ms = sum_of(
+                interarrival_ms * (batch - chosen) for batch, chosen, interarrival_ms in batches_by_rate
+            )
             rows.add(equations.inference_ms(m, o, option) <= (workload.slo_ms - assembly_ms) / buffer)
             rows.add(equations.inference_ms(m, o, option) <= period_ms / buffer)
         else:
@@ -95,13 +97,13 @@ def _state_steps(model: CompactModel) -> None:
     rows = m.steps = pyo.ConstraintList()
     for o in m.O:
         steps = model.steps_of[o]
-        rows.add(add(m.at_step[o, step] for step in steps) == 1)
-        rows.add(add(m.b_at[o, step] for step in steps) == m.b[o])
+        rows.add(sum_of(m.at_step[o, step] for step in steps) == 1)
+        rows.add(sum_of(m.b_at[o, step] for step in steps) == m.b[o])
         for step in steps:
             rows.add(m.b_at[o, step] >= batch_ranges[o, step][0] * m.at_step[o, step])
             rows.add(m.b_at[o, step] <= batch_ranges[o, step][1] * m.at_step[o, step])
         # Valid inequality that strengthens the relaxation: each rate needs its own least share.
-        rows.add(m.r[o] >= add(int(configurations_at[o, step].units.min()) * m.at_step[o, step] for step in steps))
+        rows.add(m.r[o] >= sum_of(int(configurations_at[o, step].units.min()) * m.at_step[o, step] for step in steps))
 
 
 def state_objective(model: CompactModel) -> None:
@@ -114,7 +116,7 @@ def state_objective(model: CompactModel) -> None:
     if instance.objective is Objective.GOODPUT:
         rps_per_step = [GOODPUT_STEP * instance.workloads[option.workload].rate_rps for option in options]
         largest_values = [rps_per_step[o] * float(option.configurations.step.max()) for o, option in enumerate(options)]
-        values = [rps_per_step[o] * add(step * m.at_step[o, step] for step in model.steps_of[o]) for o in m.O]
+        values = [rps_per_step[o] * sum_of(step * m.at_step[o, step] for step in model.steps_of[o]) for o in m.O]
     else:
         exposed_ms = [float(option.view.tables.exposed_ms[option.row, 1]) for option in options]
         largest_values = [
@@ -131,4 +133,4 @@ def state_objective(model: CompactModel) -> None:
     for o in m.O:
         rows.add(m.gained[o] <= values[o])
         rows.add(m.gained[o] <= largest_values[o] * (1 - m.elsewhere[o]))
-    m.value = pyo.Objective(expr=add(m.gained[o] for o in m.O), sense=pyo.maximize)
+    m.value = pyo.Objective(expr=sum_of(m.gained[o] for o in m.O), sense=pyo.maximize)

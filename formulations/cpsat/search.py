@@ -51,6 +51,7 @@ def _problem(instance: Instance, deadline: float = math.inf) -> Problem:
 
 def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     if problem.instance.slo_rule.by_share and (reason := problem.unservable()):
+        # Sampled budgets: a part may have a smaller budget than the whole, so a bound on parts would not be certain.
         if problem.instance.arrivals != POISSON:
             return Outcome(Status.UNKNOWN, reason=f"{reason} under gamma arrivals")
         try:
@@ -65,7 +66,7 @@ def _least_cost(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
     progress = CpSatProgress(
         problem, run, weights, lambda patterns: sum(weights.whole[pattern.pool] for pattern in patterns)
     )
-    for patterns in _start_patterns(problem, run, _with_parts(problem), prices):
+    for patterns in _start_patterns(problem, run, _first_fit_order(problem), prices):
         if problem.serves_all(patterns):
             progress.accept(patterns)
     progress.improve_bound(_volume_bound(problem, weights), certified=True)
@@ -94,8 +95,8 @@ def _in_parts(problem: Problem, deadline: float) -> Problem:
     return Problem(problem.instance, rates, deadline, split)
 
 
-def _with_parts(problem: Problem) -> list[int]:
-    """Return the workloads by decreasing share; a split workload occurs once for each of its largest parts."""
+def _first_fit_order(problem: Problem) -> list[int]:
+    """Return the workloads by decreasing share; a split one is repeated as often as its largest part must be placed."""
     order = []
     for workload in problem.largest_first():
         largest = max(int(offer.configurations[workload].step.max(initial=1)) for offer in problem.offers)

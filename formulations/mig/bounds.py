@@ -25,12 +25,12 @@ NODE_LIMIT = 20_000
 
 
 class MigCover(NamedTuple):
-    """Cover of a workload, with the least sum of duals that was found.
+    """Cheapest cover of a workload that was found, with a lower bound on the sum of duals of every cover.
 
     Attributes
     ----------
     least_cost
-        Lower bound on the sum of duals of every cover: the sum of this cover, unless the search was cut short.
+        The bound: the sum of this cover's duals, or less if the search was cut short.
     numbers
         Number of MIG instances of each kind.
     """
@@ -51,7 +51,7 @@ def cheapest_cover(prices: Sequence[int], rates: Sequence[int], demand: int, nod
     node_limit
         Nodes after which the search stops; ``least_cost`` is then the value of the fractional optimum.
     """
-    # By dual per request, so that no later kind serves the remaining demand for less than the next kind does.
+    # By increasing dual per request, so the next kind's ratio bounds the cost of the remaining demand from below.
     order = sorted(
         (k for k in range(len(rates)) if rates[k] > 0), key=lambda k: (Fraction(prices[k], rates[k]), -rates[k])
     )
@@ -98,7 +98,7 @@ def _ceil(numerator: int, denominator: int) -> int:
 ROUNDS = 200
 _PER_REQUEST = 10**6
 _PER_DOLLAR = 2**32
-_SLACK = 3e-9  # above the judge's tolerance on each instance's rate and on their sum
+_SLACK = 3e-9  # above the judge's tolerance on the rate of each MIG instance and on their sum
 
 
 def bounds(instance: Instance, offers: Offers, run: Run) -> Iterator[float]:
@@ -149,7 +149,7 @@ class _Pricing:
                 for kind, (position, _) in enumerate(self._offers.kinds):
                     if position == pool:
                         prices[kind] = prices[kind] * gpu_price // layout_worth
-            else:  # the MIG instances of each available GPU may sum to that much more than its price
+            else:  # on each available GPU, the duals may sum to this much more than its price
                 total -= gpu_count * (layout_worth - gpu_price)
         covers = [
             cheapest_cover(prices, rates, demand) for rates, demand in zip(self._rates, self._demands, strict=True)

@@ -38,13 +38,15 @@ def draw_bars(
     Parameters
     ----------
     needs
-        Needs by label. All needs name the same instance, and each names one scheduler with its parameters. The height
-        of a bar is the mean over its runs. The whisker on each part is the 95 % confidence interval (``half_width``).
+        Needs by label. All needs name the same instance, and each names one scheduler with its parameters. A label has
+        several needs only for an agent: one for each training. The height of a bar is the mean over its runs. The
+        whisker on each part is the 95 % confidence interval (``half_width``).
     parts
         Parts of every bar, the lowest first.
     label_axes
         Function that sets the labels and the scale of the axes.
     """
+    # Positions serve as labels for ``rows_by_label``: a label may have several needs, of which each has a row.
     rows_of = {
         label: list(rows_by_label(rows, dict(enumerate(needs_of_label))).values())
         for label, needs_of_label in needs.items()
@@ -55,7 +57,7 @@ def draw_bars(
         for label, label_rows in rows_of.items()
         if (drawn_rows := [row for row in label_rows if all(part.value(row) is not None for part in parts)])
     }
-    fruitless = [row for row in all_rows if all(row not in drawn_rows for drawn_rows in drawn_rows_of.values())]
+    fruitless = [row for row in all_rows if any(part.value(row) is None for part in parts)]
     notes = missing_notes(figure, all_rows, fruitless)
     violation_counts = {
         label: sum(row.violations or 0 for row in drawn_rows if row.feasible is False)

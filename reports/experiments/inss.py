@@ -45,7 +45,7 @@ CAPACITY = QueryTable(
 )
 
 _UNSEEN = "4gpu-unseen"
-_OPTIMA = Need(_UNSEEN, ("colgen",), time_limit_s=_LONG_LIMIT_S, work_limit=5_000_000)
+_UNSEEN_BOUNDS = Need(_UNSEEN, ("colgen",), time_limit_s=_LONG_LIMIT_S, work_limit=5_000_000)
 
 _ON_DRAWN_INSTANCES = {
     "`ts`": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=63",)),
@@ -59,8 +59,8 @@ _ON_DRAWN_INSTANCES = {
 @query
 def _percent_of_bound(runs: Runs, label: str, smallest: bool = False) -> str:
     """Return the value in percent of the certified bound: the mean over all drawn instances, or the smallest."""
-    rows, optima = runs.rows_of_each([_ON_DRAWN_INSTANCES[label], _OPTIMA])
-    bound = {row.instance: certified_bound(row) for row in optima}
+    rows, bound_rows = runs.rows_of_each([_ON_DRAWN_INSTANCES[label], _UNSEEN_BOUNDS])
+    bound = {row.instance: certified_bound(row) for row in bound_rows}
     percentages = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]
     return f"{min(percentages) if smallest else fmean(percentages):.1f} %"
 

@@ -26,7 +26,7 @@ _SERVERS_TEXT = "(on servers that drop late requests, or that drop none where th
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Results of an entrant on all instances of a selection.
+    """Results of an entrant (a scheduler, with the parameters that distinguish its runs) on a selection's instances.
 
     Attributes
     ----------
@@ -44,7 +44,8 @@ class Result:
     times_s
         Decision times of the runs.
     holds
-        Number of plans by whether they hold: ``True``, ``False``, or ``None`` for untested plans.
+        Number of plans by whether they hold, that is, pass the test of ``--check-holds``: ``True``, ``False``, or
+        ``None`` for untested plans.
     late
         Mean fraction of requests not in time in the simulations of the runs; ``None`` without a simulation.
     why
@@ -75,15 +76,15 @@ class Result:
 
     @property
     def held(self) -> str:
-        """Attribute in the page: ``no`` if a plan does not hold, ``yes`` if all plans hold by test, otherwise empty."""
+        """HTML attribute ``data-holds``: ``no`` if a plan fails the test, ``yes`` if all pass it, otherwise empty."""
         return "no" if self.holds.get(False) else "yes" if self.holds.get(True) == self.runs else ""
 
     @property
     def holds_words(self) -> str:
         """Number of plans that hold, in words."""
-        late, unchecked = self.holds.get(False, 0), self.holds.get(None, 0)
-        if late:
-            return f"{late} of {self.runs} do not hold"
+        failed, unchecked = self.holds.get(False, 0), self.holds.get(None, 0)
+        if failed:
+            return f"{failed} of {self.runs} do not hold"
         return "unchecked" if unchecked == self.runs else f"{self.runs - unchecked} of {self.runs} hold"
 
 
@@ -198,10 +199,10 @@ class Selection:
 
     def _holds(self) -> str:
         leader = self._leaders[0]
-        late, unchecked = leader.holds.get(False, 0), leader.holds.get(None, 0)
-        if late:
-            text = f"No: random arrivals make workloads late in {late} of {leader.runs} plans of {self._short(leader)}"
-            text += f" {_SERVERS_TEXT}."
+        failed, unchecked = leader.holds.get(False, 0), leader.holds.get(None, 0)
+        if failed:
+            text = f"No: random arrivals make workloads late in {failed} of {leader.runs} plans of"
+            text += f" {self._short(leader)} {_SERVERS_TEXT}."
         elif unchecked:
             text = f"Not tested: {command_line('run', check_holds=True)} tests the plans of {self._short(leader)}."
             if leader.late is not None:
@@ -223,16 +224,17 @@ class Selection:
 
 def selections(all_results: Sequence[InstanceResults]) -> list[Selection]:
     """Return the comparable results of all instances, of each suite, of each objective, and of each pair of both."""
-    keys = grouped(
+    results_of_choice = grouped(
         ((suite, objective), instance_results)
         for instance_results in comparable_results(all_results)
         for objective in ("", instance_results.objective)
         for suite in ("", instance_results.suite)
     )
-    by_cases = grouped(
-        (tuple(instance_results.fingerprint for instance_results in chosen), choice) for choice, chosen in keys.items()
+    choices_by_instances = grouped(
+        (tuple(instance_results.fingerprint for instance_results in chosen), choice)
+        for choice, chosen in results_of_choice.items()
     )
-    candidates = (_selection(choices, keys[choices[0]]) for choices in by_cases.values())
+    candidates = (_selection(choices, results_of_choice[choices[0]]) for choices in choices_by_instances.values())
     return [selection for selection in candidates if selection.results]
 
 

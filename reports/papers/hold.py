@@ -82,6 +82,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     candidate_rows = [
         row for row in rows if row.scheduler in SCHEDULERS and _original(row.instance) == row.instance
     ] + exact_rows
+    # The first instance is drawn. Without any, no row is left, and ``missing_notes`` raises an error.
     used_rows = [row for row in candidate_rows if _original(row.instance) in original_names[:1]]
     planned_schedulers = {row.scheduler for row in used_rows if _is_tested(row)}
     notes = missing_notes(figure, used_rows, [row for row in used_rows if row.scheduler not in planned_schedulers])

@@ -86,6 +86,7 @@ def _minutes(trace: Trace) -> list[Arrivals]:
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
+    # Each need names one instance; the figure shows the quick ones only if no run on the full ones exists.
     row_of = rows_by_label(rows, PLANS)
     has_full_runs = any((label, need.instances) in row_of for label, need in PLANS.items())
     instance_of = {label: need.instances if has_full_runs else need.quick or "" for label, need in PLANS.items()}

@@ -63,6 +63,7 @@ def prove(
             raise typer.Exit(GAVE_UP if verdict.given_up else 1)
         write_json(output, data)
         claimed = data["claim"]["bound"]
+        # An infinite bound says that no plan exists.
         if as_strong(inf if claimed == NONE else Fraction(claimed), row.bound, instance.objective.minimised):
             ledger.mark_checked(row.key)
         elif row.bound is not None:

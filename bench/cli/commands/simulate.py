@@ -128,6 +128,7 @@ def _show_test(instance: Instance, arrivals: Arrivals, result: Holding) -> None:
         verdict = f"all workloads together serve less than {target} of their requests in time"
     else:
         verdict = doubt_in_words(result) or f"no workload serves less than {target} of its requests in time"
+    # A load that alone proves a workload late takes the place of the standard error.
     cells: list[list[object]] = [
         [
             workload.workload,

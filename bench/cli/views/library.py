@@ -22,7 +22,7 @@ def open_library(folder: Path | None, *, written: bool = False) -> Library:
     Raises
     ------
     InputError
-        If the folder has no library, or if ``written`` and the folder cannot be written.
+        If the folder has no library, or if the library will be written (``written``) and the folder is read-only.
     """
     library = LIBRARY if folder is None else Library(folder)
     if not (library.folder / "index.json").is_file():
@@ -51,19 +51,20 @@ def show_lines(lines: Sequence[LibraryLine]) -> None:
         ]
         for line in lines
     ]
-    show(Fitted(columns, rows, None, ("GPUs", "objective", "bound by", "found by", "bound")))
+    spare = ("GPUs", "objective", "bound by", "found by", "bound")
+    show(Fitted(columns, rows, groups=None, spare=spare))
     show(f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open")
 
 
 def show_reviews(reviews: Sequence[Review]) -> None:
-    """Print the changes of each entry that does not stay, and the number of entries that stay."""
+    """Print the checks of each entry that failed one, and the number of entries that failed none (they stay)."""
     words = {True: "same", False: "changed", None: "-"}
     changed = [review for review in reviews if not review.stays]
     if changed:
         rows = [
             [review.name, words[review.plan], words[review.budgets], words[review.certificate]] for review in changed
         ]
-        show(Fitted(["name", "plan", "budgets", "certificate"], rows, None, ()))
+        show(Fitted(["name", "plan", "budgets", "certificate"], rows, groups=None, spare=()))
     show(f"{len(reviews) - len(changed)} of {len(reviews)} entries stay")
 
 
@@ -97,4 +98,6 @@ def _credited(credit: Credit | None) -> str:
 
 
 def _bound(bound: str | None, objective: str) -> str:
-    return str(bound or "-") if bound in (None, NONE) else worth(float(bound), objective).partition(" ")[0]
+    if bound is None:
+        return "-"
+    return NONE if bound == NONE else worth(float(bound), objective).partition(" ")[0]

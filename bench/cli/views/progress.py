@@ -50,7 +50,7 @@ class _SetProgress:
     told_at: float
 
     def left_s(self) -> float | None:
-        """Estimate the remaining seconds; ``None`` before the second chunk."""
+        """Estimate the remaining seconds; ``None`` until scenarios are decided after the first message."""
         newly_decided = self.decided - self.first
         return (time.monotonic() - self.since) / newly_decided * (self.count - self.decided) if newly_decided else None
 
@@ -87,8 +87,8 @@ class Progress(Listener):
         """Record the progress of a scenario set, and print the progress every ``_MESSAGE_EVERY_S`` seconds."""
         assert task.scenarios is not None
         now = time.monotonic()
-        first_message = _SetProgress(len(task.scenarios), decided, decided, since=now, told_at=now)
-        progress = self._sets.setdefault(task.key, first_message)
+        new_progress = _SetProgress(len(task.scenarios), decided, decided, since=now, told_at=now)
+        progress = self._sets.setdefault(task.key, new_progress)
         progress.decided = decided
         if now - progress.told_at >= _MESSAGE_EVERY_S and decided < progress.count:
             progress.told_at = now
@@ -235,10 +235,10 @@ class LiveTable(Progress):
         runs = Table.grid(padding=(0, 2))
         for run in tuple(self._running.values()):
             set_progress = self._sets.get(run.task.key)
-            limit = f"{time.monotonic() - run.since:.0f} s"
+            time_text = f"{time.monotonic() - run.since:.0f} s"
             if run.task.scenarios is None:
-                limit += f" of {run.task.time_limit_s:g} s"
+                time_text += f" of {run.task.time_limit_s:g} s"
             name = one_line(f"{run.task.instance.name}, {self._names[run.task.key]}, seed {run.task.seed}")
             reached = run.incumbent_text() if set_progress is None else set_progress.in_words()
-            runs.add_row("", name, limit, cell(reached))
+            runs.add_row("", name, time_text, cell(reached))
         return Group(head, runs)

@@ -33,11 +33,13 @@ from instances import InputError, Instance, Objective, PlacedGpu, Plan
 from instances.performance import performance_in_words
 
 _COLUMNS = ("=GPU", "=share", ">", "=workload", "=model", ">batch", ">rate", "=cycle")
+"""Columns of the picture, with marks of alignment as in ``table``; the one without a name has the bars."""
+
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 _WIDEST, _NARROWEST = 56, 10
 _GPUS_SHOWN = 100
-_COLUMNS_WITHOUT_BAR = 65
-"""Width of the other cells in terminal columns, if names are short."""
+_WIDTH_BESIDE_BAR = 65
+"""Width in characters of all cells but the bar, if names are short."""
 
 
 def plan_picture(plan: Plan, instance: Instance) -> Table:
@@ -87,7 +89,7 @@ def _bar(start: int, width: int, units: int, block: str) -> str:
 def _bar_width() -> int:
     if not sys.stdout.isatty():
         return _WIDEST
-    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns - _COLUMNS_WITHOUT_BAR))
+    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns - _WIDTH_BESIDE_BAR))
 
 
 _POINTS_SHOWN = 20

@@ -19,7 +19,7 @@ from instances import Instance, Objective, Plan
 from instances.one_gpu import Resident, fit_gpu
 
 RESOLUTION = 1.5e-3
-"""Largest error of the boxes that are searched and not halved, relative to a GPU's mean throughput."""
+"""Largest error in throughput at which a box of interference is searched, not halved; relative to a GPU's mean."""
 
 SEED_PATTERNS, SEED_TIME_FRACTION, SEED_TIME_MOST_S = 3_000, 0.2, 60.0
 """Patterns taken from column generation for ``cost``, and its time: a fraction of the remaining time, at most 60 s."""
@@ -60,16 +60,17 @@ class CapacityProblem(PatternProblem):
         yield from (pricer.fill((w,)) for pricer in self.pricers for w in range(len(self.class_of)))
         allowed_s = SEED_TIME_FRACTION * min(run.remaining_s, SEED_TIME_MOST_S)
         deadline = now() + allowed_s
-        least_cost = replace(self.instance, objective=Objective.COST)
-        tight = SpatialProblem(least_cost, deadline, served_by_none(least_cost))
-        generation = ColumnGeneration(tight, replace(run, deadline=deadline))
+        cost_instance = replace(self.instance, objective=Objective.COST)
+        cost_problem = SpatialProblem(cost_instance, deadline, served_by_none(cost_instance))
+        generation = ColumnGeneration(cost_problem, replace(run, deadline=deadline))
         generation.solve(lambda: False)
-        near = generation.nearest(SEED_PATTERNS)
+        least_reduced_cost = generation.nearest(SEED_PATTERNS)
         started = generation.add_plan(run.start)
-        cheap = [*(patterns for patterns in tight.known if tight.complete(patterns)), *([started] if started else [])]
-        filled = [[self._filled(pattern) for pattern in patterns] for patterns in cheap]
+        cheap_plans = [patterns for patterns in cost_problem.known if cost_problem.complete(patterns)]
+        cheap_plans += [started] if started else []
+        filled = [[self._filled(pattern) for pattern in patterns] for patterns in cheap_plans]
         self.known = [[pattern for pattern in patterns if pattern is not None] for patterns in filled]
-        for pattern in near:
+        for pattern in least_reduced_cost:
             if now() >= deadline + allowed_s:
                 break
             yield self._filled(pattern)
@@ -111,11 +112,12 @@ class CapacityProblem(PatternProblem):
         gain: float = math.inf,
         every: bool = False,
     ) -> Priced:
+        """Price one GPU type; ``threshold`` and ``gain`` are those of ``CapacityPricer.price``."""
         charge, resolution = self.charge(relaxation)[self.class_of], RESOLUTION * self.mean_rps(relaxation)
         return self.pricers[pool].price(charge, threshold, resolution, deadline, gain, every)
 
     def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
-        """Return the patterns of the workloads that the slots of ``patterns`` serve, if each of them serves one."""
+        """Return ``patterns`` with the workloads ``served`` in their slots; unchanged if a slot serves none (-1)."""
         if min(served, default=0) < 0:
             return patterns
         serving, places = [], iter(served)
@@ -138,6 +140,7 @@ class CapacityProblem(PatternProblem):
         gpus = []
         for pattern, residents in zip(patterns, self.residents_of(patterns), strict=True):
             view = self.views[pattern.pool]
+            # A workload that another GPU serves already is left out, so the shares are chosen again.
             if len(residents) < len(pattern.gpulets):
                 gpu = fit_gpu(view, residents, spend_spare=True) if residents else None
                 if residents and gpu is None:

@@ -2,6 +2,8 @@
 
 The first branching rule bounds the number of GPUs of a type. The second is Ryan and Foster's: two workloads share a GPU
 or not. The last one decides whether a workload is on GPUs of a type or not.
+
+A class is a set of identical workloads (``identical_workloads``). The last two rules branch on classes of one workload.
 """
 
 import heapq
@@ -27,24 +29,29 @@ from instances.arrays import Floats, Ints
 from instances.costs import next_cost
 
 ROUNDING_TIME_FRACTION = 0.2
-"""Fraction of the branching time up to which the restricted master is solved over integers again."""
+"""Largest fraction of the branching time that is spent on solving the restricted master over integers."""
 
 WHOLE = 1e-6
 """Distance from an integer below which a sum of weights counts as an integer."""
 
-FIRST_TOLERANCE, LAST_TOLERANCE, FINER = 0.01, 1e-6, 0.01
+FIRST_TOLERANCE, LAST_TOLERANCE, TOLERANCE_FACTOR = 0.01, 1e-6, 0.01
+"""Relative excess over its price at which pricing returns a pattern: at first, at last, and factor between them."""
+
 FIRST_NODES, LAST_NODES = 20_000, 20_000_000
+"""Nodes per box in pricing, at first and at last."""
+
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 200, 5
+"""Most patterns of one pricing problem, and of each box in it."""
 
 MATE_BONUS = 1e-9
-"""Bonus per workload, by which patterns may hold workloads of zero dual: a partner with a dual may need them."""
+"""Added to every profit in pricing, so that a workload of zero dual stays if a branch ties it to one with a dual."""
 
 
 def branch_and_price(problem: SpatialProblem, solution: Solution) -> None:
     """Branch and price until no better plan can exist or the time is over."""
     generation, run = solution.generation, solution.run
     if (
-        math.isinf(solution.worst_of_interest())
+        math.isinf(solution.worst_of_interest())  # no plan and an unlimited pool: no branch could be left out
         or run.remaining_s <= 0.0
         or excludes_every_plan(generation.bound, solution.instance)
     ):
@@ -56,15 +63,16 @@ def branch_and_price(problem: SpatialProblem, solution: Solution) -> None:
     )
     began, rounding_s = now(), 0.0
     while tree.open and run.remaining_s > 0.0:
-        split, before = tree.step(), solution.value
+        explored, before = tree.step(), solution.value
         generation.proof = tree.nodes
         generation.bound = max(generation.bound, min(tree.bound, solution.value))
         solution.report_bound()
         at = now()
-        if not split or rounding_s < ROUNDING_TIME_FRACTION * (at - began):
-            solution.round(1e6 if not split else at - began)
+        if not explored or rounding_s < ROUNDING_TIME_FRACTION * (at - began):
+            # At the end rounding may take all the remaining time, before that as long as branching took so far.
+            solution.round(at - began if explored else 1e6)
             rounding_s += now() - at
-        if not split and solution.value == before:
+        if not explored and solution.value == before:
             return
 
 
@@ -108,7 +116,8 @@ class Branch:
         )
 
     def choices(self, pricer: Pricer, class_of: Ints) -> Choices:
-        """Return a pricer's choices with the pairs of the branch; ``class_of`` is by position in the instance."""
+        """Return a pricer's choices with the pairs of the branch; ``class_of`` has the class of every workload."""
+        # The pricer counts workloads by place. A pair has classes of one workload, and each of these has one place.
         place = {int(class_of[w]): at for at, w in enumerate(pricer.workloads.tolist())}
         apart = pricer.choices.apart.copy()
         for a, b in self.apart:
@@ -141,7 +150,7 @@ class Tree:
 
     def __init__(self, problem: SpatialProblem, generation: ColumnGeneration, enough: Callable[[float], bool]) -> None:
         self._problem, self._generation, self._enough = problem, generation, enough
-        generation.master.forbid_exchanges()
+        generation.master.forbid_exchanges()  # slots then cover no class but their own
         count = problem.count
         nothing = Duals((0.0,) * len(problem.class_of), (0.0,) * len(count))
         known = [node for node in generation.proof if isinstance(node, Duals)]
@@ -200,7 +209,7 @@ class Tree:
             if any(p.cut_short for p in priced) and node_limit < LAST_NODES:
                 node_limit *= 10
             elif tolerance > LAST_TOLERANCE:
-                tolerance *= FINER
+                tolerance *= TOLERANCE_FACTOR
             else:
                 solved = relaxation
         master.restrict([], np.zeros(len(problem.count)), problem.count)
@@ -228,24 +237,25 @@ class Tree:
         for column in np.flatnonzero(weight > WHOLE).tolist():
             pool = patterns[column].pool
             used[pool] += weight[column]
-            alone = sorted(c for c in self._classes(patterns[column]) if self._is_one_slot(c))
-            for a in alone:
+            single_classes = sorted(c for c in self._classes(patterns[column]) if self._is_one_slot(c))
+            for a in single_classes:
                 seats[a, pool] += weight[column]
-            for pair in combinations(alone, 2):
+            for pair in combinations(single_classes, 2):
                 pairs[pair] += weight[column]
-        broken = np.abs(used - np.round(used))
-        pool = int(np.argmax(broken))
-        if broken[pool] > WHOLE:
+        distance = np.abs(used - np.round(used))
+        pool = int(np.argmax(distance))
+        if distance[pool] > WHOLE:
             fewer, more = branch.most.copy(), branch.least.copy()
             fewer[pool], more[pool] = math.floor(used[pool]), math.ceil(used[pool])
             halves = replace(branch, most=fewer), replace(branch, least=more)
             return self._branched(branch, "gpus", pool, math.floor(used[pool]), halves)
-        torn = _most_broken(pairs)
-        if torn is not None:
-            apart, together = (*branch.apart, torn), (*branch.together, torn)
+        fractional_pair = _most_fractional(pairs)
+        if fractional_pair is not None:
+            apart, together = (*branch.apart, fractional_pair), (*branch.together, fractional_pair)
             halves = replace(branch, apart=apart), replace(branch, together=together)
-            return self._branched(branch, "pair", self._member(torn[0]), self._member(torn[1]), halves)
-        seat = _most_broken(seats)
+            a, b = fractional_pair
+            return self._branched(branch, "pair", self._member(a), self._member(b), halves)
+        seat = _most_fractional(seats)
         if seat is not None:
             a, pool = seat
             others = [(a, t) for t in range(len(used)) if t != pool]
@@ -281,7 +291,7 @@ class Tree:
         return {int(self._problem.class_of[w]) for w, _, _ in pattern.residents}
 
 
-def _most_broken(sums: dict[tuple[int, int], float]) -> tuple[int, int] | None:
+def _most_fractional(sums: dict[tuple[int, int], float]) -> tuple[int, int] | None:
     """Return the key of the sum nearest to one half, or ``None`` if all sums are integers."""
     key = min(sums, key=lambda k: abs(sums[k] - 0.5), default=None)
     return key if key is not None and WHOLE < sums[key] < 1.0 - WHOLE else None

@@ -24,7 +24,7 @@ DISTURBANCE = (0.5, 1.5)
 
 
 class Uncovered:
-    """Rest of a dive in which fixed GPUs lower the demands: each step has a restricted master of the remaining parts.
+    """Undecided part of a dive: fixed GPUs lower the demands, and each step solves a master of the remaining parts.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Uncovered:
         return float(self._weight.sum())
 
     def fix(self, least: int) -> bool:
-        """Fix patterns of the largest weights that hardly overlap: at most ``least``, and all of integer weight."""
+        """Fix the ``least`` patterns of largest weight, and all of integer weight, except those that overlap much."""
         weight, random = self._weight, self._random
         order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
         left, taken = self._left.copy(), len(self._chosen)
@@ -96,7 +96,7 @@ class Uncovered:
         return bool(amounts.any()) and self._master.add(pattern, cost, amounts)
 
     def _price(self, relaxation: Relaxation) -> int:
-        """Add patterns that gain to both masters; return how many are new in that of the remaining parts."""
+        """Price patterns and add them to both masters; return how many are new in that of the remaining parts."""
         added = 0
         limits = self._problem.diving_tolerance, REGIONS, self._generation.run.deadline
         for priced in self._problem.price_patterns(relaxation, *limits, self._left):

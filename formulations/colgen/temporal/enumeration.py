@@ -1,9 +1,9 @@
 """Enumeration of the contents that a better plan can have, on GPUs with at most two gpulets.
 
 Let a plan be better than the best known one. At the duals of the bound, each of its GPUs is then worth at least the
-largest worth of a GPU less the gap of the bound. The enumeration lists the rates that such GPUs serve. Its times are
-those of the relaxation (``gpulet_positions``), rates are rounded up to a grid, and dominated contents are left out. So
-the best integer choice of the listed contents bounds every better plan.
+largest worth of a GPU minus the distance from the bound to the best known value. The enumeration lists the rates that
+such GPUs serve. It takes the least batch times of ``gpulet_positions``, rounds rates up to a grid, and leaves out
+dominated contents. So the best integer choice of the listed contents bounds every better plan.
 """
 
 from typing import NamedTuple
@@ -28,8 +28,8 @@ class Undominated(NamedTuple):
     size
         Number of entries, shape (1,).
     amounts
-        Amounts by which entries are compared, the larger the better, shape (most, amounts): the rates of the workloads,
-        or these followed by the negated least rates and by the worth of the throughput.
+        Amounts by which entries are compared, the larger the better, shape (most, amounts): here the rates of the
+        workloads; ``every_content`` appends their least rates, negated, and the worth of the throughput.
     worth
         Largest worth of the entry and of those that it dominates, shape (most,); 0 if the user of the list ignores it.
     content
@@ -58,7 +58,7 @@ def offer(listed: Undominated, amounts: Floats, worth: float, content: Ints) -> 
     kept = 0
     for k in range(listed.size[0]):
         if _covers(listed.amounts[k], amounts):
-            # No entry was removed yet: this one dominates such an entry, and listed entries never dominate each other.
+            # No entry was removed yet: entry k would dominate it too, and listed entries never dominate each other.
             listed.worth[k] = max(listed.worth[k], worth)
             return True
         if _covers(amounts, listed.amounts[k]):
@@ -170,6 +170,7 @@ def _list_turns(
             continue
         for b2 in range(b1 if w1 == w2 else 1, tables.max_batch[m2] + 1):
             t2 = times_ms[m2, b2]
+            # A request waits for up to one cycle, and then takes the time of its batch.
             if t1 + t2 + max(t1 - asked.slo_ms[w1], t2 - asked.slo_ms[w2]) > 0.0:
                 continue
             for b3 in range(b2 if w2 == w3 else 1, 2 if pair else tables.max_batch[m3] + 1):

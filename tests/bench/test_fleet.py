@@ -20,13 +20,13 @@ from heuristics.baselines.equal_shares import WholeGpu
 from instances import Gpulet, GpuPool, InputError, Instance, PlacedGpu, Plan, Slot, Workload
 from instances.files.records import TableColumn, describe
 from instances.generate import generate
-from instances.inputs import ask, tables
+from instances.inputs import instance_from_tables, tables
 
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Instance:
     services, profile, gpus = write_example(tmp_path_factory.mktemp("example"))
-    return ask(services, profile, gpus).instance
+    return instance_from_tables(services, profile, gpus).instance
 
 
 def test_the_example_is_solved_and_its_duals_add_up_to_the_bound(asked: Instance) -> None:

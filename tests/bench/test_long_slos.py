@@ -18,14 +18,14 @@ from formulations.cpsat.scheduler import CpSat
 from instances import Instance, Plan, Workload
 from instances.catalogue import gpu_type
 from instances.files import read_plan
-from instances.inputs import ask
+from instances.inputs import instance_from_tables
 
 CASES = Path(__file__).parents[1] / "fixtures/long_slo"
 LONG_MS = (30e3, 60e3, 300e3, 600e3, 1e9, 1e300)
 
 
 def asked(name: str) -> Instance:
-    return ask(CASES / name, None, CASES / "g.csv").instance
+    return instance_from_tables(CASES / name, None, CASES / "g.csv").instance
 
 
 def mixed() -> tuple[Plan, Instance]:

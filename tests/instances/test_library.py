@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from instances import InputError, Objective
+from instances import GpuType, InputError, Objective
+from instances.files import instance_from_json
 from instances.library import LIBRARY, Library, LibraryEntry
 from instances.library.drawing import add_missing, draw, drawn
 from instances.library.entry import SCALE_TIE, better
 
 LINES = LIBRARY.summaries()
 MOST_BYTES = 30 * 2**20
+MOST_READ = 100
+"""Largest number of workloads of the entries that are read whole here."""
 
 
 def test_the_library_is_large_and_varied() -> None:
@@ -57,6 +60,19 @@ def test_an_instance_keeps_its_coefficients_when_the_catalogue_changes(tmp_path:
     library.write(LibraryEntry(dearer))
     assert library.instance("dearer") == dearer
     assert library.instance(instance.name) == instance
+
+
+def test_no_entry_reads_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digests, values and certificates are those of the coefficients in the library, whatever the catalogue is."""
+
+    def refuse(name: str) -> GpuType:
+        raise AssertionError(f"{name} was read from the catalogue")
+
+    monkeypatch.setattr("instances.files.instance.gpu_type", refuse)
+    for line in LINES:
+        if line.workloads <= MOST_READ:
+            certificate = LIBRARY.certificate(line.name)
+            assert certificate is None or instance_from_json(certificate["instance"]) == LIBRARY.instance(line.name)
 
 
 def test_unknown_names_are_told() -> None:

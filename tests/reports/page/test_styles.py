@@ -1,19 +1,18 @@
 """Looks of schedulers on light and dark backgrounds."""
 
-import pytest
-
 from bench.schedulers.registry import entries
 from reports.charts.palette import lightness, scheduler_look
 from reports.page.instance_page import InstancePage
 from reports.page.styles import page_look
 
 
-@pytest.mark.parametrize("name", [*sorted(entries()), "somebody-elses", "cpsat@igniter"])
-def test_marks_stand_out_on_either_background(name):
-    look = page_look(name)
-    assert lightness(look.light) <= 60.0
-    assert lightness(look.dark) >= 62.0
-    assert look.marker == scheduler_look(name).marker
+def test_marks_stand_out_on_either_background(subtests):
+    for name in (*sorted(entries()), "somebody-elses", "cpsat@igniter"):
+        with subtests.test(scheduler=name):
+            look = page_look(name)
+            assert lightness(look.light) <= 60.0
+            assert lightness(look.dark) >= 62.0
+            assert look.marker == scheduler_look(name).marker
 
 
 def test_colours_that_stand_out_anyway_stay():

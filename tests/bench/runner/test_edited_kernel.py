@@ -103,7 +103,7 @@ ONE_GPU = "instances/one_gpu.py"
         (KERNELS, RESULT, f"tables.nothing_such + {RESULT}", "TypingError: .*'nothing_such'.*"),
         (
             ONE_GPU,
-            "    least_shares(tables, model, batch, budget, units)\n",
+            "    least_shares(tables, model, batch, budgets_ms, units)\n",
             "    1 / 0\n",
             "ZeroDivisionError: division .*",
         ),

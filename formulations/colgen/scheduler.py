@@ -38,8 +38,8 @@ NARROWER_TIME_FRACTION = 0.3
 """Fraction of the remaining time for a narrower class of plans, whose plan is then a start."""
 
 UNSPLIT_TIME_FRACTION, PATTERN_FRACTION = 0.3, 0.9
-"""Where budgets depend on the share: fraction of the time for column generation without splitting, and after it for
-patterns and bound with splitting. The plan without splitting, a start, is hardly worse."""
+"""Fractions of the time under budgets by share: for column generation without splitting, then for patterns and bound
+with splitting. The plan without splitting, a start, is hardly worse."""
 
 PATIENCE = 20
 """Number of dives for split plans without a better one after which the run ends."""

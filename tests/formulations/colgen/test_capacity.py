@@ -141,9 +141,7 @@ def test_no_time_means_no_bound() -> None:
     assert (priced.bound, priced.patterns, priced.nodes, priced.cut_short) == (math.inf, [], 0, True)
 
 
-@settings(max_examples=20)
-@given(st.integers(0, 3), charges, st.floats(0.0, 1500.0))  # each seed takes a second
-def test_everything_above_a_threshold_is_found(seed: int, charge: list[float], below: float) -> None:
+def check_that_everything_above_a_threshold_is_found(seed: int, charge: list[float], below: float) -> None:
     _, _, pricer, values = drawn(seed)
     worth = {members: value - sum(charge[w] for w in members) for members, value in values.items()}
     threshold = max(worth.values()) - below
@@ -158,6 +156,19 @@ def test_everything_above_a_threshold_is_found(seed: int, charge: list[float], b
     assert set(best) == {members for members, value in worth.items() if value > threshold}
     for members, value in best.items():
         assert value == pytest.approx(values[members], rel=1e-12)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 3), charges, st.floats(0.0, 1500.0))  # the values of each seed take a second
+def test_everything_above_a_threshold_is_found(seed: int, charge: list[float], below: float) -> None:
+    check_that_everything_above_a_threshold_is_found(seed, charge, below)
+
+
+@pytest.mark.soak
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 11), charges, st.floats(0.0, 1500.0))
+def test_everything_above_a_threshold_is_found_for_all_seeds(seed: int, charge: list[float], below: float) -> None:
+    check_that_everything_above_a_threshold_is_found(seed, charge, below)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,7 +1,6 @@
 """Known answers on files that carry their GPU types, so that no change of the catalogue moves them."""
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,8 @@ from formulations.colgen import ColGen
 from formulations.cpsat import CpSat
 from instances import GpuType, Instance
 from instances.files import read_instance
+from tests.frozen import FROZEN, frozen
 
-FROZEN = Path(__file__).parents[1] / "fixtures" / "frozen"
 SOLVABLE_S = 120.0
 """Many times what any of these instances takes."""
 
@@ -29,7 +28,7 @@ SOLVABLE_S = 120.0
     ],
 )
 def test_the_most_throughput_is_known(scheduler: Scheduler, name: str, optimum_rps: float) -> None:
-    instance = read_instance(FROZEN / f"{name}.json")
+    instance = frozen(name)
 
     outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + SOLVABLE_S))
 

@@ -31,6 +31,7 @@ from instances.interference import gpu_time_beside_ms
 from instances.tables import gpu_tables
 from instances.view import View
 from tests.formulations.exhaustive import small_batches
+from tests.frozen import frozen_type
 
 MOST_SLOTS = {PlanClass.SPATIAL: 1, PlanClass.SPLIT: 1, PlanClass.SPATIO_TEMPORAL: 3}
 """Largest number of slots of a gpulet."""
@@ -38,7 +39,7 @@ MOST_SLOTS = {PlanClass.SPATIAL: 1, PlanClass.SPLIT: 1, PlanClass.SPATIO_TEMPORA
 MOST_GPULETS = {"gpulet": 2, "igniter": 4, "inss": 4}
 """Largest number of gpulets of a GPU of ``drawn_for``, by performance model."""
 
-BASES = {"gpulet": gpu_type("rtx2080ti"), "igniter": gpu_type("v100"), "inss": gpu_type("a100-inss")}
+BASES = {"gpulet": frozen_type("rtx2080ti"), "igniter": gpu_type("v100"), "inss": frozen_type("a100-inss")}
 
 Slots = tuple[tuple[int, int], ...]
 """Of a gpulet: (workload, batch) each."""

@@ -11,8 +11,8 @@ from bench.judging.judge import judge
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, RemainingGpulets, Variant
 from instances import DnnModel, GpuPool, GpuType, Hardware, Instance, Objective, Provenance, SloRule, Workload
 from instances.gpu import PairFactor, SoloProfile
-from instances.suites import suite
 from instances.view import View
+from tests.frozen import frozen
 
 SIZES_PCT = (20, 40, 50, 60, 80, 100)
 BATCHES = (1, 2, 3, 4)
@@ -270,7 +270,7 @@ def test_without_a_free_gpulet_turns_are_another_reading() -> None:
 
 @pytest.mark.parametrize(("second_pass", "largest"), [(False, 5.465), (True, 6.755)])
 def test_the_second_pass_begins_where_the_printed_one_fails(second_pass: bool, largest: float) -> None:
-    (scen3,) = suite("gpulet-scen3").build()
+    scen3 = frozen("gpulet-scen3")
     (pool,) = scen3.gpus
     assert pool.count is not None
     scheduler = ElasticPartitioning(second_pass=second_pass)

@@ -10,7 +10,7 @@ from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
 from heuristics.gpulet.ideal import Ideal
 from heuristics.igniter.gslice_plus import GslicePlus
-from instances.suites import suite
+from tests.frozen import frozen
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ def test_values_out_of_range_are_refused(make: Callable[[float], object], least:
 
 
 def test_ideal_takes_more_tries_than_it_can_count() -> None:
-    (instance,) = suite("gpulet-scen1").build()
+    instance = frozen("gpulet-scen1")
     assert Ideal(tries=10**30).schedule(instance, Run(time.monotonic() + 1.0, 0)).plan is not None

@@ -21,15 +21,14 @@ from formulations.cpsat import CpSat
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
 from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
-from instances.catalogue import gpu_type
 from instances.configurations import rates_of
 from instances.interference import gpu_time_ms
 from instances.one_gpu import Resident, fit_gpu
-from instances.suites import suite
 from instances.tables import Tables, gpu_tables
 from instances.view import View
+from tests.frozen import frozen, frozen_type
 
-A100 = gpu_type("a100-inss")
+A100 = frozen_type("a100-inss")
 TABLES = gpu_tables(A100, "inss")
 SOLVABLE_S = 120.0
 """Many times what any of these instances takes."""
@@ -192,7 +191,7 @@ def test_agrees_with_the_assignment_model(seed: int, objective: Objective) -> No
 
 # --- The small cluster of InSS ---
 
-(SMALL_CLUSTER,) = suite("4gpu").build()
+SMALL_CLUSTER = frozen("4gpu")
 
 
 def asked(factors: list[float], objective: Objective) -> Instance:

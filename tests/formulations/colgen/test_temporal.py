@@ -25,12 +25,12 @@ from heuristics.gpulet.ideal import Ideal
 from heuristics.gpulet.sbp import SquishyBinPacking
 from instances import GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
 from instances.catalogue import gpu_type
-from instances.suites import suite
 from instances.view import View
 from tests.formulations.exhaustive import small_batches
 from tests.formulations.turns import contents, draw, twice_each, worth_of
+from tests.frozen import frozen, frozen_type
 
-RTX = gpu_type("rtx2080ti")
+RTX, A100 = frozen_type("rtx2080ti"), frozen_type("a100-inss")
 HEURISTICS: tuple[Scheduler, ...] = (
     ElasticPartitioning(),
     SquishyBinPacking(),
@@ -52,7 +52,7 @@ def of_any_rate(per_rps: np.ndarray, most_rps: np.ndarray) -> Worth:
 
 
 def tiny(seed: int, shares: tuple[int, ...], model: str = "gpulet", size: int = 3) -> Instance:
-    gpu = {"gpulet": RTX, "igniter": replace(gpu_type("v100"), share_units=10), "inss": gpu_type("a100-inss")}[model]
+    gpu = {"gpulet": RTX, "igniter": replace(gpu_type("v100"), share_units=10), "inss": A100}[model]
     pct = tuple(round(gpu.share_units * units / 10) for units in shares)
     gpu = replace(small_batches(gpu, 3), name="tiny", allowed_shares=pct)
     return draw(Random(seed), gpu, model, size, Objective.SCALE, 1, (0.05, 0.6))
@@ -145,7 +145,7 @@ def test_a_crowd_of_gpulets() -> None:
 def test_no_heuristic_beats_the_bound(seed: int, model: str, objective: Objective, limit_s: float) -> None:
     """However early the bound is taken."""
     random = Random(seed)
-    gpu = {"gpulet": RTX, "igniter": gpu_type("v100"), "inss": gpu_type("a100-inss")}[model]
+    gpu = {"gpulet": RTX, "igniter": gpu_type("v100"), "inss": A100}[model]
     instance = draw(random, gpu, model, random.randint(1, 4), objective, random.randint(1, 3), (0.03, 1.0))
 
     outcome = bound_of(instance, limit_s)
@@ -175,7 +175,7 @@ def not_beaten(bound: float, value: float, objective: Objective) -> bool:
 
 def gap_on(name: str, work: int) -> float:
     """Return the relative gap of a plan that ``ideal`` does not beat, with one of two seeds of the random search."""
-    (instance,) = suite(name).build()
+    instance = frozen(name)
     ideal = Ideal(tries=1000).schedule(instance, Run()).plan
     assert ideal is not None
     known = judge(ideal, instance).value
@@ -219,7 +219,7 @@ def test_gpulets_larger_instances_have_a_gap(name: str) -> None:
 
 def test_one_workload_alone() -> None:
     """Two GPUs and a workload that fills them: the bound is what a whole GPU serves, twice."""
-    (instance,) = suite("gpulet-scen2").build()
+    instance = frozen("gpulet-scen2")
     instance = replace(
         instance,
         workloads=instance.workloads[:1],
@@ -235,7 +235,7 @@ def test_one_workload_alone() -> None:
 
 
 def test_a_start_plan_is_not_made_worse() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    instance = frozen("gpulet-traffic")
     start = ElasticPartitioning().schedule(instance, Run()).plan
 
     outcome = bound_of(instance, start=start)
@@ -249,7 +249,7 @@ def test_a_start_plan_is_not_made_worse() -> None:
 
 
 def test_without_time_there_is_no_bound() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    instance = frozen("gpulet-traffic")
 
     outcome = bound_of(instance, limit_s=0.0)
 
@@ -258,7 +258,7 @@ def test_without_time_there_is_no_bound() -> None:
 
 
 def test_a_pool_that_is_too_small() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    instance = frozen("gpulet-traffic")
 
     outcome = bound_of(replace(instance.scaled(6.0), objective=Objective.COST))
 
@@ -267,7 +267,7 @@ def test_a_pool_that_is_too_small() -> None:
 
 
 def test_a_workload_that_no_gpu_serves() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    instance = frozen("gpulet-traffic")
     hurried = (replace(instance.workloads[0], slo_ms=0.5), *instance.workloads[1:])
 
     outcome = bound_of(replace(instance, objective=Objective.COST, workloads=hurried))
@@ -277,7 +277,7 @@ def test_a_workload_that_no_gpu_serves() -> None:
 
 
 def test_nothing_to_serve() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    instance = frozen("gpulet-traffic")
 
     assert bound_of(replace(instance, workloads=())).status is Status.OPTIMAL
 
@@ -290,7 +290,7 @@ def test_nothing_to_serve() -> None:
     ],
 )
 def test_what_is_not_bounded(change: dict[str, object], reason: str) -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    instance = frozen("gpulet-traffic")
 
     outcome = bound_of(replace(instance, **change))  # type: ignore[arg-type]
 

@@ -23,8 +23,9 @@ from instances.generate import generate
 from instances.view import View
 from tests.formulations import exhaustive
 from tests.formulations.cpsat.tiny import COARSE, GAPS, Reports, check_reports, instance_of, solve, value
+from tests.frozen import frozen_type
 
-V100, A100 = gpu_type("v100"), gpu_type("a100-inss")
+V100, A100 = gpu_type("v100"), frozen_type("a100-inss")
 
 # --- Answers of an independent solver ---
 

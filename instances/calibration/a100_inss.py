@@ -1,11 +1,12 @@
 """A100 with InSS's eight models (InSS, Sec. 6): RaPP's curves of a V100, fitted to points of InSS's Tables 3 and 4.
 
-Each point is the GPU time of the first model of a table row beside the other models of the row. A star means batch 8 at
-20 percent. Of the 28 points, 18 are pinned (``PublishedTime.pinned``): the fit meets them closely. Ten points test the
-fit: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and 50 %, ResNet-18 and VGG-19 at 50 %, and EfficientNet
-beside MobileNet at 30, 50 and 60 %. Row E*&M1 has times of EfficientNet beside MobileNet at four shares of MobileNet,
-on which these times hardly depend. The tables have no time of MobileNet itself. Its curve is the curve of RaPP's
-MobileNetV2, scaled by the ratio of two launch times: that of MnasNet's fitted curve and that of RaPP's MnasNet.
+Each point is the inference time of the first model of a table row beside the other models of the row. It includes the
+transfers (Sec. 4.1), so the fitted GPU time is the published time without the transfers of the batch. A star means
+batch 8 at 20 percent. Of the 28 points, 18 are pinned (``PublishedTime.pinned``): the fit meets them closely. Ten
+points test the fit: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and 50 %, ResNet-18 and VGG-19 at 50 %, and
+EfficientNet beside MobileNet at 30, 50 and 60 %. Row E*&M1 has times of EfficientNet beside MobileNet at four shares of
+MobileNet, on which these times hardly depend. The tables have no time of MobileNet itself. Its curve is the curve of
+RaPP's MobileNetV2, scaled by the ratio of two launch times: that of MnasNet's fitted curve and that of RaPP's MnasNet.
 
 The demands of models that are in ``a100`` were measured on an A100. The other models have the demands of a similar
 model of ``a100``, scaled by the work per request. The growths per percent are the average of the growths fitted to the
@@ -29,7 +30,7 @@ from instances.performance.validation import latencies_ms
 
 @dataclass(frozen=True, slots=True)
 class PublishedTime:
-    """A published GPU time of ``configuration`` beside ``neighbours``."""
+    """A published inference time of ``configuration`` beside ``neighbours``, transfers included."""
 
     row: str
     configuration: Configuration
@@ -202,10 +203,11 @@ def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], 
     The scale is free, because RaPP used another GPU and framework.
     """
     points = [point for point in POINTS if point.configuration.model == name and point.pinned]
-    observed = np.array([point.observed_ms for point in points])
+    transfers_ms = _transfers_ms(_with(gpu, _model(name, shape, alphas, a100)), points)
+    observed_gpu_ms = _observed_ms(points) - transfers_ms
     batch = np.array([float(point.configuration.batch) for point in points])
     share = np.array([point.configuration.share_pct for point in points])
-    prior = shape.scaled(float(np.exp(np.mean(np.log(observed / shape.times_ms(batch, share))))))
+    prior = shape.scaled(float(np.exp(np.mean(np.log(observed_gpu_ms / shape.times_ms(batch, share))))))
 
     def residual(logs: Floats, target_ms: Floats) -> Floats:
         log_errors = np.log(Shape.from_logs(logs).times_ms(batch, share) / target_ms)
@@ -214,25 +216,31 @@ def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], 
     fitted = prior
     for _ in range(FIT_ROUNDS):
         # Neighbours and the regression change the times of the shape by a factor; the targets are divided by it.
-        model_ms = gpu_times_ms(_with(gpu, _model(name, fitted, alphas, a100)), points)
-        target_ms = fitted.times_ms(batch, share) * observed / model_ms
+        model_ms = inference_times_ms(_with(gpu, _model(name, fitted, alphas, a100)), points) - transfers_ms
+        target_ms = fitted.times_ms(batch, share) * observed_gpu_ms / model_ms
         fitted = Shape.from_logs(least_squares(residual, prior.logs(), kwargs={"target_ms": target_ms}).x)
     return fitted
 
 
-def gpu_times_ms(gpu: GpuType, points: Sequence[PublishedTime]) -> Floats:
-    """Return the GPU times of InSS's model at the published points, without transfers, as in the tables."""
+def inference_times_ms(gpu: GpuType, points: Sequence[PublishedTime]) -> Floats:
+    """Return the inference times of InSS's model at the published points, transfers included, as in the tables."""
     groups = [(point.configuration, *point.neighbours) for point in points]
-    first_ms = [times[0] for times in latencies_ms(gpu, "inss", groups)]
+    return np.array([times[0] for times in latencies_ms(gpu, "inss", groups)])
+
+
+def relative_errors(gpu: GpuType, points: Sequence[PublishedTime]) -> Mapping[PublishedTime, float]:
+    """Return ``predicted / observed - 1`` of the inference times at published points."""
+    errors = inference_times_ms(gpu, points) / _observed_ms(points) - 1.0
+    return dict(zip(points, errors.tolist(), strict=True))
+
+
+def _observed_ms(points: Sequence[PublishedTime]) -> Floats:
+    return np.array([point.observed_ms for point in points])
+
+
+def _transfers_ms(gpu: GpuType, points: Sequence[PublishedTime]) -> Floats:
     per_item_ms = {
         name: (model.input_bytes + model.output_bytes) / gpu.hardware.pcie_bytes_per_ms
         for name, model in gpu.models.items()
     }
-    transfers_ms = [point.configuration.batch * per_item_ms[point.configuration.model] for point in points]
-    return np.array(first_ms) - np.array(transfers_ms)
-
-
-def relative_errors(gpu: GpuType, points: Sequence[PublishedTime]) -> Mapping[PublishedTime, float]:
-    """Return ``predicted / observed - 1`` of published points."""
-    errors = gpu_times_ms(gpu, points) / np.array([point.observed_ms for point in points]) - 1.0
-    return dict(zip(points, errors.tolist(), strict=True))
+    return np.array([point.configuration.batch * per_item_ms[point.configuration.model] for point in points])

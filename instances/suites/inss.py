@@ -34,7 +34,7 @@ def four_gpus() -> tuple[Instance, ...]:
     """Return ``4gpu``: workloads ``W1`` to ``W10`` with eight models, two of which appear twice.
 
     The paper states neither the models that appear twice nor the rates. Here AlexNet and ResNet-50 appear twice, and
-    at the chosen rates each workload alone needs a tenth to two fifths of a GPU.
+    at the chosen rates each workload alone needs between a fifteenth and two fifths of a GPU.
     """
     return (_cluster("4gpu", Objective.CAPACITY, 4, np.ones(len(_DEMANDS)), _MODELS),)
 

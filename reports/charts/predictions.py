@@ -136,7 +136,7 @@ def draw_points(
         _draw_table_row(panel, shown, errors)
         panel.set_xticks(range(len(shown)), [f"{x_value(point):g}" for point in shown])
         panel.set_xlabel(x_label)
-    panels[0].set_ylabel("GPU time (ms)")
+    panels[0].set_ylabel("Inference time (ms)")
     handles = [
         swatch(OBSERVED, "observed (InSS)"),
         stroke("predicted by InSS", color=ORANGE, marker="_", linestyle="", markersize=9),

@@ -272,7 +272,7 @@ FIG7 = Figure(
 
 TABLE3 = Figure(
     name="inss-table3",
-    title="GPU time of co-located models by batch size",
+    title="Inference time of co-located models by batch size",
     paper="InSS, Table 3",
     shows="Errors of the paper's own predictions are 0.04 to 3.3 %, at 20 % of an A100 for each model.",
     look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
@@ -282,7 +282,7 @@ TABLE3 = Figure(
 
 TABLE4 = Figure(
     name="inss-table4",
-    title="GPU time of co-located models by share",
+    title="Inference time of co-located models by share",
     paper="InSS, Table 4",
     shows="Errors of the paper's own predictions are 0.03 to 5 %, at batch 8 for each model.",
     look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "

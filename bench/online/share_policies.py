@@ -1,12 +1,13 @@
 """Policies that change the shares of gpulets: iGniter's shadow processes and GSLICE's reactive tuning."""
 
-import math
+from collections import Counter
 from dataclasses import replace
 from typing import ClassVar
 
 from bench.online.observation import Observation
 from bench.online.policy import OnlinePolicy, PeriodDecision
 from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
+from instances.gslice import BATCH_ROUNDS, nearest_units, tuned_batch, tuned_share_pct
 from instances.tables import gpu_tables
 from instances.view import View
 
@@ -29,14 +30,6 @@ class Shares:
         most_units = gpulet.share_units + min(round(percent / 100.0 * self._units[gpu.type]), free_units)
         new_units = max((units for units in self._permitted[gpu.type] if units <= most_units), default=0)
         return replace(gpulet, share_units=max(gpulet.share_units, new_units))
-
-    def shrunk(self, gpulet: Gpulet, gpu: PlacedGpu, percent: float) -> Gpulet:
-        """Return the gpulet with a share smaller by up to ``percent`` of its GPU."""
-        least_units = gpulet.share_units - round(percent / 100.0 * self._units[gpu.type])
-        new_units = min(
-            (units for units in self._permitted[gpu.type] if units >= least_units), default=gpulet.share_units
-        )
-        return replace(gpulet, share_units=min(gpulet.share_units, new_units))
 
 
 def with_gpulet(plan: Plan, position: int, number: int, gpulet: Gpulet) -> Plan:
@@ -90,53 +83,78 @@ class Shadow(OnlinePolicy):
         return replace(gpu, gpulets=tuple(larger))
 
 
-TOLERANCE = 0.1
-"""Fraction of the target time by which batches may be faster without a change (iGniter, Sec. 5.3)."""
-
-STEP_PCT = 10.0
-"""Largest change of a share at a time, in percent of a GPU; a choice of this bench, as the papers give no bound."""
-
-
 class Reactive(OnlinePolicy):
-    """Policy that tunes the batch and share of each workload from its own measurements, without a performance model.
+    """Policy that tunes the batch and share of each workload from its own measurements, by GSLICE's rule.
 
-    The target time of a batch is half the SLO. The batch size changes by at most a factor of two, as if the time of a
-    batch were proportional to its size. The share grows if the workload violates its SLO or its batches are slower than
-    the target. The share shrinks if the workload meets its SLO and its batches are faster than the target by more than
-    ``TOLERANCE``. A gpulet with several slots or without served requests does not change. The number of GPUs does not
-    change.
+    The rule and its order are those of ``gslice+``: the batches of a GPU are tuned until none changes, at most five
+    times; then every share is adjusted; then the batches again, without end. The target latency is half the SLO. Free
+    shares are ignored, so the shares of a GPU may exceed 100 %. A gpulet with several slots or without served requests
+    does not change, and the number of GPUs never does. In the period after a change nothing is decided, because batches
+    of both settings were measured.
     """
 
     def __init__(self, instance: Instance) -> None:
         self._instance, self._shares = instance, Shares(instance, "reactive")
         self._views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
+        self._measured: Plan | None = None
+        self._batch_rounds: Counter[int] = Counter()
+        self._share_pct: dict[tuple[int, int], float] = {}
 
     def decide(self, plan: Plan, observation: Observation) -> PeriodDecision:
-        """Tune the gpulets one after the other."""
-        changed = plan
-        for position, gpu in enumerate(plan.gpus):
-            for number, gpulet in enumerate(gpu.gpulets):
-                if len(gpulet.slots) == 1 and gpulet.duty_cycle_ms is None:
-                    changed = with_gpulet(
-                        changed, position, number, self._tuned(changed, position, gpulet, observation)
-                    )
+        """Tune the batches or the shares of every GPU."""
+        measured, self._measured = self._measured, plan
+        if measured is not None and measured != plan:
+            return PeriodDecision()
+        gpus = (self._tuned(position, gpu, observation) for position, gpu in enumerate(plan.gpus))
+        changed = replace(plan, gpus=tuple(gpus))
         return PeriodDecision(None if changed == plan else changed)
 
-    def _tuned(self, plan: Plan, position: int, gpulet: Gpulet, observation: Observation) -> Gpulet:
-        gpu, (slot,) = plan.gpus[position], gpulet.slots
+    def _tuned(self, position: int, gpu: PlacedGpu, observation: Observation) -> PlacedGpu:
+        """Return a GPU with tuned batches, or with adjusted shares if it is their turn."""
+        batches_in_turn = self._batch_rounds[position] < BATCH_ROUNDS
+        gpulets = []
+        for number, gpulet in enumerate(gpu.gpulets):
+            latency_ms = self._latency_ms(gpulet, observation)
+            if len(gpulet.slots) > 1 or gpulet.duty_cycle_ms is not None or latency_ms == 0.0:
+                gpulets.append(gpulet)
+            elif batches_in_turn:
+                gpulets.append(self._with_tuned_batch(gpu.type, gpulet, latency_ms))
+            else:
+                gpulets.append(self._with_adjusted_share((position, number), gpu.type, gpulet, latency_ms))
+        tuned = replace(gpu, gpulets=tuple(gpulets))
+        if not batches_in_turn:
+            self._batch_rounds[position] = 0
+        else:
+            self._batch_rounds[position] = BATCH_ROUNDS if tuned == gpu else self._batch_rounds[position] + 1
+        return tuned
+
+    def _latency_ms(self, gpulet: Gpulet, observation: Observation) -> float:
+        """Return the mean time of the batches of a gpulet's workload; 0 without served requests."""
+        workload = self._instance.workload_index[gpulet.slots[0].workload]
+        return float(observation.service_ms[workload] / max(1, observation.served[workload]))
+
+    def _with_tuned_batch(self, gpu: str, gpulet: Gpulet, latency_ms: float) -> Gpulet:
+        view, (slot,) = self._views[gpu], gpulet.slots
         workload = self._instance.workload_index[slot.workload]
-        if observation.served[workload] == 0:
-            return gpulet
-        view = self._views[gpu.type]
-        target_ms = view.slo_ms[workload] / 2.0
-        batch_ms = float(observation.service_ms[workload] / observation.served[workload])
-        slack = (target_ms - batch_ms) / target_ms
-        batch = slot.batch
-        if not 0.0 <= slack <= TOLERANCE:
-            largest_batch = min(2 * batch, int(view.tables.max_batch[view.model[workload]]))
-            batch = min(max(math.floor(batch * target_ms / batch_ms), math.ceil(batch / 2)), largest_batch)
-        if slack < 0.0 or observation.violating[workload]:
-            gpulet = self._shares.grown(gpulet, gpu, STEP_PCT)
-        elif slack > TOLERANCE:
-            gpulet = self._shares.shrunk(gpulet, gpu, STEP_PCT)
+        largest_batch = int(view.tables.max_batch[view.model[workload]])
+        batch = tuned_batch(slot.batch, latency_ms, float(view.slo_ms[workload]) / 2.0, largest_batch)
         return replace(gpulet, slots=(replace(slot, batch=batch),))
+
+    def _with_adjusted_share(self, key: tuple[int, int], gpu: str, gpulet: Gpulet, latency_ms: float) -> Gpulet:
+        """Return the gpulet with the permitted share nearest to its adjusted share, which is kept under ``key``."""
+        view, (slot,) = self._views[gpu], gpulet.slots
+        tables, workload = view.tables, self._instance.workload_index[slot.workload]
+        model, batch, units = view.model[workload], slot.batch, gpulet.share_units
+        # The next batch loads while this one runs, so batches follow each other faster than their latency.
+        alone_ms = float(tables.scheduling_ms[model] + tables.active_ms[model, batch, units])
+        transfer_ms, exposed_ms = float(tables.transfer_ms[model, batch]), float(tables.exposed_ms[model, batch])
+        between_ms = latency_ms * (alone_ms + exposed_ms) / (alone_ms + transfer_ms)
+        tuned_pct = tuned_share_pct(
+            self._share_pct.get(key, 100.0 * units / tables.share_units),
+            latency_ms,
+            1000.0 * batch / between_ms,
+            float(view.slo_ms[workload]) / 2.0,
+            slot.rate_rps,
+        )
+        self._share_pct[key] = tuned_pct
+        return replace(gpulet, share_units=nearest_units(tuned_pct, tables.share_units, tables.permitted))

@@ -53,11 +53,20 @@ class RemainingGpulets(StrEnum):
     FREE_GPULETS = "free-gpulets"
 
 
-def knee_units(units: Ints, share_units: int, rate_rps: Floats) -> int:
+class KneeAxes(StrEnum):
+    """Axes of the curve on which a knee is found."""
+
+    RELATIVE = "relative"
+    """Both axes relative to their largest value."""
+
+    RAW = "raw"
+    """Share in percent and rate in requests per second."""
+
+
+def knee_units(units: Ints, share_units: int, rate_rps: Floats, axes: KneeAxes = KneeAxes.RELATIVE) -> int:
     """Return the share at the knee of a curve of rates over shares.
 
-    The knee is where the circle through a point and its two neighbours is smallest, with both axes relative to their
-    largest value.
+    The knee is where the circle through a point and its two neighbours is smallest.
 
     Parameters
     ----------
@@ -65,8 +74,13 @@ def knee_units(units: Ints, share_units: int, rate_rps: Floats) -> int:
         Points of the curve, by ascending share, shape (points,); at least three.
     share_units
         Units of the whole GPU.
+    axes
+        Axes on which the circles are drawn.
     """
-    points = np.column_stack([units / share_units, rate_rps / rate_rps.max()])
+    if axes is KneeAxes.RAW:
+        points = np.column_stack([100.0 * units / share_units, rate_rps])
+    else:
+        points = np.column_stack([units / share_units, rate_rps / rate_rps.max()])
     (ax, ay), (bx, by) = (points[1:-1] - points[:-2]).T, (points[2:] - points[1:-1]).T
     sides = np.hypot(ax, ay) * np.hypot(bx, by) * np.hypot(ax + bx, ay + by)
     return int(units[1 + int(np.argmax(2.0 * np.abs(ax * by - ay * bx) / sides))])

@@ -1,7 +1,6 @@
 """GSLICE+: iGniter's version of GSLICE as a baseline (iGniter, Sec. 5.1), with separate tuning of every workload."""
 
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import ClassVar
 
 import numpy as np
@@ -9,26 +8,29 @@ import numpy as np
 from bench.api import Outcome, Run
 from heuristics.igniter.igniter import IGniter
 from heuristics.tiny import tiny_instance
-from instances import Gpulet, Instance, Objective, PlacedGpu, Plan
+from instances import Instance, Objective, PlacedGpu, Plan
+from instances.gslice import BATCH_ROUNDS, START_BATCH, START_PCT, nearest_units, tuned_batch, tuned_share_pct
 from instances.interference import gpu_times_ms
 from instances.view import View
 
 
 @dataclass(frozen=True, slots=True)
 class GslicePlus:
-    """iGniter's placement, then rounds of self-tuning (GSLICE, Dhakal et al., SoCC 2020; as patched by iGniter).
+    """iGniter's placement, then self-tuning of every workload (GSLICE, Dhakal et al., SoCC 2020; patched by iGniter).
 
-    In every round, latency and throughput of every workload are observed beside its neighbours. The batch of a
-    workload is multiplied by the ratio of target to observed latency. Its share changes by the larger relative
-    difference of latency and throughput from their targets. Nothing changes within the band. The effect on the
-    neighbours is ignored: shares may exceed 100 %, latency budgets are violated, and the judge reports this.
+    The loop is that of the authors' code (``Profile/tools/gslice.py`` of icloud-ecnu/igniter, function ``gslice``).
+    Every workload starts with batch 1 and 30 % of its GPU. The batches of a GPU are tuned until none changes, at most
+    five times. Then every share is adjusted once. This is repeated ``rounds`` times or until no share changes, and
+    batches are tuned a last time. A workload sees only its own latency and throughput beside its neighbours. So shares
+    may exceed 100 %, latency budgets are violated, and the judge reports this. Between adjustments a share is kept
+    unrounded, as in the code; the process runs at the nearest permitted share.
 
     Attributes
     ----------
     rounds
-        Number of tuning rounds (iGniter, Sec. 5.3: the plan after five adjustments).
+        Largest number of adjustments of the shares (iGniter, Sec. 5.3: the plan after five).
     band
-        Tolerance around the target, as a fraction of it, within which a workload changes nothing.
+        Fraction of a target by which a workload may be better without a change.
     """
 
     no_services: ClassVar[str] = "it tunes by the latencies and throughputs of whole requests"
@@ -60,35 +62,67 @@ class GslicePlus:
         return replace(outcome, plan=Plan(instance.name, gpus))
 
     def _tuned(self, view: View, gpu: PlacedGpu) -> PlacedGpu:
+        batches, shares_pct = [START_BATCH] * len(gpu.gpulets), [START_PCT] * len(gpu.gpulets)
         for _ in range(self.rounds):
-            latency_ms, throughput_rps = observed(view, gpu)
-            gpulets = zip(gpu.gpulets, latency_ms, throughput_rps, strict=True)
-            gpu = replace(gpu, gpulets=tuple(self._adjusted(view, *observation) for observation in gpulets))
-        return gpu
+            batches = self._with_tuned_batches(view, gpu, batches, shares_pct)
+            adjusted_pct = self._adjusted_shares(view, gpu, batches, shares_pct)
+            if adjusted_pct == shares_pct:
+                break
+            shares_pct = adjusted_pct
+        batches = self._with_tuned_batches(view, gpu, batches, shares_pct)
+        return _resized(view, gpu, batches, shares_pct)
 
-    def _adjusted(self, view: View, gpulet: Gpulet, latency_ms: float, throughput_rps: float) -> Gpulet:
-        """Return the gpulet with batch and share adjusted to its own observations."""
-        (slot,) = gpulet.slots
-        w = view.instance.workload_index[slot.workload]
-        target_ms = view.slo_ms[w] / 2.0
-        slack = (target_ms - latency_ms) / target_ms
-        spare = (throughput_rps - slot.rate_rps) / slot.rate_rps
-        batch, units = slot.batch, gpulet.share_units
-        if not 0.0 <= slack <= self.band:
-            largest_batch = int(view.tables.max_batch[view.model[w]])
-            batch = min(max(ceil(batch * target_ms / latency_ms), 1), largest_batch)
-        if not (0.0 <= slack <= self.band and 0.0 <= spare <= self.band):
-            change = max(abs(target_ms - latency_ms) / latency_ms, abs(throughput_rps - slot.rate_rps) / throughput_rps)
-            target_units = units * (1.0 + change if slack < 0.0 or spare < 0.0 else 1.0 - change)
-            permitted = view.tables.permitted
-            units = int(permitted[np.argmin(np.abs(permitted - target_units))])  # the nearest permitted share
-        return replace(gpulet, share_units=units, slots=(replace(slot, batch=batch),))
+    def _with_tuned_batches(self, view: View, gpu: PlacedGpu, batches: list[int], shares_pct: list[float]) -> list[int]:
+        """Return the batches after as many changes as the loop makes before it adjusts shares."""
+        workloads = _workloads(view, gpu)
+        for _ in range(BATCH_ROUNDS):
+            latency_ms, _ = observed(view, _resized(view, gpu, batches, shares_pct))
+            changed = [
+                tuned_batch(
+                    batch, ms, float(view.slo_ms[w]) / 2.0, int(view.tables.max_batch[view.model[w]]), self.band
+                )
+                for w, batch, ms in zip(workloads, batches, latency_ms, strict=True)
+            ]
+            if changed == batches:
+                break
+            batches = changed
+        return batches
+
+    def _adjusted_shares(self, view: View, gpu: PlacedGpu, batches: list[int], shares_pct: list[float]) -> list[float]:
+        """Return the shares, in percent, after one adjustment of each."""
+        latency_ms, throughput_rps = observed(view, _resized(view, gpu, batches, shares_pct))
+        rates_rps = [gpulet.slots[0].rate_rps for gpulet in gpu.gpulets]
+        return [
+            tuned_share_pct(share_pct, ms, rps, float(view.slo_ms[w]) / 2.0, rate_rps, self.band)
+            for w, share_pct, ms, rps, rate_rps in zip(
+                _workloads(view, gpu), shares_pct, latency_ms, throughput_rps, rates_rps, strict=True
+            )
+        ]
+
+
+def _workloads(view: View, gpu: PlacedGpu) -> list[int]:
+    """Return the position of each gpulet's workload in the instance."""
+    return [view.instance.workload_index[gpulet.slots[0].workload] for gpulet in gpu.gpulets]
+
+
+def _resized(view: View, gpu: PlacedGpu, batches: list[int], shares_pct: list[float]) -> PlacedGpu:
+    """Return the GPU with other batches, and with the permitted shares nearest to ``shares_pct``."""
+    tables = view.tables
+    gpulets = (
+        replace(
+            gpulet,
+            share_units=nearest_units(share_pct, tables.share_units, tables.permitted),
+            slots=(replace(gpulet.slots[0], batch=batch),),
+        )
+        for gpulet, batch, share_pct in zip(gpu.gpulets, batches, shares_pct, strict=True)
+    )
+    return replace(gpu, gpulets=tuple(gpulets))
 
 
 def observed(view: View, gpu: PlacedGpu) -> tuple[list[float], list[float]]:
     """Return the latency and throughput of each gpulet of ``gpu`` beside the others, by the performance model."""
     slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
-    model = view.model[[view.instance.workload_index[slot.workload] for slot in slots]]
+    model = view.model[_workloads(view, gpu)]
     batch = np.array([slot.batch for slot in slots], dtype=np.int64)
     units = np.array([gpulet.share_units for gpulet in gpu.gpulets], dtype=np.int64)
     times_ms = np.zeros(len(slots))

@@ -1,0 +1,56 @@
+"""GSLICE's tuning rule: batch and share of a workload by its observed latency and throughput.
+
+GSLICE is by Dhakal et al. (SoCC 2020). iGniter's authors patched it for their evaluation; the rule is that of their
+code (``Profile/tools/gslice.py`` of icloud-ecnu/igniter, functions ``slab`` and ``compute_new_gpu_util``).
+``heuristics.igniter.gslice_plus`` and the online policy ``reactive`` use it.
+"""
+
+import math
+
+import numpy as np
+
+from instances.arrays import Ints
+
+START_BATCH, START_PCT = 1, 30.0
+"""Batch and share with which every workload starts (``gslice`` in the authors' code)."""
+
+BATCH_ROUNDS = 5
+"""Largest number of batch changes before the share is adjusted."""
+
+BAND = 0.1
+"""Fraction of a target by which latency and throughput may be better without a change (iGniter, Sec. 5.3)."""
+
+
+def tuned_batch(batch: int, latency_ms: float, target_ms: float, largest_batch: int, band: float = BAND) -> int:
+    """Return the batch whose latency would be the target if latency were proportional to the batch."""
+    if 0.0 < (target_ms - latency_ms) / target_ms < band:
+        return batch
+    return math.ceil(min(max(batch * target_ms / latency_ms, 1.0), largest_batch))
+
+
+def tuned_share_pct(
+    share_pct: float,
+    latency_ms: float,
+    throughput_rps: float,
+    target_ms: float,
+    rate_rps: float,
+    band: float = BAND,
+) -> float:
+    """Return the share changed by the larger relative difference of latency and throughput from their targets.
+
+    The share grows if either target is missed, otherwise it falls. It stays if both are met within the band. Free
+    shares are ignored, so the shares of a GPU may exceed 100 %.
+    """
+    slack, spare = (target_ms - latency_ms) / target_ms, (throughput_rps - rate_rps) / rate_rps
+    if 0.0 < slack < band and 0.0 < spare < band:
+        return share_pct
+    if throughput_rps == 0.0:
+        return 100.0
+    change = max(abs(target_ms / latency_ms - 1.0), abs(rate_rps / throughput_rps - 1.0))
+    tuned_pct = share_pct * (1.0 + change if slack < 0.0 or spare < 0.0 else 1.0 - change)
+    return min(max(tuned_pct, 1.0), 100.0)
+
+
+def nearest_units(share_pct: float, share_units: int, permitted: Ints) -> int:
+    """Return the permitted share, in units, that is nearest to a share in percent; the smaller of two."""
+    return int(permitted[np.argmin(np.abs(permitted - share_pct * share_units / 100.0))])

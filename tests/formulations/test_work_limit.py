@@ -44,7 +44,7 @@ CASES: dict[str, tuple[Scheduler, Instance, tuple[int, int]]] = {
     "colgen, capacity": (ColGen(), mix(10, Objective.CAPACITY, 8), (3_000, 200_000)),
     "colgen, scale": (ColGen(), mix(6, Objective.SCALE, 3), (3_000, 60_000)),
     "colgen, split": (ColGen(PlanClass.SPLIT), mix(6, Objective.COST), (3_000, 30_000)),
-    "colgen, turns": (ColGen(PlanClass.SPATIO_TEMPORAL), suite("gpulet-traffic").build()[0], (30_000, 200_000)),
+    "colgen, turns": (ColGen(PlanClass.SPATIO_TEMPORAL), suite("gpulet-traffic-table3").build()[0], (30_000, 200_000)),
     "cpsat, cost": (CpSat(), mix(14, Objective.COST), (0, 1)),
     "cpsat, scale": (CpSat(), mix(6, Objective.SCALE, 3), (0, 1)),
     "pwl": (Pwl(pieces=1), mix(4, Objective.GOODPUT, 1), (0, 30)),

@@ -204,7 +204,7 @@ def gap_on(name: str, work: int) -> float:
         "gpulet-scen2",
         "gpulet-long-only",
         pytest.param("gpulet-scen3", marks=pytest.mark.soak),
-        pytest.param("gpulet-traffic", marks=pytest.mark.soak),
+        pytest.param("gpulet-traffic-table3", marks=pytest.mark.soak),
     ],
 )
 def test_gpulets_instances_have_a_small_gap(name: str) -> None:
@@ -212,7 +212,9 @@ def test_gpulets_instances_have_a_small_gap(name: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", ["gpulet-scen1", "gpulet-scen4", "gpulet-equal", "gpulet-short-skew", "gpulet-game"])
+@pytest.mark.parametrize(
+    "name", ["gpulet-scen1", "gpulet-scen4", "gpulet-equal", "gpulet-short-skew", "gpulet-game-table3"]
+)
 def test_gpulets_larger_instances_have_a_gap(name: str) -> None:
     assert gap_on(name, 6_000_000) <= 0.1
 
@@ -235,7 +237,7 @@ def test_one_workload_alone() -> None:
 
 
 def test_a_start_plan_is_not_made_worse() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    (instance,) = suite("gpulet-traffic-table3").build()
     start = ElasticPartitioning().schedule(instance, Run()).plan
 
     outcome = bound_of(instance, start=start)
@@ -249,7 +251,7 @@ def test_a_start_plan_is_not_made_worse() -> None:
 
 
 def test_without_time_there_is_no_bound() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    (instance,) = suite("gpulet-traffic-table3").build()
 
     outcome = bound_of(instance, limit_s=0.0)
 
@@ -258,7 +260,7 @@ def test_without_time_there_is_no_bound() -> None:
 
 
 def test_a_pool_that_is_too_small() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    (instance,) = suite("gpulet-traffic-table3").build()
 
     outcome = bound_of(replace(instance.scaled(6.0), objective=Objective.COST))
 
@@ -267,7 +269,7 @@ def test_a_pool_that_is_too_small() -> None:
 
 
 def test_a_workload_that_no_gpu_serves() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    (instance,) = suite("gpulet-traffic-table3").build()
     hurried = (replace(instance.workloads[0], slo_ms=0.5), *instance.workloads[1:])
 
     outcome = bound_of(replace(instance, objective=Objective.COST, workloads=hurried))
@@ -277,7 +279,7 @@ def test_a_workload_that_no_gpu_serves() -> None:
 
 
 def test_nothing_to_serve() -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    (instance,) = suite("gpulet-traffic-table3").build()
 
     assert bound_of(replace(instance, workloads=())).status is Status.OPTIMAL
 
@@ -290,7 +292,7 @@ def test_nothing_to_serve() -> None:
     ],
 )
 def test_what_is_not_bounded(change: dict[str, object], reason: str) -> None:
-    (instance,) = suite("gpulet-traffic").build()
+    (instance,) = suite("gpulet-traffic-table3").build()
 
     outcome = bound_of(replace(instance, **change))  # type: ignore[arg-type]
 

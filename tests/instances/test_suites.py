@@ -32,6 +32,10 @@ SIZES = {
     "gpulet-traffic": [3],
     "gpulet-arxiv-game": [7],
     "gpulet-arxiv-traffic": [3],
+    "gpulet-game-table3": [7],
+    "gpulet-traffic-table3": [3],
+    "gpulet-arxiv-game-table4": [7],
+    "gpulet-arxiv-traffic-table4": [3],
     "gpulet-pairs": [2] * 4,
     "gpulet-equal": [5],
     "gpulet-long-only": [3],
@@ -194,14 +198,14 @@ def test_gpulet_scenarios_mix_memory_footprints_as_table_4(number: int, small: i
 @pytest.mark.parametrize(
     ("name", "demands"),
     [
-        ("gpulet-game", [("lenet", 5.0, 100.0)] * 6 + [("resnet50", 108.0, 100.0)]),
+        ("gpulet-game-table3", [("lenet", 5.0, 100.0)] * 6 + [("resnet50", 108.0, 100.0)]),
         (
-            "gpulet-traffic",
+            "gpulet-traffic-table3",
             [("ssd-mobilenet", 202.0, 100.0), ("googlenet", 66.0, 100.0), ("vgg16", 142.0, 100.0)],
         ),
-        ("gpulet-arxiv-game", [("lenet", 5.0, 100.0)] * 6 + [("resnet50", 95.0, 100.0)]),
+        ("gpulet-arxiv-game-table4", [("lenet", 5.0, 100.0)] * 6 + [("resnet50", 95.0, 100.0)]),
         (
-            "gpulet-arxiv-traffic",
+            "gpulet-arxiv-traffic-table4",
             [("ssd-mobilenet", 136.0, 100.0), ("googlenet", 44.0, 100.0), ("vgg16", 130.0, 100.0)],
         ),
         (
@@ -229,6 +233,27 @@ def test_gpulet_scenarios_mix_memory_footprints_as_table_4(number: int, small: i
 )
 def test_gpulet_demands_are_those_of_its_tables(name: str, demands: list[tuple[str, float, float]]) -> None:
     assert [(w.model, w.slo_ms, w.rate_rps) for w in GPULET[name].workloads] == demands
+
+
+@pytest.mark.parametrize(
+    ("name", "slos_ms"),
+    [
+        ("gpulet-game", [108.0] * 7),
+        ("gpulet-traffic", [90.0, 112.0, 112.0]),
+        ("gpulet-arxiv-game", [95.0] * 7),
+        ("gpulet-arxiv-traffic", [69.0, 67.0, 67.0]),
+    ],
+)
+def test_stages_of_applications_have_the_slos_of_the_authors_files(name: str, slos_ms: list[float]) -> None:
+    """casys-kaist/glet: scripts/createMultiModelAppConfigs.py for ATC'22, resource/config/*.json for arXiv'21."""
+    instance = GPULET[name]
+    (application,) = instance.applications
+    slo_of = {workload.id: workload.slo_ms for workload in instance.workloads}
+
+    assert [workload.slo_ms for workload in instance.workloads] == slos_ms
+    # The steps of the application, one after the other, have its SLO in sum.
+    last_steps = [slo_of[after] + slo_of[before] for before, after in application.edges] or slos_ms
+    assert last_steps == [application.slo_ms] * len(last_steps)
 
 
 @pytest.mark.parametrize("name", sorted(GPULET))

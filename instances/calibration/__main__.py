@@ -5,12 +5,18 @@ from pathlib import Path
 
 from instances.calibration.a100_inss import a100_inss
 from instances.calibration.a100_llm import a100_llm
-from instances.calibration.rtx2080ti import rtx2080ti
+from instances.calibration.rtx2080ti import rtx2080ti, rtx2080ti_arxiv
 from instances.calibration.t4 import t4
 from instances.catalogue import gpu_type_to_toml
 from instances.errors import InputError, unknown_name
 
-ENTRIES = {"t4": lambda _: t4(), "rtx2080ti": rtx2080ti, "a100-inss": a100_inss, "a100-llm": a100_llm}
+ENTRIES = {
+    "t4": lambda _: t4(),
+    "rtx2080ti": rtx2080ti,
+    "rtx2080ti-arxiv": rtx2080ti_arxiv,
+    "a100-inss": a100_inss,
+    "a100-llm": a100_llm,
+}
 
 
 def main(arguments: list[str]) -> int:

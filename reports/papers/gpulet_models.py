@@ -49,10 +49,10 @@ _OVERHEAD_HEIGHT_IN, _ERRORS_HEIGHT_IN = 2.6, 2.8
 _LOOKS = shades(len(BATCHES))
 
 
-def alone_ms(model: str, batch: int) -> Floats:
-    """Return the inference times of a batch alone on an RTX 2080 Ti at ``SHARES_PCT``, in ms, shape (shares,)."""
+def alone_ms(model: str, batch: int, gpu: str = "rtx2080ti") -> Floats:
+    """Return the inference times of a batch alone on a GPU type at ``SHARES_PCT``, in ms, shape (shares,)."""
     groups = [[Configuration(model, batch, share_pct)] for share_pct in SHARES_PCT]
-    return np.array([times[0] for times in latencies_ms(gpu_type("rtx2080ti"), "gpulet", groups)])
+    return np.array([times[0] for times in latencies_ms(gpu_type(gpu), "gpulet", groups)])
 
 
 def fifth_gpu_ratio(model: str, batch: int) -> float:
@@ -61,12 +61,12 @@ def fifth_gpu_ratio(model: str, batch: int) -> float:
     return float(times_ms[0] / times_ms[-1])
 
 
-def _latency_panels(slo_ms: Mapping[str, float]) -> Sequence[Panel]:
+def _latency_panels(slo_ms: Mapping[str, float], gpu: str) -> Sequence[Panel]:
     """Return a panel for each model; the papers' SLOs are twice the time of a batch of 32 on the whole GPU."""
     panels = []
     for model in MODELS:
         curves = [
-            Curve(f"batch {batch}", SHARES_PCT, alone_ms(model, batch), look.marked)
+            Curve(f"batch {batch}", SHARES_PCT, alone_ms(model, batch, gpu), look.marked)
             for batch, look in zip(BATCHES, _LOOKS, strict=True)
         ]
         curves.append(Curve("half the paper's SLO", (100.0,), (slo_ms[model] / 2.0,), STAR))
@@ -150,7 +150,7 @@ FIG4 = Figure(
     look_for="Small batches are flat and large ones steep, as in the paper. Large batches have no knee: on a fifth of "
     "the GPU they take more than four times as long. Times are calibrated: shaped like another GPU's and pinned to the "
     "stars, which therefore validate nothing.",
-    draws=partial(draw_panels, panels=partial(_latency_panels, ATC_SLO_MS), columns=2),
+    draws=partial(draw_panels, panels=partial(_latency_panels, ATC_SLO_MS, "rtx2080ti"), columns=2),
     claims=tuple(
         Claim(
             what="ATC Fig. 4, arXiv Fig. 3: time on a fifth of a GPU over time on all of it, "
@@ -173,9 +173,9 @@ ARXIV_FIG3 = replace(
     FIG4,
     name="gpulet-arxiv-fig3",
     paper="gpulet arXiv'21, Fig. 3",
-    look_for="The curves are those of gpulet-fig4, pinned to the ATC'22 paper. The stars of this version lie below "
-    "them, since it was measured with an older PyTorch.",
-    draws=partial(draw_panels, panels=partial(_latency_panels, ARXIV_SLO_MS), columns=2),
+    look_for="The curves are those of gpulet-fig4, scaled to the SLOs of this version, which was measured with an "
+    "older PyTorch.",
+    draws=partial(draw_panels, panels=partial(_latency_panels, ARXIV_SLO_MS, "rtx2080ti-arxiv"), columns=2),
     claims=(),
 )
 

@@ -204,7 +204,7 @@ def gap_on(name: str, work: int) -> float:
         "gpulet-scen2",
         "gpulet-long-only",
         pytest.param("gpulet-scen3", marks=pytest.mark.soak),
-        pytest.param("gpulet-traffic-table3", marks=pytest.mark.soak),
+        pytest.param("gpulet-traffic", marks=pytest.mark.soak),
     ],
 )
 def test_gpulets_instances_have_a_small_gap(name: str) -> None:
@@ -212,9 +212,7 @@ def test_gpulets_instances_have_a_small_gap(name: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "name", ["gpulet-scen1", "gpulet-scen4", "gpulet-equal", "gpulet-short-skew", "gpulet-game-table3"]
-)
+@pytest.mark.parametrize("name", ["gpulet-scen1", "gpulet-scen4", "gpulet-equal", "gpulet-short-skew", "gpulet-game"])
 def test_gpulets_larger_instances_have_a_gap(name: str) -> None:
     assert gap_on(name, 6_000_000) <= 0.1
 

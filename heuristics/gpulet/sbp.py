@@ -3,14 +3,24 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
 
 from heuristics.gpulet.pools import CuttingScheduler
-from heuristics.gpulet.state import ALONE, MOST_SLOTS, SLACK, Gpulets, inference_ms
+from heuristics.gpulet.state import MOST_SLOTS, SLACK, Gpulets, times_by_batch_ms
+from heuristics.gpulet.time_sharing import share_in_time
 from instances.arrays import Floats
 from instances.view import View
+
+
+class SbpVariant(StrEnum):
+    """Source of the rule by which residual workloads share a GPU in time."""
+
+    ATC22 = "atc22"
+    NEXUS = "nexus"
+    GLET_CODE = "glet-code"
 
 
 class Rest(StrEnum):
@@ -35,12 +45,17 @@ class SquishyBinPacking(CuttingScheduler):
     A workload fills as many GPUs as it saturates at its largest batch with ``2 t_inf <= SLO``. Its residual rate gets
     the largest batch that is collected and served within the SLO, which gives a duty cycle and an occupancy. If no
     batch is feasible because the residual is too small, it gets batches of 1 in the longest cycle within the SLO; the
-    paper does not cover this case. Residuals are placed by descending occupancy. Each joins the GPU that is then
-    busiest, with all batches shrunk to the shorter of the two cycles, or opens a new GPU. GPUs are not shared
-    spatially, so there is no interference.
+    paper does not cover this case. Residuals then share GPUs, with all batches shrunk to the shorter of the two cycles.
+    GPUs are not shared spatially, so there is no interference.
 
     Attributes
     ----------
+    variant
+        ``atc22``: all pairs of GPUs with residuals are compared, and the pair that makes the busiest GPU is merged,
+        until no pair fits (gpulet ATC'22, Sec. 2.2; it does not say which pair comes first). ``nexus``: residuals are
+        placed by descending occupancy, each on the GPU that is then busiest, or on a new GPU (Shen et al., Alg. 1).
+        ``glet-code``: the time sharing that gpulet's authors published instead, on whole GPUs
+        (``heuristics.gpulet.time_sharing``); ``rest`` is not used.
     halves
         Split every GPU in two, and treat each half as a GPU with half the memory (gpulet ATC'22, Sec. 3.2, Fig. 5).
         Interference between the halves is ignored, as in the paper, and the judge reports violations.
@@ -53,15 +68,22 @@ class SquishyBinPacking(CuttingScheduler):
 
     halves: bool = False
     rest: Rest = Rest.BATCH
+    variant: SbpVariant = SbpVariant.ATC22
+
+    def __post_init__(self) -> None:
+        if self.halves and self.variant is SbpVariant.GLET_CODE:
+            raise ValueError(f"halves is true; the variant {self.variant} shares whole GPUs")
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
+        if self.variant is SbpVariant.GLET_CODE:
+            return share_in_time(view, gpus)
         parts = 2 if self.halves else 1
         units = view.tables.share_units // parts
         if units not in view.tables.permitted:
             return None
         gpulets = Gpulets.undivided(view, gpus, interference=True)
-        times_ms = _times_ms(view, gpulets, units)
+        times_ms = times_by_batch_ms(view, gpulets, units)
         nodes, residual_nodes = [], []
         for w, rate in enumerate(view.rate_rps.tolist()):
             filled, residual_rps = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate)
@@ -71,23 +93,12 @@ class SquishyBinPacking(CuttingScheduler):
                 if node is None:
                     return None
                 residual_nodes.append(node)
-        nodes += _merged(view, times_ms, residual_nodes, parts)
+        merged = _merged_in_pairs if self.variant is SbpVariant.ATC22 else _merged
+        nodes += merged(view, times_ms, residual_nodes, parts)
         if len(nodes) > gpus * parts:
             return None
         _fill(gpulets, nodes, units, parts)
         return gpulets
-
-
-def _times_ms(view: View, gpulets: Gpulets, units: int) -> list[Floats]:
-    """Return ``t_inf`` of each workload by batch, alone on a share of ``units``; entry 0 is infinite."""
-    largest_batches = view.tables.max_batch[view.model]
-    return [
-        np.array(
-            [math.inf]
-            + [inference_ms(view.tables, gpulets, w, b, units, ALONE) for b in range(1, int(largest_batch) + 1)]
-        )
-        for w, largest_batch in enumerate(largest_batches)
-    ]
 
 
 def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) -> tuple[list[_GpuNode], float]:
@@ -122,8 +133,23 @@ def residual(
     return None
 
 
+def _merged_in_pairs(view: View, times_ms: list[Floats], nodes: list[_GpuNode], parts: int) -> list[_GpuNode]:
+    """Return the GPUs after merging the pair that makes the busiest GPU, as long as a pair fits on one GPU."""
+    nodes = list(nodes)
+    while True:
+        fitting = [
+            (node, first, second)
+            for first, second in combinations(range(len(nodes)), 2)
+            if (node := merge(view, times_ms, nodes[first], nodes[second], parts)) is not None
+        ]
+        if not fitting:
+            return nodes
+        busiest, first, second = max(fitting, key=lambda candidate: _occupancy(candidate[0], times_ms))
+        nodes = [node for position, node in enumerate(nodes) if position not in (first, second)] + [busiest]
+
+
 def _merged(view: View, times_ms: list[Floats], residual_nodes: list[_GpuNode], parts: int) -> list[_GpuNode]:
-    """Return the GPUs on which residual workloads take turns."""
+    """Return the GPUs on which residual workloads take turns; each joins the busiest GPU on which it fits."""
     nodes: list[_GpuNode] = []
     for residual_node in sorted(residual_nodes, key=lambda node: -_occupancy(node, times_ms)):
         merged = [(merge(view, times_ms, node, residual_node, parts), position) for position, node in enumerate(nodes)]

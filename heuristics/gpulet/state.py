@@ -127,6 +127,15 @@ def capacity_rps(tables: Tables, gpulets: Gpulets, workload: int, units: int, be
     return largest_rps * (1.0 - 2.0 * SLACK)
 
 
+def times_by_batch_ms(view: View, gpulets: Gpulets, units: int) -> list[Floats]:
+    """Return ``t_inf`` of each workload by batch, alone on a share of ``units``; entry 0 is infinite."""
+    largest_batches = view.tables.max_batch[view.model]
+    return [
+        np.array([np.inf] + [inference_ms(view.tables, gpulets, w, b, units, ALONE) for b in range(1, int(most) + 1)])
+        for w, most in enumerate(largest_batches)
+    ]
+
+
 @compiled
 def _alone_rps(tables: Tables, gpulets: Gpulets) -> Floats:
     """Return ``Gpulets.alone_rps``; the field itself is not read."""

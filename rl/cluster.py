@@ -32,6 +32,8 @@ class Cluster:
         Root mean square of the throughputs that workloads have alone, over all workloads, batches and shares. The paper
         normalises by a root mean square but does not state over which throughputs. Here it is one constant of the
         instance, so that the sum of normalised throughputs is proportional to the objective.
+    model_rms_rps
+        The same over the throughputs of each workload's model alone, shape (workloads,).
     turns_away
         Whether the objective is ``goodput``. If so, requests that a decision cannot serve in time are rejected, and a
         workload may have no GPU. Otherwise all requests are admitted.
@@ -51,6 +53,7 @@ class Cluster:
     gpus: int
     interference: bool
     rms_rps: float
+    model_rms_rps: Floats
     turns_away: bool
     memory_mib: Floats
     alone_rps: Floats
@@ -88,12 +91,14 @@ class Cluster:
         view = View.of(instance, pool.type)
         tables = view.tables if interference else without_interference(view.tables)
         largest_batch = tables.max_batch[view.model]
+        mean_square = np.array([_mean_square_rps(tables, int(m)) for m in view.model])
         return cls(
             view,
             tables,
             int(instance.gpus[0].count or 0),
             interference,
-            float(np.sqrt(np.mean([_mean_square_rps(tables, int(m)) for m in view.model]))),
+            float(np.sqrt(np.mean(mean_square))),
+            np.sqrt(mean_square),
             instance.objective is Objective.GOODPUT,
             tables.memory_mib[view.model, largest_batch],
             *_alone(view, tables),

@@ -12,7 +12,7 @@ The paper leaves several points open. Here they are decided as follows:
   independent of each other. Unless ``correlation`` is set, they are also independent of the rates of the step before.
 - The agent knows the rates before it decides (the monitor's forecast). The number of requests is then Poisson.
 - The late requests of equation (2), v, are a fraction of the step's requests.
-- Throughput is normalised by one constant, ``Cluster.rms_rps``.
+- Throughput is normalised by one constant, ``Cluster.rms_rps``, unless ``by_model`` is set.
 - A batch in flight at the end of a step ends as planned; the next decision does not change it.
 """
 
@@ -54,6 +54,8 @@ class DecisionProcess:
         omega of equation (2) (Sec. 6.1).
     headroom
         Factor on the inference time at admission; see ``rl.admission``.
+    by_model
+        Whether the throughput of a workload is normalised by the root mean square of its own model's throughputs.
     """
 
     steps: int = 100
@@ -63,6 +65,7 @@ class DecisionProcess:
     correlation: float = 0.0
     penalty: float = 40.0
     headroom: float = 1.02
+    by_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ def admit(
 
 
 @compiled
-def _serve(
+def serve(
     slo_ms: Floats,
     batch: Ints,
     inference_ms: Floats,
@@ -245,10 +248,11 @@ class Environments:
             accepted_rps = throughput_rps = admit(accepted_rps, slo_ms, batch, inference_ms, process.headroom)
         arrivals = self._random.poisson(accepted_rps * process.step_s)
         step_ms = 1000.0 * process.step_s
-        late = _serve(slo_ms, batch, inference_ms, arrivals, step_ms, self.queued, self.running_ms)
+        late = serve(slo_ms, batch, inference_ms, arrivals, step_ms, self.queued, self.running_ms)
         late_fraction = late / np.maximum(arrivals, 1)
         # Equation 2
-        reward = throughput_rps / cluster.rms_rps - process.penalty * late_fraction
+        normaliser_rps = cluster.model_rms_rps if process.by_model else cluster.rms_rps
+        reward = throughput_rps / normaliser_rps - process.penalty * late_fraction
         self.step_number += 1
         self._draw(process.correlation)
         return Feedback(reward, throughput_rps, late_fraction, arrivals)

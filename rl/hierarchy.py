@@ -179,7 +179,7 @@ class Outcomes:
     late: Ints
 
 
-def outcomes(below: TwoStage, rates_rps: Floats, headroom: float, drawn: int) -> Outcomes:
+def outcomes(below: TwoStage, rates_rps: Floats, drawn: int) -> Outcomes:
     """Return the results of the layers below for the rates of each group, by the performance model.
 
     Parameters
@@ -192,7 +192,7 @@ def outcomes(below: TwoStage, rates_rps: Floats, headroom: float, drawn: int) ->
     cluster = below.cluster
     repeated_rps, decision = several(below, rates_rps, drawn)
     inference_ms, throughput_rps = predicted(cluster, decision.gpu, decision.units, decision.batch)
-    in_time_rps = admit(repeated_rps, cluster.view.slo_ms, decision.batch, inference_ms, headroom)
+    in_time_rps = admit(repeated_rps, cluster.view.slo_ms, decision.batch, inference_ms, 1.0)
     late = in_time_rps < repeated_rps * (1.0 - ROUNDING)
     # Equation 2
     worth = compressed(throughput_rps / cluster.rms_rps - PENALTY * late).sum(axis=1)

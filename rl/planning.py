@@ -11,10 +11,13 @@ from instances.arrays import Floats, Ints
 from instances.catalogue import gpu_type
 from instances.view import View
 from rl.cluster import Cluster
-from rl.environment import admit, predicted
+from rl.environment import admit, predicted, serve
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
 from rl.policy import Policy
 from rl.two_stage import Decision, TwoStage
+
+STEP_S = 1.0
+"""Length of a decision step before the plan, in seconds, as in training."""
 
 SPREAD = 3.0
 """Divisor of the first stage's logits when GPUs are drawn; above 1, so that the drawn decisions differ more."""
@@ -35,7 +38,7 @@ class Decided:
         Admitted part of ``dealt.rate_rps``: all of it, or the part served in time if requests may be rejected.
     worth
         Value of each group by the performance model, shape (groups,). If requests may be rejected, it is the admitted
-        rate; otherwise it is the throughput, less ``LATE_RPS`` for each workload that is not served in time.
+        rate; otherwise it is the throughput, less ``LATE_RPS`` for each workload that breaks the judge's condition.
     """
 
     instance: Instance
@@ -82,7 +85,13 @@ Deal = Callable[[Policy, Sequence[Workload], int], Dealt]
 
 
 def decided(
-    instance: Instance, policy: Policy, drawn: int, seed: int, ranks: int = 1, deal_by: Deal = deal
+    instance: Instance,
+    policy: Policy,
+    drawn: int,
+    seed: int,
+    ranks: int = 1,
+    deal_by: Deal = deal,
+    earlier_steps: int = 0,
 ) -> list[Decided]:
     """Divide the workloads among groups, decide in all groups at once, and return the best decisions.
 
@@ -94,6 +103,8 @@ def decided(
         Number of decisions drawn for each group besides the likeliest.
     ranks
         Largest length of the result.
+    earlier_steps
+        Number of decision steps before the plan, see ``queues``.
 
     Raises
     ------
@@ -104,9 +115,10 @@ def decided(
     dealt = deal_by(policy, instance.workloads, pool.count or 0)
     agent = agent_for(policy, pool.type)
     agent.reseed(seed)
-    rates_rps, tried = several(agent, dealt.rate_rps, drawn)
+    queued = queues(agent, dealt.rate_rps, earlier_steps, policy.headroom)
+    rates_rps, tried = several(agent, dealt.rate_rps, drawn, queued)
     steps = np.repeat(_steps(instance, dealt), 1 + drawn, axis=0)
-    admitted_rps, worth = _valued(agent.cluster, tried, rates_rps, steps, policy.headroom)
+    admitted_rps, worth = _valued(agent.cluster, tried, rates_rps, steps, policy.compared_at)
     order = np.argsort(-worth.reshape(-1, 1 + drawn), axis=1, kind="stable")
     first = np.arange(len(order)) * (1 + drawn)
     ranked = [first + order[:, rank] for rank in range(min(ranks, 1 + drawn))]
@@ -133,11 +145,30 @@ def fitting_pool(instance: Instance, policy: Policy) -> GpuPool:
     return pool
 
 
-def several(agent: TwoStage, rates_rps: Floats, drawn: int) -> tuple[Floats, Decision]:
+def queues(agent: TwoStage, rates_rps: Floats, steps: int, headroom: float) -> Ints:
+    """Return the requests that wait in each group after ``steps`` steps of its likeliest decisions.
+
+    The steps begin with empty queues, and the requests of each step arrive at ``rates_rps``, shape (groups, places).
+    """
+    cluster = agent.cluster
+    queued, running_ms = np.zeros(rates_rps.shape, dtype=np.int64), np.zeros(rates_rps.shape)
+    for _ in range(steps):
+        decision = agent.decide(rates_rps, queued, 0.0, blurred=False)
+        inference_ms, _ = predicted(cluster, decision.gpu, decision.units, decision.batch)
+        slo_ms, accepted_rps = cluster.view.slo_ms, rates_rps
+        if cluster.turns_away:
+            accepted_rps = admit(rates_rps, slo_ms, decision.batch, inference_ms, headroom)
+        arrivals = np.rint(accepted_rps * STEP_S).astype(np.int64)
+        serve(slo_ms, decision.batch, inference_ms, arrivals, 1000.0 * STEP_S, queued, running_ms)
+    return queued
+
+
+def several(agent: TwoStage, rates_rps: Floats, drawn: int, queued: Ints | None = None) -> tuple[Floats, Decision]:
     """Return the rates for each decision, and the decisions: for each group the likeliest, then ``drawn`` others."""
     repeated_rps = np.repeat(rates_rps, 1 + drawn, axis=0)
+    queued = np.zeros(rates_rps.shape, dtype=np.int64) if queued is None else queued
     spread = np.tile(np.r_[0.0, np.full(drawn, SPREAD)], len(rates_rps))
-    return repeated_rps, agent.decide(repeated_rps, np.zeros(repeated_rps.shape, dtype=np.int64), spread, blurred=False)
+    return repeated_rps, agent.decide(repeated_rps, np.repeat(queued, 1 + drawn, axis=0), spread, blurred=False)
 
 
 def _steps(instance: Instance, dealt: Dealt) -> Ints:

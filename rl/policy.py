@@ -5,13 +5,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from instances import InputError, Instance
+from instances import InputError, Instance, Objective
 from instances.errors import printable, unknown_name
 from rl.cluster import OBJECTIVES, Cluster
 from rl.environment import DecisionProcess
 from rl.sac_discrete import SacSettings
+from rl.states import placement_size
 from rl.td3 import Td3Settings
-from rl.two_stage import TwoStage
+from rl.two_stage import TwoStage, TwoStageSettings
 from rl.weights import in_a_line, load_weights, save_weights
 
 _LARGEST_SIZE = 10_000
@@ -41,7 +42,7 @@ class Policy:
     lowest, highest
         Range of the training rates, as multiples of ``rate_rps``.
     headroom
-        Factor on inference times when decisions are compared, see ``rl.admission``.
+        Factor on inference times at admission under ``goodput``, see ``rl.admission``.
     training
         Settings of the training; they do not affect decisions.
     """
@@ -83,6 +84,14 @@ class Policy:
             training,
         )
 
+    @property
+    def compared_at(self) -> float:
+        """Factor on inference times when decisions are compared.
+
+        Under ``capacity`` it is 1, because nothing is admitted: a decision that the judge accepts counts as feasible.
+        """
+        return self.headroom if self.objective == Objective.GOODPUT else 1.0
+
     def agent(self, cluster: Cluster) -> TwoStage:
         """Return an agent that decides by this policy in ``cluster``, which has the policy's GPUs and workloads.
 
@@ -91,11 +100,16 @@ class Policy:
         InputError
             If the weights belong to other networks.
         """
-        settings = {"hidden": self.hidden, "buffer": 1}
-        agent = TwoStage(cluster, SacSettings(**settings), Td3Settings(**settings), 0)
+        sac = SacSettings(hidden=self.hidden, buffer=1)
+        td3 = Td3Settings(hidden=self.hidden, buffer=1)
         try:
+            # The length of a placement state tells which inputs it has.
+            inputs = self.weights["sac"]["weights.0"].shape[1]
+            further_inputs = inputs != placement_size(cluster.workloads, cluster.gpus, further_inputs=False)
+            stages = TwoStageSettings(further_inputs=further_inputs)
+            agent = TwoStage(cluster, sac, td3, 0, stages)
             agent.load_policy(self.weights)
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise InputError("policy: weights", f"do not fit its networks: {in_a_line(error)}") from None
         return agent
 

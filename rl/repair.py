@@ -13,7 +13,7 @@ from instances.least_shares import least_share_within, least_shares
 from instances.spare_shares import spend_spare_shares
 from instances.tables import Tables
 from instances.view import View
-from rl.planning import LATE_RPS, Decided, decided
+from rl.planning import LATE_RPS, Decided
 from rl.policy import Policy
 from rl.ts import Ts
 
@@ -44,7 +44,7 @@ class TsRepair(Ts):
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
         view = View.of(instance, instance.gpus[0].type)
-        ranked = decided(instance, policy, self.further, seed, self.repaired)
+        ranked = self.decisions(instance, policy, seed, self.repaired)
         gpus: list[PlacedGpu] = []
         unplaced: list[Ints] = []
         for group in range(ranked[0].groups):
@@ -61,7 +61,7 @@ def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[Pla
     worth, gpus = -LATE_RPS * len(decided.unplaced_in(group)), []
     for places in decided.residents(group):
         position, rate_rps = decided.dealt.position[group, places], decided.dealt.rate_rps[group, places]
-        division = divide(view, position, rate_rps, decided.policy.headroom)
+        division = divide(view, position, rate_rps, decided.policy.compared_at)
         if division is None:
             return unrepaired
         worth += division[0]

@@ -5,8 +5,8 @@ Deviations from the paper:
 - The target entropy is a fraction, by default 0.98, of the logarithm of the number of safe actions. The paper prints
   ``-log(1 + iota)`` and does not define iota.
 - The temperature is optimised through its logarithm, which keeps it positive.
-- Every workload's agent has its own temperature and, unless ``Training.pooled`` is set, its own critics and mini-batch.
-  In the paper it only has its own actor.
+- Unless ``shared`` is set, every workload's agent has its own critics, mini-batch and temperature. In the paper it only
+  has its own actor.
 - The paper updates after every step of one cluster; here, an update follows every step of many clusters.
 """
 
@@ -82,7 +82,7 @@ class SacDiscrete:
         Whether the actions are interchangeable: a state consists of one part per action, and a network scores each
         action from its part.
     shared
-        Whether all agents share the two critics.
+        Whether all agents share the two critics and the temperature.
     device
         Device of the networks and of the replay.
 
@@ -111,7 +111,9 @@ class SacDiscrete:
         self.actor = Networks(agents, *shape, random, parts).to(device)
         self.critics = Networks(2 if shared else 2 * agents, *shape, random, parts).to(device)
         self.targets = self.critics.target()
-        self.log_temperature = nn.Parameter(torch.full((agents,), math.log(settings.temperature), device=device))
+        self.log_temperature = nn.Parameter(
+            torch.full((1 if shared else agents,), math.log(settings.temperature), device=device)
+        )
         self.deciding = DecidingNetworks(self.actor)
         fields = {
             "state": (agents, state_size),

@@ -17,9 +17,10 @@ E_{i,k}    K       [0, inf)         DRAM demand of these workloads, divided by 1
 (ours)     I       [0, inf)         lambda of all workloads
 =========  ======  ===============  ==========================================================================
 
-The paper's state does not have the last two rows. They are added because memory and contention do not show how many
-shares of a GPU are used, and W_i does not show which workloads follow. Shares and batches are decided later. Until
-then, memory is that of the largest batch, and demands are those of a workload alone with the part p_i of a GPU.
+The paper's state does not have the last two rows; without ``further_inputs``, neither has this one. They are added
+because memory and contention do not show how many shares of a GPU are used, and W_i does not show which workloads
+follow. Shares and batches are decided later. Until then, memory is that of the largest batch, and demands are those of
+a workload alone with the part p_i of a GPU.
 
 ``allocation`` is the input of GPU k's actor, shape (clusters, K, 3 I + 1), float32. For every workload it has a flag (1
 if the workload is on this GPU), then lambda and g (0 if it is not). The last number is u_k after all placements.
@@ -32,9 +33,9 @@ from instances.compiled import compiled
 from rl.cluster import Cluster
 
 
-def placement_size(workloads: int, gpus: int) -> int:
+def placement_size(workloads: int, gpus: int, further_inputs: bool = True) -> int:
     """Return the length of a placement state."""
-    return 4 + 4 * gpus + workloads
+    return 4 + 4 * gpus + workloads if further_inputs else 4 + 3 * gpus
 
 
 def allocation_size(workloads: int) -> int:
@@ -53,6 +54,8 @@ class Placing:
     ----------
     rates_rps, queued
         Forecast rates and waiting requests (InSS Sec. 3.3), shape (clusters, workloads).
+    further_inputs
+        Whether states have the inputs that the paper does not have.
 
     Attributes
     ----------
@@ -63,7 +66,7 @@ class Placing:
         GPU of each workload, -1 for none, shape (clusters, workloads).
     """
 
-    def __init__(self, cluster: Cluster, rates_rps: Floats, queued: Ints) -> None:
+    def __init__(self, cluster: Cluster, rates_rps: Floats, queued: Ints, further_inputs: bool = True) -> None:
         clusters, workloads = rates_rps.shape
         tables, units = cluster.tables, cluster.least_units(rates_rps)
         rows = np.arange(workloads)
@@ -84,7 +87,7 @@ class Placing:
         self._capacity = np.array([tables.memory_limit_mib, 100.0, 100.0, tables.share_units, tables.share_units])
         self._used = np.zeros((clusters, len(self._capacity), cluster.gpus))
         self._room = np.ones(clusters, dtype=np.bool_)
-        size = placement_size(workloads, cluster.gpus)
+        size = placement_size(workloads, cluster.gpus, further_inputs)
         self.states = np.empty((clusters, workloads, size), dtype=np.float32)
         self.safe = np.empty((clusters, workloads, cluster.places), dtype=np.bool_)
         self.gpu = np.full((clusters, workloads), -1, dtype=np.int64)
@@ -132,12 +135,14 @@ def _write_turn(
 ) -> None:
     """Write the state and the safe choices of one workload in every cluster, and whether any choice is safe."""
     clusters, _, gpus = used.shape
+    further_inputs = state.shape[1] > 4 + 3 * gpus
     for n in range(clusters):
         state[n, :4] = features[n]
-        for part in range(4):
+        for part in range(4 if further_inputs else 3):
             for k in range(gpus):
                 state[n, 4 + part * gpus + k] = used[n, part, k] / capacity[part]
-        state[n, 4 + 4 * gpus :] = rate[n]
+        if further_inputs:
+            state[n, 4 + 4 * gpus :] = rate[n]
         safe[n] = True
         for k in range(gpus):
             for part in (_MEMORY, _RESIDENTS):

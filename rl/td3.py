@@ -10,8 +10,8 @@ Deviations from the paper:
   are a sigmoid, which the paper does not specify.
 - Noise is added to the action. Shares are then clipped at 0 and divided by their sum, so that the stored and the
   executed shares both sum to 1.
-- The critics have one output per workload for its reward; the paper's ``r''`` is their sum. A workload's later rewards
-  count only if it is on the same GPU in the next step.
+- Unless ``summed`` is set, the critics have one output per workload for its reward; the paper's ``r''`` is their sum. A
+  workload's later rewards count only if it is on the same GPU in the next step; later sums count if the GPU is in use.
 - The paper updates after every step of one cluster; here, an update follows every step of many clusters.
 - Two additions: some of the actions are drawn uniformly, and the actor's loss penalises large inputs of its softmax
   and sigmoid. Without both additions and with uncompressed rewards, the batches reached the ends of the sigmoid within
@@ -62,6 +62,8 @@ class Td3Settings:
     logit_penalty, logit_margin
         The actor's loss has a penalty on each output of its last layer whose absolute value exceeds ``logit_margin``:
         the mean square of the excess times ``logit_penalty`` (ours).
+    summed
+        Whether the critics learn the sum of the rewards on a GPU, as in the paper, instead of each workload's reward.
     """
 
     hidden: int = 256
@@ -74,9 +76,10 @@ class Td3Settings:
     policy_noise: float = 0.2
     noise_clip: float = 0.5
     policy_every: int = 2
-    random_part: float = 0.1
-    logit_penalty: float = 0.001
+    random_part: float = 0.0
+    logit_penalty: float = 0.0
     logit_margin: float = 0.0
+    summed: bool = True
 
 
 @compiled
@@ -159,7 +162,7 @@ class Td3:
         hidden, inputs = settings.hidden, state_size + 2 * workloads
         self.actor = Networks(1, state_size, hidden, 2 * workloads, random).to(device)
         self.target_actor = self.actor.target()
-        self.critics = Networks(2, inputs, hidden, workloads, random).to(device)
+        self.critics = Networks(2, inputs, hidden, 1 if settings.summed else workloads, random).to(device)
         self.targets = self.critics.target()
         self.deciding = DecidingNetworks(self.actor)
         self._updates = 0
@@ -203,7 +206,7 @@ class Td3:
 
         Losses are means over the mini-batch and sums over workloads and critics.
         """
-        settings, workloads = self.settings, self._workloads
+        settings = self.settings
         state, action, reward, next_state = self.replay.sample(settings.minibatch, self._random).values()
 
         with torch.no_grad():
@@ -211,9 +214,10 @@ class Td3:
             noise = noise.clamp(-settings.noise_clip, settings.noise_clip)
             next_action = blurred(next_state, divided(next_state, self.target_actor(next_state[None])[0]), noise)
             smaller_value = self._critic_values(self.targets, next_state, next_action).amin(dim=0)
-            target = reward + settings.discount * smaller_value * next_state[:, :workloads]
-        on_gpu = state[:, :workloads]
-        error = (self._critic_values(self.critics, state, action) - target) * on_gpu
+            reward = reward.sum(dim=1, keepdim=True) if settings.summed else reward
+            target = reward + settings.discount * smaller_value * self._valued(next_state)
+        valued = self._valued(state)
+        error = (self._critic_values(self.critics, state, action) - target) * valued
         critic_loss = error.square().sum() / len(state)
         descend(self._critic_optimiser, critic_loss)
 
@@ -221,13 +225,18 @@ class Td3:
         if self._updates % settings.policy_every == 0:
             last_layer = self.actor(state[None])[0]
             # By the first critic alone (Alg. 1, line 24)
-            value = self.critics.first(torch.cat([state, divided(state, last_layer)], dim=1)[None])[0] * on_gpu
+            value = self.critics.first(torch.cat([state, divided(state, last_layer)], dim=1)[None])[0] * valued
             penalty = settings.logit_penalty * (last_layer.abs() - settings.logit_margin).relu().square().mean()
             descend(self._actor_optimiser, penalty - value.sum() / len(state))
             follow(self.targets, self.critics, settings.soft)
             follow(self.target_actor, self.actor, settings.soft)
             self.deciding.refresh()
         return {"critic_loss": critic_loss.item()}
+
+    def _valued(self, state: Tensor) -> Tensor:
+        """Return 1 for each output of a critic that has a meaning in a state, else 0."""
+        on_gpu = state[:, : self._workloads]
+        return on_gpu.amax(dim=1, keepdim=True) if self.settings.summed else on_gpu
 
     def _critic_values(self, critics: Networks, state: Tensor, action: Tensor) -> Tensor:
         """Return the values by both critics, shape (2, states, workloads)."""

@@ -16,7 +16,7 @@ from rl.networks import limited_threads, usable_device
 from rl.policy import Policy, save_policy
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
-from rl.two_stage import TwoStage
+from rl.two_stage import TwoStage, TwoStageSettings
 
 _SAC, _TD3 = SacSettings(), Td3Settings()
 
@@ -26,6 +26,13 @@ PAPER = {
     "clusters": "1",
     "correlation": "0.9",
     "pooled": "yes",
+    "further_inputs": "no",
+    "own_reward": "yes",
+    "compressed_rewards": "no",
+    "summed": "yes",
+    "random_part": "0",
+    "logit_penalty": "0",
+    "warm_up": "0",
     "sac_learning_rate": str(_SAC.learning_rate),
     "td3_learning_rate": str(_TD3.learning_rate),
     "halve_every": "inf",
@@ -33,19 +40,30 @@ PAPER = {
         name: str(getattr(_SAC, name))
         for name in ("hidden", "minibatch", "buffer", "discount", "temperature", "target_entropy")
     },
-    **{name: str(getattr(_TD3, name)) for name in ("random_part", "logit_penalty", "logit_margin")},
 }
-"""Table 2 of InSS, and our values for the settings that it does not print: ``correlation``, ``target_entropy`` (its
-iota is undefined), ``random_part``, ``logit_penalty`` and ``logit_margin``. The correlation makes the next rates depend
-on the present ones. With a discount and independent rates, the critics would have to predict rates that cannot be
-predicted."""
+"""Table 2 and Sec. 5 of InSS without additions, and our values for the settings that it does not print: ``correlation``
+and ``target_entropy`` (its iota is undefined). The correlation makes the next rates depend on the present ones. With a
+discount and independent rates, the critics would have to predict rates that cannot be predicted."""
+
+STEADIED = PAPER | {
+    "further_inputs": "yes",
+    "own_reward": "no",
+    "compressed_rewards": "yes",
+    "summed": "no",
+    "random_part": "0.1",
+    "logit_penalty": "0.001",
+    "logit_margin": "0",
+    "warm_up": "20",
+}
+"""``PAPER`` with the additions of the default settings that do not concern Table 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
     """Settings for training TS; ``--param name=value`` on the command line.
 
-    The defaults train the shipped policies within minutes. ``--preset paper`` is ``PAPER``.
+    The defaults train the shipped policies within minutes. ``--preset paper`` is ``PAPER``, ``--preset steadied`` is
+    ``STEADIED``.
 
     Attributes
     ----------
@@ -60,13 +78,17 @@ class Training:
     hidden, minibatch, buffer, discount
         Settings of both stages (Table 2).
     pooled
-        Whether the agents of the first stage, one for each workload, share critics, buffer and mini-batch, as in Alg.
-        1. If they do, a mini-batch has equally many transitions of each agent.
+        Whether the agents of the first stage, one for each workload, share critics, temperature, buffer and mini-batch,
+        as in Alg. 1. If they do, a mini-batch has equally many transitions of each agent.
+    further_inputs, own_reward, compressed_rewards
+        Settings of both stages together, see ``TwoStageSettings``.
+    by_model
+        Normaliser of the throughput, see ``DecisionProcess``.
     sac_learning_rate, td3_learning_rate
         l' and l'' (Table 2).
     temperature, target_entropy
         Settings of the first stage, see ``SacSettings``.
-    explore_noise, random_part, logit_penalty, logit_margin
+    explore_noise, random_part, logit_penalty, logit_margin, summed
         Settings of the second stage, see ``Td3Settings``.
     halve_every
         Half-life of the exploration of both stages, in episodes.
@@ -82,7 +104,7 @@ class Training:
         Device that learns: ``cpu``, ``cuda`` or ``cuda:N``. The environment and the decisions stay on the CPU.
     """
 
-    presets: ClassVar[Mapping[str, Mapping[str, str]]] = {"paper": PAPER}
+    presets: ClassVar[Mapping[str, Mapping[str, str]]] = {"paper": PAPER, "steadied": STEADIED}
 
     episodes: int = 250
     steps: int = 50
@@ -93,6 +115,10 @@ class Training:
     minibatch: int = 128
     buffer: int = 50_000
     pooled: bool = False
+    further_inputs: bool = True
+    own_reward: bool = False
+    compressed_rewards: bool = True
+    by_model: bool = False
     discount: float = 0.0
     sac_learning_rate: float = 0.001
     td3_learning_rate: float = 0.001
@@ -102,6 +128,7 @@ class Training:
     random_part: float = 0.2
     logit_penalty: float = 0.05
     logit_margin: float = 3.0
+    summed: bool = False
     halve_every: float = 120.0
     lowest: float = 0.5
     highest: float = 1.0
@@ -125,7 +152,13 @@ class Training:
 
     def process(self) -> DecisionProcess:
         """Return the decision process."""
-        return DecisionProcess(steps=self.steps, lowest=self.lowest, highest=self.highest, correlation=self.correlation)
+        return DecisionProcess(
+            steps=self.steps,
+            lowest=self.lowest,
+            highest=self.highest,
+            correlation=self.correlation,
+            by_model=self.by_model,
+        )
 
     def agent(self, cluster: Cluster, seed: int) -> TwoStage:
         """Return an untrained agent."""
@@ -149,8 +182,10 @@ class Training:
             random_part=self.random_part,
             logit_penalty=self.logit_penalty,
             logit_margin=self.logit_margin,
+            summed=self.summed,
         )
-        return TwoStage(cluster, sac, td3, seed, self.pooled, usable_device(self.device))
+        both = TwoStageSettings(self.pooled, self.further_inputs, self.own_reward, self.compressed_rewards)
+        return TwoStage(cluster, sac, td3, seed, both, usable_device(self.device))
 
     def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, Scalars], None]) -> None:
         """Train an agent for ``instance``, from the checkpoint in ``folder`` if there is one.

@@ -140,7 +140,7 @@ class HierarchyTraining:
             # Every group unchanged and, for each place, with the middle rate at that place
             variants = np.repeat(load[:, :, None], 1 + len(places), axis=2)
             variants[:, :, 1 + places, places] = layer.middle
-            results = outcomes(agent, variants.reshape(-1, len(places)) * rates_rps, below.headroom, self.drawn)
+            results = outcomes(agent, variants.reshape(-1, len(places)) * rates_rps, self.drawn)
             worth = results.worth.reshape(variants.shape[:3])
             layer.remember(dealing, worth[:, :, :1] - worth[:, :, 1:])
             unchanged = slice(None, None, 1 + len(places))

@@ -11,7 +11,7 @@ from instances.catalogue import gpu_type
 from rl.cluster import OBJECTIVES
 from rl.grouping import NoFitError, deal
 from rl.hierarchy import deal_in_layers
-from rl.planning import Deal, agent_for, decided
+from rl.planning import Deal, Decided, agent_for, decided
 from rl.policy import Policy, load_policy
 
 GROUPS_WARMED = 16
@@ -39,11 +39,15 @@ class Ts:
     training
         Training seed of the shipped policy to use.
     drawn
-        Number of decisions drawn from the policy besides its likeliest. The best of all by the policy's performance
-        model is taken. The paper takes the likeliest decision, which is 0 here.
+        Number of decisions drawn from the policy besides its likeliest. Of all these, one that breaks the fewest
+        constraints by the policy's performance model is taken, and of several the one with the highest value. The
+        paper takes the likeliest decision, which is 0 here.
+    earlier_steps
+        Number of decision steps before the plan. In each, the likeliest decision serves the instance's rates by
+        equation (3). The state of the plan's step has the queues that are left, as in the paper; with 0, it has none.
     published
         Whether to use the policy trained with the paper's settings, ``bench train ts --preset paper``. It takes the
-        likeliest decision regardless of ``drawn``.
+        likeliest decision after one earlier step, regardless of ``drawn`` and ``earlier_steps``.
     """
 
     name: ClassVar[str] = "ts"
@@ -56,6 +60,7 @@ class Ts:
     policy: Path | None = None
     training: int = 0
     drawn: int = 63
+    earlier_steps: int = 0
     published: bool = False
 
     def __post_init__(self) -> None:
@@ -63,11 +68,13 @@ class Ts:
             raise ValueError(f"drawn is {self.drawn}; expected at least 0")
         if self.training < 0:
             raise ValueError(f"training is {self.training}; expected at least 0")
+        if self.earlier_steps < 0:
+            raise ValueError(f"earlier_steps is {self.earlier_steps}; expected at least 0")
 
-    @property
-    def further(self) -> int:
-        """Number of decisions drawn besides the likeliest."""
-        return 0 if self.published else self.drawn
+    def decisions(self, instance: Instance, policy: Policy, seed: int, ranks: int = 1) -> list[Decided]:
+        """Return the best decisions of ``policy``, see ``rl.planning.decided``."""
+        drawn, earlier_steps = (0, 1) if self.published else (self.drawn, self.earlier_steps)
+        return decided(instance, policy, drawn, seed, ranks, type(self).deal_by, earlier_steps)
 
     def warm(self) -> None:
         """Plan a large cluster and a single group with each policy, which loads torch, tables, memory and kernels."""
@@ -96,7 +103,7 @@ class Ts:
 
     def planned(self, instance: Instance, policy: Policy, seed: int) -> tuple[list[PlacedGpu], Ints]:
         """Return the GPUs of the plan, and the positions of the required workloads without a GPU."""
-        (best,) = decided(instance, policy, self.further, seed, deal_by=type(self).deal_by)
+        (best,) = self.decisions(instance, policy, seed)
         return best.gpus(), best.unplaced
 
     def _policies(self) -> list[tuple[Path, Policy]]:

@@ -5,9 +5,9 @@ The defaults of the two agents are the paper's parameters. Each agent's module l
 deviations:
 
 - Under the objective ``goodput``, which the paper does not have, one more action means that a workload has no GPU.
-- Both agents learn from compressed rewards (``rl.environment.compressed``).
-- An actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is the reward of its
-  workload alone.
+- Unless the settings say otherwise, both agents learn from compressed rewards (``rl.environment.compressed``), and an
+  actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is the reward of its workload
+  alone.
 - The exploration of both stages (entropy, noise and random actions) can decay during training.
 - Decisions for many clusters are made at once.
 """
@@ -25,6 +25,28 @@ from rl.networks import CPU
 from rl.sac_discrete import SacDiscrete, SacSettings
 from rl.states import Placing, allocation_size, placement_size
 from rl.td3 import Td3, Td3Settings
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStageSettings:
+    """Settings of both stages together; the defaults are the paper's.
+
+    Attributes
+    ----------
+    pooled
+        Whether the actors of the first stage share critics, temperature, buffer and mini-batch.
+    further_inputs
+        Whether the states of the first stage have inputs that the paper does not have, see ``rl.states``.
+    own_reward
+        Whether an actor of the first stage learns from its workload's reward instead of the whole cluster's.
+    compressed_rewards
+        Whether negative rewards are compressed.
+    """
+
+    pooled: bool = True
+    further_inputs: bool = False
+    own_reward: bool = True
+    compressed_rewards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +84,8 @@ class TwoStage:
     ----------
     sac, td3
         Parameters of the first and of the second stage.
-    shared
-        Whether the actors of the first stage share their critics.
+    settings
+        Settings of both stages together.
     device
         Device that learns; decisions are made on the CPU.
     """
@@ -74,14 +96,14 @@ class TwoStage:
         sac: SacSettings,
         td3: Td3Settings,
         seed: int,
-        shared: bool = False,
+        settings: TwoStageSettings,
         device: torch.device = CPU,
     ) -> None:
-        self.cluster = cluster
+        self.cluster, self.settings = cluster, settings
         self._random = torch.Generator().manual_seed(seed)
         workloads, gpus = cluster.workloads, cluster.gpus
-        shape = workloads, placement_size(workloads, gpus), cluster.places
-        self.sac = SacDiscrete(*shape, sac, self._random, shared=shared, device=device)
+        shape = workloads, placement_size(workloads, gpus, settings.further_inputs), cluster.places
+        self.sac = SacDiscrete(*shape, sac, self._random, shared=settings.pooled, device=device)
         self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
 
     def decide(self, rates_rps: Floats, queued: Ints, spread: Floats | float = 1.0, blurred: bool = True) -> Decision:
@@ -99,7 +121,7 @@ class TwoStage:
         """
         cluster = self.cluster
         clusters, workloads = rates_rps.shape
-        placing = Placing(cluster, rates_rps, queued)
+        placing = Placing(cluster, rates_rps, queued, self.settings.further_inputs)
         spreads = np.broadcast_to(np.float32(spread), (clusters,))[:, None]
         for i in range(workloads):  # lines 7-10
             state, safe = placing.turn(i)
@@ -121,15 +143,18 @@ class TwoStage:
 
     def remember(self, decision: Decision, feedback: Feedback, following: Decision) -> None:
         """Store the decision, its results and the next observation (Alg. 1, line 16)."""
-        reward = compressed(feedback.reward)
+        reward = compressed(feedback.reward) if self.settings.compressed_rewards else feedback.reward
+        first_reward = reward
+        if not self.settings.own_reward:
+            # The reward of the cluster, because a workload that is placed early may block those that follow.
+            first_reward = np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1)
         # The last action means no GPU.
         action = np.where(decision.gpu < 0, self.cluster.places - 1, decision.gpu)
         self.sac.replay.add(
             state=decision.placement,
             safe=decision.safe,
             action=action,
-            # The reward of the cluster, because a workload that is placed early may block those that follow.
-            reward=np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1),
+            reward=first_reward,
             next_state=following.placement,
             next_safe=following.safe,
         )

@@ -93,10 +93,10 @@ def test_learns_who_goes_with_whom():
 def test_more_draws_are_never_worse_and_late_workloads_cost():
     agent = agent_for(BELOW, gpu_type(BELOW.gpu))
     rates_rps = loads(1, 20)[0] * np.array(BELOW.rate_rps)
-    likeliest, best = (outcomes(agent, rates_rps, BELOW.headroom, drawn) for drawn in (0, 15))
+    likeliest, best = (outcomes(agent, rates_rps, drawn) for drawn in (0, 15))
     assert np.all(best.worth >= likeliest.worth)
     assert not best.late.any()
-    crowded = outcomes(agent, 2.0 * rates_rps, BELOW.headroom, 0)
+    crowded = outcomes(agent, 2.0 * rates_rps, 0)
     assert np.all(crowded.late > 0)
     assert crowded.worth.max() < likeliest.worth.min()
 
@@ -185,7 +185,7 @@ def test_the_shipped_layer_deals_better_than_evenly():
             for group, place in np.ndindex(rates_rps.shape)
         )
         for how, found in ((deal, even), (deal_in_layers, dealt)):
-            groups = outcomes(agent, how(policy, workloads, 64).rate_rps, policy.headroom, 0)
+            groups = outcomes(agent, how(policy, workloads, 64).rate_rps, 0)
             found.append((groups.throughput_rps.sum(), groups.late.sum()))
     (even_rps, even_late), (rps, late) = np.sum(even, axis=0), np.sum(dealt, axis=0)
     assert rps > even_rps

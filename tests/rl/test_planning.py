@@ -12,7 +12,9 @@ from bench.judging.judge import judge
 from instances import InputError, Objective, PlacedGpu, PlanClass
 from instances.suites.inss import four_gpus, overloaded
 from instances.view import View
-from rl.planning import LATE_RPS, decided
+from rl.environment import DecisionProcess, Environments
+from rl.grouping import deal
+from rl.planning import LATE_RPS, agent_for, decided, queues
 from rl.policy import load_policy, save_policy
 from rl.repair import TsRepair, divide
 from rl.train import Training
@@ -48,6 +50,34 @@ def test_the_best_drawn_is_no_worse_than_the_likeliest(trained):
         assert best.worth[0] >= likeliest.worth[0]
         better += best.worth[0] > likeliest.worth[0]
     assert better > 5
+
+
+def test_the_judge_finds_the_taken_decision_no_worse_than_the_likeliest(trained):
+    """Fewer broken constraints first, then throughput; nothing but the judge's own condition filters a decision."""
+    instance, path = trained
+    for seed in range(10):
+        asked = drawn_rates(instance, seed)
+        likeliest, taken = (
+            judge(Ts(path, drawn=drawn).schedule(asked, Run(seed=seed)).plan, asked) for drawn in (0, 31)
+        )
+        assert len(taken.violations) <= len(likeliest.violations)
+        if len(taken.violations) == len(likeliest.violations):
+            assert taken.value >= likeliest.value * (1.0 - 1e-9)
+
+
+def test_queues_are_left_by_earlier_steps(trained):
+    """By the environment itself, which draws the arrivals; its mean is the rate."""
+    instance, path = trained
+    policy = load_policy(path)
+    dealt = deal(policy, instance.workloads, 4)
+    agent = agent_for(policy, instance.gpus[0].type)
+    assert not queues(agent, dealt.rate_rps, 0, policy.headroom).any()
+    left = queues(agent, dealt.rate_rps, 1, policy.headroom)
+    there = Environments(agent.cluster, 200, DecisionProcess(lowest=1.0, highest=1.0), np.random.default_rng(0))
+    decision = agent.decide(there.rates_rps, there.queued, 0.0, blurred=False)
+    there.step(decision.gpu, decision.units, decision.batch)
+    assert left.any()
+    assert np.all(np.abs(there.queued.mean(axis=0) - left[0]) <= 4.0 * there.queued.std(axis=0) + 32)
 
 
 def test_ranked_from_the_best(trained):
@@ -178,5 +208,7 @@ def test_a_damaged_policy_is_refused(trained, tmp_path, change, told):
 def test_refuses_impossible_parameters():
     with pytest.raises(ValueError, match="drawn is -1"):
         TsRepair(drawn=-1)
+    with pytest.raises(ValueError, match="earlier_steps is -1"):
+        Ts(earlier_steps=-1)
     with pytest.raises(ValueError, match="repaired is 0"):
         TsRepair(repaired=0)

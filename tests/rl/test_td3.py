@@ -14,7 +14,17 @@ from rl.states import Placing, allocation_size
 from rl.td3 import Td3, Td3Settings, blurred
 
 BASE = four_gpus()[0]
-TINY = Td3Settings(hidden=64, buffer=20_000, minibatch=128, learning_rate=1e-3, soft=0.02, discount=0.5)
+TINY = Td3Settings(
+    hidden=64,
+    buffer=20_000,
+    minibatch=128,
+    learning_rate=1e-3,
+    soft=0.02,
+    discount=0.5,
+    random_part=0.1,
+    logit_penalty=0.001,
+    summed=False,
+)
 STEADY = DecisionProcess(step_s=10.0, lowest=1.0, highest=1.0)
 
 
@@ -81,9 +91,10 @@ def drawn(count, random):
     return np.concatenate([ones, rate, zeros], axis=1)
 
 
-def test_learns_the_optimum():
+@pytest.mark.parametrize("summed", [False, True])
+def test_learns_the_optimum(summed):
     random = torch.Generator().manual_seed(0)
-    agent = Td3(2, allocation_size(2), TINY, random)
+    agent = Td3(2, allocation_size(2), replace(TINY, summed=summed), random)
     state = drawn(32, random)
     for step in range(1200):
         action, next_state = agent.act(state), drawn(32, random)

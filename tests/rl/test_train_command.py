@@ -114,7 +114,8 @@ def test_the_preset_paper_is_table_2_and_a_parameter_overrides_it(tmp_path):
     training = load_policy(tmp_path / "policy.pt").training
     printed = {"discount": 0.99, "temperature": 1.0, "sac_learning_rate": 1e-4, "td3_learning_rate": 3e-4}
     assert training.items() >= printed.items()
-    assert training["pooled"]
+    assert all(training[name] for name in ("pooled", "own_reward", "summed"))
+    assert not any(training[name] for name in ("further_inputs", "compressed_rewards", "random_part", "logit_penalty"))
     assert (training["episodes"], training["hidden"]) == (2, 8)  # of QUICK
     table = {"episodes": "1600", "steps": "100", "hidden": "256", "minibatch": "256", "buffer": "100000"}
     assert rl.train.PAPER.items() >= table.items()

@@ -71,6 +71,38 @@ def test_what_is_remembered():
     assert float(stored.sum()) == pytest.approx(float(team[:, 0].sum()), rel=1e-5)
 
 
+def test_the_printed_reward_of_the_first_stage():
+    """Sec. 5.1: r' is the reward of the workload alone, equation 2 without a transformation."""
+    _, agent, there, decision = decide(5, own_reward=True, compressed_rewards=False)
+    feedback = there.step(decision.gpu, decision.units, decision.batch)
+    agent.remember(decision, feedback, agent.decide(there.rates_rps, there.queued))
+    assert feedback.reward.min() < -1.0
+    stored = agent.sac.replay.state_dict()["fields"]["reward"].numpy()
+    assert stored == pytest.approx(feedback.reward, rel=1e-6)
+
+
+def test_the_printed_states_of_the_first_stage():
+    """Sec. 5.1: lambda, g, p, W and, for each GPU, u, L and E; 4 + 3 K numbers."""
+    _, _, _, further = decide(5)
+    cluster, agent, _, printed = decide(5, further_inputs=False)
+    assert printed.placement.shape == (5, 10, 4 + 3 * cluster.gpus)
+    assert np.array_equal(printed.placement[:, 0], further.placement[:, 0, : 4 + 3 * cluster.gpus])
+    assert agent.sac.actor.weights[0].shape[1] == 4 + 3 * cluster.gpus
+
+
+def test_a_policy_with_the_printed_states_decides_as_its_agent(tmp_path):
+    printed = replace(QUICK, episodes=1, further_inputs=False, pooled=True, summed=True)
+    printed.train(FOUR_GPUS, 3, tmp_path, lambda episode, scalars: None)
+    assert Ts(tmp_path / "policy.pt").schedule(FOUR_GPUS, Run()).status is Status.FEASIBLE
+
+
+def test_pooled_agents_have_one_temperature_and_a_critic_for_the_sum():
+    _, agent, _, _ = decide(pooled=True, summed=True)
+    assert agent.sac.log_temperature.shape == (1,)
+    assert [critics.weights[-1].shape[0] for critics in (agent.sac.critics, agent.td3.critics)] == [2, 2]
+    assert agent.td3.critics.weights[-1].shape[2] == 1
+
+
 def test_a_workload_without_requests_gets_no_place():
     _, agent, there, _ = decide(3)
     rates_rps = there.rates_rps.copy()

@@ -46,7 +46,10 @@ def train(
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     preset: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Named settings; for ts: paper (Table 2 of InSS, 1,600 episodes)."),
+        typer.Option(
+            metavar="NAME",
+            help="Named settings; for ts: paper (as InSS prints), steadied (with additions).",
+        ),
     ] = None,
     parameters: Annotated[
         list[str] | None,

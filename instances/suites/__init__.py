@@ -41,6 +41,12 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
         Suite("igniter-12", "iGniter's evaluation: twelve workloads, cost on V100s", igniter.igniter_12),
         Suite("igniter-12-t4", "iGniter, Fig. 20: the twelve workloads, cost on T4s", igniter.igniter_12_t4),
         Suite("4gpu", "InSS, Sec. 6: ten models on four A100s, capacity; rates ours", inss.four_gpus),
+        Suite("4gpu-eight", "the first eight models of 4gpu, as many as gpulet serves in InSS", inss.eight_models),
+        Suite(
+            "4gpu-quadratic",
+            "4gpu for planners with iGniter's performance model; judge with --truth inss",
+            inss.with_quadratic_model,
+        ),
         Suite("4gpu-goodput", "the same at 2.5 times the rates, which do not fit; goodput", inss.overloaded),
         Suite(
             "4gpu-unseen",

@@ -1,5 +1,6 @@
 """InSS's clusters (Sec. 6): ten workloads on four A100s, and multiples of them, under ``capacity`` and ``goodput``."""
 
+from dataclasses import replace
 from itertools import cycle
 
 import numpy as np
@@ -37,6 +38,24 @@ def four_gpus() -> tuple[Instance, ...]:
     at the chosen rates each workload alone needs between a fifteenth and two fifths of a GPU.
     """
     return (_cluster("4gpu", Objective.CAPACITY, 4, np.ones(len(_DEMANDS)), _MODELS),)
+
+
+def eight_models() -> tuple[Instance, ...]:
+    """Return ``4gpu-eight``: the first eight workloads of ``4gpu``, as many models as gpulet serves in the paper."""
+    (instance,) = four_gpus()
+    text = f"{_MODELS}; without the two that appear a second time (Sec. 6.3: gpulet serves only 8 models)"
+    return (replace(instance, name="4gpu-eight", workloads=instance.workloads[:8], provenance=text),)
+
+
+def with_quadratic_model() -> tuple[Instance, ...]:
+    """Return ``4gpu-quadratic``: ``4gpu`` for planners with iGniter's performance model instead of InSS's.
+
+    iGniter and its GSLICE plan with the quadratic function that iGniter fits to the same solo times. The true
+    performance model is ``inss``.
+    """
+    (instance,) = four_gpus()
+    text = f"{_MODELS}; iGniter's performance model, fitted to the same solo times"
+    return (replace(instance, name="4gpu-quadratic", performance_model="igniter", provenance=text),)
 
 
 def overloaded() -> tuple[Instance, ...]:

@@ -29,6 +29,8 @@ SIZES = {
     "igniter-12": [12],
     "igniter-12-t4": [12],
     "4gpu": [10],
+    "4gpu-eight": [8],
+    "4gpu-quadratic": [10],
     "64gpu": [160] * 4,
     "gpulet-scen1": [4],
     "gpulet-scen2": [2],

@@ -7,7 +7,6 @@ import numpy as np
 from scipy.stats import norm
 
 from instances.arrays import Floats
-from instances.calibration.a100_inss import TABLE_3, TABLE_4, relative_errors
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
 from instances.performance import interference_model_names
@@ -119,23 +118,6 @@ NEVER_SEEN = QueryTable(
 )
 
 
-def _published(_: Runs) -> Values:
-    """Return errors at InSS's points, in percent: largest and mean of held-out points, and largest of pinned points.
-
-    The numbers of the points follow the largest errors.
-    """
-    error_of = relative_errors(gpu_type("a100-inss"), (*TABLE_3, *TABLE_4))
-    pinned_errors = [100.0 * abs(error) for point, error in error_of.items() if point.pinned]
-    held_out_errors = [100.0 * abs(error) for point, error in error_of.items() if not point.pinned]
-    return (
-        max(held_out_errors),
-        len(held_out_errors),
-        float(np.mean(held_out_errors)),
-        max(pinned_errors),
-        len(pinned_errors),
-    )
-
-
 _FIG11 = [
     tuple(map(Configuration, igniter_model.PAIR, (igniter_model.PAIR_BATCH,) * 2, (share_pct, 100.0 - share_pct)))
     for share_pct in igniter_model.PAIR_SHARES_PCT
@@ -220,13 +202,6 @@ def _pair_claims() -> Iterable[Claim]:
 
 
 PUBLISHED = (
-    Claim(
-        what="InSS Tables 3, 4: errors at 28 points",
-        paper="at most 4.97 %",
-        ours=_published,
-        form="at most {:.1f} % at the {} held-out points (mean {:.1f} %), {:.1f} % at the {} pinned points",
-        not_comparable="the times of `a100-inss` are calibrated to eighteen of the points; the paper predicts them all",
-    ),
     *_pair_claims(),
     Claim(
         what="iGniter Fig. 13, four models: latencies in ms",

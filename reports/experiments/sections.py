@@ -24,6 +24,7 @@ from reports.papers import (
     igniter_scaling,
     inss_agent,
     inss_clusters,
+    inss_errors,
     inss_model,
     mediator_groups,
     mediator_jobs,
@@ -122,7 +123,7 @@ SECTIONS = (
         "inss",
         "InSS (Han et al.)",
         {
-            "motivation": _claims(inss_model.FIGURES),
+            "motivation": _claims((*inss_model.FIGURES, *inss_errors.FIGURES)),
             "agent": _claims(
                 (
                     *(inss_clusters.FIG10, inss_clusters.FIG12, inss_agent.FIG11),

@@ -1,4 +1,4 @@
-"""Performance model of InSS on an A100 (Sec. 2.1, 2.2 and 4.1): Fig. 1, 2, 6 and 7, Tables 3 and 4."""
+"""Performance model of InSS on an A100 (Sec. 2.1, 2.2 and 4.1): Fig. 1, 2, 6 and 7."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,14 +6,12 @@ from functools import partial
 import numpy as np
 
 from instances.arrays import Floats
-from instances.calibration.a100_inss import TABLE_3, TABLE_4, PublishedTime
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, SoloSample
 from instances.performance.inss import regressed_ms
 from instances.performance.validation import latencies_ms
 from reports.charts.palette import SERIES, shades
 from reports.charts.panels import Curve, Panel, draw_panels
-from reports.charts.predictions import draw_points
 from reports.claim import Claim, Values
 from reports.figure import Figure
 from reports.measured import measured_solo, missing_note
@@ -168,14 +166,6 @@ def _fig7() -> Sequence[Panel]:
     ]
 
 
-def _share_pct(point: PublishedTime) -> float:
-    """Return the share that varies along a row of Table 4.
-
-    The share of the neighbour varies in the row ``E*&M1``, and the share of the observed model in all other rows.
-    """
-    return point.neighbours[0].share_pct if point.row == "E*&M1" else point.configuration.share_pct
-
-
 def _beyond_knee(_: Runs) -> Values:
     """Return the change of ResNet-50's time in percent: from 30 to 60 % of the GPU, and from 60 to 100 %."""
     times_ms = dict(zip(SHARES_PCT, alone_ms("resnet50", BATCH), strict=True))
@@ -270,24 +260,4 @@ FIG7 = Figure(
     ),
 )
 
-TABLE3 = Figure(
-    name="inss-table3",
-    title="Inference time of co-located models by batch size",
-    paper="InSS, Table 3",
-    shows="Errors of the paper's own predictions are 0.04 to 3.3 %, at 20 % of an A100 for each model.",
-    look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
-    "pinned and show only that the model can fit them.",
-    draws=partial(draw_points, points=TABLE_3, x_label="Batch", x_value=lambda point: point.configuration.batch),
-)
-
-TABLE4 = Figure(
-    name="inss-table4",
-    title="Inference time of co-located models by share",
-    paper="InSS, Table 4",
-    shows="Errors of the paper's own predictions are 0.03 to 5 %, at batch 8 for each model.",
-    look_for="Filled marks, which the calibration did not use, lie within 5 % of the observed bars. Hollow marks were "
-    "pinned and show only that the model can fit them.",
-    draws=partial(draw_points, points=TABLE_4, x_label="Share (%)", x_value=_share_pct),
-)
-
-FIGURES = (FIG1, FIG2, FIG6, FIG7, TABLE3, TABLE4)
+FIGURES = (FIG1, FIG2, FIG6, FIG7)

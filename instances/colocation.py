@@ -1,13 +1,17 @@
 """Best-effort jobs on one GPU (MediatorDNN): arrivals of their batches and their progress side by side.
 
 Jobs have no shares. Each job is a process that runs its batches in order of arrival. The transfer of a launch to the
-GPU delays only that launch; the launch then runs on the GPU. The n launches that are on the GPU at a moment take turns:
-each advances at 1/n of its speed alone on the whole GPU. They also interfere: each is slower by the factor that the
-performance model predicts for n equal shares, because a launch's demand of caches and memory falls with its speed.
+GPU delays only that launch; the launch then runs on the GPU. There are two models of n launches that are on the GPU at
+a moment:
 
-The GPU is work-conserving. If the jobs together need less than the whole GPU, interference included, every launch
-completes, though later than alone; otherwise the queues grow. This is a model of the real contention on MediatorDNN's
-testbed.
+- They take turns: each advances at 1/n of its speed alone on the whole GPU. They also interfere: each is slower by the
+  factor that the performance model predicts for n equal shares, because a launch's demand of caches and memory falls
+  with its speed. Two launches therefore take at least twice as long side by side, whatever their DNNs are.
+- They run at the same time (``PerformanceModel.concurrent``): each takes the time that the performance model predicts
+  for an nth of the GPU beside the others. A small batch, which needs little of the GPU, is then hardly slower.
+
+Every launch completes, though later than alone, if the jobs together need less than the GPU offers; otherwise the
+queues grow. Both are models of the real contention on MediatorDNN's testbed.
 """
 
 from bisect import bisect_right
@@ -123,12 +127,16 @@ def _sampler(random: Random, values: Sequence[Value], weights: Sequence[float]) 
     return lambda: values[min(last, bisect_right(cumulative_weights, random.random() * cumulative_weights[-1]))]
 
 
-def run_together(tables: Tables, jobs: Sequence[Launches]) -> JobProgress:
-    """Run jobs side by side on one GPU for ``WINDOWS`` windows."""
+def run_together(tables: Tables, jobs: Sequence[Launches], concurrent: bool = False) -> JobProgress:
+    """Run jobs side by side on one GPU for ``WINDOWS`` windows.
+
+    Launches run at the same time if ``concurrent``, otherwise they take turns.
+    """
     starts = np.cumsum([0, *(len(job.batch) for job in jobs)], dtype=np.int64)
     return JobProgress(
-        *_take_turns(
+        *_simulate(
             tables,
+            concurrent,
             np.array([job.model for job in jobs], dtype=np.int64),
             starts,
             np.concatenate([np.empty(0), *(job.arrival_ms for job in jobs)]),
@@ -143,8 +151,8 @@ def run_alone(tables: Tables, jobs: Sequence[Launches]) -> Floats:
 
 
 @compiled
-def _take_turns(
-    tables: Tables, model: Ints, starts: Ints, arrival_ms: Floats, batch: Ints
+def _simulate(
+    tables: Tables, concurrent: bool, model: Ints, starts: Ints, arrival_ms: Floats, batch: Ints
 ) -> tuple[Floats, Ints, Ints, Floats]:
     """Simulate from event to event: a launch starts on the GPU, a launch ends, or a window ends.
 
@@ -191,7 +199,7 @@ def _take_turns(
         if changed:
             slowdown[:] = 1.0
             if running.sum() > 1:
-                _write_slowdowns(tables, model, batch, current, running, slowdown)
+                _write_slowdowns(tables, concurrent, model, batch, current, running, slowdown)
             for i in range(jobs):
                 if running[i]:
                     event_ms[i] = now_ms + remaining_ms[i] * slowdown[i] if remaining_ms[i] > 0.0 else now_ms
@@ -209,7 +217,9 @@ def _ready_ms(
 
 
 @compiled
-def _write_slowdowns(tables: Tables, model: Ints, batch: Ints, current: Ints, running: Flags, slowdown: Floats) -> None:
+def _write_slowdowns(
+    tables: Tables, concurrent: bool, model: Ints, batch: Ints, current: Ints, running: Flags, slowdown: Floats
+) -> None:
     """Write the factor by which each running launch takes longer than it would alone on the whole GPU."""
     jobs_on_gpu = np.flatnonzero(running)
     count = len(jobs_on_gpu)
@@ -221,10 +231,12 @@ def _write_slowdowns(tables: Tables, model: Ints, batch: Ints, current: Ints, ru
     for i in range(count):
         m, b = model[jobs_on_gpu[i]], batch[current[jobs_on_gpu[i]]]
         disturbed_ms = gpu_time_beside_ms(tables, m, b, units, demands, i)
-        # At a frequency of 0 no launch advances.
-        slowdown[jobs_on_gpu[i]] = (
-            count * disturbed_ms / _alone_ms(tables, m, b, units) if disturbed_ms < np.inf else np.inf
-        )
+        if disturbed_ms == np.inf:  # at a frequency of 0 no launch advances
+            slowdown[jobs_on_gpu[i]] = np.inf
+        elif concurrent:
+            slowdown[jobs_on_gpu[i]] = disturbed_ms / _alone_ms(tables, m, b, tables.share_units)
+        else:
+            slowdown[jobs_on_gpu[i]] = count * disturbed_ms / _alone_ms(tables, m, b, units)
 
 
 @compiled

@@ -18,6 +18,7 @@ from bench.judging.verdict import SlotVerdict, Violation
 from instances import Gpulet, GpuType, InputError, Instance, PlacedGpu, Plan, Slot
 from instances.arrays import Floats
 from instances.colocation import Launches, Sample, draw_launches, run_alone, run_together
+from instances.performance import performance_model
 from instances.tolerance import widened
 from instances.view import View
 
@@ -117,7 +118,7 @@ def excess_memory(position: int, slots: Sequence[Slot], view: View) -> list[Viol
 def _judge_slots(position: int, slots: Sequence[Slot], view: View) -> list[SlotVerdict]:
     """Simulate the jobs of one GPU together; return their mean times over completed launches, or infinite times."""
     launches = [_drawn(slot, view) for slot in slots]
-    run = run_together(view.tables, launches)
+    run = run_together(view.tables, launches, performance_model(view.instance.performance_model).concurrent)
     slot_verdicts = []
     for row, (slot, job_launches) in enumerate(zip(slots, launches, strict=True)):
         completed = int(run.launches[row])

@@ -96,7 +96,7 @@ class Grouping:
         plans = []
         for pool in instance.gpus:
             view = View.of(instance, pool.type)
-            groups = self.groups(of_jobs(view, instance.jobs), _memory_test(view, instance.jobs))
+            groups = self.groups_of_jobs(of_jobs(view, instance.jobs), _memory_test(view, instance.jobs))
             if pool.count is None or len(groups) <= pool.count:
                 gpus = (_shared_gpu(view, [instance.jobs[i] for i in members]) for members in groups)
                 plans.append(Plan(instance.name, tuple(gpus)))
@@ -105,6 +105,10 @@ class Grouping:
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Return groups of positions, each position in exactly one; ``fits`` tests whether a group is permitted."""
         raise NotImplementedError
+
+    def groups_of_jobs(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
+        """Return groups of positions of best-effort jobs; by default, by the rule for workloads."""
+        return self.groups(profile, fits)
 
 
 def _memory_test(view: View, jobs: Sequence[Job]) -> Fits:

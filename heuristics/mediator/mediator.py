@@ -1,10 +1,13 @@
 """MediatorDNN and its baselines: rules that group the jobs that share a GPU (MediatorDNN, Sec. III and IV-A)."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
 from typing import ClassVar
 
 import numpy as np
 
+from heuristics.mediator.closest import fill_closest
 from heuristics.mediator.grouping import CAPACITY, Fits, Grouping, fill_by_mean, fill_groups
 from heuristics.mediator.utilisation import Utilisation
 from instances.arrays import Floats
@@ -79,17 +82,25 @@ class Mediator(Grouping):
     signed
         Compute RUVScore with the sign of equation 4. This contradicts the text and Fig. 4, which group the jobs with
         the closest deviations.
+    con_weight
+        Weight of ConScore in ColoScore; 1 in the paper. At 0, only the variation of utilisation counts.
     """
 
     name: ClassVar[str] = "mediator"
 
     standardise: bool = False
     signed: bool = False
+    con_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.con_weight < inf:
+            raise ValueError(f"con_weight is {self.con_weight}; expected a finite number of at least 0")
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Return the groups of positions by Algorithm 3."""
         # Lines 1-2
-        score = ruv_score(profile.deviation, self.signed) + con_score(profile.metrics, self.standardise)
+        contention = con_score(profile.metrics, self.standardise)
+        score = ruv_score(profile.deviation, self.signed) + self.con_weight * contention
 
         def within(group: list[int]) -> bool:
             # Equation 6
@@ -120,12 +131,34 @@ class Horus(Grouping):
         return fill_by_mean(profile, lambda group, candidates: ranked_by(score, group, candidates), fits)
 
 
+class Fill(StrEnum):
+    """Rules by which ``bin-packing`` fills a GPU with best-effort jobs."""
+
+    CLOSEST = "closest"
+    BUSIEST = "busiest"
+
+
 @dataclass(frozen=True, slots=True)
 class BinPacking(Grouping):
-    """Bin packing by mean utilisation, without contention and variation: each GPU takes the busiest jobs that fit."""
+    """Bin packing by mean utilisation, without contention and variation.
+
+    Workloads with SLOs fill each GPU with the busiest that fit.
+
+    Attributes
+    ----------
+    fill
+        Jobs on each GPU: those whose mean utilisations add up as closely as possible to the whole GPU, as in the paper
+        (``closest``), or the busiest that fit (``busiest``).
+    """
 
     name: ClassVar[str] = "bin-packing"
 
+    fill: Fill = Fill.CLOSEST
+
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
-        """Return the groups of positions."""
+        """Return the groups of positions of workloads: the busiest that fit."""
         return fill_by_mean(profile, lambda group, candidates: list(candidates), fits)
+
+    def groups_of_jobs(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
+        """Return the groups of positions of jobs by the rule ``fill``."""
+        return fill_closest(profile.mean, fits) if self.fill is Fill.CLOSEST else self.groups(profile, fits)

@@ -7,6 +7,7 @@ from instances.calibration.a100_inss import a100_inss
 from instances.calibration.a100_llm import a100_llm
 from instances.calibration.rtx2080ti import rtx2080ti, rtx2080ti_arxiv
 from instances.calibration.t4 import t4
+from instances.calibration.v100_rapp import v100_rapp
 from instances.catalogue import gpu_type_to_toml
 from instances.errors import InputError, unknown_name
 
@@ -16,6 +17,7 @@ ENTRIES = {
     "rtx2080ti-arxiv": rtx2080ti_arxiv,
     "a100-inss": a100_inss,
     "a100-llm": a100_llm,
+    "v100-rapp": v100_rapp,
 }
 
 

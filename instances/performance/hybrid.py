@@ -26,6 +26,7 @@ class HybridModel(PerformanceModel):
     name = "hybrid"
     loading_overlaps = True
     contended = True
+    concurrent = True
 
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:
         """Return the solo time, the demands linear in ``1000 b / active_ms``, and the co-location factor."""

@@ -71,12 +71,16 @@ class PerformanceModel(ABC):
     pairwise
         Whether interference is clipped at 0 for each pair (gpulet). The sums are then exact for two residents only, and
         the schedulers put at most two residents on a GPU.
+    concurrent
+        Whether the slowdowns beside others are fitted to measurements of launches that run at the same time.
+        Best-effort jobs then run so, too; otherwise they take turns (``instances.colocation``).
     """
 
     name: str
     loading_overlaps = False
     contended = False
     pairwise = False
+    concurrent = False
 
     @abstractmethod
     def demand(self, gpu: GpuType, model: DnnModel, batch: Floats, share_pct: Floats) -> Demand:

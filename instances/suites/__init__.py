@@ -99,8 +99,13 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
         ),
         Suite(
             "mediator-40",
-            "MediatorDNN, Sec. IV: five mixes of forty best-effort jobs, colocation on RTX 2080 Ti",
+            "MediatorDNN, Sec. IV: five mixes of forty best-effort jobs, colocation on V100s as RaPP measured them",
             mediator.forty_jobs,
+        ),
+        Suite(
+            "mediator-pairs",
+            "the thirty-two image jobs of mediator-40, colocation on A100s with slowdowns fitted to measured pairs",
+            mediator.image_jobs_in_pairs,
         ),
         Suite("igniter-scaling", "random mixes of 10 to 1,000 workloads, for decision times", generate.igniter_scaling),
         Suite("parvagpu", "ParvaGPU's six service mixes: cost on A100s cut into MIG instances", parvagpu),

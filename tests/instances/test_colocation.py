@@ -144,6 +144,32 @@ def test_two_take_turns_and_disturb_each_other() -> None:
     assert done.utilisation[:, 0] * WINDOW_MS == pytest.approx([factor * alone_ms("vgg19", 8)] * 2)
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_concurrent_launches_take_the_time_of_their_share_beside_the_others(count: int) -> None:
+    part = ROWS["vgg19"], 8, 40 // count
+    beside_ms = gpu_time_beside_ms(TABLES, *part, demands_of(*[part] * count), 0)
+
+    done = run_together(TABLES, [at("vgg19", (5.0, 8))] * count, concurrent=True)
+
+    assert done.on_gpu_ms == pytest.approx([beside_ms] * count)
+    assert done.utilisation[:, 0] * WINDOW_MS == pytest.approx([beside_ms / count] * count)
+
+
+def test_launches_bound_by_the_host_hardly_slow_each_other_if_concurrent() -> None:
+    """A launch as long on half the GPU as on the whole, without contention, is not slower beside another."""
+    flat = TABLES._replace(
+        active_ms=np.full_like(TABLES.active_ms, 10.0),
+        scheduling_ms=np.zeros(4),
+        alpha_l2=np.zeros(4),
+        kernels=np.zeros(4),
+        max_power_w=1e6,
+    )
+    pair = [at("vgg19", (5.0, 8)), at("vgg19", (5.0, 8))]
+
+    assert run_together(flat, pair, concurrent=True).on_gpu_ms == pytest.approx([10.0, 10.0])
+    assert run_together(flat, pair).on_gpu_ms == pytest.approx([20.0, 20.0])
+
+
 def test_who_comes_later_delays_what_is_left() -> None:
     free = TABLES._replace(alpha_l2=np.zeros(4), kernels=np.zeros(4), max_power_w=1e6)
     long_ms, short_ms = alone_ms("ssd", 32, 40, free), alone_ms("alexnet", 1, 40, free)
@@ -173,7 +199,7 @@ def test_nobody_is_an_empty_gpu() -> None:
 # --- Against counting in steps ---
 
 
-def in_steps(jobs: list[Launches], until_ms: float, step_ms: float) -> tuple[list[int], list[float]]:
+def in_steps(jobs: list[Launches], until_ms: float, step_ms: float, concurrent: bool) -> tuple[list[int], list[float]]:
     """Return the launches done and the GPU's time taken by each job, advancing all by one small step after another."""
     done, taken = [0] * len(jobs), [0.0] * len(jobs)
     free, left = [0.0] * len(jobs), [None] * len(jobs)
@@ -191,23 +217,26 @@ def in_steps(jobs: list[Launches], until_ms: float, step_ms: float) -> tuple[lis
         for n, i in enumerate(running):
             single_ms = gpu_time_beside_ms(TABLES, *places[n], demands_of(places[n]), 0)
             beside_ms = gpu_time_beside_ms(TABLES, *places[n], demands_of(*places), n)
-            left[i] -= step_ms / len(running) * single_ms / beside_ms
+            whole = jobs[i].model, jobs[i].batch[done[i]], 40
+            whole_ms = gpu_time_beside_ms(TABLES, *whole, demands_of(whole), 0)
+            left[i] -= step_ms * (whole_ms if concurrent else single_ms / len(running)) / beside_ms
             taken[i] += step_ms / len(running)
             if left[i] <= 0.0:
                 done[i], free[i], left[i] = done[i] + 1, now + step_ms, None
     return done, taken
 
 
+@pytest.mark.parametrize("concurrent", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_events_and_steps_agree(seed: int) -> None:
+def test_events_and_steps_agree(seed: int, concurrent: bool) -> None:
     random = np.random.default_rng(seed)
     jobs = []
     for model in random.choice(["alexnet", "resnet50", "vgg19", "ssd"], 3):
         arrivals = np.sort(random.uniform(0.0, 250.0, 6))
         jobs.append(Launches(ROWS[str(model)], arrivals, random.integers(1, 9, 6)))
 
-    done = run_together(TABLES, jobs)
-    steps, taken = in_steps(jobs, 1000.0, 0.02)
+    done = run_together(TABLES, jobs, concurrent)
+    steps, taken = in_steps(jobs, 1000.0, 0.02, concurrent)
 
     assert done.launches.tolist() == steps == [6, 6, 6]
     assert done.utilisation.sum(axis=1) * WINDOW_MS == pytest.approx(taken, rel=0.02)

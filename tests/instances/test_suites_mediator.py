@@ -1,5 +1,6 @@
 """MediatorDNN's forty jobs: what the paper tells of them, and who plays whom."""
 
+from dataclasses import replace
 from itertools import pairwise
 from math import log
 
@@ -9,12 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import Job, Objective
+from instances.catalogue import gpu_type
 from instances.files import instance_from_json, instance_to_json
 from instances.memory import CONTEXT_MIB, memory_mib
 from instances.suites import suite
-from instances.suites.mediator import DEVIATION, DNNS, GAP_AND_BATCH, IMAGE_DNNS, STAND_INS, log_normal
+from instances.suites.mediator import (
+    DEVIATION,
+    DNNS,
+    GAP_AND_BATCH,
+    IMAGE_DNNS,
+    PAIRED_STAND_INS,
+    STAND_INS,
+    log_normal,
+)
 
 MIXES = suite("mediator-40").build()
+PAIRS = suite("mediator-pairs").build()
 BY_MIX = [{int(job.id.removeprefix("j")): job for job in mix.jobs} for mix in MIXES]
 
 # "Computational complexity" of Table II
@@ -36,7 +47,7 @@ COMPLEXITY = {
     "ResV2-101": 88.89,
     "ResV2-152": 120.08,
 }
-CLASSIFIERS = ("googlenet", "resnet50", "vgg16", "mnasnet", "mobilenet", "densenet161")
+NOT_CLASSIFIERS = ("lenet",)
 
 
 def parameters_millions(model: str) -> float:
@@ -110,11 +121,24 @@ def test_complexity_is_twice_the_number_of_parameters() -> None:
         assert COMPLEXITY[dnn] == pytest.approx(2 * parameters_millions(model), rel=0.015)
 
 
+@pytest.mark.parametrize(("gpu", "stand_ins"), [("v100-rapp", STAND_INS), ("a100", PAIRED_STAND_INS)])
 @pytest.mark.parametrize("dnn", IMAGE_DNNS)
-def test_an_image_classifier_is_played_by_the_nearest_in_size(dnn: str) -> None:
-    nearest = min(CLASSIFIERS, key=lambda model: abs(log(2 * parameters_millions(model) / COMPLEXITY[dnn])))
+def test_an_image_classifier_is_played_by_the_nearest_in_size(gpu: str, stand_ins: dict[str, str], dnn: str) -> None:
+    classifiers = set(gpu_type(gpu).models) - set(NOT_CLASSIFIERS)
+    nearest = min(classifiers, key=lambda model: abs(log(2 * parameters_millions(model) / COMPLEXITY[dnn])))
 
-    assert STAND_INS[dnn] == nearest
+    assert stand_ins[dnn] == nearest
+
+
+def test_pairs_are_the_image_jobs_with_other_models() -> None:
+    assert [mix.name for mix in PAIRS] == [f"mediator-pairs-s{seed}" for seed in range(5)]
+    for mix, pairs in zip(MIXES, PAIRS, strict=True):
+        assert pairs.performance_model == "hybrid"
+        assert len(pairs.jobs) == 32
+        for job, other, dnn in zip(mix.jobs, pairs.jobs, DNNS, strict=False):
+            assert replace(other, model=job.model) == job
+            assert other.model == PAIRED_STAND_INS[dnn]
+        assert "11 of 32 jobs" in pairs.provenance
 
 
 def test_provenance_says_who_plays_whom() -> None:

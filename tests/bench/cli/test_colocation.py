@@ -63,7 +63,7 @@ def test_rows_have_the_three_scores_and_people_see_them(call: Call) -> None:
 def test_jobs_are_listed_and_shown(call: Call) -> None:
     listed = {entry["name"]: entry for entry in json.loads(call("list instances --format json").out)}
     assert {name: listed[name]["jobs"] for name in listed if name.startswith("mediator")} == {
-        f"mediator-40-s{seed}": 40 for seed in range(5)
+        f"mediator-{name}-s{seed}": count for name, count in (("40", 40), ("pairs", 32)) for seed in range(5)
     }
     shown = call("show jobs.json").out
     assert "0 workloads, 4 jobs" in shown

@@ -310,7 +310,7 @@ def test_a_job_without_gaps_is_placed_at_what_the_gpu_can_do() -> None:
 
 
 def test_forty_jobs_as_the_paper_has_them() -> None:
-    """Variation needs room: more GPUs than by means, far less time over capacity, faster batches (MediatorDNN, IV-C)."""
+    """Variation needs room: more GPUs than by means, less time over capacity, faster batches (MediatorDNN, IV-C)."""
     for problem in (frozen("mediator-40-s0"), frozen("mediator-40-s1")):
         verdicts = {}
         for scheduler in EVERY:

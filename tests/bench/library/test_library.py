@@ -17,7 +17,6 @@ from bench.schedulers.registry import entries, load
 from instances import InputError, Objective, Plan, PlanClass
 from instances.files import plan_to_json, read_json, write_json
 from instances.library import LIBRARY, Library, LibraryEntry
-from instances.library.drawing import draw
 from instances.plan import Gpulet, PlacedGpu, Slot
 
 LINES = LIBRARY.summaries()
@@ -30,7 +29,7 @@ NAME = "cost-turing-4"
 def library(tmp_path: Path) -> Library:
     """A library with one entry, whose plan gives each workload a GPU of its own."""
     made = Library(tmp_path / "library")
-    instance = draw("turing", Objective.COST, 4)
+    instance = LIBRARY.instance(NAME)
     made.write(LibraryEntry(instance))
     submit(made, plan_to_json(alone(instance.name)), "plan", "somebody")
     return made

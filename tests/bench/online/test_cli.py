@@ -17,6 +17,7 @@ from bench.cli.commands.online import EXAMPLES
 from bench.online.control import Online
 from bench.online.planner import SchedulerError
 from bench.online.result import Period
+from tests.frozen import FROZEN
 
 RUN = ("online", "--instances", "gpulet-scen3", "--rates", "2", "--scheduler", "gpu-scaling")
 
@@ -38,7 +39,7 @@ def test_periods_planned_without_headroom_are_told(call: Call) -> None:
     run = (
         "online",
         "--instances",
-        "gpulet-scen3",
+        str(FROZEN / "gpulet-scen3.json"),
         "--scheduler",
         "gpu-scaling",
         "--seconds",

@@ -18,13 +18,14 @@ from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.trace import Trace
 from instances import Application, InputError, Instance, Objective, Plan
 from instances.suites import SUITES
+from tests.frozen import frozen
 
 STEP = Trace("step", np.repeat([1.0, 5.0, 1.0], 60))
 """Low, high, low, a minute each."""
 
 
 def scen3(rates: float = 2.0) -> Instance:
-    return online_instance(SUITES["gpulet-scen3"].build()[0]).scaled(rates)
+    return online_instance(frozen("gpulet-scen3")).scaled(rates)
 
 
 def followed(
@@ -179,7 +180,7 @@ def test_without_a_plan_for_the_rates_the_old_one_serves_on() -> None:
 
 
 def test_questions_of_scale_become_questions_of_cost_on_the_same_pool() -> None:
-    scale = SUITES["gpulet-scen3"].build()[0]
+    scale = frozen("gpulet-scen3")
 
     assert online_instance(scale) == replace(scale, objective=Objective.COST)
     assert online_instance(online_instance(scale)) == online_instance(scale)

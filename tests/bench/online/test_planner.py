@@ -12,12 +12,12 @@ from bench.judging.judge import judge
 from bench.online.planner import Planner, SchedulerError
 from bench.schedulers.registry import Entry
 from instances import InputError, Instance, Objective, Plan, spatial_gpu
-from instances.suites import SUITES
+from tests.frozen import frozen
 
 
 @pytest.fixture
 def instance() -> Instance:
-    return replace(SUITES["gpulet-scen3"].build()[0], objective=Objective.COST)
+    return replace(frozen("gpulet-scen3"), objective=Objective.COST)
 
 
 def test_plans_are_for_the_rates_of_the_moment(instance: Instance) -> None:

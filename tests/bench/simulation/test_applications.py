@@ -10,8 +10,8 @@ from bench.plan_simulation import Interference, Settings, no_simulation, simulat
 from bench.simulation import driver
 from bench.simulation.applications import flow_of, none_underway, with_rows
 from instances import Application, Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload
-from instances.suites import suite
 from tests.bench.simulation.agreement import agree, poisson_ms, simulated
+from tests.frozen import frozen
 from tests.instances.reference import TOY
 
 # Without transfers a batch of b takes b + 1.1 ms of the small model on 40 %, 4 b + 2.2 ms of the large.
@@ -151,7 +151,7 @@ def test_stages_that_take_turns_agree_with_simpy() -> None:
 
 def of_gpulet(name: str, edges: tuple[tuple[str, str], ...], slo_ms: float, rate_rps: float) -> tuple[Plan, Instance]:
     """An application of the suite with its graph, each stage on a GPU share of its own."""
-    asked = suite(f"gpulet-{name}").build()[0]
+    asked = frozen(f"gpulet-{name}")
     workloads = tuple(replace(w, rate_rps=rate_rps) for w in asked.workloads)
     application = Application(name, tuple(w.id for w in workloads), edges, slo_ms)
     asked = replace(asked, objective=Objective.COST, workloads=workloads, applications=(application,))

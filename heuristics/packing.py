@@ -42,7 +42,8 @@ def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
     ``rate_rps`` have equal shapes.
     """
     tables, model = view.tables, view.model[workload]
-    hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]  # per request, linear in the batch
+    # Of a single request: the upload is linear in the batch, apart from the batching time
+    hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]
     # Equation 17, with B_pcie divided out
     batch = np.ceil(view.slo_ms[workload] / 2.0 / (1000.0 / rate_rps + hidden_ms)).astype(np.int64)
     if view.steps.any():

@@ -98,6 +98,8 @@ class SoloProfile:
         Lines of the utilisation at any share, in percent, against ``1000 b / gpu_ms`` (InSS, Sec. 4.1).
     span
         Fraction of the grid's points that the locally weighted regression around a point uses.
+    batching_ms
+        Batching time by batch: the time to assemble the batch on the host, part of its upload; empty if it is 0.
     """
 
     batch: tuple[int, ...]
@@ -108,6 +110,7 @@ class SoloProfile:
     l2: Line
     dram: Line
     span: float
+    batching_ms: tuple[float, ...] = ()
 
     @property
     def times_ms(self) -> Floats:

@@ -212,7 +212,8 @@ def _plain(value: object) -> dict[str, Any] | str:
     """Convert a value for the fingerprint's JSON; ``asdict`` of the whole instance takes three times as long.
 
     Fields of the rule ``attainment`` are left out under other rules. ``dropping`` is left out if it is true, and
-    fields of language models if they are empty. So instances older than these fields keep their fingerprints.
+    fields of language models and batching times if they are empty. So instances older than these fields keep their
+    fingerprints.
     """
     if is_dataclass(value):
         values = {attribute.name: getattr(value, attribute.name) for attribute in fields(value)}
@@ -221,7 +222,7 @@ def _plain(value: object) -> dict[str, Any] | str:
                 del values[name]
         if isinstance(value, Instance) and value.dropping:
             del values["dropping"]
-        for name in ("rule", "service", "language_models"):
+        for name in ("rule", "service", "language_models", "batching_ms"):
             if name in values and not values[name]:
                 del values[name]
         return values

@@ -11,7 +11,7 @@ from instances.errors import InputError
 from instances.gpu import DnnModel, GpuType
 from instances.measurements import Configuration
 from instances.performance import performance_model
-from instances.performance.model import pcie_transfers_ms
+from instances.performance.model import transfers_ms
 from instances.tolerance import MOST_TERMS, summable, widened
 
 MOST_CELLS = 2**22
@@ -35,7 +35,7 @@ class Tables(NamedTuple):
     company
         Co-location factor on the active time, before the others' demands are added; the same shape.
     transfer_ms
-        Time of upload and feedback, ``x``, shape (models, max batch + 1).
+        Time of upload (batching time included) and feedback, ``x``, shape (models, max batch + 1).
     exposed_ms
         The part of ``x`` that does not overlap with an execution: throughput is ``b / (t_gpu + exposed)``.
     memory_mib
@@ -162,7 +162,7 @@ def _tabulate(
             (company, demand.company),
         ):
             target[row, filled, 1:] = values
-        upload_ms, feedback_ms = pcie_transfers_ms(gpu, model, batch)
+        upload_ms, feedback_ms = transfers_ms(gpu, model, batch)
         transfer_ms[row, filled] = upload_ms + feedback_ms
         exposed_ms[row, filled] = feedback_ms if performance.loading_overlaps else upload_ms + feedback_ms
         memory_mib[row, filled] = [model.memory_mib(int(size)) for size in batch]

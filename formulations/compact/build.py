@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import pyomo.environ as pyo
 
 from formulations.compact import equations
+from formulations.compact.batching import state_batching
 from formulations.compact.interference import state_interference
 from formulations.compact.model import CompactModel, price_unit, sum_of
 from formulations.compact.options import Option, options_of, span
@@ -76,6 +77,7 @@ def build(problem: Problem, gpus: Sequence[int], continuous_shares: bool = False
     state_placement(model)
     state_space(model)
     state_tables(model)
+    state_batching(model)
     state_interference(model)
     state_times(model)
     state_budgets(model)

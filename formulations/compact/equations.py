@@ -15,6 +15,8 @@ import pyomo.environ as pyo
 from formulations.compact.model import ROW_TOLERANCE, CompactModel, Expr, Relation, sum_of
 from formulations.compact.options import Option
 from instances import SloRule
+from instances.arrays import Floats
+from instances.performance.model import batching_ms
 from instances.tables import Tables
 
 
@@ -24,29 +26,52 @@ def inference_ms(m: Any, o: int, option: Option) -> Expr:
     return m.t_gpu[o] + transfer_ms
 
 
-def throughput(m: Any, o: int, exposed_ms: float) -> Relation:
+def throughput(m: Any, o: int, option: Option) -> Relation:
     """Return the relation of the throughput ``h`` (equation 2)."""
 
     def largest_throughput(b: float, t_gpu: float) -> float:
         # In requests per second
-        return 1000.0 * b / (t_gpu + exposed_ms * b)
+        return 1000.0 * b / (t_gpu + float(_exposed_ms(option, np.array(b))))
 
-    exact = m.throughput[o] * (m.t_gpu[o] + exposed_ms * m.b[o]) <= 1000.0 * m.b[o]
+    _, exposed_ms = transfers_ms(m, o, option)
+    exact = m.throughput[o] * (m.t_gpu[o] + exposed_ms) <= 1000.0 * m.b[o]
     scale = 1000.0 * m.b[o].ub
-    relaxed = m.throughput[o] / scale * (m.t_gpu[o] + exposed_ms * m.b[o]) <= (1.0 + ROW_TOLERANCE) * m.b[o] / m.b[o].ub
+    relaxed = m.throughput[o] / scale * (m.t_gpu[o] + exposed_ms) <= (1.0 + ROW_TOLERANCE) * m.b[o] / m.b[o].ub
     return Relation("throughput", m.throughput[o], m.b[o], m.t_gpu[o], largest_throughput, exact, (relaxed,))
 
 
-def most_throughput(option: Option, exposed_ms: float) -> float:
+def most_throughput(option: Option) -> float:
     """Return the largest throughput of the option alone (equation 2)."""
     batch = option.configurations.batch
-    return float((1000.0 * batch / (option.active_ms + exposed_ms * batch)).max())
+    return float((1000.0 * batch / (option.active_ms + _exposed_ms(option, batch.astype(float)))).max())
 
 
 def transfers_ms(m: Any, o: int, option: Option) -> tuple[Expr, Expr]:
-    """Return the time of upload and feedback, linear in the batch, and its part beside no execution (equation 3)."""
+    """Return the time of upload and feedback of a batch, and its part beside no execution (equation 3).
+
+    Both are linear in the batch, apart from a batching time (``formulations.compact.batching``).
+    """
+    transfer_ms, exposed_ms = (per_request * m.b[o] for per_request in _bus_ms(option))
+    if option.has_batching_time:
+        transfer_ms += m.batching_ms[o]
+        if not option.loading_overlaps:
+            exposed_ms += m.batching_ms[o]
+    return transfer_ms, exposed_ms
+
+
+def _bus_ms(option: Option) -> tuple[float, float]:
+    """Return the transfer time of a request over the bus, and its part beside no execution."""
     tables, row = option.view.tables, option.row
-    return float(tables.transfer_ms[row, 1]) * m.b[o], float(tables.exposed_ms[row, 1]) * m.b[o]
+    transfer_ms, exposed_ms = float(tables.transfer_ms[row, 1]), float(tables.exposed_ms[row, 1])
+    single_ms = float(batching_ms(option.dnn, np.array(1.0)))
+    return transfer_ms - single_ms, exposed_ms if option.loading_overlaps else exposed_ms - single_ms
+
+
+def _exposed_ms(option: Option, batch: Floats) -> Floats:
+    """Return the part of the transfers beside no execution, by batch."""
+    _, per_request_ms = _bus_ms(option)
+    exposed_ms: Floats = per_request_ms * batch
+    return exposed_ms if option.loading_overlaps else exposed_ms + batching_ms(option.dnn, batch)
 
 
 def gpu_time(m: Any, o: int, t_sch: Expr, t_act: Expr) -> tuple[Expr, Relation]:

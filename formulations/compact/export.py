@@ -17,7 +17,7 @@ from instances import InputError, Instance, Plan
 COMMENT = {".mps": "*", ".lp": "\\"}
 """Beginning of a comment in files of these endings."""
 
-INDICES = {"O": "o", "V": "o,t,k", "J": "t,k", "P": "o,b,r", "S": "o,s"}
+INDICES = {"O": "o", "A": "o", "B": "o,b", "V": "o,t,k", "J": "t,k", "P": "o,b,r", "S": "o,s"}
 """Indices of variables by the name of their set: option, GPU type, number of a GPU, batch, share, rate step."""
 
 _VALUE = re.compile(

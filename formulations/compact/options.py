@@ -10,6 +10,7 @@ from instances.configurations import Configurations, rates_of, servable_configur
 from instances.dominance import why_not_exact
 from instances.gpu import DnnModel
 from instances.least_shares import delay_is_one_line
+from instances.performance import performance_model
 from instances.view import View
 
 Range = tuple[float, float]
@@ -47,6 +48,16 @@ class Option:
     def dnn(self) -> DnnModel:
         """The workload's DNN model with its coefficients."""
         return self.view.gpu.model(self.view.instance.workloads[self.workload].model)
+
+    @property
+    def loading_overlaps(self) -> bool:
+        """Whether the upload of a batch overlaps with the execution of the one before."""
+        return performance_model(self.view.instance.performance_model).loading_overlaps
+
+    @property
+    def has_batching_time(self) -> bool:
+        """Whether assembling a batch on the host takes time."""
+        return self.dnn.solo is not None and any(self.dnn.solo.batching_ms)
 
     @property
     def active_ms(self) -> Floats:

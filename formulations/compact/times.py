@@ -118,15 +118,12 @@ def state_objective(model: CompactModel) -> None:
         largest_values = [rps_per_step[o] * float(option.configurations.step.max()) for o, option in enumerate(options)]
         values = [rps_per_step[o] * sum_of(step * m.at_step[o, step] for step in model.steps_of[o]) for o in m.O]
     else:
-        exposed_ms = [float(option.view.tables.exposed_ms[option.row, 1]) for option in options]
-        largest_values = [
-            equations.most_throughput(option, exposed) for option, exposed in zip(options, exposed_ms, strict=True)
-        ]
+        largest_values = [equations.most_throughput(option) for option in options]
         m.throughput = pyo.Var(
             m.O, bounds=lambda _, o: (0.0, largest_values[o]), doc="throughput of option o, req/s (equation 2)"
         )
         values = [m.throughput[o] for o in m.O]
-        model.relations += [equations.throughput(m, o, exposed_ms[o]) for o in m.O]
+        model.relations += [equations.throughput(m, o, options[o]) for o in m.O]
     # An option that is on no GPU has no value.
     m.gained = pyo.Var(m.O, bounds=lambda _, o: (0.0, largest_values[o]), doc="value of option o in the objective")
     rows = m.gains = pyo.ConstraintList()

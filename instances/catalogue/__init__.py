@@ -193,6 +193,7 @@ def _solo(table: FileTable) -> SoloProfile:
         l2=table.line("l2"),
         dram=table.line("dram"),
         span=table.number("span"),
+        batching_ms=table.numbers("batching_ms", len(batch)) if "batching_ms" in table else (),
     )
 
 

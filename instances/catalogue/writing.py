@@ -80,6 +80,8 @@ def _model(name: str, model: DnnModel) -> list[str]:
 def _with_grid(name: str, figures: SoloProfile | Company) -> list[str]:
     entry = asdict(figures)
     del entry["gpu_ms"]
+    if not entry.get("batching_ms", True):
+        del entry["batching_ms"]
     return [*_section(name, entry), *_grid("gpu_ms", figures.gpu_ms)]
 
 

@@ -13,7 +13,7 @@ from instances.grouping import grouped
 from instances.measurements import Configuration, PairSample
 from instances.performance.gpulet import tabulated_ms
 from instances.performance.inss import regressed_ms
-from instances.performance.model import alone_ms, pcie_transfers_ms
+from instances.performance.model import alone_ms, transfers_ms
 from instances.performance.solo_fit import rounded
 
 FEWEST_SAMPLES = 30
@@ -61,7 +61,7 @@ class PairFigures:
             If a latency is not longer than the transfers.
         """
         transfer_ms = [
-            float(sum(pcie_transfers_ms(gpu, gpu.model(sample.own.model), np.array(float(sample.own.batch)))))
+            float(sum(transfers_ms(gpu, gpu.model(sample.own.model), np.array(float(sample.own.batch)))))
             for sample in samples
         ]
         gpu_ms = np.array([sample.latency_ms for sample in samples]) - transfer_ms

@@ -108,10 +108,20 @@ class PerformanceModel(ABC):
         """Name the figures of ``model`` on ``gpu`` that the catalogue lacks; empty if it has all figures."""
 
 
-def pcie_transfers_ms(gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
-    """Return the upload and feedback times of a batch over PCIe (iGniter equation 3; InSS Sec. 4.1)."""
+def transfers_ms(gpu: GpuType, model: DnnModel, batch: Floats) -> tuple[Floats, Floats]:
+    """Return the upload and feedback times of a batch: batching time and PCIe (iGniter equation 3; InSS Sec. 4.1)."""
     per_ms = gpu.hardware.pcie_bytes_per_ms
-    return model.input_bytes * batch / per_ms, model.output_bytes * batch / per_ms
+    return batching_ms(model, batch) + model.input_bytes * batch / per_ms, model.output_bytes * batch / per_ms
+
+
+def batching_ms(model: DnnModel, batch: Floats) -> Floats:
+    """Return the time to assemble a batch on the host, linear between the batches of the solo profile; 0 if unknown.
+
+    It is the same at every share and beside every neighbour.
+    """
+    if model.solo is None or not model.solo.batching_ms:
+        return np.zeros_like(batch)
+    return np.interp(batch, model.solo.batch, model.solo.batching_ms)
 
 
 def interpolate(

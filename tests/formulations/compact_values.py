@@ -55,6 +55,10 @@ def assign(model: CompactModel, plan: Plan) -> None:
             m.at_step[o, step].set_value(1, skip_validation=True)
             m.b_at[o, step].set_value(m.b[o].value, skip_validation=True)
             m.gained[o].set_value(rate if o in beside else 0.0, skip_validation=True)
+    for o in getattr(m, "A", ()):
+        solo = options[o].dnn.solo
+        m.batch_is[o, int(m.b[o].value)].set_value(1, skip_validation=True)
+        m.batching_ms[o].set_value(solo.batching_ms[solo.batch.index(int(m.b[o].value))], skip_validation=True)
     for o, option in enumerate(options):
         _meet(model, o, option, [p for p in beside.get(o, []) if p != o])
 

@@ -28,7 +28,8 @@ class GslicePlus:
     Attributes
     ----------
     rounds
-        Largest number of adjustments of the shares (iGniter, Sec. 5.3: the plan after five).
+        Largest number of adjustments of the shares (iGniter, Sec. 5.3: the plan after five). 0 is the start: nothing is
+        tuned.
     band
         Fraction of a target by which a workload may be better without a change.
     """
@@ -63,6 +64,8 @@ class GslicePlus:
 
     def _tuned(self, view: View, gpu: PlacedGpu) -> PlacedGpu:
         batches, shares_pct = [START_BATCH] * len(gpu.gpulets), [START_PCT] * len(gpu.gpulets)
+        if self.rounds == 0:
+            return _resized(view, gpu, batches, shares_pct)
         for _ in range(self.rounds):
             batches = self._with_tuned_batches(view, gpu, batches, shares_pct)
             adjusted_pct = self._adjusted_shares(view, gpu, batches, shares_pct)

@@ -22,6 +22,8 @@ from reports.papers import (
     igniter_online,
     igniter_plans,
     igniter_scaling,
+    igniter_shares,
+    igniter_violations,
     inss_agent,
     inss_clusters,
     inss_errors,
@@ -91,9 +93,14 @@ SECTIONS = (
         {
             "motivation": _claims((*igniter_contention.FIGURES, igniter_model.FIG8, igniter_plans.TABLE1)),
             "plans": (
-                igniter_plans.PLAN_OF_THREE,
                 *_claims(
-                    (igniter_plans.FIG14, igniter_plans.FIG14_VIOLATIONS, igniter_plans.FIG19, igniter_plans.FIG20)
+                    (
+                        igniter_plans.FIG14,
+                        igniter_violations.FIG14_VIOLATIONS,
+                        igniter_shares.FIG18,
+                        igniter_plans.FIG19,
+                        igniter_plans.FIG20,
+                    )
                 ),
                 igniter_plans.COEFFICIENTS,
                 *igniter_scaling.FIG21.claims,

@@ -19,7 +19,8 @@ from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, curve, tested_ne
 from reports.papers.hold import HEADROOMS as STEPS
 from reports.papers.hold import SCHEDULERS as WITH_HEADROOM
 from reports.papers.hold_robustness import CONDITIONS, PLANS, holding_under
-from reports.papers.igniter_plans import BASELINES, LATE_IN_PAPER, need_on_twelve
+from reports.papers.igniter_plans import BASELINES, need_on_twelve
+from reports.papers.igniter_violations import LATE_IN_PAPER
 from reports.papers.robustness import CONSTANT, ERRORS, HEADROOMS, POISSON, ROUNDS_LIMIT_S, SCHEDULERS, SEEDS
 from reports.quantities import not_in_time_pct, proven_gpus
 from reports.runs import MissingDataError, Runs, the_instance

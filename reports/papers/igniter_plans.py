@@ -1,36 +1,31 @@
-"""iGniter, Table 1, Fig. 14 and 18 to 20: plans for its workloads, and their SLO violations."""
+"""iGniter, Table 1, Fig. 14, 19 and 20: plans for its workloads."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from bench.evaluation import Trial
+import numpy as np
+
 from bench.ledger.row import Row
-from bench.simulation.arrivals import Arrivals, Process
-from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances.catalogue import gpu_type
-from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page
-from reports.charts.palette import ALARM, ALARM_EDGE
-from reports.charts.plan_bars import FREE_EDGE, draw_gpu_of, draw_plans, draw_shares
-from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
+from instances.view import View
+from reports.charts.plan_bars import draw_gpu_of, draw_plans
+from reports.claim import Claim, Values, query
 from reports.figure import Figure
-from reports.need import Need, rows_matching
+from reports.need import Need
 from reports.placement import pieces
 from reports.runs import Runs, the_instance
-from reports.selection import figure_rows, missing_notes
 
 SCHEDULERS = ("igniter", "gpu-lets+", "ffd+", "gslice+")
-
-_BOTH_ARRIVALS = tuple(
-    Need("igniter-12", SCHEDULERS, trial=Trial(arrivals=Arrivals(process)))
-    for process in (Process.CONSTANT, Process.POISSON)
-)
 
 TABLE1_IN_PAPER = {"gslice+": (1, 2), "gpu-lets+": (2, 2), "igniter": (1, 0)}
 """Number of GPUs, and of models whose measured P99 latency exceeds the SLO; GSLICE and gpu-lets are the originals."""
 
-LATE_IN_PAPER = {"igniter": 0, "gpu-lets+": 3, "ffd+": 10, "gslice+": 3}
-"""Number of workloads whose measured P99 latency exceeds the SLO (Sec. 5.3)."""
+TABLE1_PLANS_IN_PAPER = {
+    "gslice+": "A(37.5 %, 18) R(30 %, 8) V(40 %, 6)",
+    "gpu-lets+": "A(40 %, 23); R(60 %, 18) V(40 %, 6)",
+    "igniter": "A(10 %, 4) R(30 %, 8) V(37.5 %, 6)",
+}
+"""Share and batch of AlexNet, ResNet-50 and VGG-19 in the paper; a semicolon separates GPUs."""
 
 PLACES_IN_PAPER = {"ffd+": "GPU1", "gpu-lets+": "GPU2, 40 %", "ffd++": "GPU5, 15 %", "igniter": "GPU6, 7.5 %"}
 """Placement of the second workload in the paper, by scheduler (Sec. 5.3)."""
@@ -38,77 +33,10 @@ PLACES_IN_PAPER = {"ffd+": "GPU1", "gpu-lets+": "GPU2, 40 %", "ffd++": "GPU5, 15
 SECOND = "W2"
 """The second workload: App2 of AlexNet."""
 
-_TWELVE = Need("igniter-12", ("igniter", "ffd+", "ffd++", "cpsat"))
-_HEIGHT_IN = 2.6
-_DARKEST_PCT = 30.0
-_DARK = (0.55, 0.18, 0.05)
-_WHITE_TEXT = 0.72
-"""Percentage and colour of the darkest cells, and the depth of colour above which text is white."""
-
+TWELVE = Need("igniter-12", ("igniter", "ffd+", "ffd++", "cpsat"))
 _ORIGINALS = (
     "The paper's GSLICE and gpu-lets are the original ones; here both have the patches of iGniter's evaluation.",
 )
-
-
-def _draw_violations(figure: Figure, rows: Sequence[Row]) -> Page:
-    used_rows = [row for row in figure_rows(figure, rows) if row.scheduler in SCHEDULERS]
-    simulated = [row for row in used_rows if row.simulation is not None]
-    notes = missing_notes(figure, used_rows, [row for row in used_rows if row not in simulated])
-    allowed = f"{100.0 * VIOLATIONS_ALLOWED:g} %"
-    notes.append(f"Requests not in time in percent; red edges: above {allowed} in these simulations (no test).")
-    notes.append("The paper's numbers of late workloads are measured.")
-    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
-    axes = sheet.subplots(len(figure.needs), 1)
-    for need, ax in zip(figure.needs, axes, strict=True):
-        arrivals = "" if need.trial.arrivals is None else need.trial.arrivals.label
-        is_constant = need.trial.arrivals is not None and need.trial.arrivals.process is Process.CONSTANT
-        _draw_cells(
-            ax, {row.scheduler: row for row in rows_matching(simulated, need)}, LATE_IN_PAPER if is_constant else {}
-        )
-        ax.set_title(f"{arrivals.capitalize()} arrivals")
-    return sheet
-
-
-def not_in_time_pct(row: Row) -> dict[str, float]:
-    """Return the percentage of the requests that were not served in time, by workload."""
-    workloads: list[dict[str, Any]] = [] if row.simulation is None else row.simulation["workloads"]
-    return {workload["id"]: 100.0 * workload["violation_rate"] for workload in workloads}
-
-
-def _draw_cells(ax: Axes, row_of: dict[str, Row], paper: Mapping[str, int]) -> None:
-    """Draw a line of cells for each scheduler, and a cell for each workload; darker cells have more late requests."""
-    workloads = max((list(not_in_time_pct(row)) for row in row_of.values()), key=len, default=[])
-    names = [name for name in SCHEDULERS if name in row_of]
-    for line, name in enumerate(names):
-        for column, late_pct in enumerate(not_in_time_pct(row_of[name]).values()):
-            exceeds_limit = late_pct > 100.0 * VIOLATIONS_ALLOWED
-            depth = min(1.0, (late_pct / _DARKEST_PCT) ** 0.5)
-            face = tuple(1.0 - depth * (1.0 - channel) for channel in _DARK)
-            ax.barh(
-                line,
-                0.9,
-                0.8,
-                left=column - 0.45,
-                facecolor=face,
-                edgecolor=ALARM if exceeds_limit else FREE_EDGE,
-                linewidth=ALARM_EDGE if exceeds_limit else 0.4,
-            )
-            text_colour = "white" if depth > _WHITE_TEXT else "black"
-            ax.text(
-                column,
-                line,
-                f"{late_pct:.2g}" if late_pct < 10.0 else f"{late_pct:.0f}",
-                ha="center",
-                va="center",
-                color=text_colour,
-            )
-        count_text = f"{row_of[name].sim_violating} above" + (f"; paper {paper[name]}" if name in paper else "")
-        ax.text(len(workloads) - 0.4, line, count_text, va="center")
-    ax.set(xlim=(-0.6, len(workloads) + 0.9), ylim=(max(1, len(names)) - 0.5, -0.5))
-    ax.set_yticks(range(len(names)), names)
-    ax.set_xticks(range(len(workloads)), workloads)
-    ax.tick_params(length=0)
-    ax.spines[["left", "bottom"]].set_visible(False)
 
 
 IGNITER = ("igniter.spend_spare=true",)
@@ -122,26 +50,43 @@ def need_on_twelve(scheduler: str) -> Need:
     return Need("igniter-12", (scheduler,), parameters=IGNITER if scheduler == "igniter" else ())
 
 
-def _first_plan(runs: Runs) -> Values:
-    placed_pieces = sorted(pieces(runs.row(THREE), the_instance(THREE.instances)), key=lambda piece: piece.model)
-    return (" ".join(f"{piece.model[0].upper()}({piece.share_pct:g} %, {piece.batch})" for piece in placed_pieces),)
+@query
+def _plan_of_three(runs: Runs, scheduler: str) -> Values:
+    """Return the plan for the three workloads in the notation of Table 1."""
+    row = next(row for row in runs.rows(TABLE1.needs[0]) if row.scheduler == scheduler)
+    models_of: dict[int, list[str]] = {}
+    for piece in sorted(pieces(row, the_instance(row.instance)), key=lambda piece: piece.model):
+        models_of.setdefault(piece.gpu, []).append(f"{piece.model[0].upper()}({piece.share_pct:g} %, {piece.batch})")
+    return ("; ".join(" ".join(models) for models in sorted(models_of.values())),)
+
+
+PRINTED_SHARES_PCT = {"alexnet": 40, "resnet50": 60, "vgg19": 40}
+"""Shares of gpu-lets in Table 1."""
+
+
+def _largest_batches(_: Runs) -> Values:
+    """Return the largest batch within half the SLO alone at the printed shares: AlexNet, ResNet-50, VGG-19."""
+    instance = the_instance("igniter-3")
+    view = View.of(instance, instance.gpus[0].type)
+    tables, batches = view.tables, []
+    for workload, position, slo_ms in sorted(
+        zip((workload.model for workload in instance.workloads), view.model, view.slo_ms, strict=True)
+    ):
+        batch = np.arange(1, int(tables.max_batch[position]) + 1)
+        units = round(PRINTED_SHARES_PCT[workload] * tables.share_units / 100)
+        latency_ms = (
+            tables.scheduling_ms[position]
+            + tables.active_ms[position, batch, units]
+            + tables.transfer_ms[position, batch]
+        )
+        batches.append(int(batch[latency_ms <= slo_ms / 2.0].max()))
+    return tuple(batches)
 
 
 @query
 def _gpus(runs: Runs, need: Need) -> Values:
     row = runs.row(need)
     return row.gpus_used, row.cost_per_hour
-
-
-def _judged_violations(runs: Runs) -> Values:
-    return tuple(row.violations for (row,) in runs.rows_of_each(map(need_on_twelve, ("igniter", *BASELINES))))
-
-
-def _simulated_violations(runs: Runs) -> Values:
-    """Return the number of workloads in violation under constant arrivals, by scheduler."""
-    constant_need, _poisson_need = FIG14_VIOLATIONS.needs
-    violating = {row.scheduler: row.sim_violating for row in runs.rows(constant_need)}
-    return tuple(violating[scheduler] for scheduler in ("igniter", *BASELINES))
 
 
 def _coefficients(_: Runs) -> Values:
@@ -186,7 +131,7 @@ TABLE1 = Figure(
     "without a violation.",
     look_for="iGniter's plan is the published one, share for share, and the others take the published numbers of "
     "GPUs. They have fewer violations: with the batches of iGniter's patches gpu-lets+ has none. gslice+ has one, of "
-    "AlexNet, whose share it reduces.",
+    "VGG-19, whose share it reduces.",
     cost="3 runs, a second",
     needs=(Need("igniter-3", ("gslice+", "gpu-lets+", "igniter")),),
     draws=partial(draw_plans, notes=_ORIGINALS, others=False),
@@ -197,12 +142,36 @@ TABLE1 = Figure(
             ours=_table1(lambda row: row.gpus_used),
             form="{}, {}, {}",
         ),
+        *(
+            Claim(
+                what=f"– plan of {scheduler}",
+                paper=(paper,),
+                ours=_plan_of_three(scheduler),
+                reason=reason,
+            )
+            for (scheduler, paper), reason in zip(
+                TABLE1_PLANS_IN_PAPER.items(),
+                (
+                    "the paper's is the original GSLICE, whose batch of AlexNet is the largest within half the SLO",
+                    "the paper's is the original gpu-lets, with the largest batch within half the SLO (next line)",
+                    "",
+                ),
+                strict=True,
+            )
+        ),
+        Claim(
+            what="– largest batch within half the SLO at gpu-lets' shares, AlexNet, ResNet-50, VGG-19",
+            paper=(23, 18, 6),
+            ours=_largest_batches,
+            form="{}, {}, {}",
+            reason="by our times ResNet-50's batch of 18 takes 20.4 ms of the 20 ms",
+        ),
         Claim(
             what="– workloads in violation",
             paper=tuple(violating for _, violating in TABLE1_IN_PAPER.values()),
             ours=_table1(lambda row: row.violations),
             form="{}, {}, {}",
-            reason="the paper measures the original GSLICE and gpu-lets; here the judge checks iGniter's versions",
+            reason="the paper measures the original GSLICE and gpu-lets, whose batches are larger (previous line)",
         ),
     ),
 )
@@ -217,7 +186,7 @@ FIG14 = Figure(
     "of 9 violations; the paper measured 10, while the judge counts the model's predictions. FFD++ needs 6 GPUs as "
     "well, and so does the exact cpsat.",
     cost="4 runs: a few seconds, and at most the time limit for cpsat",
-    needs=(_TWELVE,),
+    needs=(TWELVE,),
     draws=draw_plans,
     claims=tuple(
         Claim(
@@ -237,59 +206,14 @@ FIG14 = Figure(
     ),
 )
 
-FIG14_VIOLATIONS = Figure(
-    name="igniter-fig14-violations",
-    title="Requests not in time of iGniter's twelve workloads",
-    paper="iGniter, Fig. 14",
-    shows="Measured under constant arrivals, the P99 latency is above the SLO for none of iGniter's workloads, for "
-    "3 of gpu-lets+ (W7, W8, W12), 10 of FFD+ and 3 of GSLICE+.",
-    look_for="Plans that allow half of the SLO do well under constant arrivals: a batch that is a little late still "
-    "has the other half. iGniter breaks none, as in the paper. FFD+ breaks fewer, because batch times do not vary "
-    "here: with a spread of 10 % it breaks 7. Under random arrivals the loads are mostly above 90 %, and nearly all "
-    "workloads have 5 to 25 % of their requests not in time. gpu-lets+ does best, on two GPUs more.",
-    cost="8 runs, a few seconds",
-    needs=_BOTH_ARRIVALS,
-    draws=_draw_violations,
-    claims=(
-        Claim(
-            what=f"Fig. 14: workloads in violation under igniter, {', '.join(BASELINES)}",
-            paper=tuple(LATE_IN_PAPER[scheduler] for scheduler in ("igniter", *BASELINES)),
-            ours=_simulated_violations,
-            form="{}, {}, {}, {}",
-            reason="batch times vary on the paper's GPUs, but not in the simulation",
-            note="simulated under constant arrivals; *Plans under random arrivals* varies the batch times",
-        ),
-        Claim(
-            what="– latency budgets that the plans break, by the judge",
-            paper=NOTHING_PUBLISHED,
-            ours=_judged_violations,
-            form="{}, {}, {}, {}",
-        ),
-    ),
-)
-
-FIG18 = Figure(
-    name="igniter-fig18",
-    title="Shares of iGniter's twelve workloads",
-    paper="iGniter, Fig. 18",
-    shows="FFD+ gives every workload at most what iGniter gives it; gpu-lets+ gives at least as much, and so "
-    "does GSLICE+ except to W12.",
-    look_for="FFD+ is at or below iGniter everywhere, and most of its bars are violations: the difference is "
-    "iGniter's allowance for interference. FFD++ adds more to some workloads, because it takes the first GPU that "
-    "fits instead of the one with the least interference.",
-    cost="the 4 runs of igniter-fig14",
-    needs=(_TWELVE,),
-    draws=draw_shares,
-)
-
 FIG19 = Figure(
     name="igniter-fig19",
     title="GPU of the second workload, App2 of AlexNet, by strategy",
     paper="iGniter, Fig. 19",
     shows="FFD+ puts it on GPU1 at its least share alone, which violates SLOs; gpu-lets+ on GPU2 with 40 %; FFD++ on "
     "GPU5, the first with room, with 15 %; iGniter on GPU6, where it costs least: 7.5 %.",
-    look_for="FFD+ and iGniter act as in the paper. FFD++ finds room on GPU6 only, so W2 is alone there and needs "
-    "half the share. gpu-lets+ gives W2 the larger part of the same GPU as in the paper.",
+    look_for="FFD+, gpu-lets+ and iGniter act as in the paper. FFD++ finds room on GPU6 only, so W2 is alone there "
+    "and needs half the share.",
     cost="4 runs, a second",
     needs=(Need("igniter-12", tuple(PLACES_IN_PAPER)),),
     draws=partial(draw_gpu_of, workload=SECOND, paper=PLACES_IN_PAPER),
@@ -304,7 +228,7 @@ FIG19 = Figure(
         )
         for (scheduler, paper), reason in zip(
             PLACES_IN_PAPER.items(),
-            ("", "our W5 has the smaller part of the same GPU", "no earlier GPU has room", ""),
+            ("", "", "no earlier GPU has room", ""),
             strict=True,
         )
     ),
@@ -337,12 +261,6 @@ FIG20 = Figure(
     ),
 )
 
-PLAN_OF_THREE = Claim(
-    what="Table 1: plan of igniter for three workloads on one V100",
-    paper=("A(10 %, 4) R(30 %, 8) V(37.5 %, 6)",),
-    ours=_first_plan,
-)
-
 COEFFICIENTS = Claim(
     what="Coefficients α_f, α_sch, β_sch of the V100",
     paper=(-1.025, 0.00475, -0.00902),
@@ -351,4 +269,4 @@ COEFFICIENTS = Claim(
     within=1e-3,
 )
 
-FIGURES = (TABLE1, FIG14, FIG14_VIOLATIONS, FIG18, FIG19, FIG20)
+FIGURES = (TABLE1, FIG14, FIG19, FIG20)

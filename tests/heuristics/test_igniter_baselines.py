@@ -237,8 +237,10 @@ def test_observations_are_the_judges() -> None:
     assert seen == pytest.approx([slot.t_inf_ms for slot in verdict.slots])
 
 
-def test_without_adjustments_shares_are_those_of_the_start() -> None:
-    assert set(units_of(planned(GslicePlus(rounds=0), TWELVE)).values()) == {12}
+def test_no_round_is_the_authors_start() -> None:
+    plan = planned(GslicePlus(rounds=0), TWELVE)
+
+    assert {(gpulet.share_units, slot.batch) for _, gpulet, slot in plan.slots()} == {(12, 1)}  # 30 %
 
 
 # --- What every plan keeps to ---

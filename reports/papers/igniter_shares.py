@@ -1,0 +1,135 @@
+"""iGniter, Fig. 18: shares of its twelve workloads by scheduler, and what they cost."""
+
+from collections.abc import Mapping
+
+from reports.charts.plan_bars import draw_shares, shares_pct
+from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
+from reports.figure import Figure
+from reports.need import Need
+from reports.papers.igniter_plans import TWELVE, need_on_twelve
+from reports.placement import pieces
+from reports.runs import Runs, the_instance
+
+
+def _shares_on_twelve(runs: Runs, scheduler: str) -> Mapping[str, float]:
+    """Return the share of each of the twelve workloads in percent; parts of a workload are summed."""
+    return shares_pct(pieces(runs.row(need_on_twelve(scheduler)), the_instance("igniter-12")))
+
+
+@query
+def _share_and_batch(runs: Runs, scheduler: str, workload: str, values: int = 2) -> Values:
+    """Return the share of a workload in percent and its batch, or only the first ``values`` of both."""
+    for piece in pieces(runs.row(need_on_twelve(scheduler)), the_instance("igniter-12")):
+        if piece.workload == workload:
+            return (piece.share_pct, piece.batch)[:values]
+    return (None,)
+
+
+@query
+def _with_other_share(runs: Runs, scheduler: str, sign: int) -> Values:
+    """Return the workloads with a larger (1) or a smaller (-1) share than by iGniter."""
+    shares, shares_by_igniter = _shares_on_twelve(runs, scheduler), _shares_on_twelve(runs, "igniter")
+    names = [name for name in shares if sign * (shares[name] - shares_by_igniter[name]) > 1e-9]
+    return (", ".join(sorted(names, key=lambda name: int(name[1:]))) or "none",)
+
+
+def _share_of_last_gpu(runs: Runs) -> Values:
+    placed = pieces(runs.row(need_on_twelve("igniter")), the_instance("igniter-12"))
+    last_gpu = max(piece.gpu for piece in placed)
+    return (sum(piece.share_pct for piece in placed if piece.gpu == last_gpu),)
+
+
+def _saving_pct(runs: Runs) -> Values:
+    ours, other = (runs.row(need_on_twelve(scheduler)).cost_per_hour for scheduler in ("igniter", "gpu-lets+"))
+    return (None if ours is None or other is None else 100.0 * (1.0 - ours / other),)
+
+
+def _residents(runs: Runs) -> Values:
+    placed = pieces(runs.row(need_on_twelve("igniter")), the_instance("igniter-12"))
+    gpu_of = {piece.workload: piece.gpu for piece in placed}
+    return tuple(
+        ", ".join(sorted((name for name in gpu_of if gpu_of[name] == gpu_of[one]), key=lambda name: int(name[1:])))
+        for one in ("W10", "W1")
+    )
+
+
+FIG18 = Figure(
+    name="igniter-fig18",
+    title="Shares of iGniter's twelve workloads",
+    paper="iGniter, Fig. 18",
+    shows="FFD+ gives every workload at most what iGniter gives it; gpu-lets+ gives at least as much, and so "
+    "does GSLICE+ except to W12.",
+    look_for="FFD+ is at or below iGniter everywhere, and most of its bars are violations: the difference is "
+    "iGniter's allowance for interference. gpu-lets+ is above iGniter everywhere. GSLICE+ ends below iGniter for three "
+    "workloads, W12 among them, because its loop keeps moving: after one more adjustment there are two.",
+    cost="the 4 runs of igniter-fig14, and 2 more",
+    needs=(TWELVE, Need("igniter-12", ("gpu-lets+", "gslice+"))),
+    draws=draw_shares,
+    claims=(
+        *(
+            Claim(
+                what=f"Fig. 18: share and batch of {workload} by {scheduler}",
+                paper=paper,
+                ours=_share_and_batch(scheduler, workload),
+                form="{:g} %, batch {}",
+            )
+            for workload, scheduler, paper in (
+                ("W4", "gpu-lets+", (60.0, 2)),
+                ("W4", "igniter", (32.5, 4)),
+            )
+        ),
+        *(
+            Claim(
+                what=f"Fig. 18: share of W9 by {scheduler}",
+                paper=(share_pct,),
+                ours=_share_and_batch(scheduler, "W9", 1),
+                form="{:g} %",
+            )
+            for scheduler, share_pct in (("gpu-lets+", 40.0), ("igniter", 37.5))
+        ),
+        Claim(
+            what="Fig. 18: workloads with a smaller share by gpu-lets+ than by iGniter",
+            paper=("none",),
+            ours=_with_other_share("gpu-lets+", -1),
+        ),
+        Claim(
+            what="Fig. 18: workloads with a larger share by ffd+ than by iGniter",
+            paper=("none",),
+            ours=_with_other_share("ffd+", 1),
+        ),
+        Claim(
+            what="Fig. 18: workloads with a smaller share by gslice+ than by iGniter",
+            paper=("W12",),
+            ours=_with_other_share("gslice+", -1),
+            reason="the authors' loop never settles: after any of one to ten adjustments, W12 and one to six others "
+            "are below iGniter, and two to six are above it",
+        ),
+        Claim(
+            what="– with a larger share by gslice+",
+            paper=NOTHING_PUBLISHED,
+            ours=_with_other_share("gslice+", 1),
+        ),
+        Claim(
+            what="Sec. 5.3: share that iGniter provisions on the GPU that ffd+ does not need (GPU6)",
+            paper=(25.0,),
+            ours=_share_of_last_gpu,
+            form="{:g} %",
+            reason="the published plan, share for share ours, has 20 % there",
+        ),
+        Claim(
+            what="Sec. 5.3: cost saved by iGniter over gpu-lets+",
+            paper=(25.0,),
+            ours=_saving_pct,
+            form="{:.3g} %",
+            within=1e-3,
+        ),
+        Claim(
+            what="Sec. 5.3: residents of the GPUs of W10 and of W1 by iGniter",
+            paper=("W9, W10", "W1, W5, W11"),
+            ours=_residents,
+            form="{}; {}",
+        ),
+    ),
+)
+
+FIGURES = (FIG18,)

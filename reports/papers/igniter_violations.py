@@ -1,0 +1,178 @@
+"""iGniter, Fig. 14: SLO violations of the plans for its twelve workloads."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.evaluation import Trial
+from bench.ledger.row import Row
+from bench.plan_simulation import Settings, simulate
+from bench.simulation.arrivals import Arrivals, Process
+from bench.simulation.result import VIOLATIONS_ALLOWED
+from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page
+from reports.charts.palette import ALARM, ALARM_EDGE
+from reports.charts.plan_bars import FREE_EDGE
+from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
+from reports.figure import Figure
+from reports.need import Need, rows_matching
+from reports.papers.igniter_plans import BASELINES, SCHEDULERS, need_on_twelve
+from reports.runs import Runs, the_instance
+from reports.selection import figure_rows, missing_notes
+
+_BOTH_ARRIVALS = tuple(
+    Need("igniter-12", SCHEDULERS, trial=Trial(arrivals=Arrivals(process)))
+    for process in (Process.CONSTANT, Process.POISSON)
+)
+
+LATE_IN_PAPER = {"igniter": 0, "gpu-lets+": 3, "ffd+": 10, "gslice+": 3}
+"""Number of workloads whose measured P99 latency exceeds the SLO (Sec. 5.3)."""
+
+_HEIGHT_IN = 2.6
+_DARKEST_PCT = 30.0
+_DARK = (0.55, 0.18, 0.05)
+_WHITE_TEXT = 0.72
+"""Percentage and colour of the darkest cells, and the depth of colour above which text is white."""
+
+
+def _draw_violations(figure: Figure, rows: Sequence[Row]) -> Page:
+    used_rows = [row for row in figure_rows(figure, rows) if row.scheduler in SCHEDULERS]
+    simulated = [row for row in used_rows if row.simulation is not None]
+    notes = missing_notes(figure, used_rows, [row for row in used_rows if row not in simulated])
+    allowed = f"{100.0 * VIOLATIONS_ALLOWED:g} %"
+    notes.append(f"Requests not in time in percent; red edges: above {allowed} in these simulations (no test).")
+    notes.append("The paper's numbers of late workloads are measured.")
+    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
+    axes = sheet.subplots(len(figure.needs), 1)
+    for need, ax in zip(figure.needs, axes, strict=True):
+        arrivals = "" if need.trial.arrivals is None else need.trial.arrivals.label
+        is_constant = need.trial.arrivals is not None and need.trial.arrivals.process is Process.CONSTANT
+        _draw_cells(
+            ax, {row.scheduler: row for row in rows_matching(simulated, need)}, LATE_IN_PAPER if is_constant else {}
+        )
+        ax.set_title(f"{arrivals.capitalize()} arrivals")
+    return sheet
+
+
+def not_in_time_pct(row: Row) -> dict[str, float]:
+    """Return the percentage of the requests that were not served in time, by workload."""
+    workloads: list[dict[str, Any]] = [] if row.simulation is None else row.simulation["workloads"]
+    return {workload["id"]: 100.0 * workload["violation_rate"] for workload in workloads}
+
+
+def _draw_cells(ax: Axes, row_of: dict[str, Row], paper: Mapping[str, int]) -> None:
+    """Draw a line of cells for each scheduler, and a cell for each workload; darker cells have more late requests."""
+    workloads = max((list(not_in_time_pct(row)) for row in row_of.values()), key=len, default=[])
+    names = [name for name in SCHEDULERS if name in row_of]
+    for line, name in enumerate(names):
+        for column, late_pct in enumerate(not_in_time_pct(row_of[name]).values()):
+            exceeds_limit = late_pct > 100.0 * VIOLATIONS_ALLOWED
+            depth = min(1.0, (late_pct / _DARKEST_PCT) ** 0.5)
+            face = tuple(1.0 - depth * (1.0 - channel) for channel in _DARK)
+            ax.barh(
+                line,
+                0.9,
+                0.8,
+                left=column - 0.45,
+                facecolor=face,
+                edgecolor=ALARM if exceeds_limit else FREE_EDGE,
+                linewidth=ALARM_EDGE if exceeds_limit else 0.4,
+            )
+            text_colour = "white" if depth > _WHITE_TEXT else "black"
+            ax.text(
+                column,
+                line,
+                f"{late_pct:.2g}" if late_pct < 10.0 else f"{late_pct:.0f}",
+                ha="center",
+                va="center",
+                color=text_colour,
+            )
+        count_text = f"{row_of[name].sim_violating} above" + (f"; paper {paper[name]}" if name in paper else "")
+        ax.text(len(workloads) - 0.4, line, count_text, va="center")
+    ax.set(xlim=(-0.6, len(workloads) + 0.9), ylim=(max(1, len(names)) - 0.5, -0.5))
+    ax.set_yticks(range(len(names)), names)
+    ax.set_xticks(range(len(workloads)), workloads)
+    ax.tick_params(length=0)
+    ax.spines[["left", "bottom"]].set_visible(False)
+
+
+SPREADS_PCT = (5.0, 10.0)
+"""Spreads of the batch times of the experiment, as standard deviations in percent of the time."""
+
+_ALL = ("igniter", *BASELINES)
+
+
+@query
+def _late_workloads(runs: Runs, scheduler: str, value: int) -> Values:
+    """Return the number (0) or the names (1) of the workloads in violation under constant arrivals."""
+    constant_need, _poisson_need = FIG14_VIOLATIONS.needs
+    row = next(row for row in runs.rows(constant_need) if row.scheduler == scheduler)
+    late = [name for name, late_pct in not_in_time_pct(row).items() if late_pct > 100.0 * VIOLATIONS_ALLOWED]
+    return ((row.sim_violating, ", ".join(late) or "none")[value],)
+
+
+@query
+def _late_with_spread(runs: Runs, spread_pct: float) -> Values:
+    """Return the number of workloads in violation by scheduler if batch times vary, under constant arrivals."""
+    settings = Settings(arrivals=Arrivals(Process.CONSTANT), noise=spread_pct / 100.0)
+    rows = [row for (row,) in runs.rows_of_each(map(need_on_twelve, _ALL))]
+    return tuple(
+        None if row.plan is None else simulate(row.plan, the_instance("igniter-12"), settings).violating for row in rows
+    )
+
+
+def _judged_violations(runs: Runs) -> Values:
+    return tuple(row.violations for (row,) in runs.rows_of_each(map(need_on_twelve, _ALL)))
+
+
+_UNEXPLAINED = "unexplained; a spread of 5 % of the batch times comes nearest, and 10 % makes iGniter late, too (next lines)"
+
+
+FIG14_VIOLATIONS = Figure(
+    name="igniter-fig14-violations",
+    title="Requests not in time of iGniter's twelve workloads",
+    paper="iGniter, Fig. 14",
+    shows="Measured under constant arrivals, the P99 latency is above the SLO for none of iGniter's workloads, for "
+    "3 of gpu-lets+ (W7, W8, W12), 10 of FFD+ and 3 of GSLICE+.",
+    look_for="Plans that allow half of the SLO do well under constant arrivals: a batch that is a little late still "
+    "has the other half. iGniter breaks no SLO and gpu-lets+ three, as in the paper. FFD+ and GSLICE+ break fewer. A "
+    "spread of the batch times does not explain it: once more of their workloads are late, iGniter's are late, too. "
+    "Under random arrivals the loads are mostly above 90 %, and nearly all workloads have late requests.",
+    cost="8 runs, a few seconds",
+    needs=_BOTH_ARRIVALS,
+    draws=_draw_violations,
+    claims=(
+        *(
+            Claim(
+                what=f"Fig. 14: number of workloads in violation under {scheduler}",
+                paper=(LATE_IN_PAPER[scheduler],),
+                ours=_late_workloads(scheduler, 0),
+                reason=_UNEXPLAINED,
+                note="simulated under constant arrivals",
+            )
+            for scheduler in _ALL
+        ),
+        Claim(
+            what="Fig. 14: workloads in violation under gpu-lets+",
+            paper=("W7, W8, W12",),
+            ours=_late_workloads("gpu-lets+", 1),
+            reason="unexplained: W7's larger part is never late here, with a spread of 5 % neither; W10 is late at any "
+            "share of SSD from 40 to 60 %, which the paper does not print",
+        ),
+        *(
+            Claim(
+                what=f"– with a spread of {spread_pct:g} % of the batch times, under {', '.join(_ALL)}",
+                paper=NOTHING_PUBLISHED,
+                ours=_late_with_spread(spread_pct),
+                form="{}, {}, {}, {}",
+            )
+            for spread_pct in SPREADS_PCT
+        ),
+        Claim(
+            what="– latency budgets that the plans break, by the judge",
+            paper=NOTHING_PUBLISHED,
+            ours=_judged_violations,
+            form="{}, {}, {}, {}",
+        ),
+    ),
+)
+
+FIGURES = (FIG14_VIOLATIONS,)

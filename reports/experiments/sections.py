@@ -27,6 +27,7 @@ from reports.papers import (
     inss_agent,
     inss_clusters,
     inss_errors,
+    inss_large_cluster,
     inss_model,
     mediator_groups,
     mediator_jobs,
@@ -133,12 +134,17 @@ SECTIONS = (
             "motivation": _claims((*inss_model.FIGURES, *inss_errors.FIGURES)),
             "agent": _claims(
                 (
+                    *(inss_agent.FIG8, inss_agent.FIG9),
                     *(inss_clusters.FIG10, inss_clusters.FIG12, inss_agent.FIG11),
                     *(inss_clusters.FIG13, inss_clusters.FIG14, inss_clusters.FIG3),
                 )
             ),
             "baseline_claims": _claims(
-                (*(inss_clusters.FIG4, inss_clusters.FIG15, inss_clusters.FIG18, inss_clusters.FIG17), inss_agent.FIG19)
+                (
+                    *(inss_clusters.FIG4, inss_clusters.FIG15),
+                    *(inss_large_cluster.FIG16, inss_large_cluster.FIG17, inss_large_cluster.FIG18),
+                    inss_agent.FIG19,
+                )
             ),
             "capacity": inss_tables.CAPACITY,
             "unseen": inss_tables.UNSEEN,

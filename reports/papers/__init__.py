@@ -19,7 +19,7 @@ MODULES = (
         "igniter_violations",
     ),
     *("gpulet_models", "gpulet_online", "gpulet_rates", "gpulet_scenarios"),
-    *("inss_agent", "inss_clusters", "inss_errors", "inss_model"),
+    *("inss_agent", "inss_clusters", "inss_errors", "inss_large_cluster", "inss_model"),
     *("mediator_groups", "mediator_jobs"),
     *("hold", "hold_robustness", "library", "llm_sharing", "optimum", "rankings", "robustness"),
 )

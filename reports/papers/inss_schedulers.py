@@ -3,10 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from bench.evaluation import SIMULATED
 from reports.need import Need
 
 TRAININGS = range(5)
 """Training seeds of the shipped policies of InSS's agent."""
+
+PRINTED_AGENT = "ts, as printed"
+LIKELIEST = "ts, likeliest decision"
+BLIND_AGENT = "ts-ni"
 
 NeedsByLabel = Mapping[str, tuple[Need, ...]]
 """Needs by label; a bar or line shows their mean. The agent has a need for each training, any other label one need."""
@@ -17,8 +22,39 @@ _LONG_LIMIT_S = 120.0
 
 def agent_needs(runs: Need) -> NeedsByLabel:
     """Return the needs of InSS's agent on the instances and under the conditions of ``runs``."""
-    parameters = (f"ts.training={training}" for training in TRAININGS)
-    return {"ts": tuple(replace(runs, schedulers=("ts",), parameters=(parameter,)) for parameter in parameters)}
+    return {"ts": _trainings("ts", runs)}
+
+
+def agent_variant_needs(runs: Need) -> NeedsByLabel:
+    """Return the needs of the agent's variants: its likeliest decision, the agent as printed, and InSS-ni."""
+    printed = replace(runs, schedulers=("ts",), parameters=("ts.published=true",))
+    return {
+        LIKELIEST: _trainings("ts", runs, "ts.drawn=0"),
+        PRINTED_AGENT: (printed,),
+        BLIND_AGENT: _trainings(BLIND_AGENT, runs),
+    }
+
+
+def _trainings(scheduler: str, runs: Need, *parameters: str) -> tuple[Need, ...]:
+    """Return a need for each training of a learning scheduler."""
+    return tuple(
+        replace(runs, schedulers=(scheduler,), parameters=(f"{scheduler}.training={training}", *parameters))
+        for training in TRAININGS
+    )
+
+
+def printed_baseline_needs() -> NeedsByLabel:
+    """Return the needs of InSS's baselines on four GPUs as InSS describes them.
+
+    gpulet serves eight models. iGniter and GSLICE plan with iGniter's own performance model.
+    """
+    baselines = baseline_needs(Need("4gpu-eight", ()))
+    own = baseline_needs(Need("4gpu-quadratic", (), trial=replace(SIMULATED, truth="inss")))
+    return {
+        "gpulet, eight models": baselines["gpulet"],
+        "gslice+, iGniter's model": own["gslice+"],
+        "igniter, its own model": own["igniter"],
+    }
 
 
 def baseline_needs(runs: Need) -> NeedsByLabel:

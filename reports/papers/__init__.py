@@ -13,7 +13,7 @@ MODULES = (
     *("igniter_contention", "igniter_model", "igniter_online", "igniter_plans", "igniter_scaling"),
     *("gpulet_models", "gpulet_online", "gpulet_rates", "gpulet_scenarios"),
     *("inss_agent", "inss_clusters", "inss_errors", "inss_model"),
-    *("mediator_groups", "mediator_jobs"),
+    *("mediator_groups", "mediator_throughput", "mediator_jobs"),
     *("hold", "hold_robustness", "library", "llm_sharing", "optimum", "rankings", "robustness"),
 )
 """Modules that declare figures; each module lists its figures in ``FIGURES``."""

@@ -31,6 +31,7 @@ from reports.papers import (
     inss_model,
     mediator_groups,
     mediator_jobs,
+    mediator_throughput,
 )
 from reports.runs import Runs
 
@@ -158,8 +159,8 @@ SECTIONS = (
         {
             "motivation": _claims(mediator_jobs.FIGURES),
             "claims": (
-                *_claims((mediator_groups.FIG4, mediator_groups.FIG8)),
-                *mediator_groups.TABLE5_CLAIMS,
+                *_claims((mediator_groups.FIG4, mediator_throughput.FIG8, mediator_throughput.FIG8_PAIRS)),
+                *mediator_throughput.TABLE5_CLAIMS,
                 *mediator_groups.FIG9.claims,
             ),
         },

@@ -15,7 +15,16 @@ from tests.row_values import of_classes
 
 SUITES_OF_ROWS = (
     *("igniter-3", "igniter-12", "igniter-12-t4", "igniter-scaling", "4gpu", "inss-clusters", "64gpu", "exact-scaling"),
-    *("hold", "mediator-40", "smoke", "gpulet-pairs", "gpulet-game", "gpulet-traffic", "gpulet-equal"),
+    *(
+        "hold",
+        "mediator-40",
+        "mediator-pairs",
+        "smoke",
+        "gpulet-pairs",
+        "gpulet-game",
+        "gpulet-traffic",
+        "gpulet-equal",
+    ),
     *("gpulet-scen1", "gpulet-scen2"),
 )
 

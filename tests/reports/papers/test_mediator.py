@@ -11,13 +11,8 @@ from heuristics.mediator.mediator import BinPacking, Horus, Mediator
 from instances.suites import suite
 from reports.charts.palette import ALARM, scheduler_look
 from reports.need import NothingToDrawError
-from reports.papers.mediator_groups import (
-    busiest_group,
-    colocations,
-    deviation_pct,
-    improvement_pct,
-    job_throughputs,
-)
+from reports.papers.mediator_groups import busiest_group, colocations, deviation_pct
+from reports.papers.mediator_throughput import FIG8, FIG8_PAIRS, improvement_pct, job_throughputs
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +72,17 @@ def test_a_bar_for_each_job_and_comparison(rows, draw):
             (mean,) = (bar.get_height() for bar in by_mix.patches if to_hex(bar.get_facecolor()) == colour)
             assert mean == pytest.approx(np.mean(list(better.values())))
             assert mean > 0
+
+
+@pytest.mark.parametrize("figure", [FIG8, FIG8_PAIRS], ids=lambda figure: figure.name)
+def test_both_suites_compare_the_same_throughput_with_the_papers_numbers(figure):
+    """Requests per second of processing time have a verdict; requests served are lines without one."""
+    gains = [claim for claim in figure.claims if claim.what.startswith("Fig. 8 (GPU): gain in a job's throughput")]
+    lines = [claim for claim in figure.claims if not claim.published]
+
+    assert [claim.paper for claim in gains] == [(21, 108), (31, 79)]
+    assert all("requests served per second of the whole time" in claim.what for claim in lines)
+    assert len(lines) == 2
 
 
 def test_what_was_not_run_is_not_compared(rows, make_row, draw):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from instances.catalogue import gpu_type
+from instances.interference import gpu_time_beside_ms
+from instances.tables import gpu_tables
 from reports.papers import (
     gpulet_models,
     gpulet_online,
@@ -122,9 +124,29 @@ def test_side_by_side_copes_with_more_than_by_turns():
 # --- MediatorDNN ---
 
 
-def test_two_that_never_cease_take_twice_as_long():
+def test_two_that_never_cease_take_twice_as_long_by_turns():
     for other in mediator_jobs.OTHER_DNNS:
         assert mediator_jobs.growth_pct(other) == pytest.approx((100.0, 100.0), abs=15.0)
+
+
+def test_two_that_never_cease_are_as_slow_as_the_fit_to_the_pairs_says():
+    """Both stand-ins alone on an A100, and each on half of it beside the other, by the performance model itself."""
+    instance = next(name for name in mediator_jobs.STAND_INS_OF if "pairs" in name)
+    gpu = gpu_type("a100")
+    tables = gpu_tables(gpu, "hybrid")
+    half, whole = tables.share_units // 2, tables.share_units
+    for other in mediator_jobs.OTHER_DNNS:
+        models = [
+            list(gpu.models).index(mediator_jobs.STAND_INS_OF[instance][dnn])
+            for dnn in (mediator_jobs.FIRST_DNN, other)
+        ]
+        demands = np.array([[tables.l2_pct[m, 1, half], tables.dram_pct[m, 1, half], 0.0] for m in models])
+        expected = [
+            100.0 * (gpu_time_beside_ms(tables, m, 1, half, demands, row) / tables.active_ms[m, 1, whole] - 1.0)
+            for row, m in enumerate(models)
+        ]
+        # The two are apart at times, while one of them is transferred
+        assert mediator_jobs.growth_pct(other, instance) == pytest.approx(expected, abs=2.0)
 
 
 def test_what_is_used_over_time_is_what_the_profile_says():

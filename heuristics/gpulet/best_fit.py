@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from heuristics.gpulet.elastic_partitioning import (
+    Variant,
     find_best_fit,
     give,
     max_efficient_partition,
@@ -14,7 +15,7 @@ from heuristics.gpulet.elastic_partitioning import (
     split,
 )
 from heuristics.gpulet.pools import CuttingScheduler
-from heuristics.gpulet.state import Gpulets, capacity_rps, neighbour_of
+from heuristics.gpulet.state import Gpulets, capacity_on_rps
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
@@ -64,7 +65,7 @@ def serve_alone(tables: Tables, gpulets: Gpulets, workload: int, units: int, uns
             return False
         if gpulets.units[i] == tables.share_units and units < tables.share_units:
             split(tables, gpulets, i, units)
-        largest_rps = capacity_rps(tables, gpulets, workload, gpulets.units[i], neighbour_of(tables, gpulets, i))
+        largest_rps = capacity_on_rps(tables, gpulets, workload, i)
         if largest_rps > 0.0 and give(
             tables, gpulets, i, workload, min(largest_rps, unserved_rps[workload]), unserved_rps
         ):
@@ -117,6 +118,6 @@ class GuidedSelfTuning(CuttingScheduler):
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         gpulets, unserved_rps = Gpulets.undivided(view, gpus, interference=False), view.rate_rps.copy()
-        efficient = [max_efficient_partition(view, gpulets, w) for w in range(len(unserved_rps))]
+        efficient = [max_efficient_partition(view, gpulets, w, Variant.ARXIV) for w in range(len(unserved_rps))]
         fill_efficiently(view.tables, gpulets, np.array(efficient, dtype=np.int64), unserved_rps)
         return None if unserved_rps.any() else gpulets

@@ -14,10 +14,9 @@ from heuristics.gpulet.pools import CuttingScheduler
 from heuristics.gpulet.state import (
     SLACK,
     Gpulets,
-    capacity_rps,
+    capacity_on_rps,
     cycles,
     load,
-    neighbour_of,
     put,
     restore,
     settle,
@@ -86,11 +85,12 @@ def knee_units(units: Ints, share_units: int, rate_rps: Floats, axes: KneeAxes =
     return int(units[1 + int(np.argmax(2.0 * np.abs(ax * by - ay * bx) / sides))])
 
 
-def max_efficient_partition(view: View, gpulets: Gpulets, workload: int) -> int:
-    """Return ``p_eff`` in units: the knee of the served rate over the share (gpulet, arXiv'21 and ATC'22, Sec. 4.3).
+def max_efficient_partition(view: View, gpulets: Gpulets, workload: int, variant: Variant) -> int:
+    """Return ``p_eff`` in units (gpulet, ATC'22 and arXiv'21, Sec. 4.3).
 
-    The points of the curve are the permitted shares. If every unit is permitted, they are the shares that the papers
-    profile, because between neighbouring units the curve has steps where the batch changes.
+    ``atc22``: the share with the highest rate per unit, the smallest if several have it. ``arxiv``: the knee of the
+    served rate over the share. The points of the curve are the permitted shares. If every unit is permitted, they are
+    the shares that the papers profile, because between neighbouring units the curve has steps where the batch changes.
     """
     share_units = view.tables.share_units
     shares = np.array(
@@ -98,6 +98,8 @@ def max_efficient_partition(view: View, gpulets: Gpulets, workload: int) -> int:
     )
     rate = gpulets.alone_rps[workload, shares]
     shares, rate = shares[rate > 0.0], rate[rate > 0.0]
+    if variant is Variant.ATC22:
+        return int(shares[np.argmax(rate / shares)]) if len(shares) else share_units
     return share_units if len(shares) < 3 else knee_units(shares, share_units, rate)
 
 
@@ -220,8 +222,7 @@ def give(tables: Tables, gpulets: Gpulets, i: int, workload: int, rate_rps: floa
     saved = snapshot(gpulets, i)
     gain_rps = rate_rps / 2.0
     if gpulets.slots[i] == 0:
-        beside = neighbour_of(tables, gpulets, i)
-        gain_rps = capacity_rps(tables, gpulets, workload, gpulets.units[i], beside)
+        gain_rps = capacity_on_rps(tables, gpulets, workload, i)
     if put(gpulets, i, workload, rate_rps):
         settled, loser, lost_rps = _make_room(tables, gpulets, i)
         if settled and (
@@ -311,8 +312,7 @@ def _allocate(
         if gpulets.units[i] == tables.share_units and ideal < tables.share_units:
             split(tables, gpulets, i, ideal)  # atc22 lines 17-19, arxiv lines 23-26
         # atc22 lines 20-21, arxiv lines 27-28
-        beside = neighbour_of(tables, gpulets, i)
-        largest_rps = capacity_rps(tables, gpulets, workload, gpulets.units[i], beside)
+        largest_rps = capacity_on_rps(tables, gpulets, workload, i)
         # atc22 line 22, arxiv lines 33-39
         if largest_rps >= unserved_rps[workload] and temporal_merge(tables, gpulets, i, workload, unserved_rps):
             revert_split(tables, gpulets, i)
@@ -348,8 +348,9 @@ class ElasticPartitioning(CuttingScheduler):
     Attributes
     ----------
     variant
-        ``atc22``: workloads by rate times SLO, ascending, and ``p_req`` of the rate that is left; ``arxiv``: by rate,
-        descending, and ``p_req`` of the whole rate.
+        ``atc22``: workloads by rate times SLO, ascending; ``p_eff`` is the share with the highest rate per unit, and
+        ``p_req`` serves the rate that is left. ``arxiv``: by rate, descending; ``p_eff`` is the knee of the rate over
+        the share, and ``p_req`` serves the whole rate.
     interference
         Whether interference is considered. Without it, plans violate latency budgets, and the judge reports this.
     second_pass
@@ -373,7 +374,9 @@ class ElasticPartitioning(CuttingScheduler):
         # atc22 line 2, arxiv line 3
         key = view.rate_rps * view.slo_ms if self.variant is Variant.ATC22 else -view.rate_rps
         order = np.argsort(key, kind="stable")
-        knee = np.array([max_efficient_partition(view, empty, w) for w in range(len(order))], dtype=np.int64)
+        knee = np.array(
+            [max_efficient_partition(view, empty, w, self.variant) for w in range(len(order))], dtype=np.int64
+        )
         for efficient in [knee, np.full_like(knee, view.tables.share_units)] if self.second_pass else [knee]:
             gpulets, unserved_rps = empty.copied(), view.rate_rps.copy()
             sizing_rps = unserved_rps if self.variant is Variant.ATC22 else view.rate_rps

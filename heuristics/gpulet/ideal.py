@@ -10,7 +10,7 @@ import numpy as np
 from bench.api import Outcome, Run
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, Variant, give, give_most, split
 from heuristics.gpulet.pools import CuttingScheduler, cut_pools, warm_cutting
-from heuristics.gpulet.state import Gpulets, capacity_rps, load, neighbour_of, restore, snapshot
+from heuristics.gpulet.state import Gpulets, capacity_on_rps, load, restore, snapshot
 from instances import Instance
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
@@ -52,9 +52,7 @@ def _search(tables: Tables, gpulets: Gpulets, unserved_rps: Floats, tries: Ints)
         saved, saved_unserved_rps = snapshot(gpulets, i), unserved_rps.copy()
         rate_rps = unserved_rps[workload]
         if gpulets.slots[i] == 0:
-            rate_rps = min(
-                rate_rps, capacity_rps(tables, gpulets, workload, gpulets.units[i], neighbour_of(tables, gpulets, i))
-            )
+            rate_rps = min(rate_rps, capacity_on_rps(tables, gpulets, workload, i))
         served = rate_rps > 0.0 and give(tables, gpulets, i, workload, rate_rps, unserved_rps)
         if not served and gpulets.slots[i] > 0:
             served = give_most(tables, gpulets, i, workload, unserved_rps)
@@ -119,7 +117,7 @@ class Ideal(CuttingScheduler):
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return a plan that serves all workloads."""
-        return cut_pools(instance, run, replace(self, tries=run.work_left(0, self.tries)).cut)
+        return cut_pools(instance, run, replace(self, tries=run.work_left(0, self.tries)).cut, self.margins)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""

@@ -1,12 +1,13 @@
 """Scheduler around a rule that splits GPUs into gpulets: GPU types, pools and objectives."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from bench.api import Outcome, Run, Status
+from heuristics.gpulet.margins import Margins, view_with
 from heuristics.gpulet.state import Gpulets
 from heuristics.packing import cheapest
 from heuristics.tiny import tiny_instance
@@ -24,10 +25,19 @@ Cut = Callable[[View, int], Gpulets | None]
 
 @dataclass(frozen=True, slots=True)
 class CuttingScheduler:
-    """Base of the schedulers that split GPUs into gpulets by the rule ``cut``."""
+    """Base of the schedulers that split GPUs into gpulets by the rule ``cut``.
+
+    Attributes
+    ----------
+    margins
+        Reserves of the plans. ``printed``: none beyond the instance's latency buffer. ``glet-code``: those of the
+        published code (``heuristics.gpulet.margins``): rates, batch times, latencies and inputs of a GPU.
+    """
 
     name: ClassVar[str]
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST, Objective.CAPACITY, Objective.SCALE})
+
+    margins: Margins = field(default=Margins.PRINTED, kw_only=True)
 
     def warm(self) -> None:
         """Load the compiled kernels."""
@@ -35,14 +45,14 @@ class CuttingScheduler:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return a plan that serves all workloads."""
-        return cut_pools(instance, run, self.cut)
+        return cut_pools(instance, run, self.cut, self.margins)
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         raise NotImplementedError
 
 
-def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
+def cut_pools(instance: Instance, run: Run, cut: Cut, margins: Margins = Margins.PRINTED) -> Outcome:
     """Apply the rule to each GPU type alone; return the cheapest plan, or under ``scale`` that of the largest scale.
 
     Workloads are served at their own rates, under ``capacity`` too.
@@ -52,10 +62,10 @@ def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
         reason = f"duty cycles give no guarantee under {rule}: the latency of batches that take turns is unknown"
         return Outcome(Status.UNKNOWN, reason=reason)
     if instance.objective is Objective.SCALE:
-        return _largest_scale(instance, run, cut)
+        return _largest_scale(instance, run, cut, margins)
     plans, reasons = [], []
     for pool in instance.gpus:
-        view = View.of(instance, pool.type)
+        view = view_with(margins, instance, pool.type)
         if (oversized := _oversized(view)) is not None:
             reasons.append(oversized)
             continue
@@ -63,11 +73,11 @@ def cut_pools(instance: Instance, run: Run, cut: Cut) -> Outcome:
         if gpulets is None:
             reasons.append(f"not all workloads fit on {pool.in_words}")
         else:
-            plans.append(Plan(instance.name, placed_gpus(view, gpulets)))
+            plans.append(Plan(instance.name, placed_gpus(view, gpulets, instance)))
     return cheapest(plans, instance, "; ".join(reasons))
 
 
-def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
+def _largest_scale(instance: Instance, run: Run, cut: Cut, margins: Margins) -> Outcome:
     """Return the plan of the largest scale on the grid before the first failure, over the GPU types."""
     largest, best, reasons = 0, None, []
     for pool in instance.gpus:
@@ -76,13 +86,14 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut) -> Outcome:
             continue
         steps = 0
         while run.remaining_s > 0.0 and instance.workloads:
-            view = View.of(instance.scaled((steps + 1) * SCALE_STEP), pool.type)
+            scaled = instance.scaled((steps + 1) * SCALE_STEP)
+            view = view_with(margins, scaled, pool.type)
             gpulets = None if _oversized(view) else cut(view, pool.count)
             if gpulets is None:
                 break
             steps += 1
             if steps > largest:
-                largest, best = steps, Plan(instance.name, placed_gpus(view, gpulets))
+                largest, best = steps, Plan(instance.name, placed_gpus(view, gpulets, scaled))
                 run.report(plan=best)
         if not steps:
             reasons.append(f"the workloads do not fit on {pool.in_words} even at {SCALE_STEP:g} of the rates")
@@ -113,19 +124,22 @@ def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:
     return next((gpulets for gpulets in tries if gpulets is not None), None)
 
 
-def placed_gpus(view: View, gpulets: Gpulets) -> tuple[PlacedGpu, ...]:
-    """Return the GPUs in use as GPUs of a plan.
+def placed_gpus(view: View, gpulets: Gpulets, instance: Instance) -> tuple[PlacedGpu, ...]:
+    """Return the GPUs in use as GPUs of a plan that serves the rates of ``instance``.
+
+    The rates of the view may be larger; all slots of a workload then lose the same fraction.
 
     A gpulet with one slot needs no duty cycle: its batches, collected within a cycle, meet every other analytic rule.
     """
-    workloads = view.instance.workloads
+    workloads = instance.workloads
+    kept = [w.rate_rps / rate if rate > 0.0 else 1.0 for w, rate in zip(workloads, view.rate_rps.tolist(), strict=True)]
     gpus = []
     for g in range(0, len(gpulets.units), 2):
         gpu_gpulets = []
         for i in (g, g + 1):
             slots = tuple(
-                Slot(workloads[gpulets.workload[i, s]].id, int(gpulets.batch[i, s]), float(gpulets.rate_rps[i, s]))
-                for s in range(gpulets.slots[i])
+                Slot(workloads[w].id, int(gpulets.batch[i, s]), float(gpulets.rate_rps[i, s]) * kept[w])
+                for s, w in enumerate(gpulets.workload[i, : gpulets.slots[i]].tolist())
             )
             if slots:
                 cycle = float(gpulets.cycle_ms[i]) if len(slots) > 1 else None

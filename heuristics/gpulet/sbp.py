@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from heuristics.gpulet.margins import ReservedView
 from heuristics.gpulet.pools import CuttingScheduler
 from heuristics.gpulet.state import MOST_SLOTS, SLACK, Gpulets, times_by_batch_ms
 from heuristics.gpulet.time_sharing import share_in_time
@@ -86,7 +87,8 @@ class SquishyBinPacking(CuttingScheduler):
         times_ms = times_by_batch_ms(view, gpulets, units)
         nodes, residual_nodes = [], []
         for w, rate in enumerate(view.rate_rps.tolist()):
-            filled, residual_rps = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate)
+            most_rps = float(gpulets.network_rps[w]) / parts
+            filled, residual_rps = _saturated(times_ms[w], w, float(view.slo_ms[w]), rate, most_rps)
             nodes += filled
             if residual_rps > 0.0:
                 node = residual(times_ms[w], w, float(view.slo_ms[w]), residual_rps, self.rest)
@@ -101,14 +103,16 @@ class SquishyBinPacking(CuttingScheduler):
         return gpulets
 
 
-def _saturated(times_ms: Floats, workload: int, slo_ms: float, rate_rps: float) -> tuple[list[_GpuNode], float]:
-    """Return the GPUs that a workload saturates, and its residual rate."""
+def _saturated(
+    times_ms: Floats, workload: int, slo_ms: float, rate_rps: float, most_rps: float
+) -> tuple[list[_GpuNode], float]:
+    """Return the GPUs that a workload saturates, each with at most ``most_rps``, and its residual rate."""
     possible = np.flatnonzero(2.0 * times_ms <= slo_ms * (1.0 - 4.0 * SLACK))
     if not len(possible):
         return [], rate_rps
     batch = int(possible[-1])
     cycle = float(times_ms[batch]) * (1.0 + 2.0 * SLACK)
-    saturated_rps = 1000.0 * batch / cycle
+    saturated_rps = min(1000.0 * batch / cycle, most_rps)
     count = int(rate_rps / saturated_rps)
     saturated = [_GpuNode(cycle, [(workload, batch, saturated_rps)]) for _ in range(count)]
     return saturated, max(0.0, rate_rps - count * saturated_rps)
@@ -179,6 +183,8 @@ def merge(view: View, times_ms: list[Floats], first: _GpuNode, second: _GpuNode,
     merged = _GpuNode(cycle, sessions)
     memory_mib = sum(float(view.tables.memory_mib[view.model[w], b]) for w, b, _ in sessions)
     fits = _occupancy(merged, times_ms) <= 1.0 - SLACK and memory_mib <= view.tables.memory_limit_mib / parts
+    if isinstance(view, ReservedView):
+        fits = fits and parts * sum(rate / view.network_rps[w] for w, _, rate in sessions) <= 1.0
     return merged if fits and len(sessions) <= MOST_SLOTS else None
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from heuristics.gpulet.margins import network_rps
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled, kernel
 from instances.interference import gpu_time_ms
@@ -44,6 +45,8 @@ class Gpulets(NamedTuple):
         Factor on every predicted latency.
     interference
         Whether neighbours slow each other.
+    network_rps
+        Rate at which each workload alone takes all of a GPU's network, shape (workloads,); infinite without a limit.
     alone_rps
         Largest rate of each workload that is alone on its GPU, by the share of its gpulet, shape (workloads, share
         units + 1).
@@ -59,6 +62,7 @@ class Gpulets(NamedTuple):
     slo_ms: Floats
     latency_buffer: float
     interference: bool
+    network_rps: Floats
     alone_rps: Floats
 
     @classmethod
@@ -78,6 +82,7 @@ class Gpulets(NamedTuple):
             view.slo_ms,
             view.instance.latency_buffer,
             interference,
+            network_rps(view),
             np.zeros((0, 0)),
         )
         return gpulets._replace(alone_rps=_alone_rps(view.tables, gpulets))
@@ -143,6 +148,25 @@ def _alone_rps(tables: Tables, gpulets: Gpulets) -> Floats:
     for w in range(len(gpulets.model)):
         for units in tables.permitted:
             largest_rps[w, units] = capacity_rps(tables, gpulets, w, units, ALONE)
+    return largest_rps
+
+
+@kernel
+def network_left(gpulets: Gpulets, i: int) -> float:
+    """Return the fraction of its network that the GPU of ``i`` does not use."""
+    left = 1.0
+    for j in (i, i ^ 1):
+        for s in range(gpulets.slots[j]):
+            left -= gpulets.rate_rps[j, s] / gpulets.network_rps[gpulets.workload[j, s]]
+    return left
+
+
+@kernel
+def capacity_on_rps(tables: Tables, gpulets: Gpulets, workload: int, i: int) -> float:
+    """Return the largest rate of gpulet ``i`` with one slot, beside its neighbour and with what it leaves free."""
+    largest_rps = capacity_rps(tables, gpulets, workload, gpulets.units[i], neighbour_of(tables, gpulets, i))
+    if gpulets.network_rps[workload] < np.inf:
+        largest_rps = min(largest_rps, max(0.0, network_left(gpulets, i)) * gpulets.network_rps[workload])
     return largest_rps
 
 
@@ -242,7 +266,7 @@ def settle(tables: Tables, gpulets: Gpulets, i: int) -> bool:
                 gpulets.batch[j, s] = trial[s]
                 memory_mib += tables.memory_mib[gpulets.model[gpulets.workload[j, s]], trial[s]]
         if not changed:
-            return memory_mib <= tables.memory_limit_mib
+            return memory_mib <= tables.memory_limit_mib and network_left(gpulets, i) >= -SLACK
     return False
 
 
@@ -261,6 +285,7 @@ def snapshot(gpulets: Gpulets, i: int) -> Gpulets:
         gpulets.slo_ms,
         gpulets.latency_buffer,
         gpulets.interference,
+        gpulets.network_rps,
         gpulets.alone_rps,
     )
 

@@ -18,9 +18,6 @@ from instances.workload import Application, Workload
 
 _GPUS = 4
 
-_LATENCY_BUFFER = 1.1
-"""Latency buffer of the scheduler that the authors published (github.com/casys-kaist/glet)."""
-
 ATC_SLO_MS = {
     "googlenet": 66.0,
     "lenet": 5.0,
@@ -115,7 +112,6 @@ def _instance(
         performance_model="gpulet",
         gpus=(GpuPool(gpu_type(gpu), gpus),),
         workloads=workloads,
-        latency_buffer=_LATENCY_BUFFER,
         provenance=source,
     )
 

@@ -178,7 +178,7 @@ def test_gpulet_has_four_gpus_and_its_own_rule(name: str) -> None:
     gpu = "rtx2080ti-arxiv" if name in ARXIV else "rtx2080ti"
     assert [(pool.type.name, pool.count) for pool in instance.gpus] == [(gpu, gpus)]
     assert (instance.slo_rule, instance.performance_model) == (SloRule.DUTY_CYCLE, "gpulet")
-    assert instance.latency_buffer == 1.1
+    assert instance.latency_buffer == 1.0
     assert instance.objective is (Objective.SCALE if name in GPULET else Objective.COST)
 
 

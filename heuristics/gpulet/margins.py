@@ -1,0 +1,110 @@
+"""Margins of gpulet's schedulers: the reserves of the published code, which no paper prints.
+
+The published scheduler (github.com/casys-kaist/glet) does not plan for the rates and times that its papers print:
+
+- It plans for a rate that the arrivals of a second exceed in less than 1 % of the seconds, if they are Poisson.
+- It adds the time in which the server assembles a batch.
+- It multiplies every predicted latency by 1.1.
+- It limits the inputs that a GPU receives to 3 Gbit per second.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+
+import numpy as np
+
+from instances.arrays import Floats
+from instances.gpu import GpuType
+from instances.instance import Instance
+from instances.view import View
+
+LATENCY_BUFFER = 1.1
+"""Factor on every predicted latency (``Latency Ratio`` in the code's settings)."""
+
+NETWORK_BYTES_PER_S = 3.0 * 2.0**30 / 8.0
+"""Largest input of a GPU: 3 Gbit per second, with 1,024 kbit in a Mbit (``network_limit``)."""
+
+EXACT_UP_TO_RPS = 550.0
+"""Rate above which the code adds 10 % instead of computing the quantile."""
+
+_IMAGE_MS = ((1.0, 0.242), (9.0, 2.10), (10.0, 3.24), (24.0, 7.72), (32.0, 10.99))
+_LARGE_IMAGE_MS = ((1.0, 0.416), (5.0, 2.07), (6.0, 3.12), (9.0, 4.74), (11.0, 6.03), (16.0, 9.57), (32.0, 21.70))
+"""Corners of the published times to assemble a batch: 3 x 224 x 224 and 3 x 300 x 300 inputs; within 3 % between."""
+
+_IMAGE_FACTOR, _LARGE_IMAGE_FACTOR = 1.9, 2.5
+"""Factors of the code on these times."""
+
+_LARGE_IMAGE_BYTES = 4 * 3 * 300 * 300
+_FIXED_MS: Mapping[str, float] = {"lenet": 0.4, "bert": 1.0}
+"""Times of the code that do not depend on the batch."""
+
+
+class Margins(StrEnum):
+    """Reserves of a plan."""
+
+    PRINTED = "printed"
+    GLET_CODE = "glet-code"
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedView(View):
+    """View of an instance with the reserves of the published code: its rates, times and latency buffer.
+
+    Attributes
+    ----------
+    network_rps
+        Rate at which the inputs of each workload alone take all of a GPU's network, shape (workloads,).
+    """
+
+    network_rps: Floats
+
+
+def view_with(margins: Margins, instance: Instance, gpu: GpuType) -> View:
+    """Return the view for which a plan is made; its rates may exceed those of the instance."""
+    if margins is Margins.PRINTED:
+        return View.of(instance, gpu)
+    workloads = tuple(replace(w, rate_rps=poisson_p99_rps(w.rate_rps)) for w in instance.workloads)
+    buffer = instance.latency_buffer * LATENCY_BUFFER
+    view = View.of(replace(instance, workloads=workloads, latency_buffer=buffer), gpu)
+    assembly_ms = np.zeros_like(view.tables.transfer_ms)
+    for row, model in enumerate(gpu.models.values()):
+        for batch in range(1, int(view.tables.max_batch[row]) + 1):
+            assembly_ms[row, batch] = batch_assembly_ms(model.name, model.input_bytes, batch)
+    input_bytes = np.array([max(1, gpu.models[workload.model].input_bytes) for workload in workloads], dtype=np.float64)
+    parts = {field.name: getattr(view, field.name) for field in fields(View)}
+    parts["tables"] = view.tables._replace(transfer_ms=view.tables.transfer_ms + assembly_ms)
+    return ReservedView(**parts, network_rps=NETWORK_BYTES_PER_S / input_bytes)
+
+
+def network_rps(view: View) -> Floats:
+    """Return the rate at which the inputs of each workload alone take all of a GPU's network; infinite by default."""
+    return view.network_rps if isinstance(view, ReservedView) else np.full(len(view.model), np.inf)
+
+
+def batch_assembly_ms(model: str, input_bytes: int, batch: int) -> float:
+    """Return the time that the code adds to a batch.
+
+    The code names its fourteen models; other models are treated by the size of their input.
+    """
+    if model in _FIXED_MS:
+        return _FIXED_MS[model]
+    large = input_bytes >= _LARGE_IMAGE_BYTES
+    batches, times_ms = zip(*(_LARGE_IMAGE_MS if large else _IMAGE_MS), strict=True)
+    return (_LARGE_IMAGE_FACTOR if large else _IMAGE_FACTOR) * float(np.interp(batch, batches, times_ms))
+
+
+def poisson_p99_rps(rate_rps: float) -> float:
+    """Return the rate for which the code plans: one more than the 99th percentile of a Poisson variable.
+
+    The code sums probabilities from one arrival on, and never ends for rates below five; here no arrival counts, too.
+    Above 550 req/s it takes 1.1 times the rate.
+    """
+    if rate_rps > EXACT_UP_TO_RPS:
+        return 1.1 * rate_rps
+    if rate_rps == 0.0:
+        return 0.0
+    from scipy.special import pdtr  # takes a while to load, and most plans need no quantile
+
+    counts = np.arange(int(rate_rps + 4.0 * np.sqrt(rate_rps)) + 8)
+    return float(np.argmax(pdtr(counts, rate_rps) >= 0.99)) + 1.0

@@ -245,7 +245,7 @@ def partitions(scenarios: str) -> dict[str, Partitions]:
         workload.model: Partitions(
             np.array(PROFILED_PCT, dtype=np.float64),
             gpulets.alone_rps[workload_index, units],
-            gpu.share_pct(max_efficient_partition(view, gpulets, workload_index)),
+            gpu.share_pct(max_efficient_partition(view, gpulets, workload_index, variant)),
             {
                 rate: gpu.share_pct(min_required_partition(view.tables, gpulets, workload_index, rate))
                 for rate in RATES_RPS

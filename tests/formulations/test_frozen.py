@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import pytest
 
 from bench.api import Run, Scheduler, Status
@@ -10,7 +11,8 @@ from formulations.colgen import ColGen
 from formulations.cpsat import CpSat
 from instances import GpuType, Instance
 from instances.files import read_instance
-from tests.frozen import FROZEN, frozen
+from instances.tables import gpu_tables
+from tests.frozen import FROZEN, frozen, frozen_type
 
 SOLVABLE_S = 120.0
 """Many times what any of these instances takes."""
@@ -48,3 +50,22 @@ def test_frozen_files_read_no_type_of_the_catalogue(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("instances.files.instance.gpu_type", refuse)
     for file in sorted(FROZEN.glob("*.json")):
         assert isinstance(read_instance(file), Instance)
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [("4gpu", "6af7e54a7837abb5"), ("gpulet-scen2", "e6f8e241f0182892"), ("hetero-2-12", "6767a4b20937378b")],
+)
+def test_files_without_batching_times_have_the_digest_that_they_had_before_these_existed(
+    name: str, digest: str
+) -> None:
+    assert frozen(name).fingerprint.startswith(digest)
+
+
+@pytest.mark.parametrize(("model", "sum_ms"), [("gpulet", 200_411.19017643458), ("inss", 200_792.85862641883)])
+def test_a_missing_batching_time_is_zero(model: str, sum_ms: float) -> None:
+    """Sums over all models, batches and shares, recorded before batching times existed."""
+    tables = gpu_tables(frozen_type("rtx2080ti"), model)
+
+    assert np.sum(tables.active_ms[:, 1:33, 1:11]) == pytest.approx(sum_ms, rel=1e-9)
+    assert np.sum(tables.transfer_ms[:, 1:33]) == pytest.approx(287.8332864, rel=1e-9)

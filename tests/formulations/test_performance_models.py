@@ -288,6 +288,30 @@ def test_scip_solves_the_compact_model_of_every_performance_model(model_name: st
 
 
 @pytest.mark.parametrize("model_name", performance_model_names())
+def test_scip_finds_the_most_throughput_of_every_performance_model(
+    model_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without moves from plan to plan, every better plan and every bound is SCIP's."""
+    monkeypatch.setattr("formulations.compact.search.improved", lambda _problem, patterns, _run: patterns)
+    random, values = Random(f"scip throughput {model_name}"), []
+    for _ in range(6):
+        instance = draw(random, model_name, Objective.CAPACITY, random.randint(2, 3), 2)
+        expected = most_capacity(instance)
+        outcome = Minlp().schedule(instance, Run(deadline=time.monotonic() + 60.0))
+        if expected is None:
+            assert outcome.plan is None
+            continue
+        assert outcome.plan is not None
+        verdict = judge(outcome.plan, instance)
+        assert verdict.feasible
+        assert verdict.value == pytest.approx(expected, rel=5e-6)
+        assert outcome.bound is not None
+        assert outcome.bound.value >= expected * (1.0 - 1e-9)
+        values.append(expected)
+    assert len(values) >= 3
+
+
+@pytest.mark.parametrize("model_name", performance_model_names())
 def test_the_certified_linearisation_bounds_the_optimum_under_every_performance_model(model_name: str) -> None:
     solved = 0
     for instance, expected in drawn(model_name, range(8)):

@@ -12,6 +12,12 @@ allows it, keep these plans. So does a wider tolerance in SCIP's propagation.
 Only the placement and the batches are read from SCIP's solution. The one-GPU kernel sets the least shares (under
 ``capacity`` the best shares), and a placement that it rejects is repaired.
 
+Where active times are tables (every performance model but iGniter's), the growth beside neighbours is split over the
+pairs of batch and share, which makes its product with the active time linear (``formulations.compact.tables``). A chord
+bounds the throughput of each pair from above. Under ``capacity`` every plan, the first one too, is improved by moves of
+single workloads (``formulations.compact.improve``). If SCIP stops before it has a bound, the bound is that of the
+workloads alone, which is certified.
+
 SCIP computes in floating point, so its bound is not certified. If SCIP finishes its search, column generation tries to
 confirm the result in the remaining time. The status is ``optimal`` or ``infeasible`` only if the certified bound
 confirms it. No plan is taken from column generation.
@@ -24,6 +30,7 @@ from typing import Any, ClassVar
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen import ColGen
+from formulations.compact.alone import bound_alone
 from formulations.compact.repair import repair
 from formulations.compact.search import Search, improving_model
 from formulations.confirmation import confirm, reserved_s
@@ -78,6 +85,8 @@ class Minlp:
         solver_answer = scip.solve(model, run, reserved_s(run), accept_solution)
         search.statistics["nodes"] = solver_answer.nodes
         bound = search.bound(solver_answer.bound, certified=False)
+        if bound is None and not solver_answer.finished:
+            bound = bound_alone(search.problem)
         if bound is not None:
             run.report(bound=bound)
         if not solver_answer.finished:

@@ -12,6 +12,7 @@ from bench.api import Run
 from formulations.compact.export import write
 from formulations.compact.model import CompactModel, Expr
 from formulations.compact.search import SolverAnswer
+from formulations.compact.tables import is_tabulated
 
 MEMORY_PART = 0.5
 """Fraction of the run's address space that SCIP's memory limit is set to: SCIP does not count all of its memory."""
@@ -59,6 +60,13 @@ class _Incumbents(pyscipopt.Eventhdlr):  # type: ignore[misc]
         self.on_incumbent()
 
 
+def _prefer_placements(scip: Any, variables: dict[str, Any]) -> None:
+    """Branch on placements first: batches, shares and interference follow from them."""
+    for name, variable in variables.items():
+        if name.startswith(("v[", "used[")):
+            scip.chgVarBranchPriority(variable, 1)
+
+
 def solve(
     model: CompactModel, run: Run, reserve_s: float, on_solution: Callable[[Callable[[Expr], float]], None]
 ) -> SolverAnswer:
@@ -90,10 +98,14 @@ def solve(
         return float(variable.lb) if scip_variable is None else float(scip.getSolVal(scip.getBestSol(), scip_variable))
 
     scip.includeEventhdlr(_Incumbents(lambda: on_solution(value_of)), "incumbents", "passes on every new incumbent")
+    _prefer_placements(scip, variables)
     scip.setParam("randomization/randomseedshift", run.seed % 2**31)
     scip.setParam("lp/threads", run.threads)
     if math.isfinite(run.remaining_s):
         scip.setParam("limits/time", max(0.01, run.remaining_s - reserve_s))
+    if is_tabulated(model):
+        # Probing tries thousands of pairs of batch and share one by one, and fixes few.
+        scip.setParam("propagating/probing/maxprerounds", 0)
     if run.work_limit is not None:
         scip.setParam("limits/totalnodes", run.work_limit)
     if run.memory_limit_mb is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bench.api import Bound, Outcome, Run, Status
+from formulations.compact.improve import improved
 from formulations.compact.options import problem_of, why_not_compact
 from formulations.compact.repair import repair
 from formulations.pattern import Pattern
@@ -107,9 +108,14 @@ class Search:
         return patterns
 
     def accept(self, patterns: Sequence[Pattern]) -> bool:
-        """Make feasible patterns the incumbent if they serve all required workloads and are better."""
+        """Make feasible patterns the incumbent if they serve all required workloads and are better.
+
+        Under ``capacity`` they are first improved by moves of single workloads.
+        """
         if self.instance.objective is not Objective.GOODPUT and not self.problem.serves_all(patterns):
             return False
+        if self.instance.objective is Objective.CAPACITY:
+            patterns = improved(self.problem, patterns, self.run)
         placed = [self._placed(pattern) for pattern in patterns]
         value = self._value(patterns, placed)
         if self.plan is not None and self.sense * (value - self.value) <= 0.0:

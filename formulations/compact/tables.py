@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from formulations.compact.model import CompactModel, Expr, sum_of
+from formulations.compact.model import ROW_TOLERANCE, CompactModel, Expr, sum_of
 from formulations.compact.options import FORMULA, Option
 from instances.arrays import Floats, Ints
 
@@ -54,6 +54,70 @@ def state_tables(model: CompactModel) -> None:
             most_others = min(len(others_of_gpu), option.view.tables.most_residents - 1)
             others_here = sum_of(m.v[p, t, k] for p in others_of_gpu)
             rows.add(others_here <= most_others * m.beside[o] + len(others_of_gpu) * (1 - m.v[o, t, k]))
+
+
+def state_growth(model: CompactModel) -> None:
+    """State the growth of each option's active time beside its neighbours, split over its pairs of batch and share.
+
+    The product of active time and growth is then linear: ``k_act * growth`` is the sum of ``active_ms[p] *
+    growth_at[p]`` over the pairs p, since only the chosen pair has a growth above 0.
+    """
+    m = model.pyomo
+    most = {}
+    for o, option in enumerate(model.options):
+        for point, largest in zip(_points(option).tolist(), _most_growth(m, o, option).tolist(), strict=True):
+            most[o, *point] = largest
+    m.growth_at = pyo.Var(
+        m.P, bounds=lambda _, *point: (0.0, most[point]), doc="growth of option o if it has batch b and share r, else 0"
+    )
+    rows = m.growth = pyo.ConstraintList()
+    for o, option in enumerate(model.options):
+        tables, row = option.view.tables, option.row
+        growth = float(tables.alpha_l2[row]) * m.others_l2[o] + float(tables.alpha_dram[row]) * m.others_dram[o]
+        keys = [(o, *point) for point in _points(option).tolist()]
+        rows.add(sum_of(m.growth_at[key] for key in keys) == growth)
+        for key in keys:
+            rows.add(m.growth_at[key] <= most[key] * m.at[key])
+
+
+def growth_ms(model: CompactModel, o: int) -> Expr:
+    """Return the time that the neighbours' demands add to an option's active time."""
+    option = model.options[o]
+    points = _points(option)
+    growths = [model.pyomo.growth_at[o, b, r] for b, r in points.tolist()]
+    return _weighted(growths, _table(option, option.view.tables.active_ms, points))
+
+
+def throughput_limit(model: CompactModel, o: int) -> Expr | None:
+    """Return a linear upper limit of an option's throughput; ``None`` if a neighbour may shorten its time.
+
+    At a pair of batch and share, the throughput is convex in the growth, so it lies below the chord between no growth
+    and the largest growth.
+    """
+    m, option = model.pyomo, model.options[o]
+    points, tables = _points(option), option.view.tables
+    if float(_company_ms(option, points).min()) < 0.0:
+        return None
+    active_ms, most = _table(option, tables.active_ms, points), _most_growth(m, o, option)
+    busy_ms = float(tables.scheduling_ms[option.row]) + active_ms + tables.exposed_ms[option.row, points[:, 0]]
+    alone_rps = 1000.0 * points[:, 0] / busy_ms
+    least_rps = 1000.0 * points[:, 0] / (busy_ms + active_ms * most)
+    slopes = np.divide(alone_rps - least_rps, most, out=np.zeros_like(most), where=most > 0.0)
+    chosen = [m.at[o, b, r] for b, r in points.tolist()]
+    growths = [m.growth_at[o, b, r] for b, r in points.tolist()]
+    return (1.0 + ROW_TOLERANCE) * _weighted(chosen, alone_rps) - _weighted(growths, slopes)
+
+
+def _most_growth(m: Any, o: int, option: Option) -> Floats:
+    """Return the largest growth of each pair of batch and share: by the neighbours' demands, and by the budget."""
+    tables, row, configurations = option.view.tables, option.row, option.configurations
+    points = _points(option)
+    by_demand = float(tables.alpha_l2[row]) * m.others_l2[o].ub + float(tables.alpha_dram[row]) * m.others_dram[o].ub
+    budget_ms = np.full(tables.active_ms.shape[1:], -np.inf)
+    np.maximum.at(budget_ms, (configurations.batch, configurations.units), configurations.budget_ms.max(axis=1))
+    active_ms = _table(option, tables.active_ms, points)
+    spare_ms = budget_ms[points[:, 0], points[:, 1]] - active_ms - np.minimum(_company_ms(option, points), 0.0)
+    return np.asarray((1.0 + ROW_TOLERANCE) * np.clip(spare_ms / active_ms + ROW_TOLERANCE, 0.0, by_demand))
 
 
 def demands(model: CompactModel) -> tuple[list[Expr], list[Expr], list[Expr]]:

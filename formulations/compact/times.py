@@ -7,9 +7,9 @@ import numpy as np
 import pyomo.environ as pyo
 
 from formulations.compact import equations
-from formulations.compact.model import CompactModel, Expr, sum_of
+from formulations.compact.model import CompactModel, Expr, Relation, sum_of
 from formulations.compact.options import span
-from formulations.compact.tables import is_tabulated
+from formulations.compact.tables import growth_ms, is_tabulated, state_growth, throughput_limit
 from instances import GOODPUT_STEP, Objective, SloRule
 
 
@@ -33,15 +33,18 @@ def state_times(model: CompactModel) -> None:
     m.dram_ms = pyo.Var(
         m.O, bounds=lambda _, o: (0.0, m.k_act[o].ub * m.others_dram[o].ub), doc="k_act * others_dram (InSS, Sec. 4.1)"
     )
+    if is_tabulated(model):
+        state_growth(model)
     rows = m.times = pyo.ConstraintList()
     for o, option in enumerate(options):
         t_sch = equations.scheduling_ms(m, o, option)
-        t_act, products = equations.active_ms(m, o, option)
+        products: list[Relation] = []
         if is_tabulated(model):
             # Co-location adds company_ms, which may be negative. This row keeps the time at least the time alone.
-            t_act += m.company_ms[o]
+            t_act = m.k_act[o] + growth_ms(model, o) + m.company_ms[o]
             rows.add(m.t_gpu[o] - m.lost_ms[o] >= t_sch + m.k_act[o])
         else:
+            t_act, products = equations.active_ms(m, o, option)
             model.relations += equations.active_time_alone(m, o, option)
         row, lost_clock = equations.gpu_time(m, o, t_sch, t_act)
         rows.add(row)
@@ -124,6 +127,11 @@ def state_objective(model: CompactModel) -> None:
         )
         values = [m.throughput[o] for o in m.O]
         model.relations += [equations.throughput(m, o, options[o]) for o in m.O]
+        if is_tabulated(model):
+            limits = m.throughput_limits = pyo.ConstraintList()
+            for o in m.O:
+                if (limit := throughput_limit(model, o)) is not None:
+                    limits.add(m.throughput[o] <= limit)
     # An option that is on no GPU has no value.
     m.gained = pyo.Var(m.O, bounds=lambda _, o: (0.0, largest_values[o]), doc="value of option o in the objective")
     rows = m.gains = pyo.ConstraintList()

@@ -20,7 +20,7 @@ from formulations.pwl import Pwl
 from instances import GpuPool, GpuType, Instance, Objective, SloRule, Workload
 from instances.gpu import Company, PairFactor, SoloProfile
 from instances.performance import performance_model, performance_model_names
-from instances.performance.model import pcie_transfers_ms
+from instances.performance.model import transfers_ms
 from tests.formulations.exhaustive import best_partition
 from tests.instances.reference import LARGE, SMALL, TOY
 
@@ -96,7 +96,7 @@ def times_ms(model_name: str, tenants: Sequence[Tenant], units: Sequence[int]) -
 def budget_ms(instance: Instance, gpu: GpuType, tenant: Tenant) -> float:
     """Longest GPU time that the rule allows."""
     performance = performance_model(instance.performance_model)
-    load, feedback = pcie_transfers_ms(gpu, gpu.models[tenant.workload.model], np.array(float(tenant.batch)))
+    load, feedback = transfers_ms(gpu, gpu.models[tenant.workload.model], np.array(float(tenant.batch)))
     transfer, exposed = float(load + feedback), float(feedback if performance.loading_overlaps else load + feedback)
     slo, period = tenant.workload.slo_ms, 1000.0 * tenant.batch / tenant.rate_rps
     if instance.slo_rule is SloRule.HALF_SLO:
@@ -162,7 +162,7 @@ def most_capacity(instance: Instance) -> float | None:
 
     def throughput_rps(tenant: Tenant, time_ms: float) -> float:
         model = TINY.models[tenant.workload.model]
-        load, feedback = pcie_transfers_ms(TINY, model, np.array(float(tenant.batch)))
+        load, feedback = transfers_ms(TINY, model, np.array(float(tenant.batch)))
         return 1000.0 * tenant.batch / (time_ms + float(feedback if performance.loading_overlaps else load + feedback))
 
     def worth(gpu: GpuType, members: tuple[int, ...]) -> float | None:
@@ -285,6 +285,30 @@ def test_scip_solves_the_compact_model_of_every_performance_model(model_name: st
         assert verdict.feasible
         assert verdict.value == pytest.approx(expected, rel=1e-5)
         assert outcome.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("model_name", performance_model_names())
+def test_scip_finds_the_most_throughput_of_every_performance_model(
+    model_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without moves from plan to plan, every better plan and every bound is SCIP's."""
+    monkeypatch.setattr("formulations.compact.search.improved", lambda _problem, patterns, _run: patterns)
+    random, values = Random(f"scip throughput {model_name}"), []
+    for _ in range(6):
+        instance = draw(random, model_name, Objective.CAPACITY, random.randint(2, 3), 2)
+        expected = most_capacity(instance)
+        outcome = Minlp().schedule(instance, Run(deadline=time.monotonic() + 60.0))
+        if expected is None:
+            assert outcome.plan is None
+            continue
+        assert outcome.plan is not None
+        verdict = judge(outcome.plan, instance)
+        assert verdict.feasible
+        assert verdict.value == pytest.approx(expected, rel=5e-6)
+        assert outcome.bound is not None
+        assert outcome.bound.value >= expected * (1.0 - 1e-9)
+        values.append(expected)
+    assert len(values) >= 3
 
 
 @pytest.mark.parametrize("model_name", performance_model_names())

@@ -11,7 +11,7 @@ import pytest
 from instances import DnnModel, InputError
 from instances.catalogue import gpu_type
 from instances.performance import performance_model
-from instances.performance.model import pcie_transfers_ms
+from instances.performance.model import transfers_ms
 from tests.instances import reference
 from tests.instances.reference import LARGE, SMALL, TOY
 
@@ -53,7 +53,7 @@ def test_demands_broadcast_over_batch_and_share() -> None:
 
 
 def test_transfers_are_bytes_over_bandwidth() -> None:
-    load_ms, feedback_ms = pcie_transfers_ms(TOY, SMALL, np.array([1.0, 4.0]))  # equation 3
+    load_ms, feedback_ms = transfers_ms(TOY, SMALL, np.array([1.0, 4.0]))  # equation 3
 
     assert load_ms == pytest.approx([0.1, 0.4])
     assert feedback_ms == pytest.approx([0.05, 0.2])

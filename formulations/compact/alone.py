@@ -1,0 +1,36 @@
+"""Bound from the workloads alone: each at its best configuration on any GPU type, without neighbours.
+
+It holds for every plan, because neighbours never shorten a batch and the shares on a GPU sum to at most the whole GPU.
+"""
+
+from bench.api import Bound
+from formulations.problem import Offer, Problem
+from instances import Objective
+from instances.costs import next_cost
+
+
+def bound_alone(problem: Problem) -> Bound:
+    """Return a certified bound on the objective of every plan; it takes no search."""
+    objective = problem.instance.objective
+    total = 0.0
+    for workload in range(len(problem.rates)):
+        values = [
+            _best_alone(objective, offer, workload)
+            for offer in problem.offers
+            if offer.configurations[workload].size and offer.count
+        ]
+        if values:
+            total += min(values) if objective.minimised else max(values)
+    return Bound(next_cost(total, problem.instance) if objective.minimised else total, certified=True)
+
+
+def _best_alone(objective: Objective, offer: Offer, workload: int) -> float:
+    """Return the part of a GPU's price that the workload needs, or the most throughput or requests it can add."""
+    configurations, tables = offer.configurations[workload], offer.view.tables
+    if objective is Objective.COST:
+        return offer.view.gpu.price_per_hour * float(configurations.units.min()) / tables.share_units
+    if objective is Objective.GOODPUT:
+        return float(configurations.rate_rps.max())
+    row, batch = int(offer.view.model[workload]), configurations.batch
+    busy_ms = tables.active_ms[row, batch, configurations.units] + tables.exposed_ms[row, batch]
+    return float((1000.0 * batch / busy_ms).max())

@@ -1,0 +1,53 @@
+"""Bound of ``minlp`` from the workloads alone: it holds, and is returned if SCIP stops without a bound."""
+
+import math
+import time
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from bench.api import Run, Status
+from formulations.compact.alone import bound_alone
+from formulations.compact.search import Search, SolverAnswer
+from formulations.minlp import Minlp
+from instances import GpuPool, Instance, Objective, SloRule
+from instances.catalogue import gpu_type
+from instances.generate import generate
+from tests.formulations.exhaustive import draw_workloads, least_cost, most_capacity, most_goodput, small_batches
+
+TINY = small_batches(replace(gpu_type("v100"), name="tiny", share_units=8), 4)
+BEST_OF = {Objective.COST: least_cost, Objective.CAPACITY: most_capacity, Objective.GOODPUT: most_goodput}
+
+
+@pytest.mark.parametrize("objective", BEST_OF)
+def test_workloads_alone_bound_what_trying_everything_finds(objective: Objective) -> None:
+    known = 0
+    for seed in range(12):
+        random = Random(seed)
+        workloads = draw_workloads(random, TINY, random.randint(1, 3), (0.2, 0.9))
+        instance = Instance("drawn", objective, SloRule.HALF_SLO, "igniter", (GpuPool(TINY, 2),), workloads)
+        best, search = BEST_OF[objective](instance), Search.of(instance, Run())
+        if best is None or not isinstance(search, Search):
+            continue
+        bound, known = bound_alone(search.problem), known + 1
+        assert bound.certified
+        assert bound.value <= best * (1 + 1e-9) if objective is Objective.COST else bound.value >= best * (1 - 1e-9)
+    assert known >= 4
+
+
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.CAPACITY])
+def test_without_a_bound_of_scip_the_bound_is_that_of_the_workloads_alone(
+    objective: Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = generate("igniter-mix", 3, 1, objective)
+    instance = replace(drawn, gpus=(GpuPool(replace(drawn.gpus[0].type, share_units=8), 3),))
+    nothing = SolverAnswer(solved=False, finished=False, infeasible=False, bound=None, nodes=0.0)
+    monkeypatch.setattr("formulations.compact.scip.solve", lambda *_: nothing)
+
+    outcome = Minlp().schedule(instance, Run(deadline=time.monotonic() + 60.0))
+
+    assert outcome.status in (Status.FEASIBLE, Status.OPTIMAL)
+    assert outcome.bound is not None
+    assert outcome.bound.certified
+    assert math.isfinite(outcome.bound.value)

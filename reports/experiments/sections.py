@@ -105,6 +105,9 @@ SECTIONS = (
                     )
                 ),
                 igniter_plans.COEFFICIENTS,
+                igniter_plans.HARDWARE,
+                *igniter_model.FIG13.claims,
+                *igniter_model.PROFILING,
                 *igniter_scaling.FIG21.claims,
             ),
             "over_time": _claims(igniter_online.FIGURES),

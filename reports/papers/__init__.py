@@ -10,8 +10,8 @@ from reports.need import NothingToDrawError
 from reports.papers.not_drawn import NOT_DRAWN
 
 MODULES = (
-    *("igniter_contention", "igniter_model", "igniter_online", "igniter_plans", "igniter_scaling"),
-    "igniter_violations",
+    *("igniter_contention", "igniter_model", "igniter_online", "igniter_plans"),
+    *("igniter_scaling", "igniter_shares", "igniter_violations"),
     *("gpulet_models", "gpulet_online", "gpulet_rates", "gpulet_scenarios"),
     *("inss_agent", "inss_clusters", "inss_errors", "inss_large_cluster", "inss_model"),
     *("mediator_groups", "mediator_throughput", "mediator_jobs"),

@@ -261,6 +261,20 @@ FIG20 = Figure(
     ),
 )
 
+
+def _hardware(_: Runs) -> Values:
+    hardware = gpu_type("v100").hardware
+    gb_per_s = hardware.pcie_bytes_per_ms / 1e6
+    return hardware.max_power_w, hardware.max_frequency_mhz, hardware.idle_power_w, gb_per_s
+
+
+HARDWARE = Claim(
+    what="Power cap, frequency, idle power and PCIe bandwidth of the V100",
+    paper=(300, 1530, 53.5, 10),
+    ours=_hardware,
+    form="{:g} W, {:g} MHz, {:g} W, {:g} GB/s",
+)
+
 COEFFICIENTS = Claim(
     what="Coefficients α_f, α_sch, β_sch of the V100",
     paper=(-1.025, 0.00475, -0.00902),

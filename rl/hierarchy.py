@@ -15,7 +15,10 @@ P      [-1, 1]          the same for the workloads at the group's P places; 0 fo
 
 The same network scores every group, so that experience with one group holds for all, and the number of groups may vary.
 
-The paper only names the hierarchy. Two points are decided here:
+The paper only names the hierarchy. Three points are decided here:
+
+- The layer exchanges workloads of the same place between groups. The paper's layer may give any model to any group, but
+  the stages below are trained for one set of models.
 
 - An actor's reward is a difference reward: the value of its workload's group minus the value with the middle rate in
   place of the workload's. The sum over the whole cluster, from which the first stage learns, would not do: with sixteen

@@ -5,7 +5,7 @@ from statistics import fmean, median
 
 from reports.claim import Query, QueryTable, duration, query
 from reports.need import Need
-from reports.papers.inss_clusters import SMALL_CLUSTER, Quantity, mean_of, rows_of
+from reports.papers.inss_clusters import SMALL_CLUSTER, VARIANTS, Quantity, mean_of, rows_of
 from reports.quantities import certified_bound, not_in_time_pct
 from reports.runs import Runs
 
@@ -17,9 +17,12 @@ _BOUND = Need(
 )
 
 
+_ON_FOUR_GPUS = {**SMALL_CLUSTER, **VARIANTS}
+
+
 @query
 def _mean(runs: Runs, label: str, quantity: Quantity, format_string: str) -> str:
-    mean = mean_of(rows_of(runs, SMALL_CLUSTER, label), quantity)
+    mean = mean_of(rows_of(runs, _ON_FOUR_GPUS, label), quantity)
     return "–" if mean is None else format_string.format(mean)
 
 
@@ -30,7 +33,7 @@ def _capacity(label: str) -> tuple[str | Query, ...]:
         _mean(label, lambda row: row.violations, "{:g}"),
         _mean(label, not_in_time_pct, "{:.1f} %"),
         _mean(label, lambda row: row.gpus_used, "{:g}"),
-        lambda runs: duration(mean_of(rows_of(runs, SMALL_CLUSTER, label), lambda row: row.decision_s)),
+        lambda runs: duration(mean_of(rows_of(runs, _ON_FOUR_GPUS, label), lambda row: row.decision_s)),
     )
 
 
@@ -41,7 +44,7 @@ def _best_bound(runs: Runs) -> str:
 
 CAPACITY = QueryTable(
     ("`4gpu`", "capacity", "constraints broken", "not in time", "GPUs", "decision"),
-    [*(_capacity(label) for label in SMALL_CLUSTER), ("certified bound (`colgen`)", _best_bound, "", "", "", "")],
+    [*(_capacity(label) for label in _ON_FOUR_GPUS), ("certified bound (`colgen`)", _best_bound, "", "", "", "")],
 )
 
 _UNSEEN = "4gpu-unseen"

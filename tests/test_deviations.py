@@ -32,7 +32,7 @@ def test_every_row_has_every_column() -> None:
 
 @pytest.mark.parametrize("row", PARAMETERS, ids=[row[3].strip("`") for row in PARAMETERS])
 def test_a_parameter_of_the_table_has_the_default_that_the_table_states(row: list[str]) -> None:
-    stated = re.fullmatch(r"`([^`]+)\.(\w+)=([\w-]+)`", row[3])
+    stated = re.fullmatch(r"`([^`]+)\.(\w+)=([\w.-]+)`", row[3])
     assert stated is not None
     scheduler, name, default = stated.groups()
     assert f"`{scheduler}`" in row[0]

@@ -219,6 +219,7 @@ def _gains(need: Need, suite: str, reason: str) -> tuple[Claim, ...]:
             form="{:+.3g} %, {:+.0f} %",
             within=0.1,
             reason=reason,
+            note="`horus` is a stand-in" if other == "horus" else "",
         )
         for other, published in zip(OTHERS, ((21, 108), (31, 79)), strict=True)
     )

@@ -47,7 +47,7 @@ Plans = Mapping[str, JobThroughputs]
 """Throughputs by scheduler."""
 
 _MEASURES: tuple[tuple[str, Callable[[JobThroughputs], Rates]], ...] = (
-    ("Processed faster (%)", lambda jobs: jobs.processed),
+    ("Gain in throughput (%)", lambda jobs: jobs.processed),
     ("More requests served (%)", lambda jobs: jobs.served),
 )
 

@@ -12,7 +12,7 @@ from heuristics.mediator.utilisation import Utilisation, largest_batch, of_items
 from heuristics.packing import Pack, cheapest, pack_pools, warm_packing
 from heuristics.tiny import tiny_instance
 from instances import Gpulet, Instance, Job, Objective, PlacedGpu, Plan, Slot
-from instances.arrays import Ints
+from instances.arrays import Floats, Ints
 from instances.configurations import Configurations
 from instances.least_shares import raise_to_feasible, shares_alone
 from instances.view import View
@@ -96,7 +96,10 @@ class Grouping:
         plans = []
         for pool in instance.gpus:
             view = View.of(instance, pool.type)
-            groups = self.groups_of_jobs(of_jobs(view, instance.jobs), _memory_test(view, instance.jobs))
+            memory_mib = _largest_memory_mib(view, instance.jobs)
+            groups = self.groups_of_jobs(
+                of_jobs(view, instance.jobs), memory_mib / view.gpu.memory_mib, _memory_test(view, memory_mib)
+            )
             if pool.count is None or len(groups) <= pool.count:
                 gpus = (_shared_gpu(view, [instance.jobs[i] for i in members]) for members in groups)
                 plans.append(Plan(instance.name, tuple(gpus)))
@@ -106,14 +109,20 @@ class Grouping:
         """Return groups of positions, each position in exactly one; ``fits`` tests whether a group is permitted."""
         raise NotImplementedError
 
-    def groups_of_jobs(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
-        """Return groups of positions of best-effort jobs; by default, by the rule for workloads."""
+    def groups_of_jobs(self, profile: Utilisation, memory: Floats, fits: Fits) -> list[list[int]]:
+        """Return groups of positions of best-effort jobs; by default, by the rule for workloads.
+
+        ``memory`` has the memory of each job as a fraction of the GPU's.
+        """
         return self.groups(profile, fits)
 
 
-def _memory_test(view: View, jobs: Sequence[Job]) -> Fits:
-    largest = [view.gpu.models[job.model].memory_mib(largest_batch(view.gpu, job)) for job in jobs]
-    return lambda positions: sum(largest[i] for i in positions) <= view.tables.memory_limit_mib
+def _largest_memory_mib(view: View, jobs: Sequence[Job]) -> Floats:
+    return np.array([view.gpu.models[job.model].memory_mib(largest_batch(view.gpu, job)) for job in jobs])
+
+
+def _memory_test(view: View, memory_mib: Floats) -> Fits:
+    return lambda positions: sum(memory_mib[i] for i in positions) <= view.tables.memory_limit_mib
 
 
 def _shared_gpu(view: View, jobs: Sequence[Job]) -> PlacedGpu:

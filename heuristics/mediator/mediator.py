@@ -9,6 +9,7 @@ import numpy as np
 
 from heuristics.mediator.closest import fill_closest
 from heuristics.mediator.grouping import CAPACITY, Fits, Grouping, fill_by_mean, fill_groups
+from heuristics.mediator.horus_cost import fill_by_cost
 from heuristics.mediator.utilisation import Utilisation
 from instances.arrays import Floats
 
@@ -111,24 +112,43 @@ class Mediator(Grouping):
         return fill_groups(by_deviation, lambda group, candidates: ranked_by(score, group, candidates), within)
 
 
+class HorusRule(StrEnum):
+    """Rules by which ``horus`` groups best-effort jobs."""
+
+    CON_SCORE = "con-score"
+    COST = "cost"
+
+
 @dataclass(frozen=True, slots=True)
 class Horus(Grouping):
-    """Horus: MediatorDNN's loop with ConScore alone and mean utilisations within the GPU; the busiest opens a group.
+    """Stand-in for Horus, as MediatorDNN's paper describes it: contention and mean utilisation, without variation.
+
+    The rule is MediatorDNN's loop with ConScore alone and mean utilisations within the GPU; the busiest opens a group.
 
     Attributes
     ----------
+    rule
+        Groups of jobs by this loop (``con-score``), or by the cost of GPUs as in Horus's own simulator (``cost``), on
+        the least number of GPUs that mean utilisations permit. Workloads with SLOs are grouped by the loop.
     standardise
         Standardise each metric over the jobs before distances are computed; see ``Mediator``.
     """
 
     name: ClassVar[str] = "horus"
 
+    rule: HorusRule = HorusRule.CON_SCORE
     standardise: bool = False
 
     def groups(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
         """Return the groups of positions."""
         score = con_score(profile.metrics, self.standardise)
         return fill_by_mean(profile, lambda group, candidates: ranked_by(score, group, candidates), fits)
+
+    def groups_of_jobs(self, profile: Utilisation, memory: Floats, fits: Fits) -> list[list[int]]:
+        """Return the groups of positions of jobs by the rule ``rule``."""
+        if self.rule is HorusRule.COST:
+            return fill_by_cost(profile.mean, memory, fits)
+        return self.groups(profile, fits)
 
 
 class Fill(StrEnum):
@@ -159,6 +179,6 @@ class BinPacking(Grouping):
         """Return the groups of positions of workloads: the busiest that fit."""
         return fill_by_mean(profile, lambda group, candidates: list(candidates), fits)
 
-    def groups_of_jobs(self, profile: Utilisation, fits: Fits) -> list[list[int]]:
+    def groups_of_jobs(self, profile: Utilisation, memory: Floats, fits: Fits) -> list[list[int]]:
         """Return the groups of positions of jobs by the rule ``fill``."""
         return fill_closest(profile.mean, fits) if self.fill is Fill.CLOSEST else self.groups(profile, fits)

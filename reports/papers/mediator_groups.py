@@ -152,7 +152,7 @@ def _demand_claims(need: Need, suite: str) -> tuple[Claim, ...]:
             paper="MediatorDNN uses more resources",
             ours=means(need, lambda row: row.gpus_used),
             form="{:.1f}, {:.1f}, {:.1f}",
-            not_comparable="the paper prints no number of groups; more follow from adding deviations to the means",
+            not_comparable="the paper prints no number of groups; each rule fixes how full a group may be",
         ),
         Claim(
             what=f"– difference in requests served per GPU from {' and '.join(OTHERS)}",

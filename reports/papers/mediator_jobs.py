@@ -192,6 +192,7 @@ def _fig6() -> Sequence[Panel]:
 
 
 _STAND_INS = "Models of the catalogue stand in for some DNNs, on a V100: `bench show mediator-40-s0`."
+_PAIRED_NOTE = "Those of measured pairs are on an A100: `bench show mediator-pairs-s0`."
 
 
 @query
@@ -229,7 +230,7 @@ FIG1 = Figure(
     "ResNetV2-101 84 and 69 %.",
     look_for="Two DNNs that take turns without a pause take twice as long each, whichever they are. In measured pairs "
     "they run at the same time and are slowed by less, each to its own extent.",
-    draws=partial(draw_panels, panels=_fig1, notes=lambda: [_STAND_INS]),
+    draws=partial(draw_panels, panels=_fig1, notes=lambda: [_STAND_INS, _PAIRED_NOTE]),
     claims=tuple(claim for other in PAPER_GROWTH_PCT for claim in _growth_claims(other)),
 )
 

@@ -47,7 +47,7 @@ Plans = Mapping[str, JobThroughputs]
 """Throughputs by scheduler."""
 
 _MEASURES: tuple[tuple[str, Callable[[JobThroughputs], Rates]], ...] = (
-    ("Processed faster (%)", lambda jobs: jobs.processed),
+    ("Gain in throughput (%)", lambda jobs: jobs.processed),
     ("More requests served (%)", lambda jobs: jobs.served),
 )
 
@@ -219,6 +219,7 @@ def _gains(need: Need, suite: str, reason: str) -> tuple[Claim, ...]:
             form="{:+.3g} %, {:+.0f} %",
             within=0.1,
             reason=reason,
+            note="`horus` is a stand-in" if other == "horus" else "",
         )
         for other, published in zip(OTHERS, ((21, 108), (31, 79)), strict=True)
     )

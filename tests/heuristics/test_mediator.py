@@ -13,7 +13,7 @@ from bench.api import Run, Scheduler, Status
 from bench.judging.judge import judge
 from heuristics.mediator.closest import fill_closest
 from heuristics.mediator.grouping import fill_groups
-from heuristics.mediator.mediator import BinPacking, Fill, Horus, Mediator, con_score, ranked_by, ruv_score
+from heuristics.mediator.mediator import BinPacking, Fill, Horus, HorusRule, Mediator, con_score, ranked_by, ruv_score
 from heuristics.mediator.utilisation import Utilisation, busy_fractions, largest_batch, of_items, of_jobs
 from instances import GpuPool, Instance, Job, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
@@ -24,7 +24,9 @@ from tests.frozen import frozen
 
 V100 = gpu_type("v100")
 FAMILY = FAMILIES["heavy-mix"].demands
-EVERY = [Mediator(), Horus(), BinPacking()]
+AS_PRINTED = [Mediator(), Horus(), BinPacking()]
+EVERY = [*AS_PRINTED, Horus(rule=HorusRule.COST), BinPacking(fill=Fill.BUSIEST)]
+SMALL = np.full(9, 0.01)  # memory that is no obstacle
 THIRD = sqrt(3 / 2)  # of three jobs, each sees two others as far from their mean as this
 
 
@@ -130,10 +132,13 @@ def test_bin_packing_takes_the_busiest_that_fits() -> None:
 
 def test_bin_packing_of_jobs_comes_closest_to_the_capacity() -> None:
     """The busiest of 55, 35, 30 and 15 % that fit are 55 and 35 %; 55, 30 and 15 % come closer to the capacity."""
-    assert BinPacking().groups_of_jobs(profile([0.5, 0.6, 0.3, 0.2, 0.1], [0.0] * 5), anything) == [[1, 2, 4], [0, 3]]
+    assert BinPacking().groups_of_jobs(profile([0.5, 0.6, 0.3, 0.2, 0.1], [0.0] * 5), SMALL, anything) == [
+        [1, 2, 4],
+        [0, 3],
+    ]
     unlike = profile([0.55, 0.35, 0.3, 0.15], [0.0] * 4)
-    assert BinPacking().groups_of_jobs(unlike, anything) == [[0, 2, 3], [1]]
-    assert BinPacking(fill=Fill.BUSIEST).groups_of_jobs(unlike, anything) == [[0, 1], [2, 3]]
+    assert BinPacking().groups_of_jobs(unlike, SMALL, anything) == [[0, 2, 3], [1]]
+    assert BinPacking(fill=Fill.BUSIEST).groups_of_jobs(unlike, SMALL, anything) == [[0, 1], [2, 3]]
 
 
 @given(st.lists(st.integers(1, 120), min_size=1, max_size=9), st.integers(1, 5))
@@ -176,6 +181,24 @@ def test_horus_takes_the_least_alike() -> None:
     jobs = profile([0.5, 0.4, 0.4, 0.4], [0.0] * 4, [[0.0], [1.0], [9.0], [2.0]])
 
     assert Horus().groups(jobs, anything) == [[0, 2], [1, 3]]
+
+
+def test_horus_by_cost_by_hand() -> None:
+    """Means add up to 1.7, so there are two GPUs.
+
+    The job of 80 % opens the first, that of 60 % the second: a second job on a GPU costs 1. The job of 30 % costs 1.3 *
+    0.3 + 1.6 * 0.1 + 1 = 1.55 on the first GPU and 1.3 * 0.5 + 0.1 + 1 = 1.75 on the second, which has more memory in
+    use. With little memory everywhere, the second is cheaper, as the job does not overload it.
+    """
+    jobs = profile([0.6, 0.3, 0.8], [0.0] * 3)
+    by_cost = Horus(rule=HorusRule.COST)
+
+    assert by_cost.groups_of_jobs(jobs, np.array([0.4, 0.1, 0.2]), anything) == [[2, 1], [0]]
+    assert by_cost.groups_of_jobs(jobs, np.array([0.1, 0.1, 0.1]), anything) == [[2], [0, 1]]
+    # A job that fits on no GPU opens one
+    assert by_cost.groups_of_jobs(jobs, np.ones(3), lambda group: len(group) <= 1) == [[2], [0], [1]]
+    assert by_cost.groups_of_jobs(profile([], []), np.zeros(0), anything) == []
+    assert by_cost.groups(jobs, anything) == Horus().groups(jobs, anything)
 
 
 def test_total_scores_start_anew_and_ties_go_by_position() -> None:
@@ -313,7 +336,7 @@ def test_forty_jobs_as_the_paper_has_them() -> None:
     """Variation needs room: more GPUs than by means, less time over capacity, faster batches (MediatorDNN, IV-C)."""
     for problem in (frozen("mediator-40-s0"), frozen("mediator-40-s1")):
         verdicts = {}
-        for scheduler in EVERY:
+        for scheduler in AS_PRINTED:
             plan = scheduler.schedule(problem, Run()).plan
             assert plan is not None
             verdicts[scheduler.name] = judge(plan, problem)

@@ -123,7 +123,9 @@ def _judged_violations(runs: Runs) -> Values:
     return tuple(row.violations for (row,) in runs.rows_of_each(map(need_on_twelve, _ALL)))
 
 
-_UNEXPLAINED = "unexplained; a spread of 5 % of the batch times comes nearest, and 10 % makes iGniter late, too (next lines)"
+_UNEXPLAINED = (
+    "unexplained; a spread of 5 % of the batch times comes nearest, and 10 % makes iGniter late, too (next lines)"
+)
 
 
 FIG14_VIOLATIONS = Figure(

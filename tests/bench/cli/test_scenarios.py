@@ -41,7 +41,9 @@ RUN = ("run", "--instances", "gpulet-1023", "--schedulers", "greedy-best-fit")
 def test_a_set_is_one_line_with_counts(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(capsys, *RUN)
     assert done.code == 0
-    line = r"gpulet-1023 +greedy-best-fit +margins=printed, interference=false +finished +1,023 +(\d+) +(\d+) ✗ .*s  .*ms  .*ms +\w{8}\n"
+    parameters = "margins=printed, interference=false"
+    counts = r"1,023 +(\d+) +(\d+) ✗ .*s  .*ms  .*ms +\w{8}\n"
+    line = f"gpulet-1023 +greedy-best-fit +{parameters} +finished +{counts}"
     (accepted, served), *others = re.findall(line, done.out)
     assert not others
     assert int(served) < int(accepted) < 1023

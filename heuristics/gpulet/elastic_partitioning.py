@@ -88,7 +88,7 @@ def knee_units(units: Ints, share_units: int, rate_rps: Floats, axes: KneeAxes =
 def max_efficient_partition(view: View, gpulets: Gpulets, workload: int, variant: Variant) -> int:
     """Return ``p_eff`` in units (gpulet, ATC'22 and arXiv'21, Sec. 4.3).
 
-    ``atc22``: the share with the highest rate per unit, the smallest if several have it. ``arxiv``: the knee of the
+    ``atc22``: the share with the highest rate per unit, the largest if several have it. ``arxiv``: the knee of the
     served rate over the share. The points of the curve are the permitted shares. If every unit is permitted, they are
     the shares that the papers profile, because between neighbouring units the curve has steps where the batch changes.
     """
@@ -99,7 +99,8 @@ def max_efficient_partition(view: View, gpulets: Gpulets, workload: int, variant
     rate = gpulets.alone_rps[workload, shares]
     shares, rate = shares[rate > 0.0], rate[rate > 0.0]
     if variant is Variant.ATC22:
-        return int(shares[np.argmax(rate / shares)]) if len(shares) else share_units
+        per_unit = rate / shares
+        return int(shares[per_unit >= per_unit.max() * (1.0 - SLACK)][-1]) if len(shares) else share_units
     return share_units if len(shares) < 3 else knee_units(shares, share_units, rate)
 
 

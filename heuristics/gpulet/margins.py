@@ -17,6 +17,7 @@ import numpy as np
 from instances.arrays import Floats
 from instances.gpu import GpuType
 from instances.instance import Instance
+from instances.performance.model import batching_ms
 from instances.view import View
 
 LATENCY_BUFFER = 1.1
@@ -69,8 +70,10 @@ def view_with(margins: Margins, instance: Instance, gpu: GpuType) -> View:
     view = View.of(replace(instance, workloads=workloads, latency_buffer=buffer), gpu)
     assembly_ms = np.zeros_like(view.tables.transfer_ms)
     for row, model in enumerate(gpu.models.values()):
-        for batch in range(1, int(view.tables.max_batch[row]) + 1):
-            assembly_ms[row, batch] = batch_assembly_ms(model.name, model.input_bytes, batch)
+        batches = np.arange(1, int(view.tables.max_batch[row]) + 1)
+        code_ms = np.array([batch_assembly_ms(model.name, model.input_bytes, int(batch)) for batch in batches])
+        # The code's time replaces the batching time that the model's own transfers include.
+        assembly_ms[row, batches] = np.maximum(0.0, code_ms - batching_ms(model, batches.astype(np.float64)))
     input_bytes = np.array([max(1, gpu.models[workload.model].input_bytes) for workload in workloads], dtype=np.float64)
     parts = {field.name: getattr(view, field.name) for field in fields(View)}
     parts["tables"] = view.tables._replace(transfer_ms=view.tables.transfer_ms + assembly_ms)

@@ -34,7 +34,7 @@ class _Turn:
 
 
 @dataclass(slots=True)
-class _Node:
+class _SharedGpu:
     """GPU with its duty cycle, the busy fraction of the cycle, and the turns in it."""
 
     cycle_ms: float
@@ -63,7 +63,7 @@ def share_in_time(view: View, gpus: int) -> Gpulets | None:
         _Workload(w, float(view.slo_ms[w]), times_ms)
         for w, times_ms in enumerate(times_by_batch_ms(view, gpulets, view.tables.share_units))
     ]
-    nodes: list[_Node] = []
+    nodes: list[_SharedGpu] = []
     for w in sorted(range(len(works)), key=lambda w: (rates_rps[w] * view.slo_ms[w], -w)):
         if not _Placement(view, works, nodes, gpus).place(works[w], rates_rps[w]):
             return None
@@ -105,13 +105,13 @@ class _Workload:
             return 1, int(1000.0 / (self.slo_ms - single_ms) * LOW_RATE_FACTOR)
         return batch, rate_rps
 
-    def saturated_node(self, rate_rps: int) -> _Node:
+    def saturated_node(self, rate_rps: int) -> _SharedGpu:
         """Return a GPU that is filled by this workload."""
         batch = self.saturating_batch()
         turn = _Turn(self.number, batch, rate_rps, self.saturated_rps())
-        return _Node(float(self.times_ms[batch]), 1.0, [turn])
+        return _SharedGpu(float(self.times_ms[batch]), 1.0, [turn])
 
-    def residual_node(self, rate_rps: int, at_least_ms: bool = False) -> _Node | None:
+    def residual_node(self, rate_rps: int, at_least_ms: bool = False) -> _SharedGpu | None:
         """Return the GPU of a rate below saturation, or ``None`` if no batch is possible.
 
         With ``at_least_ms``, the cycle is at least as long as the batch.
@@ -123,7 +123,9 @@ class _Workload:
         cycle_ms = 1000.0 * batch / planned_rps
         if at_least_ms:
             cycle_ms = max(cycle_ms, time_ms)
-        return _Node(cycle_ms, time_ms / cycle_ms, [_Turn(self.number, batch, planned_rps, 1000.0 * batch / cycle_ms)])
+        return _SharedGpu(
+            cycle_ms, time_ms / cycle_ms, [_Turn(self.number, batch, planned_rps, 1000.0 * batch / cycle_ms)]
+        )
 
 
 def _last(possible: np.ndarray) -> int:
@@ -138,7 +140,7 @@ class _Placement:
 
     view: View
     works: list[_Workload]
-    nodes: list[_Node]
+    nodes: list[_SharedGpu]
     gpus: int
 
     def place(self, work: _Workload, rate_rps: int) -> bool:
@@ -155,9 +157,9 @@ class _Placement:
         unserved_rps = self._residue_merged(work, unserved_rps)
         return unserved_rps <= NEGLIGIBLE_RPS or self._take_turns(work, unserved_rps)
 
-    def _estimated(self, work: _Workload, rate_rps: int) -> list[_Node] | None:
+    def _estimated(self, work: _Workload, rate_rps: int) -> list[_SharedGpu] | None:
         """Return the GPUs that a workload needs for itself, or ``None`` if one of them would be late."""
-        nodes: list[_Node] = []
+        nodes: list[_SharedGpu] = []
         while rate_rps > NEGLIGIBLE_RPS:
             saturated = work.saturated_rps() < rate_rps
             node = work.saturated_node(rate_rps) if saturated else work.residual_node(rate_rps, at_least_ms=True)
@@ -209,7 +211,7 @@ class _Placement:
             unserved_rps = max(0, int(unserved_rps - served_rps))
         return True
 
-    def _joined(self, work: _Workload, rate_rps: int, node: _Node) -> float | None:
+    def _joined(self, work: _Workload, rate_rps: int, node: _SharedGpu) -> float | None:
         """Give a workload a turn on a GPU; return the rate served, or ``None`` if impossible.
 
         The largest batch is taken that is collected within the present cycle and for which the GPU has time left. The

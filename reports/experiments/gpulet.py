@@ -16,8 +16,8 @@ def _elastic(variant: Variant, *, interference: bool = True, second_pass: bool =
 
 
 VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "`sbp`": ("sbp", ("sbp.halves=false",)),
-    "`sbp` on halves": ("sbp", ("sbp.halves=true",)),
+    "`sbp`": ("sbp", ("sbp.variant=atc22", "sbp.halves=false")),
+    "`sbp` on halves": ("sbp", ("sbp.variant=atc22", "sbp.halves=true")),
     "greedy, blind": ("greedy-best-fit", ("greedy-best-fit.interference=false",)),
     "elastic, blind": _elastic("atc22", interference=False),
     "elastic `atc22`": _elastic("atc22"),

@@ -95,6 +95,13 @@ def _of_the_ideal(runs: Runs, needs: Mapping[str, Need], names: Mapping[str, str
 
 
 @query
+def _least_of_the_ideal(runs: Runs, needs: Mapping[str, Need], names: Mapping[str, str]) -> Values:
+    """Return the instance with gpulet+int's smallest scale relative to the ideal scheduler's, and its percentage."""
+    _, name, smallest = _of_the_ideal(needs, names, False)(runs)
+    return name, smallest
+
+
+@query
 def _ahead(runs: Runs, needs: Mapping[str, Need], others: Sequence[str]) -> Values:
     """Return the mean lead of gpulet+int over each scheduler in ``others``: planned scales, in percent."""
     gpulet_scales, *scales_of_others = (
@@ -206,7 +213,6 @@ FIG17 = Figure(
     claims=two_passes(
         ("ATC Fig. 17", "largest scale relative to `ideal`: mean, least"),
         partial(_of_the_ideal, IDEAL, NAMES),
-        reason="our times are calibrated",
         paper="92.6 %",
         form="{:.1f} %; {} {:.1f} %",
         supports=lambda mean, *_: abs(mean - 92.6) <= 2.0,
@@ -264,14 +270,24 @@ ARXIV_FIG16 = Figure(
     draws=partial(
         draw_relative_scales, needs=ARXIV_IDEAL, reference="ideal", names=ARXIV_IDEAL_NAMES, paper={"gpulet+int": 0.923}
     ),
-    claims=two_passes(
-        ("arXiv Fig. 16", "largest scale relative to `ideal`: mean, least"),
-        partial(_of_the_ideal, ARXIV_IDEAL, ARXIV_IDEAL_NAMES),
-        reason="our times are calibrated",
-        paper="92.3 %; traffic 87.7 %",
-        form="{:.1f} %; {} {:.1f} %",
-        supports=lambda mean, name, _smallest: abs(mean - 92.3) <= 2.0 and name == "traffic",
-        criterion="the mean within 2 points, traffic the least",
+    claims=(
+        *two_passes(
+            ("arXiv Fig. 16", "largest scale relative to `ideal`: mean, least"),
+            partial(_of_the_ideal, ARXIV_IDEAL, ARXIV_IDEAL_NAMES),
+            paper="92.3 %",
+            form="{:.1f} %; {} {:.1f} %",
+            supports=lambda mean, *_: abs(mean - 92.3) <= 2.0,
+            criterion="the mean within 2 points",
+        ),
+        Claim(
+            what="arXiv Fig. 16: the least of these scales",
+            paper="traffic 87.7 %",
+            ours=_least_of_the_ideal(ARXIV_IDEAL, ARXIV_IDEAL_NAMES),
+            form="{} {:.1f} %",
+            supports=lambda name, smallest: name == "traffic" and abs(smallest - 87.7) <= 2.0,
+            criterion="traffic, within 2 points",
+            reason="in one pass, as printed; the line above has the least of our second pass",
+        ),
     ),
 )
 

@@ -14,7 +14,7 @@ from reports.runs import Runs
 def _on_halves(scenarios: str, quick: str) -> dict[str, Need]:
     """Return the needs of squishy bin packing on whole GPUs and on halved GPUs."""
     return {
-        label: Need(scenarios, ("sbp",), quick=quick, parameters=(f"sbp.halves={halves}",))
+        label: Need(scenarios, ("sbp",), quick=quick, parameters=("sbp.variant=atc22", f"sbp.halves={halves}"))
         for label, halves in (("sbp", "false"), ("sbp, halves", "true"))
     }
 
@@ -31,6 +31,9 @@ def _with_the_ideal(scenarios: str, variant: Variant, quick: str) -> dict[str, N
 HALVES, ARXIV_HALVES = _on_halves("gpulet-19682", "gpulet-1790"), _on_halves("gpulet-1023", "gpulet-93")
 HALVES_IN_PAPER = {"sbp": 5772, "sbp, halves": 19682}
 """Counts of the ATC'22 paper (Sec. 3.2)."""
+
+TIME_SHARING = Need("gpulet-19682", ("sbp",), quick="gpulet-1790", parameters=("sbp.variant=glet-code",))
+"""The time sharing that gpulet's authors published; it has whole GPUs only."""
 
 ARXIV_HALVES_IN_PAPER = {"sbp, halves": 1023}
 """Count of the arXiv'21 version (Sec. 3.1); it states no count for whole GPUs."""
@@ -59,19 +62,37 @@ FIG5 = Figure(
     shows=f"Of 19,682 scenarios of nine models, squishy bin packing schedules {HALVES_IN_PAPER['sbp']:,} on whole "
     "GPUs and all of them on halves. Each half counts as a GPU of its own.",
     look_for="Halves make nearly every scenario schedulable, as in the paper. Whole GPUs serve more than twice as "
-    "many scenarios as in the paper, since the times are calibrated from another GPU. The dark part of the lower bar "
+    "many scenarios as in the paper. The time sharing that the authors published serves fewer; it is not drawn. "
+    "The dark part of the lower bar "
     "counts plans that break SLOs: nearly all on halves, since the rule ignores the interference between them.",
     cost="2 scenario sets: about a minute on two cores",
-    needs=tuple(HALVES.values()),
+    needs=(*HALVES.values(), TIME_SHARING),
     draws=partial(draw_counts, needs=HALVES, paper=HALVES_IN_PAPER),
     claims=(
         Claim(
-            what="ATC Fig. 5: scenarios that `sbp` can plan on whole GPUs and on halves, of 19,682",
-            paper=tuple(HALVES_IN_PAPER.values()),
-            ours=_accepted(*HALVES.values()),
-            form="{:,} and {:,}",
+            what="ATC Fig. 5: scenarios on whole GPUs, of 19,682: `sbp` as printed",
+            paper=(HALVES_IN_PAPER["sbp"],),
+            ours=_accepted(HALVES["sbp"]),
+            form="{:,}",
             within=0.02,
-            reason="our times are calibrated; with them more scenarios fit on whole GPUs",
+            reason="the authors published another time sharing, not squishy bin packing; with it, the next line",
+        ),
+        Claim(
+            what="– the same by the time sharing that the authors published",
+            paper=(HALVES_IN_PAPER["sbp"],),
+            ours=_accepted(TIME_SHARING),
+            form="{:,}",
+            within=0.02,
+            reason="on the authors' own tables it decides all 556 known scenarios as their code does; here nearly all "
+            "scenarios of five models fail, since residual batches fill their SLOs and leave no time for another model",
+        ),
+        Claim(
+            what="ATC Fig. 5: scenarios that `sbp` can plan on halves, of 19,682",
+            paper=(HALVES_IN_PAPER["sbp, halves"],),
+            ours=_accepted(HALVES["sbp, halves"]),
+            form="{:,}",
+            within=0.02,
+            reason="our times are calibrated",
         ),
     ),
 )
@@ -93,7 +114,6 @@ FIG16 = Figure(
     claims=two_passes(
         ("ATC Fig. 16", "scenarios of `ideal` that elastic partitioning misses"),
         partial(_missed, IDEAL),
-        reason="our times are calibrated",
         paper=(520, 2.6),
         form="{} ({:.1f} %)",
         supports=lambda _, missed_pct: abs(missed_pct - 2.6) <= 0.5,
@@ -142,7 +162,6 @@ ARXIV_FIG15 = Figure(
     claims=two_passes(
         ("arXiv Fig. 15", "scenarios of `ideal` that elastic partitioning misses"),
         partial(_missed, ARXIV_IDEAL),
-        reason="our times are calibrated",
         paper=(18, 1.8),
         form="{} ({:.1f} %)",
         supports=lambda _, missed_pct: abs(missed_pct - 1.8) <= 0.5,

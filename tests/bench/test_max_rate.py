@@ -208,7 +208,8 @@ def test_elastic_partitioning_serves_more_than_taking_turns_on_whole_gpus(
 ) -> None:
     ledger = tmp_path / "ledger.sqlite"
     command = ["max-rate", "--instances", "gpulet-short-skew", "--schedulers", "sbp,elastic-partitioning"]
-    options = ["--param", "sbp.halves=no", "--step", "0.5", "--ledger", str(ledger), "--format", "json"]
+    margins = [f"--param={name}.margins=glet-code" for name in ("sbp", "elastic-partitioning")]
+    options = [*margins, "--param", "sbp.halves=no", "--step", "0.5", "--ledger", str(ledger), "--format", "json"]
 
     assert main([*command, *options]) == 0
     turns, elastic = json.loads(capsys.readouterr().out)

@@ -41,7 +41,9 @@ RUN = ("run", "--instances", "gpulet-1023", "--schedulers", "greedy-best-fit")
 def test_a_set_is_one_line_with_counts(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(capsys, *RUN)
     assert done.code == 0
-    line = r"gpulet-1023 +greedy-best-fit +interference=false +finished +1,023 +(\d+) +(\d+) ✗ .*s  .*ms  .*ms +\w{8}\n"
+    parameters = "margins=printed, interference=false"
+    counts = r"1,023 +(\d+) +(\d+) ✗ .*s  .*ms  .*ms +\w{8}\n"
+    line = f"gpulet-1023 +greedy-best-fit +{parameters} +finished +{counts}"
     (accepted, served), *others = re.findall(line, done.out)
     assert not others
     assert int(served) < int(accepted) < 1023
@@ -68,7 +70,10 @@ def test_a_parameter_makes_another_row_beside_it(call: Call, capsys: pytest.Capt
     call(capsys, *RUN, "--param", "greedy-best-fit.interference=yes")
     shown = call(capsys, "show", "gpulet-1023")
     assert "1,023 scenarios with different rates" in shown.out
-    assert re.findall(r"greedy-best-fit +(\S+) ", shown.out) == ["interference=true", "interference=false"]
+    assert re.findall(r"greedy-best-fit +margins=printed, +(\S+) ", shown.out) == [
+        "interference=true",
+        "interference=false",
+    ]
     assert re.findall("[✓✗]", shown.out) == ["✓", "✗"]
 
 

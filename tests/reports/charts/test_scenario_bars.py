@@ -43,7 +43,7 @@ def widths(ax):
 
 
 def test_a_bar_for_plans_and_one_for_those_the_judge_confirms(set_row, draw):
-    whole, halves = figure("gpulet-fig5").needs
+    whole, halves, *_ = figure("gpulet-fig5").needs
     page = draw(
         "gpulet-fig5",
         [set_row(whole, every(2, 19682), every(2, 19682)), set_row(halves, every(1, 19682), every(4, 19682))],
@@ -58,7 +58,7 @@ def test_a_bar_for_plans_and_one_for_those_the_judge_confirms(set_row, draw):
 
 
 def test_the_latest_row_of_each_variant_counts(set_row):
-    whole, halves = figure("gpulet-fig5").needs
+    whole, halves, *_ = figure("gpulet-fig5").needs
     needs = {"whole": whole, "halves": halves}
     rows = [set_row(whole, every(3, 19682), every(3, 19682)), set_row(whole, every(5, 19682), every(5, 19682))]
     found = set_rows(figure("gpulet-fig5"), [*rows, set_row(halves, [], [], instance_hash="another")], needs)
@@ -66,7 +66,7 @@ def test_the_latest_row_of_each_variant_counts(set_row):
 
 
 def test_a_sample_is_drawn_without_the_papers_counts_where_there_is_nothing_else(set_row, draw):
-    whole, halves = figure("gpulet-fig5").needs
+    whole, halves, *_ = figure("gpulet-fig5").needs
     sample = {"instance_hash": SCENARIO_SUITES["gpulet-1790"].build().fingerprint}
     rows = [set_row(need, every(2, 1790), every(4, 1790), **sample) for need in (whole, halves)]
     rows = [replace(row, scenarios={**row.scenarios, "count": 1790}) for row in rows]

@@ -14,8 +14,14 @@ from reports.charts.online import online_run
 from reports.charts.palette import ALARM, scheduler_look
 from reports.papers import figure, inss_agent
 from reports.papers.gpulet_online import SETTING
+<<<<<<< HEAD
 from reports.papers.igniter_violations import not_in_time_pct
 from reports.quantities import dropped_pct, late_pct, mean_latency_ms, spare_rps
+=======
+from reports.papers.gpulet_served import mean_lead_pct
+from reports.papers.igniter_plans import not_in_time_pct
+from reports.quantities import dropped_pct, late_pct, mean_latency_ms, requests_rps, spare_rps
+>>>>>>> bc136c7 (Throughput of gpulet's figures compares rates served in time with rates served in time; greedy best fit is blind there, as in the papers)
 from tests.reports.stated import stated
 
 
@@ -86,6 +92,31 @@ def test_bars_end_where_the_climb_does_and_diamonds_where_the_plans_do(need_row,
     diamonds = {round(line.get_ydata()[0]): to_hex(line.get_markerfacecolor()) for line in ax.lines}
     assert diamonds == {1300: "#000000", 1000: "#ffffff"}
     assert [text.get_text() for text in ax.get_xticklabels()] == ["scen2"]
+
+
+def test_rates_served_by_pairs_are_drawn_relative_to_greedy(need_row, draw):
+    instance = next(one for one in suite("gpulet-pairs").build() if one.name == "gpulet-pair2")
+    sbp, greedy, ideal = (need for need in figure("gpulet-fig6").needs if not need.climb)
+    reached, rows = {}, []
+    for need, most in ((sbp, 3.0), (greedy, 4.0), (ideal, 5.0)):
+        of_need, reached[need] = climb_rows(need_row, need, instance, most)
+        rows += of_need
+    (ax,) = draw("gpulet-fig6", rows).axes
+    parts = [reached[need] / reached[greedy] for need in (sbp, greedy, ideal) for _ in ("the pair", "the mean")]
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx(parts)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["resnet50 +\nvgg16", "mean"]
+
+
+def test_a_request_of_an_application_counts_once():
+    """Six LeNets and a ResNet-50 for a frame of game; three stages of traffic; four models without an application."""
+    rates = [requests_rps(*suite(name).build()) for name in ("gpulet-game", "gpulet-traffic", "gpulet-scen1")]
+    assert rates == [100.0, 100.0, 400.0]
+
+
+def test_the_mean_lead_is_the_mean_of_ratios():
+    served, other = {"a": 3.0, "b": 1.0}, {"a": 1.0, "b": 2.0}
+    assert mean_lead_pct(served, other) == pytest.approx(75.0)
+    assert mean_lead_pct(served, {"a": 1.0, "b": 0.0}) is None
 
 
 def test_a_climb_that_has_not_ended_is_named(need_row, draw):

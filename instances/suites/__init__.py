@@ -67,6 +67,11 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
             )
             for number, models in enumerate(gpulet.GROUPS, start=1)
         ),
+        Suite(
+            "gpulet-scen3-8gpu",
+            "gpulet ATC '22, Fig. 15: scenario 3 on eight RTX 2080 Ti, scale",
+            gpulet.scenario_on_eight,
+        ),
         *(
             Suite(f"gpulet-{name}", description, partial(gpulet.application, name))
             for name, description in (

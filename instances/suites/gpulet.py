@@ -125,6 +125,14 @@ def scenario(number: int) -> tuple[Instance, ...]:
     return (_instance(f"gpulet-scen{number}", workloads, source),)
 
 
+def scenario_on_eight() -> tuple[Instance, ...]:
+    """Return ``gpulet-scen3-8gpu``: scenario 3 on eight GPUs, the pool of the load that changes (ATC'22, Fig. 15)."""
+    (instance,) = scenario(3)
+    (pool,) = instance.gpus
+    source = f"{instance.provenance}; eight GPUs as in Fig. 15"
+    return (replace(instance, name="gpulet-scen3-8gpu", gpus=(replace(pool, count=8),), provenance=source),)
+
+
 def pairs() -> tuple[Instance, ...]:
     """Return ``gpulet-pair1`` to ``gpulet-pair4``: two models each, equal rates, on two GPUs (ATC'22, Fig. 6)."""
     source = "gpulet, ATC '22, Sec. 3.3 and Fig. 6, pair {}; SLOs of Table 3; ours: that both rates are equal"

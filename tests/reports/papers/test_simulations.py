@@ -202,8 +202,8 @@ def test_the_course_of_a_load_is_drawn_under_its_command(draw):
     throughput, gpus, shares, late = (page := draw("gpulet-fig15", [])).axes
     assert throughput.get_xlim() == (0.0, 3200.0)
     following, kept = gpus.lines
-    assert max(following.get_ydata()) == 4
-    assert max(shares.lines[0].get_ydata()) <= 400.0
+    assert 4 < max(following.get_ydata()) <= 8  # eight GPUs, as in the paper
+    assert max(shares.lines[0].get_ydata()) <= 800.0
     assert max(kept.get_ydata()) == min(kept.get_ydata())
     assert max(late.lines[0].get_ydata()) < max(late.lines[1].get_ydata())
     assert SETTING.command("reschedule") in " ".join(page.get_supxlabel().split())

@@ -14,14 +14,9 @@ from reports.charts.online import online_run
 from reports.charts.palette import ALARM, scheduler_look
 from reports.papers import figure, inss_agent
 from reports.papers.gpulet_online import SETTING
-<<<<<<< HEAD
-from reports.papers.igniter_violations import not_in_time_pct
-from reports.quantities import dropped_pct, late_pct, mean_latency_ms, spare_rps
-=======
 from reports.papers.gpulet_served import mean_lead_pct
-from reports.papers.igniter_plans import not_in_time_pct
+from reports.papers.igniter_violations import not_in_time_pct
 from reports.quantities import dropped_pct, late_pct, mean_latency_ms, requests_rps, spare_rps
->>>>>>> bc136c7 (Throughput of gpulet's figures compares rates served in time with rates served in time; greedy best fit is blind there, as in the papers)
 from tests.reports.stated import stated
 
 

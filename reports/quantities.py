@@ -1,6 +1,7 @@
 """Quantities of a run that are computed from its row."""
 
 from bench.ledger.row import Row
+from instances import Instance
 from instances.costs import whole_gpus
 from reports.runs import the_instance
 
@@ -21,6 +22,12 @@ def proven_gpus(row: Row) -> int | None:
 def workload_count(row: Row) -> int:
     """Return the number of workloads in the instance of a row."""
     return len(the_instance(row.instance).workloads)
+
+
+def requests_rps(instance: Instance) -> float:
+    """Return the requests per second of an instance; those of an application visit all its stages and count once."""
+    later_stages = {stage for application in instance.applications for stage in application.stages[1:]}
+    return sum(workload.rate_rps for workload in instance.workloads if workload.id not in later_stages)
 
 
 def spare_rps(row: Row) -> float | None:

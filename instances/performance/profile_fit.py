@@ -153,6 +153,26 @@ def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSampl
     return Errors.of(samples, predicted)
 
 
+HELD_OUT_FRACTION = 0.3
+"""Fraction of the samples that gpulet's authors hold out: 750 of 2,500 (ATC'22, Sec. 4.4)."""
+
+
+def validate_random_split(gpu: GpuType, model_name: str, samples: Sequence[PairSample], seed: int = 0) -> Errors:
+    """Return errors on randomly held-out samples, after a fit to all others: the protocol of gpulet's authors.
+
+    Parameters
+    ----------
+    gpu, model_name, samples
+        See ``validate_held_out``.
+    seed
+        Seed of the random choice.
+    """
+    order = np.random.default_rng(seed).permutation(len(samples))
+    held_out_count = round(HELD_OUT_FRACTION * len(samples))
+    fitted = fit_pairs(gpu, [samples[row] for row in order[held_out_count:]])
+    return validate(fitted, model_name, [samples[row] for row in order[:held_out_count]])
+
+
 def _unknown(facts: GpuFacts, source: str) -> GpuType:
     """Return a GPU type without models, whose power and scheduling figures are unknown and thus 0."""
     return GpuType(

@@ -44,7 +44,7 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
         Suite("4gpu-eight", "the first eight models of 4gpu, as many as gpulet serves in InSS", inss.eight_models),
         Suite(
             "4gpu-quadratic",
-            "4gpu for planners with iGniter's performance model; judge with --truth inss",
+            "4gpu for planners with iGniter's performance model; InSS's is to judge them",
             inss.with_quadratic_model,
         ),
         Suite("4gpu-goodput", "the same at 2.5 times the rates, which do not fit; goodput", inss.overloaded),
@@ -66,6 +66,11 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
                 partial(gpulet.scenario, number),
             )
             for number, models in enumerate(gpulet.GROUPS, start=1)
+        ),
+        Suite(
+            "gpulet-scen3-8gpu",
+            "gpulet ATC '22, Fig. 15: scenario 3 on eight RTX 2080 Ti, scale",
+            gpulet.scenario_on_eight,
         ),
         *(
             Suite(f"gpulet-{name}", description, partial(gpulet.application, name))

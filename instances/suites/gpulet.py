@@ -58,7 +58,7 @@ _TRAFFIC = {model: model for model in ("ssd-mobilenet", "googlenet", "vgg16")}
 _TRAFFIC_EDGES = (("ssd-mobilenet", "googlenet"), ("ssd-mobilenet", "vgg16"))
 
 
-class _Stages(NamedTuple):
+class _StagedApplication(NamedTuple):
     """Stages of an application, by stage: models and SLOs in ms; further the order of the stages, and sources."""
 
     models: Mapping[str, str]
@@ -81,15 +81,17 @@ _ALL_108_MS, _ALL_95_MS = dict.fromkeys(_GAME, 108.0), dict.fromkeys(_GAME, 95.0
 _IN_202_MS = {"ssd-mobilenet": 90.0, "googlenet": 112.0, "vgg16": 112.0}
 _IN_136_MS = {"ssd-mobilenet": 69.0, "googlenet": 67.0, "vgg16": 67.0}
 
-_APPLICATIONS: Mapping[str, _Stages] = {
-    "game": _Stages(_GAME, (), 108.0, _ALL_108_MS, _ATC, _TASK_FILES),
-    "traffic": _Stages(_TRAFFIC, _TRAFFIC_EDGES, 202.0, _IN_202_MS, _ATC, _TASK_FILES),
-    "arxiv-game": _Stages(_GAME, (), 95.0, _ALL_95_MS, _ARXIV, _APPLICATION_FILES),
-    "arxiv-traffic": _Stages(_TRAFFIC, _TRAFFIC_EDGES, 136.0, _IN_136_MS, _ARXIV, _APPLICATION_FILES),
-    "game-table3": _Stages(_GAME, (), 108.0, _of_models(_GAME, ATC_SLO_MS), _ATC, "of Table 3"),
-    "traffic-table3": _Stages(_TRAFFIC, _TRAFFIC_EDGES, 202.0, _of_models(_TRAFFIC, ATC_SLO_MS), _ATC, "of Table 3"),
-    "arxiv-game-table4": _Stages(_GAME, (), 95.0, _of_models(_GAME, ARXIV_SLO_MS), _ARXIV, "of Table 4"),
-    "arxiv-traffic-table4": _Stages(
+_APPLICATIONS: Mapping[str, _StagedApplication] = {
+    "game": _StagedApplication(_GAME, (), 108.0, _ALL_108_MS, _ATC, _TASK_FILES),
+    "traffic": _StagedApplication(_TRAFFIC, _TRAFFIC_EDGES, 202.0, _IN_202_MS, _ATC, _TASK_FILES),
+    "arxiv-game": _StagedApplication(_GAME, (), 95.0, _ALL_95_MS, _ARXIV, _APPLICATION_FILES),
+    "arxiv-traffic": _StagedApplication(_TRAFFIC, _TRAFFIC_EDGES, 136.0, _IN_136_MS, _ARXIV, _APPLICATION_FILES),
+    "game-table3": _StagedApplication(_GAME, (), 108.0, _of_models(_GAME, ATC_SLO_MS), _ATC, "of Table 3"),
+    "traffic-table3": _StagedApplication(
+        _TRAFFIC, _TRAFFIC_EDGES, 202.0, _of_models(_TRAFFIC, ATC_SLO_MS), _ATC, "of Table 3"
+    ),
+    "arxiv-game-table4": _StagedApplication(_GAME, (), 95.0, _of_models(_GAME, ARXIV_SLO_MS), _ARXIV, "of Table 4"),
+    "arxiv-traffic-table4": _StagedApplication(
         _TRAFFIC, _TRAFFIC_EDGES, 136.0, _of_models(_TRAFFIC, ARXIV_SLO_MS), _ARXIV, "of Table 4"
     ),
 }
@@ -123,6 +125,14 @@ def scenario(number: int) -> tuple[Instance, ...]:
         f"gpulet, ATC '22, Table 4, scen{number}; SLOs of Table 3; rates equal, of {_EQUAL_RPS:g} req/s times the scale"
     )
     return (_instance(f"gpulet-scen{number}", workloads, source),)
+
+
+def scenario_on_eight() -> tuple[Instance, ...]:
+    """Return ``gpulet-scen3-8gpu``: scenario 3 on eight GPUs, the pool of the load that changes (ATC'22, Fig. 15)."""
+    (instance,) = scenario(3)
+    (pool,) = instance.gpus
+    source = f"{instance.provenance}; eight GPUs as in Fig. 15"
+    return (replace(instance, name="gpulet-scen3-8gpu", gpus=(replace(pool, count=8),), provenance=source),)
 
 
 def pairs() -> tuple[Instance, ...]:

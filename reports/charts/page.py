@@ -62,7 +62,9 @@ def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Page:
     from matplotlib.figure import Figure
 
     characters_per_line = int(width_in * 72.0 / (0.58 * _NOTE_PT))
-    lines = [line for note in notes for line in wrap(note.replace("`", ""), characters_per_line)]
+    lines = [
+        line for note in notes for line in wrap(note.replace("`", ""), characters_per_line, break_on_hyphens=False)
+    ]
     sheet = Figure(figsize=(width_in, height_in + len(lines) * _NOTE_PT * 1.3 / 72.0))
     FigureCanvasAgg(sheet)
     if lines:

@@ -16,6 +16,7 @@ from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stro
 from reports.charts.palette import ALARM, ALARM_EDGE, QUIET, STAR, pale, scheduler_look
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, rows_matching
+from reports.quantities import requests_rps
 from reports.selection import figure_rows, instances_of, missing_notes, rows_by_label
 
 MEAN = "mean"
@@ -86,19 +87,62 @@ def draw_relative_scales(
     if stopped:
         stopped_texts = ", ".join(f"{row.scheduler} on {row.instance}" for row in stopped)
         notes.append(f"Stopped by the time limit: {stopped_texts}.")
-    drawn_instances = {row.instance for row in used_rows}
-    instance_names = [name for name in instances_of(figure.needs) if name in names and name in drawn_instances] + [MEAN]
+    ratios = {label: relative.get(label, {}) for label in needs}
+    return _page_of_ratios(ratios, needs, names, notes, f"Largest scale\n(that of {reference} = 1)", paper, words)
+
+
+def draw_relative_served(
+    figure: Figure,
+    rows: Sequence[Row],
+    *,
+    needs: Mapping[str, Need],
+    reference: str,
+    names: Mapping[str, str],
+    paper: Mapping[str, float],
+    words: Mapping[str, str] | None = None,
+) -> Page:
+    """Draw the largest rates served in time, relative to those of a reference; parameters as in draw_relative_scales.
+
+    The figure has the needs ``with_climbs(needs)``.
+    """
+    climbs = _climbs_of(figure, rows, needs, names)
+    used_rows = [row for climb in climbs.values() for row in climb.rows.values()]
+    notes = missing_notes(figure, used_rows, _of_fruitless(climbs)) + _unended_notes(climbs)
+    served = {key: climb.largest_passed for key, climb in climbs.items()}
+    ratios: dict[str, dict[str, float]] = {}
+    for label in needs:
+        of_label = {
+            name: served[label, name] / served[reference, name]
+            for name in names
+            if (label, name) in served and served.get((reference, name))
+        }
+        ratios[label] = of_label | {MEAN: fmean(of_label.values())} if of_label else {}
+    if not any(ratios.values()):
+        raise NothingToDrawError(figure.name, f"no climb has a result to compare with one of {reference}")
+    return _page_of_ratios(ratios, needs, names, notes, f"Served in time\n({reference} = 1)", paper, words)
+
+
+def _page_of_ratios(
+    ratios: Mapping[str, Mapping[str, float]],
+    needs: Mapping[str, Need],
+    names: Mapping[str, str],
+    notes: Sequence[str],
+    quantity: str,
+    paper: Mapping[str, float],
+    words: Mapping[str, str] | None,
+) -> Page:
+    """Draw ratios by label and instance; instances without any are left out."""
+    instance_names = [name for name in names if any(name in of_label for of_label in ratios.values())] + [MEAN]
     sheet = page(COLUMN_IN, _SCALE_HEIGHT_IN, notes)
     ax = sheet.subplots()
     width, group = side_by_side(needs.items())
     handles = []
     for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
-        label_scales = relative.get(label, {})
-        positions = [position for position, name in enumerate(instance_names) if name in label_scales]
+        positions = [position for position, name in enumerate(instance_names) if name in ratios[label]]
         ax.bar(
             [position + offset for position in positions],
-            [label_scales[instance_names[position]] for position in positions],
+            [ratios[label][instance_names[position]] for position in positions],
             width,
             color=colour,
         )
@@ -109,7 +153,7 @@ def draw_relative_scales(
     labels = [{**names, MEAN: MEAN}[name] for name in instance_names]
     rotated = sum(max(map(len, label.splitlines())) for label in labels) >= _LETTERS_SIDE_BY_SIDE
     name_groups(ax, labels, rotation=30 if rotated else 0, fontsize=5.5)
-    ax.set_ylabel(f"Largest scale\n(that of {reference} = 1)")
+    ax.set_ylabel(quantity)
     if paper:
         handles.append(stroke("the paper's mean", **STAR))
     return with_legend(sheet, handles, 4 if words is None else 2)
@@ -123,22 +167,17 @@ def with_climbs(needs: Mapping[str, Need]) -> tuple[Need, ...]:
 def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, Need], names: Mapping[str, str]) -> Page:
     """Draw a group of bars for each instance; see ``Figure.draw``.
 
-    A bar shows the rate at which a climb ended. A mark shows the largest planned rate; it is filled if at most one
-    request in a hundred is not in time in the simulation of that plan. The figure has the needs ``with_climbs(needs)``.
+    A bar shows the rate at which a climb ended; a request of an application visits all its stages. A mark shows the
+    largest planned rate; it is filled if at most one request in a hundred is not in time in the simulation of that
+    plan. The figure has the needs ``with_climbs(needs)``.
     """
     instance_by_name = instances_of(figure.needs)
     planned = rows_by_label(rows, needs)
-    climbs = {
-        (label, name): climb
-        for label, need in needs.items()
-        for name in names
-        if (climb := retraced(with_all_served(instance_by_name[name]), rows_matching(rows, need))).rows
-    }
+    climbs = _climbs_of(figure, rows, needs, names)
     instance_names = [name for name in names if any((label, name) in {**planned, **climbs} for label in needs)]
     used_rows = [*planned.values(), *(row for climb in climbs.values() for row in climb.rows.values())]
     fruitless = [row for row in planned.values() if not row.value or late_fraction(row) is None]
-    fruitless += [row for climb in climbs.values() if not climb.throughput_rps for row in climb.rows.values()]
-    notes = missing_notes(figure, used_rows, fruitless)
+    notes = missing_notes(figure, used_rows, fruitless + _of_fruitless(climbs))
     notes += _unended_notes(climbs)
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     ax = sheet.subplots()
@@ -150,23 +189,41 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
         handles.append(swatch(colour, label, hatch=hatch, edgecolor="white"))
         for position, name in enumerate(instance_names):
             if (label, name) in climbs:
-                height = climbs[label, name].throughput_rps
+                height = climbs[label, name].largest_passed * requests_rps(instance_by_name[name])
                 ax.bar(position + offset, height, width, facecolor=colour, hatch=hatch, edgecolor="white")
             row = planned.get((label, name))
             late = None if row is None else late_fraction(row)
             if row is not None and row.value and late is not None:
-                planned_rps = row.value * sum(workload.rate_rps for workload in instance_by_name[name].workloads)
+                planned_rps = row.value * requests_rps(instance_by_name[name])
                 in_time = late <= VIOLATIONS_ALLOWED
                 ax.plot(
                     position + offset, planned_rps, "D", color="black", markerfacecolor="black" if in_time else "white"
                 )
     name_groups(ax, [names[name] for name in instance_names])
-    ax.set_ylabel("Requests per second, all models")
+    ax.set_ylabel("Requests per second")
     ax.yaxis.set_major_formatter("{x:,.0f}")
     mark_style = {"color": "black", "marker": "D", "linestyle": ""}
     handles.append(stroke("largest planned, served in time", **mark_style))
     handles.append(stroke("not in time", markerfacecolor="white", **mark_style))
     return with_legend(sheet, handles)
+
+
+def _climbs_of(
+    figure: Figure, rows: Sequence[Row], needs: Mapping[str, Need], names: Mapping[str, str]
+) -> dict[tuple[str, str], Climb]:
+    """Return the climbs by label and instance, as far as their rows reach."""
+    instance_by_name = instances_of(figure.needs)
+    return {
+        (label, name): climb
+        for label, need in needs.items()
+        for name in names
+        if (climb := retraced(with_all_served(instance_by_name[name]), rows_matching(rows, need))).rows
+    }
+
+
+def _of_fruitless(climbs: Mapping[tuple[str, str], Climb]) -> list[Row]:
+    """Return the rows of the climbs without any rate served in time."""
+    return [row for climb in climbs.values() if not climb.largest_passed for row in climb.rows.values()]
 
 
 def _ignores_interference(need: Need) -> bool:

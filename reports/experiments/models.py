@@ -1,6 +1,6 @@
 """Tables of performance models: errors on published measurements, beside published errors."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -10,7 +10,7 @@ from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, PairSample
 from instances.performance import interference_model_names
-from instances.performance.profile_fit import HELD_OUT, validate_held_out
+from instances.performance.profile_fit import HELD_OUT, validate_held_out, validate_random_split
 from instances.performance.validation import Errors, latencies_ms, validate
 from reports.claim import NOTHING_PUBLISHED, Claim, Query, QueryTable, Values, query
 from reports.measured import measured_pairs
@@ -161,8 +161,11 @@ def _overhead(_: Runs) -> Values:
     )
 
 
-def _linear_model_errors(gpu: str) -> Callable[[Runs], Values]:
-    return lambda _: tuple(100.0 * errors(gpu, "gpulet").summary[name] for name in ("p90", "p95"))
+@query
+def _linear_model_errors(_: Runs, gpu: str) -> Values:
+    """Return P90 and P95 of the errors of gpulet's regression on held-out samples, in percent, and their number."""
+    held_out = validate_random_split(gpu_type(gpu), "gpulet", _samples(gpu)).summary
+    return 100.0 * held_out["p90"], 100.0 * held_out["p95"], held_out["rows"]
 
 
 _RANGES = "{:.2f}–{:.2f} % and {:.2f}–{:.2f} %"
@@ -221,13 +224,14 @@ PUBLISHED = (
     ),
     *(
         Claim(
-            what=f"gpulet Fig. 10: P90 and P95 of the error of its regression, {gpu.upper()}",
-            paper=(10.26, 13.98),
+            what=f"gpulet Fig. 10: P90 and P95 of the error of its regression on held-out samples, {gpu.upper()}",
+            paper=(10.26, 13.98, 750),
             ours=_linear_model_errors(gpu),
-            form="{:.1f} %, {:.1f} %",
-            supports=lambda p90, p95: p90 <= 10.26 and p95 <= 13.98,
+            form="{:.2f} %, {:.2f} % of {} samples",
+            supports=lambda p90, p95, _: p90 <= 10.26 and p95 <= 13.98,
             criterion="both at most the paper's",
             reason="kernel launches limit small batches; these slow down by half beside any neighbour",
+            note="three tenths of our pairs are held out, as in print; the paper's pairs are not published",
         )
         for gpu in GPUS
     ),

@@ -9,7 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.ledger.row import Row
-from heuristics.gpulet.elastic_partitioning import PROFILED_PCT, max_efficient_partition, min_required_partition
+from heuristics.gpulet.elastic_partitioning import (
+    PROFILED_PCT,
+    Variant,
+    max_efficient_partition,
+    min_required_partition,
+)
 from heuristics.gpulet.state import Gpulets
 from instances.arrays import Floats
 from instances.catalogue import gpu_type
@@ -234,9 +239,10 @@ class Partitions(NamedTuple):
 def partitions(scenarios: str) -> dict[str, Partitions]:
     """Return the shares of elastic partitioning by model, computed by the scheduler's functions.
 
-    ``scenarios`` names the scenario set, which determines the SLOs.
+    ``scenarios`` names the scenario set, which determines the SLOs and the paper's version.
     """
     instance = SCENARIO_SUITES[scenarios].build().base
+    variant = Variant.ARXIV if scenarios == "gpulet-1023" else Variant.ATC22
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
     gpulets = Gpulets.undivided(view, 0, interference=True)

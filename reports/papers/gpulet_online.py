@@ -1,6 +1,7 @@
 """gpulet ATC'22, Fig. 15, and arXiv'21, Fig. 5 and 14: a changing load, and two models on one GPU as rates grow."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
 
 from bench.plan_simulation import simulate
@@ -12,11 +13,13 @@ from instances.view import View
 from reports.charts.online import Setting, draw_online_runs, online_run
 from reports.charts.palette import SERIES
 from reports.charts.panels import Curve, Panel, draw_panels
-from reports.claim import Claim, Values, query
+from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.runs import Runs
 
-SETTING = Setting("gpulet-scen3", 2.3, "gpu-scaling", headroom=1.2)
+SETTING = Setting("gpulet-scen3-8gpu", 4.6, "gpu-scaling", headroom=1.2)
+AS_PRINTED = replace(SETTING, headroom=1.0)
+"""The setting without headroom, which the paper does not have."""
 
 ARXIV_SETTING = Setting(
     "gpulet-equal",
@@ -31,6 +34,13 @@ MODELS = ("lenet", "vgg16")
 
 SCHEMES = {"by turns": (100.0, 100.0), "MPS (20:80)": (20.0, 80.0)}
 """Shares of the two models in percent; models that take turns have the whole GPU."""
+
+WITHOUT_PARTITIONS = {"as halves": (50.0, 50.0), "as if alone": (100.0, 100.0)}
+"""Shares that enclose MPS without partitions, for which there is no performance model.
+
+At worst each model has half the GPU all the time. At best each has the whole GPU, and only gpulet's factor of
+interference slows it.
+"""
 
 RATES_RPS = (25.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0)
 """Rates of each model; the paper does not state its rates."""
@@ -65,37 +75,40 @@ def _instance(rate_rps: float) -> Instance:
         objective=Objective.COST,
         slo_rule=SloRule.DUTY_CYCLE,
         performance_model="gpulet",
-        gpus=(GpuPool(gpu_type("rtx2080ti"), 1),),
+        gpus=(GpuPool(gpu_type("rtx2080ti-arxiv"), 1),),
         workloads=tuple(Workload(model, model, ARXIV_SLO_MS[model], rate_rps) for model in MODELS),
     )
 
 
 def _plan(instance: Instance, scheme: str) -> Plan:
-    """Return the plan with the largest batches that leave half of the SLO for waiting."""
+    """Return the plan with the largest batches that leave half of the SLO for waiting.
+
+    The duty cycle of models that take turns is a round of full batches.
+    """
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
-    units = [round(pct * gpu.share_units / 100.0) for pct in SCHEMES[scheme]]
+    units = [round(pct * gpu.share_units / 100.0) for pct in {**SCHEMES, **WITHOUT_PARTITIONS}[scheme]]
     slots = [
         Slot(workload.id, _batch(view, position, units[position]), workload.rate_rps)
         for position, workload in enumerate(instance.workloads)
     ]
     if scheme == "by turns":
-        cycle_ms = max(ARXIV_SLO_MS[model] for model in MODELS) / 2.0
-        gpulets = [Gpulet(gpu.share_units, tuple(slots), cycle_ms)]
+        round_ms = sum(_time_ms(view, position, slot.batch, gpu.share_units) for position, slot in enumerate(slots))
+        gpulets = [Gpulet(gpu.share_units, tuple(slots), round_ms)]
     else:
         gpulets = [Gpulet(share, (slot,)) for share, slot in zip(units, slots, strict=True)]
     return Plan(instance.name, (PlacedGpu(gpu.name, tuple(gpulets)),))
 
 
 def _batch(view: View, workload: int, units: int) -> int:
-    tables, model = view.tables, view.model[workload]
-    batches = range(1, int(tables.max_batch[model]) + 1)
-    half_ms = view.slo_ms[workload] / 2.0
-    return max(
-        batch
-        for batch in batches
-        if tables.active_ms[model, batch, units] + tables.transfer_ms[model, batch] <= half_ms
-    )
+    batches = range(1, int(view.tables.max_batch[view.model[workload]]) + 1)
+    return max(batch for batch in batches if _time_ms(view, workload, batch, units) <= view.slo_ms[workload] / 2.0)
+
+
+def _time_ms(view: View, workload: int, batch: int, units: int) -> float:
+    """Return the time of a batch alone on a share, in ms."""
+    model = view.model[workload]
+    return float(view.tables.active_ms[model, batch, units] + view.tables.transfer_ms[model, batch])
 
 
 def _panels() -> Sequence[Panel]:
@@ -109,6 +122,13 @@ def _panels() -> Sequence[Panel]:
         )
         for model in MODELS
     ]
+
+
+@query
+def _worst_late_pct(_: Runs, setting: Setting) -> Values:
+    """Return the largest percentage of late requests in a period of 20 s."""
+    periods = online_run(setting, "reschedule").periods
+    return (max(100.0 * period.observation.violation_rate for period in periods),)
 
 
 _LATER = "; {:.1f} % with the first plan kept; {} to {} GPUs"
@@ -132,18 +152,42 @@ FIG15 = Figure(
     paper="gpulet ATC'22, Fig. 15",
     shows="Over 3,200 s of two waves GPUs and partitions follow the load of scen3; violations stay low.",
     look_for="GPUs and shares rise and fall with the throughput. The fixed plan for the mean rates (dotted) fails "
-    "under both waves. Headroom is needed: the next plan is for the rates of the last 20 s and takes 12 s more to be "
-    "ready. Four GPUs here, eight in the paper. The shape of the load is the paper's; its heights and delays are ours.",
+    "under both waves. The plans have headroom: the next plan is for the rates of the last 20 s and takes 12 s more to "
+    "be ready; the table has the run without headroom, too. The shape of the load is the paper's; its heights and "
+    "delays are ours.",
     cost="no runs, a few seconds",
     draws=partial(draw_online_runs, setting=SETTING),
     claims=(
         Claim(
-            what="ATC Fig. 15: requests not in time under a changing load of scen3",
-            paper="GPUs follow the load, violations stay low",
+            what="ATC Fig. 15: requests not in time under a changing load of scen3 on eight GPUs",
+            paper="GPUs follow the load, violations below 1 %",
+            ours=_late_and_gpus(AS_PRINTED),
+            form="{:.2f} %" + _LATER,
+            supports=lambda late_pct, _static_pct, fewest, most: late_pct < 1.0 and fewest < most,
+            criterion="below 1 % late, and the number of GPUs changes",
+            reason="plans come after the rates rise; headroom covers that (next lines)",
+            note="the heights of the waves are ours",
+        ),
+        Claim(
+            what="– in the worst period of 20 s",
+            paper="below 1 %",
+            ours=_worst_late_pct(AS_PRINTED),
+            form="{:.2f} %",
+            supports=lambda late_pct: late_pct < 1.0,
+            criterion="below 1 %",
+            reason="plans come after the rates rise; headroom covers that (next lines)",
+        ),
+        Claim(
+            what="– with a headroom of 1.2",
+            paper=NOTHING_PUBLISHED,
             ours=_late_and_gpus(SETTING),
             form="{:.2f} %" + _LATER,
-            supports=lambda late_pct, _static_pct, fewest, most: late_pct <= 1.0 and fewest < most,
-            criterion="at most 1 % late, and the number of GPUs changes",
+        ),
+        Claim(
+            what="– in its worst period of 20 s",
+            paper=NOTHING_PUBLISHED,
+            ours=_worst_late_pct(SETTING),
+            form="{:.2f} %",
         ),
     ),
 )
@@ -183,7 +227,8 @@ ARXIV_FIG5 = Figure(
         draw_panels,
         panels=_panels,
         notes=lambda: [
-            "MPS without partitions, the paper's third scheme, is not drawn: no performance model here describes it."
+            "MPS without partitions, the paper's third scheme, is not drawn: no performance model here describes it. "
+            "EXPERIMENTS.md has two rates that enclose it."
         ],
     ),
     claims=(
@@ -195,6 +240,14 @@ ARXIV_FIG5 = Figure(
             form="{:g} and {:g} req/s each",
             supports=lambda turns, shares: shares >= 2.0 * turns and shares > 0.0,
             criterion="at least twice the rate",
+            reason="VGG-16 alone limits both",
+        ),
+        Claim(
+            what="– MPS (default): each model with half the GPU; each with all of it, slowed by interference only",
+            paper="far below 20:80",
+            ours=lambda _: tuple(map(largest_rate_rps, WITHOUT_PARTITIONS)),
+            form="{:g} to {:g} req/s each",
+            not_comparable="no performance model describes MPS without partitions; the two readings enclose it",
         ),
     ),
 )

@@ -11,7 +11,9 @@ from reports.runs import Runs
 NAMES = {"gpulet-game": "game", "gpulet-traffic": "traffic"} | {f"gpulet-scen{n}": f"scen{n}" for n in range(1, 6)}
 """Instances in the ATC'22 paper's figures of rates, with their labels."""
 
-ARXIV_NAMES = {f"gpulet-{name}": name for name in ("game", "traffic", "equal", "long-only", "short-skew")}
+ARXIV_NAMES = {"gpulet-arxiv-game": "game", "gpulet-arxiv-traffic": "traffic"} | {
+    f"gpulet-{name}": name for name in ("equal", "long-only", "short-skew")
+}
 """Instances in the arXiv'21 version's figures of rates, with their labels."""
 
 ELASTIC = "elastic-partitioning"

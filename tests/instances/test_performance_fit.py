@@ -24,7 +24,7 @@ from instances.measurements import Configuration, PairSample, SoloSample, read_p
 from instances.performance.company_fit import fit_company, fit_inss, fit_pair_factor
 from instances.performance.inss import regressed_ms
 from instances.performance.model import alone_ms
-from instances.performance.profile_fit import GpuFacts, fit_measurements, validate_held_out
+from instances.performance.profile_fit import GpuFacts, fit_measurements, validate_held_out, validate_random_split
 from instances.performance.solo_fit import fit_solo, monotone_surface
 from instances.performance.validation import Errors, latencies_ms, validate
 from instances.suites.gpulet import ATC_SLO_MS
@@ -248,6 +248,23 @@ def test_errors_on_pairs_that_the_fit_has_not_seen(gpu: str, folder: str, by: st
     assert {name: summary[name] for name in limits} == {
         name: pytest.approx(0.0, abs=limit) for name, limit in limits.items()
     }
+
+
+def test_a_random_split_predicts_three_tenths_without_having_seen_them() -> None:
+    """gpulet, ATC'22, Sec. 4.4: 750 of 2,500 samples are for validation. Here it is 225 of 750."""
+    gpu, samples = gpu_type("v100"), read_pairs(measured("v100-igniter"))
+    errors = validate_random_split(gpu, "gpulet", samples)
+    unseen = {(sample.own, sample.other) for sample in errors.samples}
+    slower = [
+        replace(sample, latency_ms=2.0 * sample.latency_ms) if (sample.own, sample.other) in unseen else sample
+        for sample in samples
+    ]
+
+    again = validate_random_split(gpu, "gpulet", slower)
+
+    assert len(errors.samples) == len(unseen) == 225
+    assert again.predicted_ms == pytest.approx(errors.predicted_ms)
+    assert 2.0 * (again.relative + 1.0) == pytest.approx(errors.relative + 1.0)
 
 
 # --- Calibrated entries ---

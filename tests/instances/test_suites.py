@@ -37,6 +37,7 @@ SIZES = {
     "gpulet-scen3": [3],
     "gpulet-scen4": [3],
     "gpulet-scen5": [4],
+    "gpulet-scen3-8gpu": [3],
     "gpulet-game": [7],
     "gpulet-traffic": [3],
     "gpulet-arxiv-game": [7],
@@ -174,7 +175,7 @@ def test_workloads_of_the_small_cluster_take_a_fifteenth_to_two_fifths_of_a_gpu(
 def test_gpulet_has_four_gpus_and_its_own_rule(name: str) -> None:
     instance = GPULET[name] if name in GPULET else SCENARIOS[name].base
 
-    gpus = 2 if name == "gpulet-pairs" else 4
+    gpus = {"gpulet-pairs": 2, "gpulet-scen3-8gpu": 8}.get(name, 4)
     gpu = "rtx2080ti-arxiv" if name in ARXIV else "rtx2080ti"
     assert [(pool.type.name, pool.count) for pool in instance.gpus] == [(gpu, gpus)]
     assert (instance.slo_rule, instance.performance_model) == (SloRule.DUTY_CYCLE, "gpulet")

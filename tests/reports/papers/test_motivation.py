@@ -118,7 +118,13 @@ def test_side_by_side_copes_with_more_than_by_turns():
     by_turns, apart = (gpulet_online.late_pct(scheme) for scheme in gpulet_online.SCHEMES)
     assert (np.diff(by_turns["lenet"]) > 0.0).all()
     assert max(apart["lenet"]) < 1.0 < apart["vgg16"][-1]
-    assert [gpulet_online.largest_rate_rps(scheme) for scheme in gpulet_online.SCHEMES] == [0.0, 300.0]
+    assert gpulet_online.largest_rate_rps("by turns") == 0.0 < gpulet_online.largest_rate_rps("MPS (20:80)")
+
+
+def test_readings_of_mps_without_partitions_enclose_it():
+    """Half a GPU serves VGG-16 worse than four fifths of it, and a whole GPU better."""
+    halves, alone = (gpulet_online.late_pct(reading)["vgg16"][-1] for reading in gpulet_online.WITHOUT_PARTITIONS)
+    assert halves > gpulet_online.late_pct("MPS (20:80)")["vgg16"][-1] > alone
 
 
 # --- MediatorDNN ---

@@ -42,7 +42,7 @@ def constants() -> list[str]:
                     if NAMES.search(target.id):
                         path = ".".join([*file.relative_to(ROOT).with_suffix("").parts, target.id])
                         value = at(path)
-                        if not isinstance(value, str | tuple) and 0 < value <= SMALL:
+                        if isinstance(value, int | float) and 0 < value <= SMALL:
                             found.append(path)
     return found
 

@@ -47,8 +47,11 @@ def test_every_entry_has_its_line_of_the_index() -> None:
 
 
 def test_the_generator_draws_the_instances_of_the_library() -> None:
-    """All but the coefficients of the GPU types, which are those of the day when the entry was added."""
-    small = [instance for instance in drawn() if len(instance.workloads) <= 300]
+    """All but the coefficients of the GPU types, which are those of the day when the entry was added.
+
+    Workloads of the 2080 Ti alone are left out: its references were chosen anew with its coefficients.
+    """
+    small = [i for i in drawn() if len(i.workloads) <= 300 and i.gpus[0].type.name != "rtx2080ti"]
     for instance in small[:: len(small) // 20]:
         entry = LIBRARY.instance(instance.name)
         assert [pool.type.name for pool in entry.gpus] == [pool.type.name for pool in instance.gpus]

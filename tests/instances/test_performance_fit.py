@@ -1,6 +1,7 @@
 """Fits to measurements: made-up truths are found again, and the published measurements give the stated errors."""
 
 import os
+from collections.abc import Callable
 from dataclasses import astuple, replace
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from instances import GpuType, InputError
 from instances.calibration.a100_inss import POINTS, PublishedTime, a100_inss, relative_errors
-from instances.calibration.rtx2080ti import PINNED_BATCH, rtx2080ti
+from instances.calibration.rtx2080ti import PINNED_BATCH, rtx2080ti, rtx2080ti_arxiv
 from instances.calibration.shapes import Shape, fit_shape
 from instances.calibration.t4 import t4
 from instances.catalogue import gpu_type
@@ -27,7 +28,7 @@ from instances.performance.model import alone_ms
 from instances.performance.profile_fit import GpuFacts, fit_measurements, validate_held_out, validate_random_split
 from instances.performance.solo_fit import fit_solo, monotone_surface
 from instances.performance.validation import Errors, latencies_ms, validate
-from instances.suites.gpulet import ATC_SLO_MS
+from instances.suites.gpulet import ARXIV_SLO_MS, ATC_SLO_MS
 from tests.instances.profiles import COMPANY, PROFILED, SOLO
 
 MEASURED = Path(os.environ.get("GPUSHARE_MEASUREMENTS", "nowhere"))
@@ -289,11 +290,58 @@ def test_igniter_needs_fifteen_t4s() -> None:
     assert judge(plan, on_t4).cost_per_hour == pytest.approx(7.89)  # Fig. 20
 
 
-@pytest.mark.parametrize("name", ATC_SLO_MS)
-def test_the_2080_ti_is_pinned_to_half_the_slo(name: str) -> None:
-    (latency,) = latencies_ms(gpu_type("rtx2080ti"), "gpulet", [[Configuration(name, PINNED_BATCH, 100.0)]])
+KERNEL_MS = {
+    "bert": (0.00917548, 0.0445845),
+    "densenet161": (0.0238806, 0.104578),
+    "googlenet": (0.0137598, 0.0554871),
+    "lenet": (0.004815, 0.00722875),
+    "mnasnet": (0.0112161, 0.0684165),
+    "mobilenet": (0.00974258, 0.0711123),
+    "resnet50": (0.0227549, 0.140879),
+    "ssd-mobilenet": (0.0236155, 0.134057),
+    "vgg16": (0.0674321, 0.677939),
+}
+"""Mean durations of a kernel at batches 1 and 32 on a 2080 Ti, published by gpulet's authors (casys-kaist/glet)."""
 
-    assert latency[0] == pytest.approx(ATC_SLO_MS[name] / 2.0, rel=5e-3)
+TESTBEDS = [
+    (gpu, name, slo_ms)
+    for gpu, slos_ms in (("rtx2080ti", ATC_SLO_MS), ("rtx2080ti-arxiv", ARXIV_SLO_MS))
+    for name, slo_ms in slos_ms.items()
+]
+
+
+@pytest.mark.parametrize(("gpu", "name", "slo_ms"), TESTBEDS)
+def test_the_2080_ti_is_pinned_to_half_the_slo(gpu: str, name: str, slo_ms: float) -> None:
+    """Batching time and transfers included."""
+    (latency,) = latencies_ms(gpu_type(gpu), "gpulet", [[Configuration(name, PINNED_BATCH, 100.0)]])
+
+    assert latency[0] == pytest.approx(slo_ms / 2.0, rel=5e-3)
+
+
+@pytest.mark.parametrize(("gpu", "name", "slo_ms"), TESTBEDS)
+def test_times_of_the_2080_ti_grow_with_the_batch_as_the_published_kernels(gpu: str, name: str, slo_ms: float) -> None:
+    solo = gpu_type(gpu).models[name].solo
+    assert solo is not None
+    alone_1_ms, alone_32_ms = KERNEL_MS[name]
+
+    assert solo.times_ms[0, -1] / solo.times_ms[-1, -1] == pytest.approx(alone_1_ms / alone_32_ms, rel=0.01)
+
+
+def test_the_2080_ti_has_the_numbers_of_kernels_that_the_slos_imply() -> None:
+    """Half the SLO less the batching time of the authors' scheduler at a batch of 32, by the duration of a kernel."""
+    for name, kernels in (("mnasnet", 148), ("mobilenet", 156), ("bert", 224)):
+        solo = gpu_type("rtx2080ti").models[name].solo
+        assert solo is not None
+        assert solo.times_ms[-1, -1] / KERNEL_MS[name][1] == pytest.approx(kernels, rel=0.01)
+
+
+@pytest.mark.parametrize("gpu", ["rtx2080ti", "rtx2080ti-arxiv"])
+def test_a_batch_on_half_the_2080_ti_takes_as_long_as_two_on_all_of_it(gpu: str) -> None:
+    for model in gpu_type(gpu).models.values():
+        assert model.solo is not None
+        times_ms = model.solo.times_ms
+        half = model.solo.share_pct.index(50.0)
+        assert times_ms[:-1, half] == pytest.approx(times_ms[1:, -1])
 
 
 def test_every_inference_time_of_inss_tables_is_met_and_a_third_of_them_was_held_out() -> None:
@@ -327,10 +375,18 @@ def test_the_papers_own_predictions_are_within_5_pct() -> None:
     assert all(abs(point.published_ms / point.observed_ms - 1.0) < 0.05 for point in POINTS)
 
 
-@pytest.mark.parametrize("build", [a100_inss, rtx2080ti], ids=["a100-inss", "rtx2080ti"])
-def test_calibrated_entries_are_built_again(build: object) -> None:
-    measured("v100-rapp", "solo.csv")
-    gpu = build(MEASURED)  # type: ignore[operator]
+@pytest.mark.parametrize(
+    ("build", "folder", "file"),
+    [
+        (a100_inss, "v100-rapp", "solo.csv"),
+        (rtx2080ti, "rtx2080ti-glet", "util.csv"),
+        (rtx2080ti_arxiv, "rtx2080ti-glet", "util.csv"),
+    ],
+    ids=["a100-inss", "rtx2080ti", "rtx2080ti-arxiv"],
+)
+def test_calibrated_entries_are_built_again(build: Callable[[Path], GpuType], folder: str, file: str) -> None:
+    measured(folder, file)
+    gpu = build(MEASURED)
     entry = gpu_type(gpu.name)
 
     for name, model in entry.models.items():

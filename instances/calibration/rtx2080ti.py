@@ -11,8 +11,8 @@ gpulet's authors published mean durations of a kernel by batch on the full GPU, 
   arXiv version give nearly the ATC's numbers of kernels, so the arXiv's GPU type has these times.
 - **Shares** are an inference, since only the full GPU was published: a batch of b at r percent takes as long as a batch
   of ``100 b / r`` on the full GPU. Beyond a batch of 32, durations grow by their slope between 16 and 32. On half a
-  GPU, this is 8 % off on average for RaPP's 69 models on a V100. On an A100 (0909wlgur/Gpulet) it is within 13 % up to
-  a batch of 8, and 12 to 32 % too long beyond.
+  GPU, this is 8 % off on average for RaPP's models on a V100. On an A100 (0909wlgur/Gpulet), it is 2 % off up to a
+  batch of 4, and on average 7 % too long at 8 and 21 to 24 % at 16 and 32.
 
 Utilisations and the five constants of the pair factor were published by the authors, too.
 """

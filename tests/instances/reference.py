@@ -82,9 +82,20 @@ def l2_pct(model: DnnModel, batch: int, share_pct: float) -> float:
     return line(model.l2, model, batch, share_pct)
 
 
+def batching_ms(model: DnnModel, batch: int) -> float:
+    """Time to assemble a batch on the host, linear between the batches of the profile."""
+    solo = model.solo
+    if solo is None or not solo.batching_ms:
+        return 0.0
+    known = dict(zip(solo.batch, solo.batching_ms, strict=True))
+    below, above = max(b for b in known if b <= batch), min(b for b in known if b >= batch)
+    part = 0.0 if below == above else (batch - below) / (above - below)
+    return known[below] + part * (known[above] - known[below])
+
+
 def transfers_ms(gpu: GpuType, model: DnnModel, batch: int) -> tuple[float, float]:
     bandwidth = gpu.hardware.pcie_bytes_per_ms
-    return model.input_bytes * batch / bandwidth, model.output_bytes * batch / bandwidth
+    return batching_ms(model, batch) + model.input_bytes * batch / bandwidth, model.output_bytes * batch / bandwidth
 
 
 def delay_per_kernel_ms(hardware: Hardware, residents: int) -> float:

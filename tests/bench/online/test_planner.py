@@ -23,21 +23,21 @@ def instance() -> Instance:
 def test_plans_are_for_the_rates_of_the_moment(instance: Instance) -> None:
     planner = Planner("gpu-scaling", instance)
 
-    few, many = planner.plan(np.full(3, 50.0)), planner.plan(np.full(3, 500.0))
+    few, many = planner.plan(np.full(3, 50.0)), planner.plan(np.full(3, 480.0))
 
     assert few is not None
     assert many is not None
     assert few.gpus_used < many.gpus_used
-    fast = replace(instance, workloads=tuple(replace(w, rate_rps=500.0) for w in instance.workloads))
+    fast = replace(instance, workloads=tuple(replace(w, rate_rps=480.0) for w in instance.workloads))
     assert judge(many, fast).feasible
     assert not judge(few, fast).feasible
 
 
 def test_headroom_is_for_latencies_and_left_out_where_the_pool_is_too_small(instance: Instance) -> None:
-    rates = np.full(3, 540.0)
+    rates = np.full(3, 480.0)
     bare, wide = Planner("gpu-scaling", instance), Planner("gpu-scaling", instance, headroom=1.5)
 
-    assert wide.plan(np.full(3, 300.0)) != bare.plan(np.full(3, 300.0))
+    assert wide.plan(np.full(3, 400.0)) != bare.plan(np.full(3, 400.0))
     assert not wide.without_headroom
     assert wide.plan(rates) == bare.plan(rates)
     assert (wide.without_headroom, bare.without_headroom) == (True, False)

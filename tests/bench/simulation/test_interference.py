@@ -10,7 +10,7 @@ from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule, Work
 from instances.catalogue import gpu_type
 from tests.bench.simulation.agreement import agree, poisson_ms
 from tests.bench.simulation.reference import Resident, gpulet_demand, gpulet_ms
-from tests.instances.reference import TOY
+from tests.instances.reference import TOY, transfers_ms
 
 # Without transfers: at 40 % a batch of one takes 2.1 ms alone (L2 6 %), one of two of the large 10.2 ms (10 %);
 # together 0.1 + 10 x 0.01 + 2 x 1.10 = 2.4 ms and 0.2 + 20 x 0.01 + 10 x 1.12 = 11.6 ms.
@@ -133,12 +133,7 @@ def test_three_residents_pairwise_by_hand() -> None:
         for workload, (_, gpulet, slot) in zip(THREE, THIRDS.slots(), strict=True)
     }
     arrivals = {s.workload: [0.0] * s.batch for _, _, s in THIRDS.slots()}
-    transfers = {
-        w.id: (RTX.models[w.model].input_bytes + RTX.models[w.model].output_bytes)
-        * residents[w.id].batch
-        / RTX.hardware.pcie_bytes_per_ms
-        for w in THREE
-    }
+    transfers = {w.id: sum(transfers_ms(RTX, RTX.models[w.model], residents[w.id].batch)) for w in THREE}
 
     left, now, ends = dict.fromkeys(residents, 1.0), 0.0, {}
     while left:

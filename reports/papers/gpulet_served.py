@@ -177,7 +177,7 @@ FIG13 = Figure(
             ours=_lead_served(LARGEST, (("gpulet+int", "gpulet"),)),
             form="{:+.1f} %",
             within=0.1,
-            reason="our blind plans are filled to the last request; with 10 % of headroom it is as in the next line",
+            reason="our blind plans are filled to the last request; with headroom it is as in the next line",
         ),
         Claim(
             what="– with a headroom of 1.1 in both",
@@ -294,7 +294,7 @@ ARXIV_FIG12 = Figure(
             form="{:.1f} %",
             within=0.1,
             reason="as in the line above",
-            note="the printed formula gives 52.1 % with the printed rates",
+            note="the printed formula gives another number with the printed rates",
         ),
     ),
 )

@@ -203,7 +203,7 @@ PROFILING = (
         ours=_lowest_frequency_beside_ssd,
         form="{:,.0f} MHz",
         within=FOUR_LEAST_ERROR,
-        reason="the paper's is observed; ours is equation 9's prediction at batch 3",
+        reason="the paper's is observed; ours is the prediction of equation 9",
     ),
     Claim(
         what="Sec. 3.1: profiled configurations of a model",
@@ -321,7 +321,7 @@ FIG13 = Figure(
                     "scheduling_ms",
                     (0.19, 0.36),
                     "{:.3f}, {:.3f} ms",
-                    "by the printed α_sch and β_sch, a second resident adds 0.00048 ms to each of the 29 kernels",
+                    "by the printed α_sch and β_sch, a second resident adds hardly anything to a kernel's delay",
                 ),
                 ("frequency", "frequency_mhz", (1530, 1515), "{:,.0f}, {:,.0f} MHz", ""),
             )

@@ -273,7 +273,7 @@ FIG15 = Figure(
             ours=lambda runs: _first_cut(runs)[:1],
             form="{:.1f} ms",
             within=0.05,
-            reason="here the throughput, more than 10 % above the rate, calls for the change, not the latency",
+            reason="here the throughput calls for the change, since it exceeds the rate by more than the threshold",
         ),
         Claim(
             what="Fig. 15: throughput of W10 at the end by GSLICE+ and by iGniter",
@@ -313,8 +313,8 @@ FIG16 = Figure(
             form="at most {:g} %, W9 alone {:g} %",
             supports=lambda total, _: total > 100.0,
             criterion="a sum above 100 %",
-            reason="W9 settles within the band at batch 4; with decisions on periods in which processes were "
-            "exchanged, its share goes up to 42.5 % only",
+            reason="W9 settles within the band; with decisions on periods in which processes were exchanged, its share "
+            "grows, but not beyond the GPU",
         ),
         Claim(
             what="– on any GPU, by gslice+ after five adjustments",

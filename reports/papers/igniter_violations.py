@@ -124,7 +124,7 @@ def _judged_violations(runs: Runs) -> Values:
 
 
 _UNEXPLAINED = (
-    "unexplained; a spread of 5 % of the batch times comes nearest, and 10 % makes iGniter late, too (next lines)"
+    "unexplained; a small spread of the batch times comes nearest; a larger one makes iGniter late, too (next lines)"
 )
 
 
@@ -156,8 +156,8 @@ FIG14_VIOLATIONS = Figure(
             what="Fig. 14: workloads in violation under gpu-lets+",
             paper=("W7, W8, W12",),
             ours=_late_workloads("gpu-lets+", 1),
-            reason="unexplained: W7's larger part is never late here, with a spread of 5 % neither; W10 is late at any "
-            "share of SSD from 40 to 60 %, which the paper does not print",
+            reason="unexplained: W7's larger part is never late here, with a spread of the batch times neither; W10 is "
+            "late at each of the middle shares of SSD, whose most efficient share the paper does not print",
         ),
         *(
             Claim(

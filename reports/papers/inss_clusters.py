@@ -45,7 +45,7 @@ VARIANTS = {**agent_variant_needs(Need("4gpu", ())), **printed_baseline_needs()}
 
 WITH_BLIND_AGENT = {**SMALL_CLUSTER, BLIND_AGENT: VARIANTS[BLIND_AGENT]}
 
-TABLES_NOTE = "the tables of inference times are filled before every clock starts: 0.16 s of one core for `4gpu`"
+TABLES_NOTE = "the tables of inference times are filled before every clock starts"
 
 BASELINES = ("gpulet", "gslice+", "igniter")
 PRINTED_BASELINES = tuple(printed_baseline_needs())

@@ -81,8 +81,8 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
                 ("arxiv-traffic", _SHORTER.format("traffic")),
                 ("game-table3", _OF_THE_TABLE.format("game", "ATC '22, Table 3,")),
                 ("traffic-table3", _OF_THE_TABLE.format("traffic", "ATC '22, Table 3,")),
-                ("arxiv-game-table4", _OF_THE_TABLE.format("arxiv-game", "arXiv, Table 4,")),
-                ("arxiv-traffic-table4", _OF_THE_TABLE.format("arxiv-traffic", "arXiv, Table 4,")),
+                ("game-table4", _OF_THE_TABLE.format("arxiv-game", "arXiv, Table 4,")),
+                ("traffic-table4", _OF_THE_TABLE.format("arxiv-traffic", "arXiv, Table 4,")),
             )
         ),
         Suite(

@@ -90,8 +90,8 @@ _APPLICATIONS: Mapping[str, _StagedApplication] = {
     "traffic-table3": _StagedApplication(
         _TRAFFIC, _TRAFFIC_EDGES, 202.0, _of_models(_TRAFFIC, ATC_SLO_MS), _ATC, "of Table 3"
     ),
-    "arxiv-game-table4": _StagedApplication(_GAME, (), 95.0, _of_models(_GAME, ARXIV_SLO_MS), _ARXIV, "of Table 4"),
-    "arxiv-traffic-table4": _StagedApplication(
+    "game-table4": _StagedApplication(_GAME, (), 95.0, _of_models(_GAME, ARXIV_SLO_MS), _ARXIV, "of Table 4"),
+    "traffic-table4": _StagedApplication(
         _TRAFFIC, _TRAFFIC_EDGES, 136.0, _of_models(_TRAFFIC, ARXIV_SLO_MS), _ARXIV, "of Table 4"
     ),
 }
@@ -172,7 +172,7 @@ def application(name: str) -> tuple[Instance, ...]:
         f" the end-to-end SLO of {stages.slo_ms:g} ms is simulated, not judged"
     )
     end_to_end = Application(title, tuple(stages.models), stages.edges, stages.slo_ms)
-    gpu = _ARXIV_GPU if name.startswith("arxiv-") else _ATC_GPU
+    gpu = _ARXIV_GPU if stages.section == _ARXIV else _ATC_GPU
     return (replace(_instance(f"gpulet-{name}", workloads, source, gpu=gpu), applications=(end_to_end,)),)
 
 

@@ -42,7 +42,7 @@ WITH_GREEDY_INT = {**LARGEST, "greedy+int": greedy_need(_INSTANCES, interference
 """Needs of ``LARGEST``, and of greedy best fit with interference, which no paper has."""
 
 TABLE3 = ("gpulet-game-table3", "gpulet-traffic-table3")
-ARXIV_TABLE4 = ("gpulet-arxiv-game-table4", "gpulet-arxiv-traffic-table4")
+ARXIV_TABLE4 = ("gpulet-game-table4", "gpulet-traffic-table4")
 """Applications whose stages have the SLOs that the papers' tables print for their models."""
 
 TABLE3_LARGEST = {

@@ -15,7 +15,7 @@ EVERY_INSTANCE = {f"{name} {instance.name}": instance for name, built in INSTANC
 SCENARIOS = {name: chosen.build() for name, chosen in SCENARIO_SUITES.items()}
 GPULET = {name: built[0] for name, built in INSTANCES.items() if name.startswith("gpulet-")}
 ARXIV = {
-    *("gpulet-arxiv-game", "gpulet-arxiv-traffic", "gpulet-arxiv-game-table4", "gpulet-arxiv-traffic-table4"),
+    *("gpulet-arxiv-game", "gpulet-arxiv-traffic", "gpulet-game-table4", "gpulet-traffic-table4"),
     *("gpulet-equal", "gpulet-long-only", "gpulet-short-skew"),
     *("gpulet-1023", "gpulet-93"),
 }
@@ -44,8 +44,8 @@ SIZES = {
     "gpulet-arxiv-traffic": [3],
     "gpulet-game-table3": [7],
     "gpulet-traffic-table3": [3],
-    "gpulet-arxiv-game-table4": [7],
-    "gpulet-arxiv-traffic-table4": [3],
+    "gpulet-game-table4": [7],
+    "gpulet-traffic-table4": [3],
     "gpulet-pairs": [2] * 4,
     "gpulet-equal": [5],
     "gpulet-long-only": [3],
@@ -215,9 +215,9 @@ def test_gpulet_scenarios_mix_memory_footprints_as_table_4(number: int, small: i
             "gpulet-traffic-table3",
             [("ssd-mobilenet", 202.0, 100.0), ("googlenet", 66.0, 100.0), ("vgg16", 142.0, 100.0)],
         ),
-        ("gpulet-arxiv-game-table4", [("lenet", 5.0, 100.0)] * 6 + [("resnet50", 95.0, 100.0)]),
+        ("gpulet-game-table4", [("lenet", 5.0, 100.0)] * 6 + [("resnet50", 95.0, 100.0)]),
         (
-            "gpulet-arxiv-traffic-table4",
+            "gpulet-traffic-table4",
             [("ssd-mobilenet", 136.0, 100.0), ("googlenet", 44.0, 100.0), ("vgg16", 130.0, 100.0)],
         ),
         (

@@ -18,7 +18,7 @@ from bench.cli.terminal import draws_unicode, emit, one_line
 _PIPE_WIDTH = 500
 """Columns of a table in a pipe or file, wide enough that no cell is folded."""
 
-_MIN_WIDTH = 24
+_MIN_WIDTH = 21
 """Minimum width of a text column; names up to this length are never folded."""
 
 _NARROW_MIN_WIDTH = 16

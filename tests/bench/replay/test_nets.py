@@ -61,7 +61,8 @@ def test_requests_and_answers_have_the_catalogues_bytes(name: str) -> None:
 
 
 def test_every_model_of_the_catalogue_can_be_served() -> None:
-    models = {model for gpu in gpu_type_names() for model in gpu_type(gpu).models}
+    """But those of ``v100-rapp``, which stand in for the jobs of a paper and are only simulated."""
+    models = {model for gpu in gpu_type_names() if gpu != "v100-rapp" for model in gpu_type(gpu).models}
 
     assert models <= set(NETS)
     assert len(models) >= 19

@@ -173,7 +173,7 @@ ARXIV_FIG4 = Figure(
             ours=_accepted(ARXIV_HALVES["sbp, halves"]),
             form="{:,}",
             within=0.02,
-            reason="one image of LeNet at 600 req/s takes longer than the time until the next, and two images are not "
+            reason="at LeNet's largest rate, one image takes longer than the time until the next, and two are not "
             "collected and served in time; the next line collects them as the first waits",
         ),
         Claim(

@@ -1,20 +1,30 @@
 """gpulet ATC'22, Fig. 5 and 16, and arXiv'21, Fig. 4 and 15: scenarios that schedulers can schedule."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from reports.charts.scenario_bars import count_missed, draw_counts, missed_note
-from reports.claim import Claim, Values, query
+from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
-from reports.papers.gpulet_schedulers import Variant, elastic_need, gpulet_and_ideal, ideal_need, two_passes
+from reports.papers.gpulet_schedulers import (
+    Variant,
+    elastic_need,
+    gpulet_and_ideal,
+    ideal_need,
+    two_passes,
+    with_margins,
+)
 from reports.runs import Runs
 
 
 def _on_halves(scenarios: str, quick: str) -> dict[str, Need]:
     """Return the needs of squishy bin packing on whole GPUs and on halved GPUs."""
     return {
-        label: Need(scenarios, ("sbp",), quick=quick, parameters=("sbp.variant=atc22", f"sbp.halves={halves}"))
+        label: Need(
+            scenarios, ("sbp",), quick=quick, parameters=("sbp.variant=atc22", "sbp.rest=batch", f"sbp.halves={halves}")
+        )
         for label, halves in (("sbp", "false"), ("sbp, halves", "true"))
     }
 
@@ -42,17 +52,48 @@ IDEAL = _with_the_ideal("gpulet-19682", "atc22", "gpulet-1790")
 ARXIV_IDEAL = _with_the_ideal("gpulet-1023", "arxiv", "gpulet-93")
 
 
+_HALVES_AS_PRINTED = ARXIV_HALVES["sbp, halves"]
+WAIT = replace(
+    _HALVES_AS_PRINTED,
+    parameters=tuple(text.replace("rest=batch", "rest=wait") for text in _HALVES_AS_PRINTED.parameters),
+)
+"""Halves where the batch of a residual is collected while its first request waits, not in the time of all."""
+
+
 @query
 def _accepted(runs: Runs, *needs: Need) -> Values:
     return tuple((row.scenarios or {})["accepted"] for (row,) in runs.rows_of_each(needs))
 
 
 @query
-def _missed(runs: Runs, needs: Mapping[str, Need], second_pass: bool) -> Values:
+def _missed(runs: Runs, needs: Mapping[str, Need], second_pass: bool, margins: bool = False) -> Values:
     """Return the number of scenarios that the ideal scheduler can plan but gpulet+int cannot, and their percentage."""
-    (gpulet_row,), (ideal_row,) = runs.rows_of_each(gpulet_and_ideal(needs, second_pass))
+    both = gpulet_and_ideal(needs, second_pass)
+    (gpulet_row,), (ideal_row,) = runs.rows_of_each(tuple(map(with_margins, both)) if margins else both)
     missed_count = count_missed(gpulet_row, ideal_row)
     return missed_count, 100.0 * missed_count / (gpulet_row.scenarios or {})["count"]
+
+
+def _missed_claims(figure: str, needs: Mapping[str, Need], published: tuple[int, float]) -> tuple[Claim, ...]:
+    """Return the claims on missed scenarios: as printed, with a second pass, and with the published code's margins."""
+    what = "scenarios of `ideal` that elastic partitioning misses"
+    claims = two_passes(
+        (figure, what),
+        partial(_missed, needs),
+        reason="no reserve is printed; with the reserves of the published code (last line) the number is another",
+        paper=published,
+        form="{} ({:.1f} %)",
+        supports=lambda _, missed_pct: abs(missed_pct - published[1]) <= 0.5,
+        criterion="within half a point",
+    )
+    with_reserves = Claim(
+        what=f"– {figure}: both with the reserves of the published code",
+        paper=NOTHING_PUBLISHED,
+        ours=_missed(needs, False, True),
+        form="{} ({:.1f} %)",
+        note="`margins=glet-code` is in no paper, so it has no verdict",
+    )
+    return (*claims, with_reserves)
 
 
 FIG5 = Figure(
@@ -111,14 +152,7 @@ FIG16 = Figure(
     draws=partial(
         draw_counts, needs=IDEAL, notes_on=lambda rows_by_label: missed_note(rows_by_label, "gpulet+int", "ideal", 520)
     ),
-    claims=two_passes(
-        ("ATC Fig. 16", "scenarios of `ideal` that elastic partitioning misses"),
-        partial(_missed, IDEAL),
-        paper=(520, 2.6),
-        form="{} ({:.1f} %)",
-        supports=lambda _, missed_pct: abs(missed_pct - 2.6) <= 0.5,
-        criterion="within half a point",
-    ),
+    claims=_missed_claims("ATC Fig. 16", IDEAL, (520, 2.6)),
 )
 
 ARXIV_FIG4 = Figure(
@@ -127,10 +161,10 @@ ARXIV_FIG4 = Figure(
     paper="gpulet arXiv'21, Fig. 4",
     shows="Of 1,023 scenarios of five models, squishy bin packing schedules a part on whole GPUs and all of them on "
     "halves. Each half counts as a GPU of its own.",
-    look_for="Halves make nearly every scenario schedulable, as in the paper. The judge rejects nearly all plans on "
-    "halves, since the rule ignores the interference between them.",
-    cost="2 scenario sets: a few seconds",
-    needs=tuple(ARXIV_HALVES.values()),
+    look_for="Halves make every scenario schedulable but those with LeNet at 600 requests per second. The judge "
+    "rejects nearly all plans on halves, since the rule ignores the interference between them.",
+    cost="3 scenario sets: a few seconds",
+    needs=(*ARXIV_HALVES.values(), WAIT),
     draws=partial(draw_counts, needs=ARXIV_HALVES, paper=ARXIV_HALVES_IN_PAPER),
     claims=(
         Claim(
@@ -139,7 +173,15 @@ ARXIV_FIG4 = Figure(
             ours=_accepted(ARXIV_HALVES["sbp, halves"]),
             form="{:,}",
             within=0.02,
-            reason="our times are calibrated",
+            reason="at LeNet's largest rate, one image takes longer than the time until the next, and two are not "
+            "collected and served in time; the next line collects them as the first waits",
+        ),
+        Claim(
+            what="– the same with `sbp.rest=wait`",
+            paper=NOTHING_PUBLISHED,
+            ours=_accepted(WAIT),
+            form="{:,}",
+            note="the paper counts the time of all requests of a batch, so this has no verdict",
         ),
     ),
 )
@@ -159,14 +201,7 @@ ARXIV_FIG15 = Figure(
         needs=ARXIV_IDEAL,
         notes_on=lambda rows_by_label: missed_note(rows_by_label, "gpulet+int", "ideal", 18),
     ),
-    claims=two_passes(
-        ("arXiv Fig. 15", "scenarios of `ideal` that elastic partitioning misses"),
-        partial(_missed, ARXIV_IDEAL),
-        paper=(18, 1.8),
-        form="{} ({:.1f} %)",
-        supports=lambda _, missed_pct: abs(missed_pct - 1.8) <= 0.5,
-        criterion="within half a point",
-    ),
+    claims=_missed_claims("arXiv Fig. 15", ARXIV_IDEAL, (18, 1.8)),
 )
 
 FIGURES = (FIG5, FIG16, ARXIV_FIG4, ARXIV_FIG15)

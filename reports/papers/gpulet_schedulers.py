@@ -32,6 +32,7 @@ def elastic_need(
         f"{ELASTIC}.variant={variant}",
         f"{ELASTIC}.interference={'true' if interference else 'false'}",
         f"{ELASTIC}.second_pass={'true' if second_pass else 'false'}",
+        f"{ELASTIC}.margins=printed",
     )
     return Need(instances, (ELASTIC,), quick=quick, parameters=parameters)
 
@@ -41,7 +42,7 @@ def ideal_need(instances: str, *, quick: str | None = None) -> Need:
 
     The scheduler's limit on tried gpulets ends the run before the time limit.
     """
-    parameters = ("ideal.interference=true",)
+    parameters = ("ideal.interference=true", "ideal.margins=printed")
     return Need(instances, ("ideal",), quick=quick, parameters=parameters, time_limit_s=_LONG_LIMIT_S)
 
 
@@ -52,8 +53,22 @@ def gpulet_and_ideal(needs: Mapping[str, Need], second_pass: bool) -> tuple[Need
     return replace(printed, parameters=with_second_pass) if second_pass else printed, needs["ideal"]
 
 
+def with_margins(need: Need) -> Need:
+    """Return the need for the same scheduler with the margins of the published code, which no paper prints."""
+    parameters = (text.replace(".margins=printed", ".margins=glet-code") for text in need.parameters)
+    return replace(need, parameters=tuple(parameters))
+
+
+ANOTHER_NUMBER = (
+    "Algorithm 1 has one pass; with a second pass (next line) the number changes, so part of it is the pass"
+)
+
+
 def two_passes(
-    what: tuple[str, str], ours: Callable[[bool], Callable[[Runs], Values]], **about: Any
+    what: tuple[str, str],
+    ours: Callable[[bool], Callable[[Runs], Values]],
+    reason: str = ANOTHER_NUMBER,
+    **about: Any,
 ) -> tuple[Claim, Claim]:
     """Return the claim on elastic partitioning as printed, and the line of our second pass, which has no verdict.
 
@@ -63,11 +78,10 @@ def two_passes(
         The figure, and the compared quantity.
     ours
         Function that returns the query; its argument tells whether there is a second pass.
-    about
-        Further attributes of the claim.
+    reason, about
+        Reason of a difference, and further attributes of the claim.
     """
     figure, quantity = what
-    reason = "Algorithm 1 has one pass; with a second pass (next line) the number changes, so part of it is the pass"
     printed = Claim(what=f"{figure}: {quantity}", ours=ours(False), reason=reason, **about)
     with_second_pass = replace(
         printed,

@@ -23,8 +23,8 @@ GPUS = [4, 16, 64]
 FAMILY = {4: generate("heavy-mix", 10, 0), 16: generate("heavy-mix", 40, 0), 64: generate("heavy-mix", 160, 0)}
 """As many workloads as take about so many V100s."""
 
-EACH_GPU_RPS = (1050.0, 250.0, 105.0, 65.0)
-"""Rates of gpulet's four models in proportion to the GPUs, about four fifths of what elastic partitioning serves."""
+EACH_GPU_RPS = (735.0, 175.0, 73.5, 45.5)
+"""Rates of gpulet's four models in proportion to the GPUs, at which every scheduler has a plan."""
 
 
 def by_name(scheduler: Scheduler) -> str:

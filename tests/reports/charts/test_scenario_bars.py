@@ -79,7 +79,7 @@ def test_a_sample_is_drawn_without_the_papers_counts_where_there_is_nothing_else
 
 
 def test_unfinished_sets_and_missing_runs_are_named(set_row, draw):
-    whole, _ = figure("gpulet-arxiv-fig4").needs
+    whole, *_ = figure("gpulet-arxiv-fig4").needs
     row = set_row(whole, every(2, 100), every(2, 100), termination="wall_limit")
     note = " ".join(draw("gpulet-arxiv-fig4", [row]).get_supxlabel().split())
     assert "Not run: sbp, halves." in note

@@ -228,7 +228,12 @@ FIG19 = Figure(
         )
         for (scheduler, paper), reason in zip(
             PLACES_IN_PAPER.items(),
-            ("", "", "no earlier GPU has room", ""),
+            (
+                "",
+                "the run is older than the scheduler as it is now; it is to be made anew",
+                "no earlier GPU has room",
+                "",
+            ),
             strict=True,
         )
     ),

@@ -323,7 +323,6 @@ FIG16 = Figure(
             form="{:g} %",
             supports=lambda total: total > 100.0,
             criterion="above 100 %",
-            reason="the run is older than the scheduler as it is now; it is to be made anew",
         ),
         Claim(
             what="Fig. 16: share and batch of W10 by iGniter",

@@ -228,12 +228,7 @@ FIG19 = Figure(
         )
         for (scheduler, paper), reason in zip(
             PLACES_IN_PAPER.items(),
-            (
-                "",
-                "the run is older than the scheduler as it is now; it is to be made anew",
-                "no earlier GPU has room",
-                "",
-            ),
+            ("", "", "no earlier GPU has room", ""),
             strict=True,
         )
     ),

@@ -10,8 +10,6 @@ from reports.papers.igniter_plans import TWELVE, need_on_twelve
 from reports.placement import pieces
 from reports.runs import Runs, the_instance
 
-OLDER_RUN = "the run is older than the scheduler as it is now; it is to be made anew"
-
 
 def _shares_on_twelve(runs: Runs, scheduler: str) -> Mapping[str, float]:
     """Return the share of each of the twelve workloads in percent; parts of a workload are summed."""
@@ -75,7 +73,6 @@ FIG18 = Figure(
                 paper=paper,
                 ours=_share_and_batch(scheduler, workload),
                 form="{:g} %, batch {}",
-                reason=OLDER_RUN,
             )
             for workload, scheduler, paper in (
                 ("W4", "gpu-lets+", (60.0, 2)),
@@ -95,7 +92,6 @@ FIG18 = Figure(
             what="Fig. 18: workloads with a smaller share by gpu-lets+ than by iGniter",
             paper=("none",),
             ours=_with_other_share("gpu-lets+", -1),
-            reason=OLDER_RUN,
         ),
         Claim(
             what="Fig. 18: workloads with a larger share by ffd+ than by iGniter",

@@ -8,7 +8,6 @@ The published scheduler (github.com/casys-kaist/glet) does not plan for the rate
 - It limits the inputs that a GPU receives to 3 Gbit per second.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
@@ -18,6 +17,7 @@ from instances.arrays import Floats
 from instances.gpu import GpuType
 from instances.instance import Instance
 from instances.performance.model import batching_ms
+from instances.suites.gpulet import ASSEMBLED_MS, IMAGE_FACTOR, LARGE_IMAGE_FACTOR
 from instances.view import View
 
 LATENCY_BUFFER = 1.1
@@ -33,12 +33,7 @@ _IMAGE_MS = ((1.0, 0.242), (9.0, 2.10), (10.0, 3.24), (24.0, 7.72), (32.0, 10.99
 _LARGE_IMAGE_MS = ((1.0, 0.416), (5.0, 2.07), (6.0, 3.12), (9.0, 4.74), (11.0, 6.03), (16.0, 9.57), (32.0, 21.70))
 """Corners of the published times to assemble a batch: 3 x 224 x 224 and 3 x 300 x 300 inputs; within 3 % between."""
 
-_IMAGE_FACTOR, _LARGE_IMAGE_FACTOR = 1.9, 2.5
-"""Factors of the code on these times."""
-
 _LARGE_IMAGE_BYTES = 4 * 3 * 300 * 300
-_FIXED_MS: Mapping[str, float] = {"lenet": 0.4, "bert": 1.0}
-"""Times of the code that do not depend on the batch."""
 
 
 class Margins(StrEnum):
@@ -90,11 +85,11 @@ def batch_assembly_ms(model: str, input_bytes: int, batch: int) -> float:
 
     The code names its fourteen models; other models are treated by the size of their input.
     """
-    if model in _FIXED_MS:
-        return _FIXED_MS[model]
+    if model in ASSEMBLED_MS:
+        return ASSEMBLED_MS[model]
     large = input_bytes >= _LARGE_IMAGE_BYTES
     batches, times_ms = zip(*(_LARGE_IMAGE_MS if large else _IMAGE_MS), strict=True)
-    return (_LARGE_IMAGE_FACTOR if large else _IMAGE_FACTOR) * float(np.interp(batch, batches, times_ms))
+    return (LARGE_IMAGE_FACTOR if large else IMAGE_FACTOR) * float(np.interp(batch, batches, times_ms))
 
 
 def poisson_p99_rps(rate_rps: float) -> float:

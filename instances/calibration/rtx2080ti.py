@@ -31,7 +31,7 @@ from instances.files import read_text
 from instances.gpu import GpuType, Hardware, PairFactor, Provenance
 from instances.memory import request_bytes
 from instances.performance.solo_fit import demand_line, profile_of_grid, rounded
-from instances.suites.gpulet import ARXIV_SLO_MS, ATC_SLO_MS
+from instances.suites.gpulet import ARXIV_SLO_MS, ASSEMBLED_MS, ATC_SLO_MS, IMAGE_FACTOR, LARGE_IMAGE_FACTOR
 
 PUBLISHED_AS = {"mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v2", "ssd-mobilenet": "ssd-mobilenetv1"}
 
@@ -40,10 +40,7 @@ BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
 """Shares that gpulet permits."""
 
-ASSEMBLED_MS = {"lenet": 0.4, "bert": 1.0}
-"""Batching times that the authors' scheduler states as constants; those of images grow with the batch."""
-
-CAUTION = {"3x224x224": 1.9, "3x300x300": 2.5}
+CAUTION = {"3x224x224": IMAGE_FACTOR, "3x300x300": LARGE_IMAGE_FACTOR}
 """Factors of the authors' scheduler on the published times, by the size of an image."""
 
 SHARE_UNITS = 10

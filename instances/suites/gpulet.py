@@ -18,6 +18,12 @@ from instances.workload import Application, Workload
 
 _GPUS = 4
 
+ASSEMBLED_MS = {"lenet": 0.4, "bert": 1.0}
+"""Times to assemble a batch of any size that the published scheduler (casys-kaist/glet) states as constants."""
+
+IMAGE_FACTOR, LARGE_IMAGE_FACTOR = 1.9, 2.5
+"""Its factors on the published times to assemble a batch of 3 x 224 x 224 and of 3 x 300 x 300 inputs."""
+
 ATC_SLO_MS = {
     "googlenet": 66.0,
     "lenet": 5.0,

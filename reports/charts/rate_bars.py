@@ -42,13 +42,21 @@ def relative_scales(rows: Mapping[str, Sequence[Row]], reference: str) -> dict[s
         label: {row.instance: row.value for row in label_rows if row.feasible and row.value is not None}
         for label, label_rows in rows.items()
     }
-    reference_scales = scales.get(reference, {})
+    return _relative(scales, reference)
+
+
+def _relative(values: Mapping[str, Mapping[str, float]], reference: str) -> dict[str, dict[str, float]]:
+    """Return values by label and instance over those of the label ``reference``, and the mean of each label's ratios.
+
+    Instances on which the reference has no value above 0 are left out, and labels without any ratio.
+    """
+    reference_values = values.get(reference, {})
     relative: dict[str, dict[str, float]] = {}
-    for label, label_scales in scales.items():
+    for label, label_values in values.items():
         ratios = {
-            instance: value / reference_scales[instance]
-            for instance, value in label_scales.items()
-            if reference_scales.get(instance)
+            instance: value / reference_values[instance]
+            for instance, value in label_values.items()
+            if reference_values.get(instance)
         }
         if ratios:
             relative[label] = ratios | {MEAN: fmean(ratios.values())}
@@ -87,8 +95,7 @@ def draw_relative_scales(
     if stopped:
         stopped_texts = ", ".join(f"{row.scheduler} on {row.instance}" for row in stopped)
         notes.append(f"Stopped by the time limit: {stopped_texts}.")
-    ratios = {label: relative.get(label, {}) for label in needs}
-    return _page_of_ratios(ratios, needs, names, notes, f"Largest scale\n(that of {reference} = 1)", paper, words)
+    return _page_of_ratios(relative, needs, names, notes, f"Largest scale\n(that of {reference} = 1)", paper, words)
 
 
 def draw_relative_served(
@@ -108,18 +115,13 @@ def draw_relative_served(
     climbs = _climbs_of(figure, rows, needs, names)
     used_rows = [row for climb in climbs.values() for row in climb.rows.values()]
     notes = missing_notes(figure, used_rows, _of_fruitless(climbs)) + _unended_notes(climbs)
-    served = {key: climb.largest_passed for key, climb in climbs.items()}
-    ratios: dict[str, dict[str, float]] = {}
-    for label in needs:
-        of_label = {
-            name: served[label, name] / served[reference, name]
-            for name in names
-            if (label, name) in served and served.get((reference, name))
-        }
-        ratios[label] = of_label | {MEAN: fmean(of_label.values())} if of_label else {}
-    if not any(ratios.values()):
+    served: dict[str, dict[str, float]] = {label: {} for label in needs}
+    for (label, name), climb in climbs.items():
+        served[label][name] = climb.largest_passed
+    relative = _relative(served, reference)
+    if not relative:
         raise NothingToDrawError(figure.name, f"no climb has a result to compare with one of {reference}")
-    return _page_of_ratios(ratios, needs, names, notes, f"Served in time\n({reference} = 1)", paper, words)
+    return _page_of_ratios(relative, needs, names, notes, f"Served in time\n({reference} = 1)", paper, words)
 
 
 def _page_of_ratios(
@@ -131,7 +133,7 @@ def _page_of_ratios(
     paper: Mapping[str, float],
     words: Mapping[str, str] | None,
 ) -> Page:
-    """Draw ratios by label and instance; instances without any are left out."""
+    """Draw ratios by label and instance; labels and instances without any are left out."""
     instance_names = [name for name in names if any(name in of_label for of_label in ratios.values())] + [MEAN]
     sheet = page(COLUMN_IN, _SCALE_HEIGHT_IN, notes)
     ax = sheet.subplots()
@@ -139,10 +141,11 @@ def _page_of_ratios(
     handles = []
     for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
-        positions = [position for position, name in enumerate(instance_names) if name in ratios[label]]
+        label_ratios = ratios.get(label, {})
+        positions = [position for position, name in enumerate(instance_names) if name in label_ratios]
         ax.bar(
             [position + offset for position in positions],
-            [ratios[label][instance_names[position]] for position in positions],
+            [label_ratios[instance_names[position]] for position in positions],
             width,
             color=colour,
         )

@@ -14,13 +14,13 @@ from bench.judging.judge import judge
 from heuristics.mediator.closest import fill_closest
 from heuristics.mediator.grouping import fill_groups
 from heuristics.mediator.mediator import BinPacking, Fill, Horus, HorusRule, Mediator, con_score, ranked_by, ruv_score
-from heuristics.mediator.utilisation import Utilisation, busy_fractions, largest_batch, of_items, of_jobs
+from heuristics.mediator.utilisation import Utilisation
 from instances import GpuPool, Instance, Job, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
-from instances.generate import FAMILIES, generate
+from instances.generate import FAMILIES
 from instances.suites import suite
-from instances.view import View
 from tests.frozen import frozen
+from tests.heuristics.mediator_jobs import jobs
 
 V100 = gpu_type("v100")
 FAMILY = FAMILIES["heavy-mix"].demands
@@ -222,84 +222,6 @@ def test_everyone_is_in_exactly_one_group_that_fits(count: int, data: st.DataObj
     # No later opener would have fitted into an earlier group
     for position, group in enumerate(groups):
         assert not any(fits([*group, i]) for later in groups[position + 1 :] for i in later)
-
-
-# --- Utilisation ---
-
-
-def test_busy_fractions_by_hand() -> None:
-    arrivals = np.array([0.0, 10.0, 950.0, 960.0, 2500.0])
-
-    # Pairs: from 10 for 70 ms; from 960, 30 of them in the next second; alone after a timeout of 20
-    busy = busy_fractions(arrivals, 2, 70.0, 20.0, 3)
-
-    assert busy == pytest.approx([0.07 + 0.04, 0.03, 0.07])
-
-
-def test_utilisation_of_workloads_is_what_their_rate_asks_for() -> None:
-    problem = generate("igniter-mix", 8, 3)
-    view = View.of(problem, V100)
-    everyone = np.arange(8)
-    batch = np.ones(8, dtype=np.int64)
-    units = np.full(8, 30)
-    alone_ms = view.tables.scheduling_ms[view.model] + view.tables.active_ms[view.model, batch, units]
-
-    found = of_items(view, everyone, batch, units, view.rate_rps)
-
-    offered = view.rate_rps * alone_ms / 1000.0
-    light = offered < 0.9
-    assert light.any()
-    assert found.mean[light] == pytest.approx(offered[light] * 0.75, rel=0.05)
-    assert np.all(found.deviation[light] > 0)
-    assert found.metrics[:, 0] == pytest.approx(view.tables.l2_pct[view.model, batch, units])
-
-
-def jobs(count: int) -> tuple[Job, ...]:
-    names = sorted(V100.models)
-    return tuple(
-        Job(f"j{n}", names[n % len(names)], (1, 4, 8 + n), (1.0, 2.0, 1.0), (40.0 + 10 * n, 200.0), (3.0, 1.0))
-        for n in range(count)
-    )
-
-
-def test_utilisation_of_jobs_is_what_their_batches_ask_for() -> None:
-    (one,) = jobs(1)
-    view = View.of(Instance("c", Objective.COLOCATION, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), ()), V100)
-    row = list(V100.models).index(one.model)
-    times = view.tables.scheduling_ms[row] + view.tables.active_ms[row, :, 40]
-    for batches in ((1, 4, 8), (1, 4, 100)):  # 100 is served as 32, 32, 32 and 4
-        job = replace(one, batches=batches)
-        service = [times[b] if b <= 32 else 3 * times[32] + times[4] for b in batches]
-
-        found = of_jobs(view, (job,))
-
-        assert found.mean[0] == pytest.approx((service[0] + 2 * service[1] + service[2]) / 4 / 80.0, rel=0.1)
-        assert found.deviation[0] > 0
-        usual = round((batches[0] + 2 * batches[1] + batches[2]) / 4)
-        assert found.metrics[0, 0] == view.tables.l2_pct[row, usual, 40]
-
-
-def test_utilisation_of_no_jobs() -> None:
-    view = View.of(Instance("c", Objective.COLOCATION, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), ()), V100)
-
-    assert [array.shape for array in of_jobs(view, ())] == [(0,), (0,), (0, 3)]
-
-
-def test_profiles_depend_on_the_seed_of_the_instance() -> None:
-    problem = Instance("c", Objective.COLOCATION, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), (), jobs=jobs(3))
-    one, same, other = (of_jobs(View.of(replace(problem, seed=seed), V100), problem.jobs) for seed in (1, 1, 2))
-
-    assert np.array_equal(one.mean, same.mean)
-    assert not np.array_equal(one.mean, other.mean)
-
-
-def test_the_largest_batch_has_figures_and_fits() -> None:
-    (one,) = jobs(1)
-    sizes = {size: replace(one, batches=(1, size), batch_weights=(1.0, 1.0)) for size in (8, 100)}
-    tight = replace(V100, memory_mib=V100.models[one.model].memory_mib(5) + 1.0)
-
-    assert [largest_batch(V100, sizes[size]) for size in sizes] == [8, 32]
-    assert [largest_batch(tight, sizes[size]) for size in sizes] == [5, 5]
 
 
 # --- As schedulers ---

@@ -1,17 +1,33 @@
 """Files for Kubernetes: pods under MPS, dynamic resource allocation (DRA), the device plugin, and HAMi."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
 
-from bench.deploy.hosts import CUDA_IMAGE, IMAGE
+from bench.deploy.front_end import CONFIGURATION, nginx_configuration, ports_of_services
+from bench.deploy.hosts import (
+    CONTAINER_PORT,
+    CUDA_IMAGE,
+    ENDPOINTS,
+    FIRST_SERVICE_PORT,
+    FRONT_END_IMAGE,
+    IMAGE,
+    endpoints,
+)
+from bench.deploy.names import DAEMON, FRONT_END, labels
 from bench.deploy.servers import PIPE_FOLDER, SHARE_VARIABLE, Server
+from bench.deploy.yaml_text import yaml_documents, yaml_text
+from instances.grouping import grouped
 
 _PIPE_VOLUME = {"name": "mps", "hostPath": {"path": PIPE_FOLDER, "type": "DirectoryOrCreate"}}
 _PIPE_MOUNT = {"name": "mps", "mountPath": PIPE_FOLDER}
 _PLAN_FILE = "plan.yaml"
+
+SERVICE_PORT = 80
+"""Port at which the users of a service reach it."""
+
+_Document = dict[str, Any]
 
 
 def write_kubernetes(servers: Sequence[Server]) -> dict[str, str]:
@@ -19,17 +35,17 @@ def write_kubernetes(servers: Sequence[Server]) -> dict[str, str]:
     daemon = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": "mps-daemon"},
+        "metadata": {"name": DAEMON},
         "spec": {
-            "selector": {"matchLabels": {"app": "mps-daemon"}},
+            "selector": {"matchLabels": {"app": DAEMON}},
             "template": {
-                "metadata": {"labels": {"app": "mps-daemon"}},
+                "metadata": {"labels": {"app": DAEMON}},
                 "spec": {
                     "hostIPC": True,
                     "nodeSelector": {"nvidia.com/gpu.present": "true"},
                     "containers": [
                         {
-                            "name": "mps-daemon",
+                            "name": DAEMON,
                             "image": CUDA_IMAGE,
                             "command": ["nvidia-cuda-mps-control", "-f"],
                             "env": _variables(
@@ -44,24 +60,33 @@ def write_kubernetes(servers: Sequence[Server]) -> dict[str, str]:
         },
     }
     pods = [_mps_pod(server) for server in servers]
-    return {_PLAN_FILE: _documents([daemon, *pods])}
+    return _files([daemon, *pods], servers)
 
 
-def _mps_pod(server: Server) -> dict[str, Any]:
+def _mps_pod(server: Server) -> _Document:
     visible = {"NVIDIA_VISIBLE_DEVICES": f"INDEX-OF-GPU-{server.gpu}"}
-    container = _container(server, {**visible, **server.mps_limits, **server.slot_variables})
-    spec = {"hostIPC": True, **_node_selector(server), "containers": [container | {"volumeMounts": [_PIPE_MOUNT]}]}
-    return _pod(server.name, spec | {"volumes": [_PIPE_VOLUME]})
+    container = _container(server, {**visible, **server.mps_limits, **server.slot_variables(CONTAINER_PORT)})
+    # A process that does not reach the daemon would run without limits.
+    waiting = {
+        "name": "wait-for-mps",
+        "image": CUDA_IMAGE,
+        "command": ["sh", "-c", "until echo get_server_list | nvidia-cuda-mps-control; do sleep 1; done"],
+        "env": _variables({"CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER}),
+        "volumeMounts": [_PIPE_MOUNT],
+    }
+    spec = {
+        "hostIPC": True,
+        **_node_selector(server),
+        "initContainers": [waiting],
+        "containers": [container | {"volumeMounts": [_PIPE_MOUNT]}],
+        "volumes": [_PIPE_VOLUME],
+    }
+    return _server_pod(server, spec)
 
 
 def read_kubernetes(files: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the environments of the containers in all pods."""
-    return [
-        _environment(container)
-        for document in yaml.safe_load_all(files[_PLAN_FILE])
-        if document["kind"] == "Pod"
-        for container in document["spec"]["containers"]
-    ]
+    return [_environment(container) for pod in _pods(files) for container in pod["spec"]["containers"]]
 
 
 def write_dra(servers: Sequence[Server]) -> dict[str, str]:
@@ -69,15 +94,15 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
 
     The default share of a claim is the largest share on its GPU. The environment of a container sets its own share.
     """
-    by_gpu: dict[int, list[Server]] = defaultdict(list)
-    for server in servers:
-        by_gpu[server.gpu].append(server)
-    documents: list[dict[str, Any]] = []
-    for gpu, residents in by_gpu.items():
-        mps = {
-            "defaultActiveThreadPercentage": max(server.percent for server in residents),
-            "defaultPinnedDeviceMemoryLimit": f"{max(server.memory_mib for server in residents)}Mi",
-        }
+    documents: list[_Document] = []
+    ports: dict[str, int] = {}
+    for gpu, residents in grouped((server.gpu, server) for server in servers).items():
+        # The containers of a pod share its network, so each has a port of its own.
+        ports |= {server.name: CONTAINER_PORT + number for number, server in enumerate(residents)}
+        mps: dict[str, object] = {"defaultActiveThreadPercentage": max(server.percent for server in residents)}
+        limits = [server.memory_limit_mib for server in residents if server.memory_limit_mib is not None]
+        if len(limits) == len(residents):
+            mps["defaultPinnedDeviceMemoryLimit"] = f"{max(limits)}Mi"
         parameters = {
             "apiVersion": "resource.nvidia.com/v1beta1",
             "kind": "GpuConfig",
@@ -87,23 +112,25 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
             "requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}],
             "config": [{"requests": ["gpu"], "opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}],
         }
+        name = _gpu_name(gpu)
         documents.append(
             {
                 "apiVersion": "resource.k8s.io/v1",
                 "kind": "ResourceClaimTemplate",
-                "metadata": {"name": f"gpu-{gpu}"},
+                "metadata": {"name": name},
                 "spec": {"spec": {"devices": devices}},
             }
         )
         containers = [
-            _container(server, {SHARE_VARIABLE: str(server.percent), **server.slot_variables})
+            _container(server, {SHARE_VARIABLE: str(server.percent), **server.slot_variables(ports[server.name])})
             | {"resources": {"claims": [{"name": "gpu"}]}}
             for server in residents
         ]
         spec = {**_node_selector(residents[0]), "containers": containers}
-        claims = [{"name": "gpu", "resourceClaimTemplateName": f"gpu-{gpu}"}]
-        documents.append(_pod(f"gpu-{gpu}", spec | {"resourceClaims": claims}))
-    return {_PLAN_FILE: _documents(documents)}
+        claims = [{"name": "gpu", "resourceClaimTemplateName": name}]
+        documents.append(_pod(name, {"gpu": name}, spec | {"resourceClaims": claims}))
+    selectors = {server.name: {"gpu": _gpu_name(server.gpu)} for server in servers}
+    return _files(documents, servers, selectors, ports)
 
 
 def read_dra(files: Mapping[str, str]) -> list[dict[str, str]]:
@@ -115,72 +142,174 @@ def read_dra(files: Mapping[str, str]) -> list[dict[str, str]]:
         if document["kind"] == "ResourceClaimTemplate"
     }
     for environment in environments:
-        default_pct = claims[f"gpu-{environment['GPUSHARE_GPU']}"]["sharing"]["mpsConfig"][
-            "defaultActiveThreadPercentage"
-        ]
-        if int(environment[SHARE_VARIABLE]) > default_pct:
+        claim = claims[_gpu_name(int(environment["GPUSHARE_GPU"]))]
+        if int(environment[SHARE_VARIABLE]) > claim["sharing"]["mpsConfig"]["defaultActiveThreadPercentage"]:
             raise ValueError("a container asks for more than the default of its claim")
     return environments
 
 
 def write_device_plugin(servers: Sequence[Server], replicas: int) -> dict[str, str]:
-    """Return the device plugin's configuration with ``replicas`` equal MPS shares, and a pod per gpulet."""
+    """Return the device plugin's configuration for each GPU type with equal MPS shares, and a pod per gpulet.
+
+    The plugin refuses a single replica; GPUs with one share are not shared at all.
+    """
     resource = {"name": "nvidia.com/gpu", "replicas": replicas}
-    config = {"version": "v1", "sharing": {"mps": {"renameByDefault": True, "resources": [resource]}}}
-    one_share = {"resources": {"limits": {"nvidia.com/gpu.shared": 1}}}
+    config: _Document = {"version": "v1"}
+    if replicas > 1:
+        config["sharing"] = {"mps": {"renameByDefault": True, "resources": [resource]}}
+    share = "nvidia.com/gpu.shared" if replicas > 1 else "nvidia.com/gpu"
+    one_share = {"resources": {"limits": {share: 1}}}
     pods = [
-        _pod(
-            server.name,
-            {**_node_selector(server), "containers": [_container(server, server.slot_variables) | one_share]},
+        _server_pod(
+            server,
+            {
+                **_node_selector(server),
+                "containers": [_container(server, server.slot_variables(CONTAINER_PORT)) | one_share],
+            },
         )
         for server in servers
     ]
-    return {"device-plugin.yaml": yaml.safe_dump(config, sort_keys=False), _PLAN_FILE: _documents(pods)}
+    files_of_types = _plugin_files(server.gpu_type for server in servers)
+    return dict.fromkeys(files_of_types.values(), yaml_text(config)) | _files(pods, servers)
 
 
 def read_device_plugin(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environments of the pods, each with one of the equal shares."""
-    config = yaml.safe_load(files["device-plugin.yaml"])
-    (resource,) = config["sharing"]["mps"]["resources"]
-    return [
-        environment | {SHARE_VARIABLE: str(100 // int(resource["replicas"]))} for environment in read_kubernetes(files)
-    ]
+    """Return the environments of the pods, each with one of the equal shares of its GPU type."""
+    environments = read_kubernetes(files)
+    files_of_types = _plugin_files(environment["GPUSHARE_GPU_TYPE"] for environment in environments)
+    for environment in environments:
+        config = yaml.safe_load(files[files_of_types[environment["GPUSHARE_GPU_TYPE"]]])
+        replicas = config["sharing"]["mps"]["resources"][0]["replicas"] if "sharing" in config else 1
+        environment[SHARE_VARIABLE] = str(100 // int(replicas))
+    return environments
+
+
+def _plugin_files(gpu_types: Iterable[str]) -> dict[str, str]:
+    return {name: f"device-plugin-{label}.yaml" for name, label in labels(gpu_types).items()}
 
 
 def write_hami(servers: Sequence[Server]) -> dict[str, str]:
-    """Return pods with HAMi's limits on cores and memory."""
+    """Return pods with HAMi's limits on cores and memory.
+
+    HAMi gives a pod without a limit the memory of the whole GPU. If a memory on a GPU was not measured, the servers
+    there get parts of the GPU's memory in proportion to their expected memories.
+    """
     pods = []
+    residents = grouped((server.gpu, server) for server in servers)
     for server in servers:
-        limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": server.memory_mib, "nvidia.com/gpucores": server.percent}
-        container = _container(server, {"GPU_CORE_UTILIZATION_POLICY": "force", **server.slot_variables})
-        pod = _pod(
-            server.name, {**_node_selector(server), "containers": [container | {"resources": {"limits": limits}}]}
-        )
+        limits: dict[str, int] = {"nvidia.com/gpu": 1}
+        if server.memory_limit_mib is not None:
+            limits["nvidia.com/gpumem"] = server.memory_limit_mib
+        else:
+            total_mib = sum(resident.memory_mib for resident in residents[server.gpu])
+            limits["nvidia.com/gpumem-percentage"] = max(1, int(100.0 * server.memory_mib / total_mib))
+        limits["nvidia.com/gpucores"] = server.percent
+        environment = {"GPU_CORE_UTILIZATION_POLICY": "force", **server.slot_variables(CONTAINER_PORT)}
+        container = _container(server, environment) | {"resources": {"limits": limits}}
+        pod = _server_pod(server, {**_node_selector(server), "containers": [container]})
         pod["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": f"UUID-OF-GPU-{server.gpu}"}
         pods.append(pod)
-    return {_PLAN_FILE: _documents(pods)}
+    return _files(pods, servers)
 
 
 def read_hami(files: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the environments of the pods, with their limits on cores as the shares."""
     environments = []
-    for document in yaml.safe_load_all(files[_PLAN_FILE]):
-        (container,) = document["spec"]["containers"]
+    for pod in _pods(files):
+        (container,) = pod["spec"]["containers"]
         cores = container["resources"]["limits"]["nvidia.com/gpucores"]
         environments.append(_environment(container) | {SHARE_VARIABLE: str(cores)})
     return environments
 
 
-def _pod(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _files(
+    documents: Sequence[_Document],
+    servers: Sequence[Server],
+    selectors: Mapping[str, Mapping[str, str]] | None = None,
+    ports: Mapping[str, int] | None = None,
+) -> dict[str, str]:
+    """Return the plan file with the Kubernetes services of all servers, and the table of addresses.
+
+    Each server has a Kubernetes service, so that its address stays when its pod is made anew. A service with several
+    servers has one more, which leads to the front end.
+
+    Parameters
+    ----------
+    selectors, ports
+        Labels of the pod and port of the container of each server, by name; ``None`` for a pod per server.
+    """
+    services = [
+        _service(
+            server.name,
+            {"replica": server.name} if selectors is None else selectors[server.name],
+            CONTAINER_PORT if ports is None else ports[server.name],
+        )
+        for server in servers
+    ]
+    front_end_ports = ports_of_services(servers, FIRST_SERVICE_PORT)
+    services += [_service(label, {"app": FRONT_END}, port) for label, port in front_end_ports.items()]
+    if front_end_ports:
+        text = nginx_configuration(servers, front_end_ports, lambda server: f"{server.name}:{SERVICE_PORT}")
+        services += _front_end(text)
+    addresses = {server.workload: f"http://{server.service}:{SERVICE_PORT}" for server in servers}
+    return {_PLAN_FILE: yaml_documents([*documents, *services]), ENDPOINTS: endpoints(addresses)}
+
+
+def _front_end(configuration: str) -> list[_Document]:
+    volume = {"name": "configuration", "configMap": {"name": FRONT_END}}
+    mount = {"name": "configuration", "mountPath": "/etc/nginx/nginx.conf", "subPath": CONFIGURATION}
+    container = {"name": FRONT_END, "image": FRONT_END_IMAGE, "volumeMounts": [mount]}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": FRONT_END},
+            "data": {CONFIGURATION: configuration},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": FRONT_END},
+            "spec": {
+                # Each copy would deal out its requests without knowing those of the others.
+                "replicas": 1,
+                "selector": {"matchLabels": {"app": FRONT_END}},
+                "template": {
+                    "metadata": {"labels": {"app": FRONT_END}},
+                    "spec": {"containers": [container], "volumes": [volume]},
+                },
+            },
+        },
+    ]
+
+
+def _service(name: str, selector: Mapping[str, str], port: int) -> _Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": dict(selector), "ports": [{"port": SERVICE_PORT, "targetPort": port}]},
+    }
+
+
+def _server_pod(server: Server, spec: Mapping[str, Any]) -> _Document:
+    return _pod(server.name, {"app": server.service, "replica": server.name}, spec)
+
+
+def _pod(name: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> _Document:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}},
+        "metadata": {"name": name, "labels": dict(labels)},
         "spec": dict(spec),
     }
 
 
-def _container(server: Server, environment: Mapping[str, str]) -> dict[str, Any]:
+def _gpu_name(gpu: int) -> str:
+    return f"gpu-{gpu}"
+
+
+def _container(server: Server, environment: Mapping[str, str]) -> _Document:
     return {"name": server.name, "image": IMAGE, "env": _variables(environment)}
 
 
@@ -189,12 +318,13 @@ def _node_selector(server: Server) -> dict[str, Any]:
 
 
 def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"name": key, "value": value} for key, value in environment.items()]
+    # Kubernetes replaces $(NAME) by a variable, and $$ by $.
+    return [{"name": key, "value": value.replace("$", "$$")} for key, value in environment.items()]
 
 
 def _environment(container: Mapping[str, Any]) -> dict[str, str]:
-    return {variable["name"]: variable["value"] for variable in container["env"]}
+    return {variable["name"]: variable["value"].replace("$$", "$") for variable in container["env"]}
 
 
-def _documents(documents: Sequence[object]) -> str:
-    return str(yaml.safe_dump_all(documents, sort_keys=False))
+def _pods(files: Mapping[str, str]) -> list[Any]:
+    return [document for document in yaml.safe_load_all(files[_PLAN_FILE]) if document["kind"] == "Pod"]

@@ -1,36 +1,29 @@
-"""Files for one host: a shell script, Docker Compose, and Triton's model repository."""
+"""Files for one host: shell scripts that start, check and stop the processes, and Docker Compose."""
 
-import json
+import csv
+import io
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 
 import yaml
 
+from bench.deploy.front_end import CONFIGURATION, nginx_configuration, ports_of_services
+from bench.deploy.names import DAEMON, FRONT_END
 from bench.deploy.servers import PIPE_FOLDER, Server
+from bench.deploy.yaml_text import yaml_text
 
-IMAGE, CUDA_IMAGE = "REGISTRY/SERVER:TAG", "REGISTRY/CUDA:TAG"
+IMAGE, CUDA_IMAGE, FRONT_END_IMAGE = "REGISTRY/SERVER:TAG", "REGISTRY/CUDA:TAG", "REGISTRY/NGINX:TAG"
 COMMAND = "SERVER_COMMAND"
+ENDPOINTS = "endpoints.csv"
 
-_MPS_VARIABLES = f"""\
-export CUDA_MPS_PIPE_DIRECTORY={PIPE_FOLDER}
-export CUDA_MPS_LOG_DIRECTORY={PIPE_FOLDER}-log
-"""
-_START = f"""\
-#!/bin/sh
-# Start the MPS daemon and one process per gpulet.
-set -eu
-{_MPS_VARIABLES}mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
-nvidia-cuda-mps-control -d
-: > servers.pid
-"""
-_STOP = f"""\
-#!/bin/sh
-# Stop the processes that start.sh started, then the MPS daemon.
-set -eu
-{_MPS_VARIABLES}xargs -r kill < servers.pid
-echo quit | nvidia-cuda-mps-control
-"""
+CONTAINER_PORT = 8000
+"""Port of a server in a container of its own."""
+
+FIRST_SERVICE_PORT, FIRST_SERVER_PORT = 8001, 9001
+"""First port of the front end, and first port of the servers that share a host's network."""
+
+_CONFIGURATION_IN_CONTAINER = "/etc/nginx/nginx.conf"
 
 
 def env_command(environment: Mapping[str, str]) -> str:
@@ -38,33 +31,81 @@ def env_command(environment: Mapping[str, str]) -> str:
     return " ".join(["env", *(f"{key}={shlex.quote(value)}" for key, value in environment.items())])
 
 
+def started(environment: Mapping[str, str], command: str, name: str) -> str:
+    """Return the lines of ``start.sh`` that start a process in the background and note its number and name."""
+    return f'{env_command(environment)} {command} &\necho "$! {name}" >> servers.pid\n'
+
+
 def write_shell(servers: Sequence[Server]) -> dict[str, str]:
-    """Return ``start.sh`` and ``stop.sh``."""
-    lines = [f"{env_command(server.environment)} {COMMAND} &\necho $! >> servers.pid\n" for server in servers]
-    return {"start.sh": "".join([_START, *lines]), "stop.sh": _STOP}
+    """Return ``start.sh``, ``check.sh`` and ``stop.sh``, the addresses, and the front end of replicated services."""
+    ports = ports_on_host(servers, 1)
+    lines = [started(server.environment(ports[server.name]), COMMAND, server.name) for server in servers]
+    return scripts(lines) | addresses_on_host(servers, ports)
+
+
+def scripts(lines: Sequence[str]) -> dict[str, str]:
+    """Return the scripts that start MPS and the processes of ``lines``, check that they are its clients, and stop."""
+    return {"start.sh": "".join([_START, *lines, _STARTED]), "check.sh": _CHECK, "stop.sh": _STOP}
+
+
+def ports_on_host(servers: Sequence[Server], step: int) -> dict[str, int]:
+    """Return the port of each server, by name, for servers that need ``step`` ports each."""
+    return {server.name: FIRST_SERVER_PORT + step * number for number, server in enumerate(servers)}
+
+
+def addresses_on_host(servers: Sequence[Server], ports: Mapping[str, int]) -> dict[str, str]:
+    """Return the front end's configuration, if a service has several servers, and the table of addresses."""
+    front_end_ports = ports_of_services(servers, FIRST_SERVICE_PORT)
+    addresses = {
+        server.workload: f"http://127.0.0.1:{front_end_ports.get(server.service, ports[server.name])}"
+        for server in servers
+    }
+    files = {ENDPOINTS: endpoints(addresses)}
+    if front_end_ports:
+        files[CONFIGURATION] = nginx_configuration(
+            servers, front_end_ports, lambda server: f"127.0.0.1:{ports[server.name]}"
+        )
+    return files
+
+
+def endpoints(addresses: Mapping[str, str]) -> str:
+    """Return the table of services and the addresses at which their users reach them."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("service", "address"), *addresses.items()])
+    return text.getvalue()
 
 
 def read_shell(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environments of the processes that ``start.sh`` starts."""
-    return [
-        dict(word.split("=", 1) for word in shlex.split(line)[1:] if re.match(r"[A-Z_]+=", word))
-        for line in files["start.sh"].splitlines()
-        if line.startswith("env ")
-    ]
+    """Return the environments of the servers that ``start.sh`` starts."""
+    words = iter(shlex.split(files["start.sh"], comments=True))
+    environments: list[dict[str, str]] = []
+    for word in words:
+        if word == "env":
+            environments.append({})
+        elif environments and (match := re.fullmatch(r"([A-Z_]+)=(.*)", word, re.DOTALL)):
+            environments[-1][match[1]] = match[2]
+    return [environment for environment in environments if "GPUSHARE_WORKLOAD" in environment]
 
 
 def write_compose(servers: Sequence[Server]) -> dict[str, str]:
-    """Return ``compose.yaml``: the MPS daemon and a service per gpulet."""
+    """Return ``compose.yaml``: the MPS daemon, a service per gpulet, and a front end for replicated services."""
     volume = f"{PIPE_FOLDER}:{PIPE_FOLDER}"
-    gpus = sorted({str(server.gpu) for server in servers})
-    services: dict[str, object] = {
-        "mps-daemon": {
+    gpus = sorted({str(server.gpu) for server in servers}, key=int)
+    services: dict[str, dict[str, object]] = {
+        DAEMON: {
             "image": CUDA_IMAGE,
             "command": ["nvidia-cuda-mps-control", "-f"],
             "stop_signal": "SIGTERM",
+            "restart": "unless-stopped",
             "ipc": "host",
             "environment": {"CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER},
             "volumes": [volume],
+            "healthcheck": {
+                "test": ["CMD-SHELL", "echo get_server_list | nvidia-cuda-mps-control"],
+                "interval": "5s",
+                "timeout": "5s",
+                "retries": 12,
+            },
             "deploy": _gpu_reservation(gpus),
         }
     }
@@ -72,60 +113,139 @@ def write_compose(servers: Sequence[Server]) -> dict[str, str]:
         # The reservation makes one GPU visible, as device 0.
         services[server.name] = {
             "image": IMAGE,
+            "restart": "unless-stopped",
             "ipc": "host",
-            "depends_on": ["mps-daemon"],
-            "environment": {**server.mps_limits, **server.slot_variables},
+            # A process that does not reach the daemon would run without limits.
+            "depends_on": {DAEMON: {"condition": "service_healthy", "restart": True}},
+            "environment": {**server.mps_limits, **server.slot_variables(CONTAINER_PORT)},
             "volumes": [volume],
             "deploy": _gpu_reservation([str(server.gpu)]),
         }
-    return {"compose.yaml": yaml.safe_dump({"services": services}, sort_keys=False, default_flow_style=False)}
+    ports = ports_of_services(servers, FIRST_SERVICE_PORT)
+    addresses = {
+        server.workload: f"http://{server.service}:{ports.get(server.service, CONTAINER_PORT)}" for server in servers
+    }
+    files = {ENDPOINTS: endpoints(addresses)}
+    if ports:
+        services[FRONT_END] = {
+            "image": FRONT_END_IMAGE,
+            "restart": "unless-stopped",
+            "depends_on": [server.name for server in servers if server.service in ports],
+            "volumes": [f"./{CONFIGURATION}:{_CONFIGURATION_IN_CONTAINER}:ro"],
+            "networks": {"default": {"aliases": list(ports)}},
+            "ports": [f"{port}:{port}" for port in ports.values()],
+        }
+        files[CONFIGURATION] = nginx_configuration(servers, ports, lambda server: f"{server.name}:{CONTAINER_PORT}")
+    return {"compose.yaml": yaml_text({"services": _escaped(services)}), **files}
 
 
 def read_compose(files: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the environments of the services in ``compose.yaml``."""
     services = yaml.safe_load(files["compose.yaml"])["services"]
-    return [service["environment"] for name, service in services.items() if name != "mps-daemon"]
-
-
-def write_triton(servers: Sequence[Server]) -> dict[str, str]:
-    """Return a model repository per gpulet with its ``config.pbtxt``, and the script that starts the servers."""
-    files = {}
-    lines = [_START]
-    for number, server in enumerate(servers):
-        files[f"{server.name}/{server.name}/config.pbtxt"] = _pbtxt(server)
-        port = 8000 + 3 * number
-        ports = f"--http-port={port} --grpc-port={port + 1} --metrics-port={port + 2}"
-        command = f"tritonserver --model-repository={server.name} {ports}"
-        lines.append(f"{env_command(server.environment)} {command} &\necho $! >> servers.pid\n")
-    return {**files, "start.sh": "".join(lines), "stop.sh": _STOP}
-
-
-def read_triton(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environments of the servers; the batches must agree with the model configurations."""
-    environments = read_shell(files)
-    config_batches = [
-        int(match[1])
-        for path, text in files.items()
-        if path.endswith("config.pbtxt") and (match := re.search(r"^max_batch_size: (\d+)$", text, re.MULTILINE))
+    return [
+        {name: value.replace("$$", "$") for name, value in service["environment"].items()}
+        for name, service in services.items()
+        if name not in (DAEMON, FRONT_END)
     ]
-    server_batches = [int(environment["GPUSHARE_BATCH"]) for environment in environments]
-    if sorted(config_batches) != sorted(server_batches):
-        raise ValueError(f"the configurations have batches {config_batches}, the servers {server_batches}")
-    return environments
 
 
-def _pbtxt(server: Server) -> str:
-    max_delay_us = round(1000.0 * server.timeout_ms)
-    batching = f"dynamic_batching {{\n  preferred_batch_size: [ {server.batch} ]\n"
-    batching += f"  max_queue_delay_microseconds: {max_delay_us}\n}}\n"
-    return (
-        f"name: {json.dumps(server.name)}\n"
-        f"max_batch_size: {server.batch}\n"
-        "instance_group [\n  {\n    count: 1\n    kind: KIND_GPU\n    gpus: [ 0 ]\n  }\n]\n"
-        f"{batching}"
-    )
+def _escaped(value: object) -> object:
+    """Return ``value`` with every ``$`` doubled, since Compose replaces ``$NAME`` by a variable."""
+    if isinstance(value, str):
+        return value.replace("$", "$$")
+    if isinstance(value, Mapping):
+        return {name: _escaped(part) for name, part in value.items()}
+    return [_escaped(part) for part in value] if isinstance(value, list) else value
 
 
 def _gpu_reservation(gpus: Sequence[str]) -> dict[str, object]:
     device = {"driver": "nvidia", "device_ids": list(gpus), "capabilities": ["gpu"]}
     return {"resources": {"reservations": {"devices": [device]}}}
+
+
+_MPS_FOLDERS = f"""\
+export CUDA_MPS_PIPE_DIRECTORY={PIPE_FOLDER} CUDA_MPS_LOG_DIRECTORY={PIPE_FOLDER}-log
+"""
+
+_START = f"""\
+#!/bin/sh
+# Start the MPS daemon and one process per gpulet, then check that MPS serves every process.
+set -eu
+cd "$(dirname "$0")"
+{_MPS_FOLDERS}mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
+nvidia-cuda-mps-control -d
+: > servers.pid
+"""
+
+_STARTED = "exec sh ./check.sh\n"
+
+_CHECK = f"""\
+#!/bin/sh
+# Check that every process of start.sh is a client of MPS. A process that does not reach the daemon runs without MPS,
+# and its limits are gone without a word. WAIT_S is the time to wait for the processes to load their models.
+set -eu
+cd "$(dirname "$0")"
+{_MPS_FOLDERS}
+clients() {{
+    for server in $(echo get_server_list | nvidia-cuda-mps-control); do
+        echo "get_client_list $server" | nvidia-cuda-mps-control
+    done
+}}
+
+# Whether process $1 runs: it exists and is no zombie.
+runs() {{
+    sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null | grep -q '^[^ZX]'
+}}
+
+# Whether process $1 is process $2 or was started by it.
+descends() {{
+    each=$1
+    while [ "${{each:-0}}" -gt 1 ]; do
+        [ "$each" = "$2" ] && return 0
+        each=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$each/status" 2>/dev/null || true)
+    done
+    return 1
+}}
+
+tries=${{WAIT_S:-120}}
+while :; do
+    connected=$(clients || true)
+    missing=
+    while read -r pid name; do
+        if ! runs "$pid"; then
+            echo "$name (process $pid) has ended" >&2
+            exit 1
+        fi
+        found=
+        for client in $connected; do
+            if descends "$client" "$pid"; then found=1; fi
+        done
+        [ -n "$found" ] || missing="$missing $name"
+    done < servers.pid
+    [ -n "$missing" ] || break
+    tries=$((tries - 1))
+    if [ "$tries" -le 0 ]; then
+        echo "not served by MPS, so without limits:$missing; see $CUDA_MPS_LOG_DIRECTORY/control.log" >&2
+        exit 1
+    fi
+    sleep 1
+done
+echo "MPS serves all processes"
+"""
+
+STOP_PROCESSES = """\
+#!/bin/sh
+# Stop the processes that start.sh started, then MPS; processes that have ended already are no obstacle.
+set -u
+cd "$(dirname "$0")"
+if [ -f servers.pid ]; then
+    while read -r pid name; do
+        # The number of an ended process may belong to another program by now.
+        if grep -qs GPUSHARE_WORKLOAD "/proc/$pid/environ"; then kill "$pid" 2>/dev/null; fi
+    done < servers.pid
+    rm -f servers.pid
+fi
+"""
+"""Script that stops the processes; the lines that stop MPS follow."""
+
+_STOP = f"{STOP_PROCESSES}{_MPS_FOLDERS}echo quit | nvidia-cuda-mps-control\n"

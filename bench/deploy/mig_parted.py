@@ -1,4 +1,7 @@
-"""Files for GPUs with MIG instances: mig-parted's configuration, and a start script for the processes."""
+"""Files for GPUs with MIG instances: mig-parted's configuration, and scripts that start and stop the processes.
+
+Several processes share a MIG instance by an MPS daemon of its own.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -6,17 +9,51 @@ from dataclasses import replace
 
 import yaml
 
-from bench.deploy.hosts import COMMAND, env_command, read_shell
-from bench.deploy.servers import slot_of
+from bench.deploy.hosts import COMMAND, STOP_PROCESSES, read_shell, started
+from bench.deploy.names import labels
+from bench.deploy.servers import PIPE_FOLDER, slot_of
+from bench.deploy.yaml_text import yaml_text
 from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
 from instances.errors import FieldName
 
 _CONFIG_NAME = "gpushare"
 
 
-def profile_name(units: int, span: int, memory_mib: float) -> str:
-    """Return the name of a MIG profile, such as ``1g.10gb``: ``units`` compute slices, ``span`` of 8 memory slices."""
-    return f"{units}g.{round(memory_mib / 1024 * span / 8)}gb"
+_GIB_PER_MIB = 1.0 / 1024.0
+
+_PROFILES: dict[int, dict[int, str]] = {
+    24: {1: "1g.6gb", 2: "2g.12gb", 4: "4g.24gb"},
+    40: {1: "1g.5gb", 2: "2g.10gb", 3: "3g.20gb", 4: "4g.20gb", 7: "7g.40gb"},
+    80: {1: "1g.10gb", 2: "2g.20gb", 3: "3g.40gb", 4: "4g.40gb", 7: "7g.80gb"},
+    94: {1: "1g.12gb", 2: "2g.24gb", 3: "3g.47gb", 4: "4g.47gb", 7: "7g.94gb"},
+    96: {1: "1g.12gb", 2: "2g.24gb", 3: "3g.48gb", 4: "4g.48gb", 7: "7g.96gb"},
+    141: {1: "1g.18gb", 2: "2g.35gb", 3: "3g.71gb", 4: "4g.71gb", 7: "7g.141gb"},
+    180: {1: "1g.23gb", 2: "2g.45gb", 3: "3g.90gb", 4: "4g.90gb", 7: "7g.180gb"},
+}
+"""Names of MIG profiles by the GPU's memory in GB and the profile's compute slices (NVIDIA's MIG User Guide).
+
+The rows are A30; A100 40 GB; A100 and H100 80 GB; H100 94 GB; H100 96 GB; H200; B200. The names do not follow from the
+memory by a rule: 3g on an H200 is 3g.71gb.
+"""
+
+_MEMORY_TOLERANCE = 0.01
+"""Relative difference up to which a GPU has the memory of a row of the table, whose numbers are rounded."""
+
+
+def profile_names(memory_mib: float, where: str) -> dict[int, str]:
+    """Return the names of the MIG profiles of a GPU with ``memory_mib``, by compute slices.
+
+    Raises
+    ------
+    InputError
+        If no GPU with this memory is known; ``where`` is the place that the error names.
+    """
+    memory_gb = memory_mib * _GIB_PER_MIB
+    nearest = min(_PROFILES, key=lambda known: abs(known - memory_gb))
+    if abs(nearest - memory_gb) > _MEMORY_TOLERANCE * nearest:
+        known = ", ".join(map(str, _PROFILES))
+        raise InputError(where, f"no MIG profiles are known for a GPU of {memory_gb:.0f} GB; expected one of {known}")
+    return _PROFILES[nearest]
 
 
 def write_mig_parted(plan: Plan, instance: Instance) -> dict[str, str]:
@@ -31,15 +68,24 @@ def write_mig_parted(plan: Plan, instance: Instance) -> dict[str, str]:
         name = instance.gpus[0].type.name
         problem = f"{name} is divided into MPS shares; expected a plan on MIG, such as a100-mig"
         raise InputError(FieldName("target", " mig-parted"), problem)
-    devices, lines = [], ["#!/bin/sh", "# Start the processes of every MIG instance.", "set -eu"]
+    devices, lines = [], [_START]
+    daemons: list[str] = []
+    label_of = labels(workload.id for workload in instance.workloads)
     for position, gpu in enumerate(plan.gpus):
         profile_of_units = _profiles(instance, gpu.type)
         counts = Counter(profile_of_units[gpulet.share_units] for gpulet in gpu.gpulets)
         devices.append({"devices": [position], "mig-enabled": True, "mig-devices": dict(counts)})
         for gpulet in gpu.gpulets:
             (slot,) = gpulet.slots
-            environment = {
-                "CUDA_VISIBLE_DEVICES": f"UUID-OF-GPU-{position}-MIG-{gpulet.start}",
+            uuid = f"UUID-OF-GPU-{position}-MIG-{gpulet.start}"
+            device = {"CUDA_VISIBLE_DEVICES": uuid}
+            if gpulet.processes > 1:
+                folder = f"{PIPE_FOLDER}-{position}-{gpulet.start}"
+                lines.append(_START_DAEMON.format(folder=folder, uuid=uuid))
+                daemons.append(_STOP_DAEMON.format(folder=folder))
+                # The daemon makes the MIG instance visible, as device 0.
+                device = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_MPS_PIPE_DIRECTORY": folder}
+            environment = device | {
                 "GPUSHARE_GPU": str(position),
                 "GPUSHARE_GPU_TYPE": gpu.type,
                 "GPUSHARE_MIG": profile_of_units[gpulet.share_units],
@@ -48,9 +94,13 @@ def write_mig_parted(plan: Plan, instance: Instance) -> dict[str, str]:
                 "GPUSHARE_BATCH": str(slot.batch),
                 "GPUSHARE_RATE_RPS": repr(slot.rate_rps),
             }
-            lines += [f"{env_command(environment)} {COMMAND} &"] * gpulet.processes
+            lines += [started(environment, COMMAND, label_of[slot.workload])] * gpulet.processes
     config = {"version": "v1", "mig-configs": {_CONFIG_NAME: devices}}
-    return {"config.yaml": yaml.safe_dump(config, sort_keys=False), "start.sh": "\n".join(lines) + "\n"}
+    return {
+        "config.yaml": yaml_text(config),
+        "start.sh": "".join(lines),
+        "stop.sh": "".join([STOP_PROCESSES, *daemons]),
+    }
 
 
 def read_mig_parted(files: Mapping[str, str], instance: Instance) -> Plan:
@@ -87,7 +137,20 @@ def _profiles(instance: Instance, gpu_type: str) -> dict[int, str]:
     pool = instance.pool(gpu_type)
     if pool is None or pool.type.mig is None:
         raise InputError("plan", f"{gpu_type} has no MIG instances")
-    return {
-        mig_slice.units: profile_name(mig_slice.units, mig_slice.span, pool.type.memory_mib)
-        for mig_slice in pool.type.mig.slices
-    }
+    names = profile_names(pool.type.memory_mib, gpu_type)
+    return {mig_slice.units: names[mig_slice.units] for mig_slice in pool.type.mig.slices if mig_slice.units in names}
+
+
+_START = """\
+#!/bin/sh
+# Start the processes of every MIG instance.
+set -eu
+cd "$(dirname "$0")"
+: > servers.pid
+"""
+_START_DAEMON = """\
+mkdir -p {folder} {folder}-log
+env CUDA_VISIBLE_DEVICES={uuid} CUDA_MPS_PIPE_DIRECTORY={folder} CUDA_MPS_LOG_DIRECTORY={folder}-log \\
+    nvidia-cuda-mps-control -d
+"""
+_STOP_DAEMON = "echo quit | env CUDA_MPS_PIPE_DIRECTORY={folder} nvidia-cuda-mps-control\n"

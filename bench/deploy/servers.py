@@ -1,18 +1,26 @@
 """Servers of a plan, one process per gpulet with its environment variables, and the plan read back from them."""
 
 import math
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from bench.deploy.names import labels, replica_names
 from bench.judging.judge import judge
 from bench.simulation.serving_rules import DispatchRule
 from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
+from instances.errors import printable
+from instances.memory import MEMORY_MEASURED
 
 PIPE_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 - default folder of the daemon
 SHARE_VARIABLE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """Variable by which MPS limits the share of a process."""
+
+DROP_LATE, DROP_NONE = "late", "never"
+"""Values of ``GPUSHARE_DROP``: the server drops the requests that it would answer late when a batch starts, or none."""
+
+MEMORY_SLACK = 1.1
+"""Limit of a process's memory divided by its measured memory."""
 
 PERCENTS = 100
 """Share units of a GPU if its shares are whole percents."""
@@ -24,55 +32,71 @@ class Server:
 
     Attributes
     ----------
-    name
-        DNS label, unique in the plan.
+    service, name
+        Label of the service, and label of this server, unique in the plan. A service with one server gives it its own
+        label. All servers of a service have the same model name, so that any of them can answer a request.
     gpu
         Position of the GPU in the plan.
     percent
         Share of the GPU in whole percents.
     memory_mib
-        Device memory of the process, rounded up.
-    timeout_ms
-        Time after which a partial batch starts.
+        Expected device memory of the process.
+    memory_limit_mib
+        Limit of its device memory, ``MEMORY_SLACK`` times its measured memory; ``None`` if the memory was not measured.
+    workload, model, batch, rate_rps
+        Its slot of the plan.
+    slo_ms
+        Time within which a request is to be answered.
+    timeout_us
+        Time after which a partial batch starts, in microseconds.
+    longest_wait_us
+        Time in the queue after which a request of a full batch would be late, so that the server drops it, in
+        microseconds; ``None`` if the plan is made for servers that serve every request.
     """
 
+    service: str
     name: str
     gpu: int
     gpu_type: str
     percent: int
-    memory_mib: int
+    memory_mib: float
+    memory_limit_mib: int | None
     workload: str
     model: str
     batch: int
     rate_rps: float
-    timeout_ms: float
+    slo_ms: float
+    timeout_us: int
+    longest_wait_us: int | None
 
-    @property
-    def slot_variables(self) -> dict[str, str]:
-        """Environment variables that describe the slot."""
+    def slot_variables(self, port: int) -> dict[str, str]:
+        """Return the environment variables that describe the slot, and the port on which the process listens."""
+        wait_us = self.longest_wait_us
         return {
             "GPUSHARE_GPU": str(self.gpu),
             "GPUSHARE_GPU_TYPE": self.gpu_type,
             "GPUSHARE_WORKLOAD": self.workload,
             "GPUSHARE_MODEL": self.model,
+            "GPUSHARE_PORT": str(port),
             "GPUSHARE_BATCH": str(self.batch),
             "GPUSHARE_RATE_RPS": repr(self.rate_rps),
-            "GPUSHARE_TIMEOUT_MS": f"{self.timeout_ms:.3f}",
+            "GPUSHARE_SLO_MS": repr(self.slo_ms),
+            "GPUSHARE_TIMEOUT_US": str(self.timeout_us),
+            "GPUSHARE_DROP": DROP_NONE if wait_us is None else DROP_LATE,
+            **({} if wait_us is None else {"GPUSHARE_LONGEST_WAIT_US": str(wait_us)}),
         }
 
     @property
     def mps_limits(self) -> dict[str, str]:
         """Environment variables by which MPS limits the process; the process sees only device 0."""
-        return {
-            "CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER,
-            SHARE_VARIABLE: str(self.percent),
-            "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={self.memory_mib}M",
-        }
+        limits = {"CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER, SHARE_VARIABLE: str(self.percent)}
+        if self.memory_limit_mib is not None:
+            limits["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={self.memory_limit_mib}M"
+        return limits
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """All environment variables, on a host that numbers its GPUs as the plan does."""
-        return {"CUDA_VISIBLE_DEVICES": str(self.gpu), **self.mps_limits, **self.slot_variables}
+    def environment(self, port: int) -> dict[str, str]:
+        """Return all environment variables, on a host that numbers its GPUs as the plan does."""
+        return {"CUDA_VISIBLE_DEVICES": str(self.gpu), **self.mps_limits, **self.slot_variables(port)}
 
 
 def in_percents(instance: Instance, allowed: tuple[int, ...] | None = None) -> Instance:
@@ -100,11 +124,14 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
     Raises
     ------
     InputError
-        If slots take turns.
+        If slots take turns, or a name has characters that no file can hold.
     """
+    for kind, name in [pair for w in instance.workloads for pair in (("service", w.id), ("model", w.model))]:
+        if not name.isprintable():
+            raise InputError(f"{kind} {printable(name)}", "has a character that cannot be printed; rename it to deploy")
     slot_verdicts = iter(judge(plan, instance).slots)
     dispatch = DispatchRule.of(instance)
-    copies, used_names = Counter[str](), set[str]()
+    label_of = labels(workload.id for workload in instance.workloads)
     processes = []
     for position, gpu in enumerate(plan.gpus):
         for gpulet in gpu.gpulets:
@@ -114,27 +141,34 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
             workload = instance.workloads[instance.workload_index[slot.workload]]
             pool = instance.pool(gpu.type)
             assert pool is not None  # the judge has checked the GPU types
+            model = pool.type.model(workload.model)
+            memory_mib = model.memory_mib(slot.batch)
+            measured = model.provenance.source.endswith(f"; {MEMORY_MEASURED}")
             full_batch_ms = next(slot_verdicts).t_inf_ms
-            name = label = _label(slot.workload)
-            while name in used_names:
-                copies[label] += 1
-                name = f"{label}-{copies[label] + 1}"
-            used_names.add(name)
+            timeout_ms = dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, full_batch_ms)
             processes.append(
                 Server(
-                    name,
-                    position,
-                    gpu.type,
-                    round(100.0 * gpulet.share_units / pool.type.share_units),
-                    math.ceil(pool.type.model(workload.model).memory_mib(slot.batch)),
-                    slot.workload,
-                    workload.model,
-                    slot.batch,
-                    slot.rate_rps,
-                    dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, full_batch_ms),
+                    service=label_of[slot.workload],
+                    name="",
+                    gpu=position,
+                    gpu_type=gpu.type,
+                    percent=round(100.0 * gpulet.share_units / pool.type.share_units),
+                    memory_mib=memory_mib,
+                    memory_limit_mib=math.ceil(MEMORY_SLACK * memory_mib) if measured else None,
+                    workload=slot.workload,
+                    model=workload.model,
+                    batch=slot.batch,
+                    rate_rps=slot.rate_rps,
+                    slo_ms=workload.slo_ms,
+                    timeout_us=round(1000.0 * timeout_ms),
+                    # Zero would mean to Triton that a request waits for ever.
+                    longest_wait_us=max(1, math.floor(1000.0 * (workload.slo_ms - full_batch_ms)))
+                    if instance.dropping
+                    else None,
                 )
             )
-    return processes
+    names = replica_names([server.service for server in processes])
+    return [replace(server, name=name) for server, name in zip(processes, names, strict=True)]
 
 
 def slot_of(environment: Mapping[str, str]) -> Slot:
@@ -152,8 +186,3 @@ def plan_of_environments(name: str, environments: Iterable[Mapping[str, str]]) -
         type_of_gpu[gpu] = environment["GPUSHARE_GPU_TYPE"]
         gpulets[gpu].append(Gpulet(int(environment[SHARE_VARIABLE]), (slot_of(environment),)))
     return Plan(name, tuple(PlacedGpu(type_of_gpu[gpu], tuple(gpulets[gpu])) for gpu in sorted(type_of_gpu)))
-
-
-def _label(name: str) -> str:
-    """Return ``name`` as a DNS label: lower case letters, digits and hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "service"

@@ -14,9 +14,10 @@ from instances.gpu import GpuType
 from instances.inputs.profile import OwnProfile, read_profile
 from instances.inputs.tables import GPUS, SERVICES
 from instances.instance import GpuPool, Instance, Objective
+from instances.memory import MEMORY_ASSUMED
 from instances.performance import interference_model_names, performance_model
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
-from instances.performance.profile_fit import MEMORY_ASSUMED, GpuFacts, fit_measurements
+from instances.performance.profile_fit import GpuFacts, fit_measurements
 from instances.workload import LEAST_RATE_RPS, MOST_RATE_RPS, Workload
 
 _UNITS = 50

@@ -10,7 +10,7 @@ from instances.arrays import Floats
 from instances.errors import InputError
 from instances.files.light_profile import LightProfile, ProfiledGpu
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
-from instances.memory import is_listed, memory_mib, request_bytes
+from instances.memory import MEMORY_CALIBRATED, is_listed, memory_mib, request_bytes
 
 
 def _fit_line(x: Floats, y: Floats, where: str) -> tuple[float, float, Floats]:
@@ -215,7 +215,7 @@ def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> 
         raise InputError(where, "expected memory_base_mib and memory_per_item_mib, or neither")
     if base_mib is None or per_item_mib is None:
         base_mib, per_item_mib = memory_mib(name, where)
-        source = f"{source}; memory calibrated (instances/memory.py)"
+        source = f"{source}; {MEMORY_CALIBRATED}"
     return DnnModel(
         name=name,
         max_batch=max(batches),

@@ -11,15 +11,18 @@ from instances.errors import InputError
 from instances.files.light_profile import LightProfile
 from instances.gpu import DnnModel, GpuType, Hardware, Provenance
 from instances.measurements import Configuration, PairSample, SoloSample, by_model
-from instances.memory import is_listed, most_memory_mib, request_bytes
+from instances.memory import (
+    MEMORY_ASSUMED,
+    MEMORY_CALIBRATED,
+    is_listed,
+    most_memory_mib,
+    request_bytes,
+)
 from instances.performance import interference_model_names, performance_model
 from instances.performance.company_fit import FEWEST_SAMPLES, PairFigures, fit_company, fit_inss, fit_pair_factor
 from instances.performance.igniter_fit import fit_profile, model_of_times
 from instances.performance.solo_fit import SoloFit, fit_solo
 from instances.performance.validation import Errors, check_known, validate
-
-MEMORY_ASSUMED = "assumed to be the largest of all listed models (instances/memory.py)"
-"""Origin of the memory of an unlisted model without measured memory, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +199,7 @@ def _from_solo(name: str, samples: Sequence[SoloSample], facts: GpuFacts, source
         - batch * (input_bytes + output_bytes) / facts.pcie_bytes_per_ms
     )
     memory, memory_origin = _memory(name, samples)
-    origin = Provenance("fitted", f"{source}; memory {memory_origin}")
+    origin = Provenance("fitted", f"{source}; {memory_origin}")
     return model_of_times(name, batch, share_pct, active_ms, origin, f"solo: {name}", memory)
 
 
@@ -209,7 +212,7 @@ def _memory(name: str, samples: Sequence[SoloSample]) -> tuple[tuple[float, floa
     batch, mib = np.array(measured).reshape(-1, 2).T
     if not len(batch):
         listed = is_listed(name)
-        return (None, "calibrated (instances/memory.py)") if listed else (most_memory_mib(), MEMORY_ASSUMED)
+        return (None, MEMORY_CALIBRATED) if listed else (most_memory_mib(), MEMORY_ASSUMED)
     largest = max(sample.configuration.batch for sample in samples)
     if batch.max() < largest:
         problem = f"has memory_mib up to batch {batch.max():g} only; expected it at batch {largest} too"

@@ -9,7 +9,9 @@ from bench.cli.files import make_folder
 from bench.cli.options import PlanFile, output_option
 from bench.cli.terminal import say
 from bench.cli.views.tables import show
-from bench.deploy.targets import Target, deployed, placeholders
+from bench.deploy.deployment import deployed
+from bench.deploy.duties import placeholders
+from bench.deploy.target import Target
 from bench.formatting import gpu_count
 from bench.judging.judge import judge
 from bench.planning import require_limit
@@ -55,5 +57,7 @@ def deploy(
     show(
         f"wrote {listed} to {output}: {gpu_count(judged.gpus_used)}, ${judged.cost_per_hour:,.2f}/h",
         "read back and judged: every constraint holds",
-        f"fill in: {', '.join(placeholders(deployment.files)) or 'nothing'}",
+        "left to you:",
+        f"- fill in {', '.join(placeholders(deployment.files))}",
+        *(f"- {duty}" for duty in deployment.duties),
     )

@@ -1,45 +1,21 @@
 """Deployments: what every target says is valid, and is the plan."""
 
-import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from bench.api import Run
 from bench.deploy import clusters, hosts
+from bench.deploy.deployment import Deployment, deployed
+from bench.deploy.duties import placeholders
 from bench.deploy.servers import in_percents, plan_of_environments, rounded_up, servers
-from bench.deploy.targets import Deployment, Target, deployed, placeholders
+from bench.deploy.target import Target
 from bench.judging.judge import judge
 from bench.simulation.layout import sites
-from heuristics.baselines.local_search import LocalSearch
-from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, SloRule, Slot
-from instances.files import read_plan
-from instances.generate import generate
-from instances.suites import suite
-
-BY_SHARE = [target for target in Target if target is not Target.MIG_PARTED]
-
-
-@pytest.fixture(scope="module")
-def mix() -> Instance:
-    return generate("igniter-mix", 5, 1)
-
-
-@pytest.fixture(scope="module")
-def plan(mix: Instance) -> Plan:
-    found = LocalSearch(rounds=200).schedule(mix, Run()).plan
-    assert found is not None
-    return found
-
-
-@pytest.fixture(scope="module")
-def deployments(mix: Instance, plan: Plan) -> dict[Target, Deployment]:
-    return {target: deployed(plan, mix, target, 20.0) for target in BY_SHARE}
+from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
+from tests.bench.deploy.conftest import BY_SHARE
 
 
 @pytest.mark.parametrize("target", BY_SHARE)
@@ -97,8 +73,44 @@ COMPOSE = {
                         "image": {"type": "string"},
                         "command": {"type": "array", "items": {"type": "string"}},
                         "stop_signal": {"type": "string"},
+                        "restart": {"enum": ["no", "always", "on-failure", "unless-stopped"]},
                         "ipc": {"type": "string"},
-                        "depends_on": {"type": "array", "items": {"type": "string"}},
+                        "ports": {"type": "array", "items": {"type": "string", "pattern": "^[0-9]+:[0-9]+$"}},
+                        "depends_on": {
+                            "oneOf": [
+                                {"type": "array", "items": {"type": "string"}},
+                                {
+                                    "type": "object",
+                                    "additionalProperties": {
+                                        "type": "object",
+                                        "required": ["condition"],
+                                        "additionalProperties": False,
+                                        "properties": {
+                                            "condition": {"enum": ["service_started", "service_healthy"]},
+                                            "restart": {"type": "boolean"},
+                                        },
+                                    },
+                                },
+                            ]
+                        },
+                        "healthcheck": {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "properties": {
+                                "test": {"type": "array", "items": {"type": "string"}},
+                                "interval": {"type": "string"},
+                                "timeout": {"type": "string"},
+                                "retries": {"type": "integer"},
+                            },
+                        },
+                        "networks": {
+                            "type": "object",
+                            "additionalProperties": {
+                                "type": "object",
+                                "additionalProperties": False,
+                                "properties": {"aliases": {"type": "array", "items": {"type": "string"}}},
+                            },
+                        },
                         "environment": {"type": "object", "additionalProperties": {"type": "string"}},
                         "volumes": {"type": "array", "items": {"type": "string"}},
                         "deploy": {
@@ -144,30 +156,9 @@ def test_triton_parses_its_configurations(deployments: Mapping[Target, Deploymen
         assert config.dynamic_batching.max_queue_delay_microseconds > 0
 
 
-@pytest.mark.parametrize("target", [Target.SHELL, Target.TRITON])
-def test_a_shell_runs_the_scripts(
-    deployments: Mapping[Target, Deployment], plan: Plan, target: Target, tmp_path: Path
-) -> None:
-    """Fakes of the daemon and of the server write what they get."""
-    found = deployments[target]
-    for name in ("nvidia-cuda-mps-control", "SERVER_COMMAND", "tritonserver"):
-        (tmp_path / name).write_text('#!/bin/sh\necho "$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" >> "$0.log"\n')
-        (tmp_path / name).chmod(0o755)
-    for name in ("start.sh", "stop.sh"):
-        text = found.files[name].replace("/tmp/nvidia-mps", str(tmp_path / "mps"))
-        (tmp_path / name).write_text(text + ("wait\n" if name == "start.sh" else ""))
-    path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    subprocess.run(["sh", "start.sh"], cwd=tmp_path, env=path, check=True, timeout=120)
-    logged = (tmp_path / ("SERVER_COMMAND.log" if target is Target.SHELL else "tritonserver.log")).read_text()
-    shares = [str(gpulet.share_units) for gpu in found.plan.gpus for gpulet in gpu.gpulets]
-    assert sorted(logged.split()) == sorted(shares)
-    assert len((tmp_path / "servers.pid").read_text().split()) == len(shares)
-    assert subprocess.run(["sh", "-n", "stop.sh"], cwd=tmp_path, check=False).returncode == 0
-
-
 def test_the_device_plugin_has_equal_shares_and_enough_memory(deployments: Mapping[Target, Deployment]) -> None:
     found = deployments[Target.DEVICE_PLUGIN]
-    config = yaml.safe_load(found.files["device-plugin.yaml"])
+    config = yaml.safe_load(found.files["device-plugin-v100.yaml"])
     (resource,) = config["sharing"]["mps"]["resources"]
     assert config["version"] == "v1"
     replicas = resource["replicas"]
@@ -203,25 +194,9 @@ def test_a_changed_file_says_another_plan(deployments: Mapping[Target, Deploymen
 
 def test_placeholders_are_listed(deployments: Mapping[Target, Deployment]) -> None:
     assert placeholders(deployments[Target.SHELL].files) == ["SERVER_COMMAND"]
+    assert placeholders(deployments[Target.TRITON].files) == ["BACKEND", "MODEL_FILE"]
     assert placeholders(deployments[Target.COMPOSE].files) == ["REGISTRY/CUDA:TAG", "REGISTRY/SERVER:TAG"]
     assert "NODE-OF-GPU-0" in placeholders(deployments[Target.DRA].files)
-
-
-def test_mig_plans_go_to_mig_parted_and_others_do_not(mix: Instance, plan: Plan) -> None:
-    (instance,) = [each for each in suite("parvagpu").build() if each.name == "parvagpu-1"]
-    published, _ = read_plan(Path(__file__).parents[1] / "fixtures" / "parvagpu_plans" / "parvagpu-1.json")
-    found = deployed(published, instance, Target.MIG_PARTED)
-    assert found.plan == published
-    config = yaml.safe_load(found.files["config.yaml"])
-    (devices,) = config["mig-configs"].values()
-    assert [device["devices"] for device in devices] == [[number] for number in range(published.gpus_used)]
-    assert all(
-        set(device["mig-devices"]) <= {"1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"} for device in devices
-    )
-    with pytest.raises(InputError, match="a100-mig is cut into MIG instances; expected `target` mig-parted"):
-        deployed(published, instance, Target.SHELL)
-    with pytest.raises(InputError, match="target mig-parted: v100 is divided into MPS shares"):
-        deployed(plan, mix, Target.MIG_PARTED)
 
 
 def test_a_spare_gpu_is_noted(mix: Instance, plan: Plan) -> None:
@@ -229,31 +204,12 @@ def test_a_spare_gpu_is_noted(mix: Instance, plan: Plan) -> None:
     assert any(note.startswith("1 GPU of the plan without a service") for note in found.notes)
 
 
-@pytest.mark.parametrize(("dropping", "on"), [(True, "drop late requests"), (False, "drop no requests")])
-def test_a_note_names_the_servers_for_which_the_plan_is_made(mix: Instance, dropping: bool, on: str) -> None:
-    asked = replace(mix, slo_rule=SloRule.ATTAINMENT, dropping=dropping)
-    made = LocalSearch(rounds=0).schedule(asked, Run()).plan
-    assert made is not None
-    (note,) = (each for each in deployed(made, asked, Target.SHELL, 20.0).notes if "made for" in each)
-    assert note.startswith(f"the plan is made for servers that {on}; the files do not configure that")
-    assert ("--no-drop" in note) == dropping
-
-
-def test_names_of_processes_are_unique(mix: Instance) -> None:
-    ids = ("A", "a", "a-2", "b")
-    workloads = tuple(replace(w, id=name) for w, name in zip(mix.workloads, ids, strict=False))
-    gpulets = tuple(Gpulet(25, (Slot(name, 1, 1.0),)) for name in (*ids, "b"))
-    plan = Plan(mix.name, (PlacedGpu("v100", gpulets),))
-    found = [server.name for server in servers(plan, in_percents(replace(mix, workloads=workloads)))]
-    assert found == ["a", "a-2", "a-2-2", "b", "b-2"]
-
-
 def test_timeouts_of_partial_batches_are_those_of_the_simulation(mix: Instance, plan: Plan) -> None:
     instance = in_percents(replace(mix, latency_buffer=1.5))
-    found = [server.timeout_ms for server in servers(plan, instance)]
+    found = [server.timeout_us for server in servers(plan, instance)]
     (site,) = sites(plan, instance, instance)
-    assert found == pytest.approx(site.slots["timeout_ms"])
-    assert found != pytest.approx([server.timeout_ms for server in servers(plan, in_percents(mix))])
+    assert found == pytest.approx(1000.0 * site.slots["timeout_ms"], abs=0.5)
+    assert found != [server.timeout_us for server in servers(plan, in_percents(mix))]
 
 
 def test_slots_that_take_turns_are_refused(mix: Instance) -> None:

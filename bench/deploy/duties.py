@@ -1,0 +1,57 @@
+"""Duties of the operator: what the files of a deployment leave to the person who uses them."""
+
+from collections.abc import Mapping, Sequence
+
+from bench.deploy import hosts, triton
+from bench.deploy.front_end import replicated
+from bench.deploy.servers import Server
+from bench.deploy.target import Target
+
+_PREFIXES = ("NODE-OF-GPU-", "INDEX-OF-GPU-", "UUID-OF-GPU-")
+_WORDS = (hosts.IMAGE, hosts.CUDA_IMAGE, hosts.FRONT_END_IMAGE, hosts.COMMAND, triton.BACKEND, triton.MODEL_FILE)
+
+_EXCLUSIVE = (
+    "set every GPU to compute mode EXCLUSIVE_PROCESS (nvidia-smi -c EXCLUSIVE_PROCESS), so that a process that does"
+    " not reach the MPS daemon fails instead of running without limits"
+)
+_DUTIES = {
+    Target.SHELL: (_EXCLUSIVE,),
+    Target.COMPOSE: (_EXCLUSIVE,),
+    Target.TRITON: (_EXCLUSIVE, "put the model of every repository into its folder 1"),
+    Target.KUBERNETES: (
+        _EXCLUSIVE,
+        "keep other pods off these GPUs: plain Kubernetes has no admission control of shares",
+    ),
+    Target.DRA: ("turn on the driver's feature gate MPSSupport, which unequal shares need",),
+    Target.DEVICE_PLUGIN: (
+        "give each node the plugin's configuration of its GPU type, by the label nvidia.com/device-plugin.config",
+        "use nodes of one GPU, or one node per GPU: the plugin chooses the GPU within a node",
+    ),
+    Target.HAMI: ("expect more interference than planned: HAMi limits cores by time, the plan by space",),
+    Target.MIG_PARTED: ("apply config.yaml by nvidia-mig-parted before start.sh",),
+}
+
+
+def placeholders(files: Mapping[str, str]) -> list[str]:
+    """Return the placeholders to fill in before the files are used."""
+    names = {part for path in files for part in path.split("/")}
+    words = {word.strip("\"'=,") for text in files.values() for word in text.replace("=", " ").split()} | names
+    return sorted(word for word in words if word in _WORDS or word.startswith(_PREFIXES))
+
+
+def duties(target: Target, servers: Sequence[Server]) -> list[str]:
+    """Return the duties of the operator in sentences without a full stop."""
+    found = list(_DUTIES[target])
+    if target is not Target.TRITON:
+        rules = "port, batch, timeout of a partial batch"
+        if any(server.longest_wait_us is not None for server in servers):
+            rules += ", and which late requests to drop"
+        found.append(f"let every server read its rules from the variables GPUSHARE_...: {rules}")
+    if groups := replicated(servers):
+        names = ", ".join(f"{label} ({len(group)} servers)" for label, group in list(groups.items())[:5])
+        more = f" and {len(groups) - 5} more" if len(groups) > 5 else ""
+        if target in (Target.SHELL, Target.TRITON):
+            found.append(f"run nginx with nginx.conf in front of {names}{more}; endpoints.csv has all addresses")
+        else:
+            found.append(f"send the requests of {names}{more} to the front end; endpoints.csv has all addresses")
+    return found

@@ -1,0 +1,57 @@
+"""Front end of the services with several servers: one address for each, and requests dealt out by planned rates.
+
+A plan assumes that each server of a service gets its planned part of the requests, in turn. The front end is nginx,
+whose weighted round robin does that.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bench.deploy.servers import Server
+from instances.grouping import grouped
+
+CONFIGURATION = "nginx.conf"
+
+MOST_WEIGHT = 1000
+"""Weight of the server with the largest rate; the others have weights in proportion, at least 1."""
+
+
+def replicated(servers: Sequence[Server]) -> dict[str, list[Server]]:
+    """Return the servers of each service that has several, by label."""
+    return {
+        label: list(group)
+        for label, group in grouped((server.service, server) for server in servers).items()
+        if len(group) > 1
+    }
+
+
+def ports_of_services(servers: Sequence[Server], first_port: int) -> dict[str, int]:
+    """Return the port of the front end for each service with several servers."""
+    return {label: first_port + number for number, label in enumerate(replicated(servers))}
+
+
+def nginx_configuration(
+    servers: Sequence[Server], ports: Mapping[str, int], address_of: Callable[[Server], str]
+) -> str:
+    """Return the configuration of nginx.
+
+    Parameters
+    ----------
+    ports
+        Port of each service with several servers, by label.
+    address_of
+        Host and port of a server.
+    """
+    blocks = [
+        "# One worker, so that the turns of all requests are taken from one list.\n"
+        "worker_processes 1;\nevents {}\nhttp {\n  access_log off;"
+    ]
+    for label, group in replicated(servers).items():
+        most_rps = max(server.rate_rps for server in group)
+        lines = [
+            f"    server {address_of(server)} weight={max(1, round(MOST_WEIGHT * server.rate_rps / most_rps))};"
+            for server in group
+        ]
+        blocks += [f"  upstream {label} {{", *lines, "    keepalive 64;", "  }"]
+        blocks += [f"  server {{\n    listen {ports[label]};\n    location / {{", f"      proxy_pass http://{label};"]
+        blocks += ['      proxy_http_version 1.1;\n      proxy_set_header Connection "";\n    }\n  }']
+    return "\n".join([*blocks, "}"]) + "\n"

@@ -1,0 +1,55 @@
+"""Labels for services and their replicas: DNS labels, unique in a deployment."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+
+DAEMON, FRONT_END = "mps-daemon", "front-end"
+"""Names of the containers that are no server of a service."""
+
+_LONGEST_LABEL = 40
+"""Characters of a service's label; a hash and the number of a replica still fit into the 63 of a DNS label."""
+
+_HASH_DIGITS = 6
+
+
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """Return a label for each name: lower case letters, digits and hyphens, with a letter first.
+
+    A name that is a label keeps it. Another one that gives a label in use, or a reserved one, gets a hash of the name
+    as its ending.
+    """
+    used = {DAEMON, FRONT_END}
+    found: dict[str, str] = {}
+    distinct = list(dict.fromkeys(names))
+    for name in sorted(distinct, key=lambda name: name != _label(name)):
+        label, attempt = _label(name), name
+        while label in used:
+            attempt += "\0"
+            ending = hashlib.sha256(attempt.encode()).hexdigest()[:_HASH_DIGITS]
+            label = f"{_label(name)}-{ending}"
+        used.add(label)
+        found[name] = label
+    return {name: found[name] for name in distinct}
+
+
+def replica_names(services: Sequence[str]) -> list[str]:
+    """Return a unique name for each server, given the label of its service: the label itself if it has one server."""
+    used = {DAEMON, FRONT_END, *services}
+    names = []
+    for label in services:
+        name, number = label, 0
+        while services.count(label) > 1 and name in used:
+            number += 1
+            name = f"{label}-{number}"
+        used.add(name)
+        names.append(name)
+    return names
+
+
+def _label(name: str) -> str:
+    """Return the label of ``name`` alone. A Kubernetes service needs a letter first (RFC 1035)."""
+    cleaned = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not re.match("[a-z]", cleaned):
+        cleaned = f"service-{cleaned}"
+    return cleaned[:_LONGEST_LABEL].strip("-")

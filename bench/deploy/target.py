@@ -1,0 +1,16 @@
+"""Targets of a deployment."""
+
+from enum import StrEnum
+
+
+class Target(StrEnum):
+    """Target of a deployment: the system that reads the files."""
+
+    SHELL = "shell"
+    COMPOSE = "compose"
+    KUBERNETES = "kubernetes"
+    DRA = "dra"
+    DEVICE_PLUGIN = "device-plugin"
+    HAMI = "hami"
+    MIG_PARTED = "mig-parted"
+    TRITON = "triton"

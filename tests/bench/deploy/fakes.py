@@ -1,0 +1,115 @@
+"""Fake programs for the scripts of a deployment: the MPS daemon, servers, and a folder in which they run."""
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+# The daemon serves as long as its file exists; it knows its clients by their files.
+_DAEMON = """\
+#!/bin/sh
+folder=$CUDA_MPS_PIPE_DIRECTORY
+[ -d "$folder" ] || exit 1
+if [ "${1:-}" = -d ]; then
+    [ ! -f "$folder/daemon" ] || exit 1
+    echo "${CUDA_VISIBLE_DEVICES:-all}" > "$folder/daemon"
+    exit 0
+fi
+[ -f "$folder/daemon" ] || exit 1
+while read -r command rest; do
+    case $command in
+        get_server_list) echo 4242 ;;
+        get_client_list) ls "$folder" | sed -n 's/^client-//p' ;;
+        quit) rm -f "$folder/daemon"; echo quit >> "$folder/quit.log" ;;
+    esac
+done
+"""
+
+# The server fails if its service is named in FAILING, and does without MPS if it is named in BYPASSING.
+_SERVER = """\
+#!/bin/sh
+env | grep -E '^(CUDA|GPUSHARE)' > "$LOGS.$$" && mv "$LOGS.$$" "$LOGS/$$"
+[ "$GPUSHARE_WORKLOAD" != "${FAILING:-}" ] || exit 1
+[ "$GPUSHARE_WORKLOAD" = "${BYPASSING:-}" ] || : > "$CUDA_MPS_PIPE_DIRECTORY/client-$$"
+exec sleep 60
+"""
+
+
+class Host:
+    """Folder with the files of a deployment, and fake programs that find the daemon there.
+
+    Attributes
+    ----------
+    folder
+        Folder of the scripts.
+    """
+
+    def __init__(self, folder: Path, files: Mapping[str, str]) -> None:
+        self.folder = folder
+        (folder / "bin").mkdir()
+        (folder / "logs").mkdir()
+        for name, program in (
+            ("nvidia-cuda-mps-control", _DAEMON),
+            ("SERVER_COMMAND", _SERVER),
+            ("tritonserver", _SERVER),
+        ):
+            (folder / "bin" / name).write_text(program)
+            (folder / "bin" / name).chmod(0o755)
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text.replace("/tmp/nvidia-mps", str(folder / "mps")))
+
+    def run(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a script of the deployment; the output is in a file, since servers keep a pipe open."""
+        environment = {
+            **os.environ,
+            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+            "LOGS": str(self.folder / "logs"),
+            **variables,
+        }
+        with (self.folder / "output").open("w+") as output:
+            result = subprocess.run(
+                ["sh", f"{self.folder}/{script}"],
+                env=environment,
+                cwd="/",
+                stdout=output,
+                stderr=output,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            output.seek(0)
+            result.stdout = output.read()
+        return result
+
+    def environments(self, count: int, within_s: float = 20.0) -> list[dict[str, str]]:
+        """Return the environments of the servers that were started, once there are ``count``."""
+        deadline = time.monotonic() + within_s
+        while len(list((self.folder / "logs").iterdir())) < count and time.monotonic() < deadline:
+            time.sleep(0.02)
+        logs = [path.read_text().splitlines() for path in (self.folder / "logs").iterdir()]
+        assert len(logs) == count
+        return [dict(line.split("=", 1) for line in lines) for lines in logs]
+
+    def pids(self) -> dict[str, int]:
+        """Return the numbers of the servers by their names."""
+        lines = (self.folder / "servers.pid").read_text().splitlines()
+        return {name: int(pid) for pid, name in (line.split() for line in lines)}
+
+    def daemons(self) -> list[Path]:
+        """Return the files of all daemons that run."""
+        return sorted(self.folder.glob("mps*/daemon"))
+
+
+def ends(pid: int, within_s: float = 10.0) -> bool:
+    """Return whether a process ends within a time; a process that has ended and was not waited for counts."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,142 @@
+"""Names in deployed files: every reader of YAML, a shell, and Triton see the names of the services."""
+
+import random
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.deploy import clusters, hosts, triton
+from bench.deploy.names import DAEMON, FRONT_END, labels, replica_names
+from bench.deploy.servers import Server, in_percents, servers
+from bench.deploy.yaml_text import yaml_text
+from instances import InputError, Instance
+from tests.bench.deploy.plans import named, placed
+
+MISREAD = ["y", "n", "No", "on", "1e3", "12e5", "0o17", "0x1F", "5e-05", "12:30:45", "2026-01-01", "null", "~", ".inf"]
+"""Names that YAML 1.1 or 1.2 reads as booleans, numbers, times or nothing if they are not quoted."""
+
+TRICKY = [
+    *MISREAD,
+    *(DAEMON, FRONT_END, "${HOME}", "$HOME", "$(id)", "`id`", "a b", "A", "a", "a-1", "a-2", "-a-", "a" * 80, "a" * 81),
+    *("über", "名前", "'", '"', "\\", "{{x}}", "#no comment", ": ", "- x", "? ", "&a", "*a", "!tag", "%x", "@x", "|"),
+    *("a=b", "a;b", "a,b", "=1+1", "$$", "$$(X)"),
+]
+
+
+def odd_names(count: int) -> list[str]:
+    """Return tricky names, and random ones of characters that mean something to a reader."""
+    letters = "aYnN01e.-_:$(){}[]'\"\\/#&*!|>%@`~ ,=;é名"
+    draw = random.Random(7)
+    drawn = ("".join(draw.choices(letters, k=draw.randint(1, 12))) for _ in range(10 * count))
+    return list(dict.fromkeys([*TRICKY, *drawn]))[:count]
+
+
+def batches(names: Sequence[str]) -> list[list[str]]:
+    return [list(names[first : first + 5]) for first in range(0, len(names), 5)]
+
+
+_Writer = Callable[[Sequence[Server]], dict[str, str]]
+_Reader = Callable[[Mapping[str, str]], list[dict[str, str]]]
+WRITERS_AND_READERS: dict[str, tuple[_Writer, _Reader]] = {
+    "shell": (hosts.write_shell, hosts.read_shell),
+    "compose": (hosts.write_compose, hosts.read_compose),
+    "kubernetes": (clusters.write_kubernetes, clusters.read_kubernetes),
+    "dra": (clusters.write_dra, clusters.read_dra),
+    "device-plugin": (lambda found: clusters.write_device_plugin(found, 5), clusters.read_device_plugin),
+    "hami": (clusters.write_hami, clusters.read_hami),
+    "triton": (triton.write_triton, triton.read_triton),
+}
+
+
+@pytest.mark.parametrize("target", WRITERS_AND_READERS)
+def test_all_readers_see_the_names(mix: Instance, target: str) -> None:
+    """200 names; YAML by a reader of version 1.1 and one of 1.2, scripts by a shell."""
+    ruamel = pytest.importorskip("ruamel.yaml")
+    for ids in batches(odd_names(200)):
+        instance = named(mix, *ids)
+        processes = servers(placed(instance, *ids), in_percents(instance))
+        write, read = WRITERS_AND_READERS[target]
+        files = write(processes)
+        assert [environment["GPUSHARE_WORKLOAD"] for environment in read(files)] == ids
+        for path, text in files.items():
+            if path.endswith(".yaml"):
+                old = list(yaml.safe_load_all(text))
+                new = list(ruamel.YAML(typ="safe", pure=True).load_all(text))
+                assert old == new, ids
+        if target in ("shell", "triton"):
+            found = names_seen_by_a_shell(files["start.sh"])
+        elif target == "compose":
+            services = yaml.safe_load(files["compose.yaml"])["services"]
+            assert set(services) == {server.name for server in processes} | {DAEMON}
+            found = [compose_value(each["environment"]["GPUSHARE_WORKLOAD"]) for each in list(services.values())[1:]]
+        else:
+            found = [kubernetes_value(value) for value in workloads_in_pods(files["plan.yaml"])]
+        assert found == ids
+
+
+def names_seen_by_a_shell(script: str) -> list[str]:
+    """Return what a shell makes of the variables: each command becomes one that prints its environment."""
+    lines = [line for line in script.splitlines() if line.startswith("env ")]
+    printing = [re.sub(r" (SERVER_COMMAND|tritonserver .*) &$", " printenv GPUSHARE_WORKLOAD", line) for line in lines]
+    result = subprocess.run(["sh"], input="\n".join(printing), capture_output=True, text=True, check=True)
+    return result.stdout.splitlines()
+
+
+def compose_value(text: str) -> str:
+    """Return what Compose makes of a value; a single ``$`` would name a variable."""
+    assert "$" not in text.replace("$$", "")
+    return text.replace("$$", "$")
+
+
+def kubernetes_value(text: str) -> str:
+    """Return what Kubernetes makes of a value: ``$$`` is ``$``, and ``$(NAME)`` would be a variable."""
+    assert "$(" not in text.replace("$$", "")
+    return text.replace("$$", "$")
+
+
+def workloads_in_pods(text: str) -> list[str]:
+    return [
+        variable["value"]
+        for document in yaml.safe_load_all(text)
+        if document["kind"] == "Pod"
+        for container in document["spec"]["containers"]
+        for variable in container["env"]
+        if variable["name"] == "GPUSHARE_WORKLOAD"
+    ]
+
+
+def test_labels_are_dns_labels_and_unique() -> None:
+    found = labels(odd_names(1000))
+    assert len(found) == len(set(found.values())) == 1000
+    assert all(re.fullmatch("[a-z]([a-z0-9-]*[a-z0-9])?", label) and len(label) <= 50 for label in found.values())
+    assert not {DAEMON, FRONT_END} & set(found.values())
+    assert found["a"] == "a"
+
+
+def test_labels_do_not_depend_on_chance() -> None:
+    assert labels(["A", "a", "a"]) == labels(["A", "a"])
+
+
+def test_replicas_have_names_of_their_own() -> None:
+    assert replica_names(["tagging", "other", "tagging"]) == ["tagging-1", "other", "tagging-2"]
+    assert replica_names(["a", "b", "a", "a-1"]) == ["a-2", "b", "a-3", "a-1"]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\0b", "\u2028", "\ud800"])
+def test_a_name_that_no_file_can_hold_is_refused(mix: Instance, name: str) -> None:
+    instance = named(mix, name)
+    with pytest.raises(InputError, match="has a character that cannot be printed; rename it to deploy"):
+        servers(placed(instance, name), in_percents(instance))
+
+
+@pytest.mark.parametrize("text", [*TRICKY, "", " ", "a: b\nc\n", "\ttab\n", "trailing \nspace\n", "no newline\nend"])
+def test_texts_survive_both_readers_as_keys_and_values(text: str) -> None:
+    ruamel = pytest.importorskip("ruamel.yaml")
+    document: Mapping[str, Any] = {"key": text, text or "empty": [text, {"y": 1, "on": True}]}
+    written = yaml_text(document)
+    assert yaml.safe_load(written) == document
+    assert ruamel.YAML(typ="safe", pure=True).load(written) == document

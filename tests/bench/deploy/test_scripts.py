@@ -1,0 +1,150 @@
+"""Scripts of a deployment, run by a shell against fakes of the MPS daemon and of the servers."""
+
+import itertools
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from bench.deploy.deployment import Deployment, deployed
+from bench.deploy.hosts import write_shell
+from bench.deploy.mig_parted import profile_names
+from bench.deploy.servers import in_percents, servers
+from bench.deploy.target import Target
+from instances import InputError, Instance, Plan
+from instances.files import read_plan
+from instances.suites import suite
+from tests.bench.deploy.fakes import Host, ends
+from tests.bench.deploy.plans import named, placed
+
+
+@pytest.fixture
+def host(mix: Instance, tmp_path: Path) -> Iterator[Host]:
+    instance = named(mix, "a", "b", "c")
+    files = write_shell(servers(placed(instance, "a", "b", "c"), in_percents(instance)))
+    running = Host(tmp_path, files)
+    yield running
+    running.run("stop.sh")
+
+
+@pytest.mark.parametrize("target", [Target.SHELL, Target.TRITON])
+def test_the_scripts_start_check_and_stop(
+    deployments: Mapping[Target, Deployment], target: Target, tmp_path: Path
+) -> None:
+    found = deployments[target]
+    host = Host(tmp_path, found.files)
+    try:
+        started = host.run("start.sh")
+        assert started.returncode == 0, started.stdout
+        assert started.stdout == "MPS serves all processes\n"
+        shares = sorted(each["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] for each in host.environments(5))
+        assert shares == sorted(str(gpulet.share_units) for gpu in found.plan.gpus for gpulet in gpu.gpulets)
+        pids = host.pids()
+        assert len(pids) == len(shares)
+        assert len(host.daemons()) == 1
+    finally:
+        assert host.run("stop.sh").returncode == 0
+    assert all(ends(pid) for pid in pids.values())
+    assert not host.daemons()
+
+
+def test_a_process_without_mps_is_found(host: Host) -> None:
+    started = host.run("start.sh", BYPASSING="b", WAIT_S="2")
+    assert started.returncode == 1
+    assert "not served by MPS, so without limits: b; see" in started.stdout
+
+
+def test_a_process_that_ends_is_named(host: Host) -> None:
+    started = host.run("start.sh", FAILING="c", WAIT_S="20")
+    assert started.returncode == 1
+    assert "c (process " in started.stdout
+    assert "has ended" in started.stdout
+
+
+@pytest.mark.parametrize("killed", [order for n in range(4) for order in itertools.combinations("abc", n)])
+def test_stop_ends_the_daemon_after_any_crash(host: Host, killed: tuple[str, ...]) -> None:
+    assert host.run("start.sh").returncode == 0
+    pids = host.pids()
+    for name in killed:
+        os.kill(pids[name], signal.SIGKILL)
+        assert ends(pids[name])
+    assert (host.run("check.sh").returncode == 0) == (not killed)
+    assert host.run("stop.sh").returncode == 0
+    assert all(ends(pid) for pid in pids.values())
+    assert not host.daemons()
+
+
+def test_stop_spares_a_program_that_has_the_number_of_an_ended_server(host: Host) -> None:
+    assert host.run("start.sh").returncode == 0
+    pids = host.pids()
+    (host.folder / "servers.pid").write_text(f"{os.getpid()} a\n3999999\n")
+    assert host.run("stop.sh").returncode == 0
+    assert not host.daemons()
+    for pid in pids.values():
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_second_start_does_not_lose_the_first(host: Host) -> None:
+    assert host.run("start.sh").returncode == 0
+    pids = host.pids()
+    assert host.run("start.sh").returncode != 0
+    assert host.pids() == pids
+
+
+@pytest.fixture
+def mig_plan() -> tuple[Plan, Instance]:
+    (instance,) = [each for each in suite("parvagpu").build() if each.name == "parvagpu-1"]
+    plan, _ = read_plan(Path(__file__).parents[2] / "fixtures" / "parvagpu_plans" / "parvagpu-1.json")
+    return plan, instance
+
+
+def test_mig_instances_with_several_processes_share_by_a_daemon(
+    mig_plan: tuple[Plan, Instance], tmp_path: Path
+) -> None:
+    found = deployed(*mig_plan, Target.MIG_PARTED)
+    shared = [gpulet for gpu in found.plan.gpus for gpulet in gpu.gpulets if gpulet.processes > 1]
+    host = Host(tmp_path, found.files)
+    try:
+        assert host.run("start.sh").returncode == 0
+        assert len(host.daemons()) == len(shared) > 0
+        environments = host.environments(sum(gpulet.processes for gpu in found.plan.gpus for gpulet in gpu.gpulets))
+        with_mps = [each for each in environments if "CUDA_MPS_PIPE_DIRECTORY" in each]
+        assert len(with_mps) == sum(gpulet.processes for gpulet in shared)
+        assert {each["CUDA_VISIBLE_DEVICES"] for each in with_mps} == {"0"}
+    finally:
+        assert host.run("stop.sh").returncode == 0
+    assert not host.daemons()
+
+
+def test_mig_plans_go_to_mig_parted_and_others_do_not(
+    mig_plan: tuple[Plan, Instance], mix: Instance, plan: Plan
+) -> None:
+    published, instance = mig_plan
+    found = deployed(published, instance, Target.MIG_PARTED)
+    assert found.plan == published
+    with pytest.raises(InputError, match="a100-mig is cut into MIG instances; expected `target` mig-parted"):
+        deployed(published, instance, Target.SHELL)
+    with pytest.raises(InputError, match="target mig-parted: v100 is divided into MPS shares"):
+        deployed(plan, mix, Target.MIG_PARTED)
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "slices", "name"),
+    [
+        (81920.0, 3, "3g.40gb"),
+        (40960.0, 1, "1g.5gb"),
+        (24576.0, 2, "2g.12gb"),
+        (143771.0, 3, "3g.71gb"),
+        (183359.0, 1, "1g.23gb"),
+    ],
+)
+def test_profile_names_are_those_of_the_vendor(memory_mib: float, slices: int, name: str) -> None:
+    """The MIG User Guide; the memories are what nvidia-smi shows for A100, A30, H200 and B200."""
+    assert profile_names(memory_mib, "gpu")[slices] == name
+
+
+def test_a_gpu_without_known_profiles_is_refused() -> None:
+    with pytest.raises(InputError, match="big: no MIG profiles are known for a GPU of 60 GB; expected one of 24, 40"):
+        profile_names(61440.0, "big")

@@ -28,9 +28,11 @@ from reports.papers import (
     igniter_violations,
     inss_agent,
     inss_clusters,
+    inss_decision_times,
     inss_errors,
     inss_large_cluster,
     inss_model,
+    inss_violations,
     mediator_groups,
     mediator_jobs,
     mediator_throughput,
@@ -146,7 +148,7 @@ SECTIONS = (
             "agent": _claims(
                 (
                     *(inss_agent.FIG8, inss_agent.FIG9),
-                    *(inss_clusters.FIG10, inss_clusters.FIG12, inss_agent.FIG11),
+                    *(inss_clusters.FIG10, inss_violations.FIG12, inss_agent.FIG11),
                     *(inss_clusters.FIG13, inss_clusters.FIG14, inss_clusters.FIG3),
                 )
             ),
@@ -154,7 +156,7 @@ SECTIONS = (
                 (
                     *(inss_clusters.FIG4, inss_clusters.FIG15),
                     *(inss_large_cluster.FIG16, inss_large_cluster.FIG17, inss_large_cluster.FIG18),
-                    inss_agent.FIG19,
+                    inss_decision_times.FIG19,
                 )
             ),
             "capacity": inss_tables.CAPACITY,

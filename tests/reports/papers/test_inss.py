@@ -8,8 +8,9 @@ from matplotlib.colors import to_hex
 
 from reports.charts.palette import ALARM
 from reports.papers import figure
-from reports.papers.inss_agent import FAMILIES, TIMED, curves, runs_of_label, time_points
+from reports.papers.inss_agent import FAMILIES, curves
 from reports.papers.inss_clusters import SMALL_CLUSTER
+from reports.papers.inss_decision_times import TIMED, runs_of_label, time_points
 from reports.papers.inss_large_cluster import LARGE_CLUSTER
 from reports.papers.inss_schedulers import TRAININGS
 from reports.quantities import allocated_pct, fragments_pct

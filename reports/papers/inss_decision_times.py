@@ -101,7 +101,8 @@ FIG19 = Figure(
     shows="InSS decides within 0.2 s at 64 GPUs; the baselines take up to 2 s, growing with the number of GPUs.",
     look_for="`ts` stays far below the paper's 200 ms; its time grows with the number of groups of four GPUs, which "
     "it decides all at once. The baselines stay below it, too, since they are compiled here. The tables of "
-    "inference times are filled before every clock starts. Values are medians of three repeats, for `ts` of five trainings. Local search, which uses all its time, is left out.",
+    "inference times are filled before every clock starts. Values are medians of three repeats, for `ts` of five "
+    "trainings. Local search, which uses all its time, is left out.",
     cost="70 runs: about three minutes on two cores",
     needs=needs_of(TIMED),
     draws=_draw_times,
@@ -130,7 +131,7 @@ FIG19 = Figure(
             form="{:.3g} ms by `ts`, {:.3g} by gpulet, {:.3g} by `gslice+`, {:.3g} by `igniter`",
             supports=lambda ours, *others: ours < min(others),
             criterion="`ts` below every baseline",
-            reason="the baselines are compiled here: with compilation off, `igniter` and `gslice+` take longer than `ts`",
+            reason="with compilation off, `igniter` and `gslice+` take longer than `ts`; gpulet was not tried",
             note=TABLES_NOTE,
         ),
         *(
@@ -141,8 +142,7 @@ FIG19 = Figure(
                 form="{} GPUs: {:.3g} ms",
                 supports=lambda _, ms: 200.0 <= ms <= 2000.0,
                 criterion="0.2 to 2 s",
-                reason="compiled code, but `igniter` and `gslice+` stay far below these times with compilation off, too; the "
-                "rest is not explained",
+                reason="not found: `igniter` and `gslice+` stay far below these times with compilation off, too",
                 note=TABLES_NOTE,
             )
             for label in BASELINES

@@ -198,9 +198,10 @@ def _late_at_the_end(runs: Runs) -> Values:
 
 
 def _throughput_in_training(_: Runs) -> Values:
-    """Return the mean throughput of the training as printed in its first and in its last episodes."""
-    throughputs_rps = _curve(PRINTED_CURVE, "throughput_rps")
-    return fmean(throughputs_rps[:WINDOW]), fmean(throughputs_rps[-WINDOW:])
+    """Return throughput and late requests of the training as printed, in its first and in its last episodes."""
+    throughputs_rps, late_pct = (_curve(PRINTED_CURVE, scalar) for scalar in ("throughput_rps", "late_pct"))
+    parts = slice(WINDOW), slice(-WINDOW, None)
+    return tuple(fmean(scalar[part]) for part in parts for scalar in (throughputs_rps, late_pct))
 
 
 FIG8 = Figure(
@@ -222,7 +223,7 @@ FIG8 = Figure(
             supports=lambda episodes: episodes <= 800,
             criterion=f"means of {WINDOW} episodes stay within {100.0 * NEAR:g} % of their range from 800 on",
             note="the rewards of both stages have the same sum",
-            reason="the curve is that of a training with our additions, on times that counted the transfers twice",
+            reason="the cause was not found",
         ),
     ),
 )
@@ -245,16 +246,17 @@ FIG9 = Figure(
             form="{:.1f} %; {:.2g} %",
             supports=lambda explored, planned: explored < 1.0,
             criterion="below 1 % in training",
-            reason="the second number is without exploration, which never ends in Table 2",
+            reason="exploration, which never ends in Table 2: without it the same policy is less late, see "
+            "`rl/policies/published-4gpu.md`, and the default training with exploration that does not fade is as late",
         ),
         Claim(
             what=f"– throughput in the first and in the last {WINDOW} episodes as printed",
             paper="gradually increases",
             ours=_throughput_in_training,
-            form="{:,.0f} and {:,.0f} req/s",
-            supports=lambda first, last: last > first,
-            criterion="higher at the end",
-            reason="see `rl/policies/published-4gpu.md`",
+            form="{:,.0f} req/s with {:.0f} % late, {:,.0f} req/s with {:.0f} % late",
+            supports=lambda first, _late, last, _late_at_the_end: last >= 1.05 * first,
+            criterion="at least 5 % higher at the end",
+            reason="throughput counts late requests, too; instead of the throughput, their part changes",
         ),
     ),
 )

@@ -120,7 +120,8 @@ FIG12 = variants_figure(
             form="{:.2g} %, {:.2g} %",
             supports=lambda *late: max(late) <= 0.7,
             criterion="each at most 0.7 %",
-            reason="the first line is the same agent with the best of its decisions",
+            reason="the agent as printed breaks constraints, see the table of capacity; the best of several of its "
+            "decisions seldom does, see `rl/policies/published-4gpu.md`",
         ),
         Claim(
             what="– of InSS-ni (`ts-ni`)",

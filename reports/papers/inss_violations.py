@@ -49,7 +49,7 @@ _BLIND_GPULET = blind_gpulet_needs("4gpu", "4gpu-eight")
 
 def mean_load(row: Row) -> float | None:
     """Return the mean load of the servers of a run's plan beside neighbours that run all the time."""
-    if row.plan is None:
+    if row.plan is None or not row.plan.gpus_used:
         return None
     instance, settings = the_instance(row.instance), Settings()
     servers = server_loads(sites(row.plan, instance, instance), instance, settings, offered_rps(row.plan, instance))
@@ -78,7 +78,7 @@ def _simulated_with_sensitivity(rows: list[Row], factor: float) -> float | None:
     rates = [
         simulate(row.plan, instance, Settings(), with_sensitivity(instance, factor)).violation_rate
         for row in rows
-        if row.plan is not None
+        if row.plan is not None and row.plan.gpus_used
         for instance in (the_instance(row.instance),)
     ]
     return 100.0 * fmean(rates) if rates else None

@@ -75,7 +75,8 @@ FIG16 = Figure(
             form="{:+.1f} %; {:+.1f} %",
             supports=lambda lead, _: abs(lead - 66.0) <= 6.6,
             criterion="within a tenth",
-            reason="the baselines leave GPUs empty at our rates, see the next line",
+            reason="`gslice+` and `igniter` leave GPUs empty at our rates, see the next line; the lead over gpulet has "
+            "another cause, which was not found",
         ),
         Claim(
             what="– the same per GPU in use, over gpulet, GSLICE and iGniter",

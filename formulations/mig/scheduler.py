@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bench.api import Bound, Outcome, Run, Status
+from bench.api import Bound, Duals, Outcome, Run, Status
 from formulations.mig.bounds import bounds
 from formulations.mig.integer_program import solve
 from formulations.mig.offers import Offers
@@ -42,9 +42,10 @@ class Mig:
             if not rates.any():
                 reason = f"{workload.id}: no MIG instance runs {workload.model} within {workload.slo_ms / 2:g} ms"
                 return Outcome(Status.INFEASIBLE, reason=reason)
-        bound = None
-        for bound_value in bounds(instance, offers, run):
-            bound = Bound(bound_value, certified=True, plan_class=PlanClass.SPLIT)
+        bound: Bound | None = None
+        proof: tuple[Duals, ...] = ()
+        for value, duals in bounds(instance, offers, run):
+            bound, proof = Bound(value, certified=True, plan_class=PlanClass.SPLIT), (duals,)
             run.report(bound=bound)
         target = 0.0 if bound is None else next_cost(bound.value, instance)
         solution = solve(instance, offers, run, target)
@@ -52,9 +53,10 @@ class Mig:
         if solution.gpus is None:
             status = Status.INFEASIBLE if solution.proven else Status.UNKNOWN
             reason = "the GPUs of the pool do not suffice" if solution.proven else ""
-            return Outcome(status, None, bound, statistics, reason)
+            return Outcome(status, None, bound, statistics, reason, proof)
         plan = _plan(instance, offers, solution.gpus, solution.used)
-        return Outcome(Status.OPTIMAL if solution.proven else Status.FEASIBLE, plan, bound, statistics)
+        status = Status.OPTIMAL if solution.proven else Status.FEASIBLE
+        return Outcome(status, plan, bound, statistics, proof=proof)
 
 
 def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:

@@ -263,7 +263,7 @@ def test_bounds_get_better_and_each_is_reported(name: str) -> None:
     outcome = Mig().schedule(instance, Run(listener=listen))
 
     values = [bound.value for bound in reported if bound is not None]
-    assert values == sorted(set(values)) == list(bounds(instance, Offers.of(instance), Run()))
+    assert values == sorted(set(values)) == [bound.value for bound in bounds(instance, Offers.of(instance), Run())]
     assert reported[-1] == outcome.bound
 
 

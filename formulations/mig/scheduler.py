@@ -1,6 +1,6 @@
 """Scheduler ``mig``: exact plans of GPUs cut into MIG instances (ParvaGPU's problem), with a certified bound."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,7 +61,7 @@ class Mig:
 
 def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
     """Assign the MIG instances of the GPUs to the workloads; leave out superfluous MIG instances and empty GPUs."""
-    slots_of_kind: dict[tuple[int, int], list[tuple[Slot, int]]] = defaultdict(list)
+    slots_of_kind: dict[tuple[int, int], deque[tuple[Slot, int]]] = defaultdict(deque)
     for w, workload in enumerate(instance.workloads):
         needed = _needed(used[w], offers.rate_rps[w], workload.rate_rps)
         # Every MIG instance serves the same fraction of its largest rate.
@@ -76,7 +76,7 @@ def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
             gpulets = []
             for units, start in layout:
                 if slots_of_kind[pool, units]:
-                    slot, processes = slots_of_kind[pool, units].pop(0)
+                    slot, processes = slots_of_kind[pool, units].popleft()
                     gpulets.append(Gpulet(units, (slot,), start=start, processes=processes))
             if gpulets:
                 placed.append(PlacedGpu(instance.gpus[pool].type.name, tuple(gpulets)))

@@ -1,7 +1,6 @@
 """The checker of plans on MIG instances against brute force: optima, layouts, covers, and rates at their limits."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -22,7 +21,7 @@ from bench.certificate.patterns import ignore
 from bench.certificate.statement import Statement
 from bench.judging.judge import judge
 from formulations.mig import Mig
-from instances import Gpulet, GpuPool, Instance, MigProfile, PlacedGpu, Plan, Slot
+from instances import Gpulet, GpuPool, Instance, MigProfile, MigSlice, PlacedGpu, Plan, Slot
 from instances.files import plan_from_json
 from instances.suites import suite
 from instances.tolerance import widened
@@ -92,8 +91,8 @@ def test_the_optima_of_parvagpus_mixes_are_proven(mix: int, gpus: int) -> None:
 
 @given(st.sampled_from([SLICES, FOURTHS, BLOCKED, A100.mig.slices if A100.mig else ()]), st.data())
 @settings(max_examples=100)
-def test_the_worth_of_a_gpu_is_that_of_its_best_layout(slices: Sequence[object], data: st.DataObject) -> None:
-    profile = MigProfile(tuple(slices), {})  # type: ignore[arg-type]
+def test_the_worth_of_a_gpu_is_that_of_its_best_layout(slices: tuple[MigSlice, ...], data: st.DataObject) -> None:
+    profile = MigProfile(slices, {})
     duals = data.draw(st.lists(st.integers(0, 50), min_size=len(slices), max_size=len(slices)))
     gpu = replace(A100, mig=profile)
     dual_of = {slice_.units: dual for slice_, dual in zip(profile.slices, duals, strict=True)}

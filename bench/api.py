@@ -92,10 +92,13 @@ class Duals:
         charge for serving it.
     gpus
         Largest worth of a GPU of each type at these duals, as the scheduler found it.
+    slices
+        On GPUs that are cut into MIG instances: the dual of a MIG instance of each size, by GPU type.
     """
 
     workloads: tuple[float, ...]
     gpus: tuple[float, ...]
+    slices: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

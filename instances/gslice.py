@@ -6,6 +6,7 @@ code (``Profile/tools/gslice.py`` of icloud-ecnu/igniter, functions ``slab`` and
 """
 
 import math
+from enum import StrEnum
 
 import numpy as np
 
@@ -19,6 +20,17 @@ BATCH_ROUNDS = 5
 
 BAND = 0.1
 """Fraction of a target by which latency and throughput may be better without a change (iGniter, Sec. 5.3)."""
+
+
+class CutRule(StrEnum):
+    """Rules by which the share of a workload that meets both targets falls."""
+
+    ANY = "any"
+    """Latency or throughput is better than its target by at least the band (the authors' code)."""
+    LATENCY = "latency"
+    """The latency is; the share then changes by the latency alone (the example of iGniter, Sec. 5.3 and Fig. 15)."""
+    BOTH = "both"
+    """Both are (a reading of iGniter, Sec. 5.3: no cut as long as targets and threshold are met)."""
 
 
 def tuned_batch(batch: int, latency_ms: float, target_ms: float, largest_batch: int, band: float = BAND) -> int:
@@ -35,20 +47,34 @@ def tuned_share_pct(
     target_ms: float,
     rate_rps: float,
     band: float = BAND,
+    cut: CutRule = CutRule.ANY,
 ) -> float:
     """Return the share changed by the larger relative difference of latency and throughput from their targets.
 
-    The share grows if either target is missed, otherwise it falls. It stays if both are met within the band. Free
-    shares are ignored, so the shares of a GPU may exceed 100 %.
+    The share grows if either target is missed, otherwise it falls if ``cut`` permits it. Free shares are ignored, so
+    the shares of a GPU may exceed 100 %.
     """
     slack, spare = (target_ms - latency_ms) / target_ms, (throughput_rps - rate_rps) / rate_rps
-    if 0.0 < slack < band and 0.0 < spare < band:
+    if slack > 0.0 and spare > 0.0 and not _permits_cut(cut, slack >= band, spare >= band):
         return share_pct
     if throughput_rps == 0.0:
         return 100.0
-    change = max(abs(target_ms / latency_ms - 1.0), abs(rate_rps / throughput_rps - 1.0))
+    change, by_rate = abs(target_ms / latency_ms - 1.0), abs(rate_rps / throughput_rps - 1.0)
+    if cut is not CutRule.LATENCY or spare < 0.0:
+        change = max(change, by_rate)
     tuned_pct = share_pct * (1.0 + change if slack < 0.0 or spare < 0.0 else 1.0 - change)
     return min(max(tuned_pct, 1.0), 100.0)
+
+
+def _permits_cut(cut: CutRule, faster: bool, more: bool) -> bool:
+    """Return whether a share falls, given whether latency and throughput exceed the band."""
+    match cut:
+        case CutRule.ANY:
+            return faster or more
+        case CutRule.LATENCY:
+            return faster
+        case CutRule.BOTH:
+            return faster and more
 
 
 def nearest_units(share_pct: float, share_units: int, permitted: Ints) -> int:

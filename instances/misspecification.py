@@ -1,5 +1,6 @@
 """Misspecified performance models: the true instance, whose figures differ from those of the planner."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -53,14 +54,21 @@ def misspecified(instance: Instance, truth: str | None = None, error: float = 0.
 
 def slowed(instance: Instance, factor: float) -> Instance:
     """Return the true instance whose GPU times are all ``factor`` times the planner's; transfers do not change."""
+    return instance if factor == 1.0 else _with_models(instance, lambda model: _scaled(model, factor))
+
+
+def with_sensitivity(instance: Instance, factor: float) -> Instance:
+    """Return the true instance whose DNN models are ``factor`` times as sensitive to the demands of others."""
+    return _with_models(instance, lambda model: _scaled(model, 1.0, growth=factor))
+
+
+def _with_models(instance: Instance, change: Callable[[DnnModel], DnnModel]) -> Instance:
+    """Return an instance with every DNN model of its GPU types replaced by ``change`` of it."""
     pools = (
-        replace(
-            pool,
-            type=replace(pool.type, models={name: _scaled(model, factor) for name, model in pool.type.models.items()}),
-        )
+        replace(pool, type=replace(pool.type, models={name: change(model) for name, model in pool.type.models.items()}))
         for pool in instance.gpus
     )
-    return instance if factor == 1.0 else replace(instance, gpus=tuple(pools))
+    return replace(instance, gpus=tuple(pools))
 
 
 def _perturbed(gpu: GpuType, error: float, seed: int) -> GpuType:

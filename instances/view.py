@@ -36,6 +36,9 @@ class View:
         SLO and rate of each workload, shape (workloads,).
     steps
         Steps of a request of each workload under the rule ``continuous``, and 0 under the instance's rule.
+    network_rps
+        Rate at which the inputs of each workload alone take all of a GPU's network, shape (workloads,); infinite unless
+        a scheduler limits the network.
     """
 
     instance: Instance
@@ -45,6 +48,7 @@ class View:
     slo_ms: Floats
     rate_rps: Floats
     steps: Ints
+    network_rps: Floats
 
     @classmethod
     def of(cls, instance: Instance, gpu: GpuType) -> "View":
@@ -58,6 +62,7 @@ class View:
             np.array([workload.slo_ms for workload in instance.workloads], dtype=np.float64),
             np.array([workload.rate_rps for workload in instance.workloads], dtype=np.float64),
             np.array([workload.steps for workload in instance.workloads], dtype=np.int64),
+            np.full(len(instance.workloads), np.inf),
         )
 
     def demands(self, gpu: PlacedGpu, tables: Tables) -> Floats:

@@ -126,7 +126,7 @@ def test_a_file_imports_only_from_its_folder_or_a_lower_floor() -> None:
 def test_the_checker_of_certificates_imports_instances_alone() -> None:
     others = {
         each.module
-        for path in (ROOT / "bench" / "certificate").glob("*.py")
+        for path in (ROOT / "bench" / "certificate").rglob("*.py")
         for each in imports(path)
         if each.folder != "instances" and not each.module.startswith("bench.certificate")
     }

@@ -70,6 +70,14 @@ class DualProof(Leaf):
     unit: Unit = Field(description="Whole number that stands for one dollar per hour, or one request per second.")
 
 
+class SliceProof(Leaf):
+    """Duals of workloads and of MIG instances whose bound is the claim's; see ``bench.certificate.mig.duals``."""
+
+    kind: Literal["slices"]
+    unit: Unit = Field(description="Whole number that stands for one dollar per hour.")
+    slices: list[list[Whole]] = Field(description="Dual of a MIG instance of each size, by GPU type, in their order.")
+
+
 class TreeProof(_Record):
     """Branching tree with duals at every leaf; node 0 is the root."""
 
@@ -93,4 +101,4 @@ class CertificateFile(_Record):
     instance: dict[str, Any] = Field(description="Instance with the catalogue entries of its GPU types embedded.")
     plan: dict[str, Any] | None = Field(None, description="Plan that attains, or comes close to, the bound.")
     claim: BoundClaim
-    proof: Annotated[DualProof | TreeProof | ExhaustiveProof, Field(discriminator="kind")]
+    proof: Annotated[DualProof | SliceProof | TreeProof | ExhaustiveProof, Field(discriminator="kind")]

@@ -10,16 +10,27 @@ from math import ceil, floor, gcd, inf, lcm
 
 import numpy as np
 
-from bench.certificate.certificate import NONE, CertificateFile, ExhaustiveProof, Leaf, TreeProof
+from bench.certificate.certificate import (
+    NONE,
+    BoundClaim,
+    CertificateFile,
+    ExhaustiveProof,
+    Leaf,
+    SliceProof,
+    TreeProof,
+)
 from bench.certificate.conditions import bound_of_proof
 from bench.certificate.costs import costs_around
 from bench.certificate.dual import proven_bound
 from bench.certificate.exhaustive import exhaustive_bound
 from bench.certificate.failures import GivenUpError, NotProvenError
+from bench.certificate.mig.duals import slice_bound
+from bench.certificate.mig.exhaustive import exhaustive_mig_bound
+from bench.certificate.mig.plans import mig_cost_of
 from bench.certificate.patterns import Progress, ignore
 from bench.certificate.plans import value_of
 from bench.certificate.statement import Statement
-from instances import PART_STEPS, InputError, Instance, Objective, Plan
+from instances import PART_STEPS, InputError, Instance, Objective, Partition, Plan
 from instances.files import instance_from_json, plan_from_json
 from instances.files.problems import in_pydantic_words, validated
 from instances.performance import performance_model
@@ -73,7 +84,7 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
     plan = None if file.plan is None else plan_from_json(file.plan, f"{where}: plan")
     try:
         with np.errstate(over="raise", divide="raise", invalid="raise"):
-            value = None if plan is None else value_of(plan, instance, file.claim)
+            value = None if plan is None else _value_of(plan, instance, file.claim)
             proven_bound = _bound_of_file(file, instance, progress)
             return _verdict(file, instance, plan, value, proven_bound)
     except GivenUpError as limit:
@@ -91,9 +102,19 @@ def _parsed(data: object, where: str) -> CertificateFile:
         raise InputError(error.where, f"is no certificate: {error.problem}") from None
 
 
+def _value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
+    if instance.partition is Partition.MIG:
+        return mig_cost_of(plan, instance)
+    return value_of(plan, instance, claim)
+
+
 def _bound_of_file(file: CertificateFile, instance: Instance, progress: Progress) -> Fraction | float:
     """Return the bound that the proof yields, in the unit of the objective; infinite if no plan exists."""
     statement = Statement.of(instance, file.claim)
+    if instance.partition is Partition.MIG:
+        return attainable(statement, _bound_on_mig_instances(statement, file, progress))
+    if isinstance(file.proof, SliceProof):
+        raise NotProvenError("duals of MIG instances belong to GPUs that are cut into them")
     leaves = sum(isinstance(node, Leaf) for node in file.proof.nodes) if isinstance(file.proof, TreeProof) else 1
 
     def report(fraction: float) -> None:
@@ -108,6 +129,14 @@ def _bound_of_file(file: CertificateFile, instance: Instance, progress: Progress
         lambda leaf, branch, where: proven_bound(statement, leaf, unit, branch, where, report),
     )
     return attainable(statement, bound)
+
+
+def _bound_on_mig_instances(statement: Statement, file: CertificateFile, progress: Progress) -> Fraction | float:
+    if isinstance(file.proof, SliceProof):
+        return slice_bound(statement, file.proof, progress)
+    if isinstance(file.proof, ExhaustiveProof):
+        return exhaustive_mig_bound(statement, progress)
+    raise NotProvenError("on MIG instances, a proof has their duals or is exhaustive")
 
 
 def attainable(statement: Statement, bound: Fraction | float) -> Fraction | float:
@@ -179,7 +208,7 @@ def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
     plans = f"{file.claim.plan_class} plan"
     if file.claim.parts is not None:
         plans = f"plan with parts in multiples of 1/{file.claim.parts} of a rate, no two of a workload on the same GPU,"
-    if performance_model(instance.performance_model).pairwise:
+    if instance.partition is Partition.SHARES and performance_model(instance.performance_model).pairwise:
         plans += " with at most two gpulets on a GPU"
     return plans
 

@@ -15,9 +15,10 @@ from bench.certificate.costs import costs_around
 from bench.certificate.dual import bound_of
 from bench.certificate.exhaustive import MOST_WORKLOADS, exhaustive_bound
 from bench.certificate.failures import GivenUpError, NotProvenError
+from bench.certificate.mig.proving import mig_proof
 from bench.certificate.patterns import Progress, ignore
 from bench.certificate.statement import Statement, classes
-from instances import Instance, Objective, Plan
+from instances import Instance, Objective, Partition, Plan
 from instances.arrays import Ints
 from instances.files import instance_to_json, plan_to_json
 
@@ -83,7 +84,8 @@ def _certificate(
     progress: Progress,
 ) -> dict[str, Any]:
     bound = bound if bound is not None and isfinite(bound) else None
-    bound_scope = {"plan_class": "spatial"} if scope is None else scope
+    # On MIG instances, the proof covers split plans, whatever the run claims.
+    bound_scope = {"plan_class": "split"} if instance.partition is Partition.MIG else scope or {"plan_class": "spatial"}
     plan_class, parts = str(bound_scope["plan_class"]), bound_scope.get("part_steps")
     if plan_class not in ("spatial", "split"):
         raise NotProvenError("plans that take turns have no certificates")
@@ -96,20 +98,11 @@ def _certificate(
         plan = None
     statement = Statement.of(instance, BoundClaim.model_validate(claim))
     scale = instance.objective is Objective.SCALE
-    exhaustible = len(instance.workloads) <= MOST_WORKLOADS and not statement.by_parts
-    if not nodes and instance.objective is Objective.GOODPUT:  # no plan serves more than arrives
-        nodes = [{"workloads": [w.rate_rps for w in instance.workloads], "gpus": [0.0 for _ in instance.gpus]}]
-    if not nodes and not exhaustible:
-        raise NotProvenError("the run kept no duals")
-    needs_exhaustion = True
-    if nodes:
-        proof = _rounded(statement, nodes)
-        proven_bound = _bound_of_duals(statement, proof)
-        needs_exhaustion = (
-            exhaustible and not scale and not as_strong(attainable(statement, proven_bound), bound, statement.minimised)
-        )
-    if needs_exhaustion:
-        proof, proven_bound = {"kind": "exhaustive"}, exhaustive_bound(statement, progress)
+    proof, proven_bound = (
+        mig_proof(statement, nodes, plan, progress)
+        if instance.partition is Partition.MIG
+        else _proof(statement, nodes, bound, progress)
+    )
     if not scale:
         proven_bound = attainable(statement, proven_bound)
         no_plan = proven_bound == inf if statement.minimised else proven_bound < 0
@@ -123,6 +116,34 @@ def _certificate(
         "claim": claim,
         "proof": proof,
     }
+
+
+def _proof(
+    statement: Statement, nodes: Sequence[Node], bound: float | None, progress: Progress
+) -> tuple[dict[str, Any], Fraction | float]:
+    """Return a proof by the duals of a run, or by exhaustion if the duals prove less than ``bound``; and its bound."""
+    exhaustible = len(statement.instance.workloads) <= MOST_WORKLOADS and not statement.by_parts
+    if not nodes and statement.instance.objective is Objective.GOODPUT:  # no plan serves more than arrives
+        nodes = [
+            {
+                "workloads": [w.rate_rps for w in statement.instance.workloads],
+                "gpus": [0.0 for _ in statement.instance.gpus],
+            }
+        ]
+    if not nodes and not exhaustible:
+        raise NotProvenError("the run kept no duals")
+    needs_exhaustion = True
+    if nodes:
+        proof = _rounded(statement, nodes)
+        proven_bound = _bound_of_duals(statement, proof)
+        needs_exhaustion = (
+            exhaustible
+            and statement.instance.objective is not Objective.SCALE
+            and not as_strong(attainable(statement, proven_bound), bound, statement.minimised)
+        )
+    if needs_exhaustion:
+        proof, proven_bound = {"kind": "exhaustive"}, exhaustive_bound(statement, progress)
+    return proof, proven_bound
 
 
 def _bound_of_duals(statement: Statement, data: Mapping[str, Any]) -> Fraction | float:

@@ -31,7 +31,7 @@ class Statement:
     instance, claim
         As in the file.
     views
-        The instance as seen from each GPU type.
+        The instance as seen from each GPU type; empty for GPUs that are cut into MIG instances.
     member
         Position of a workload of each class, shape (classes,); classes are numbered by first occurrence.
     copies
@@ -59,15 +59,15 @@ class Statement:
             if not 0.0 < factor < inf:
                 raise NotProvenError("the bound on a scale must be greater than 0, and not beyond the largest float")
             instance = instance.scaled(factor)
+        if instance.partition is Partition.MIG:
+            return cls(instance, claim, (), *_members(instance))
         cells = sum(table_cells(pool.type) for pool in instance.gpus)
         check_memory("the tables of the GPU types", _ARRAYS_OF_TABLES, cells)
-        class_of = classes(instance)
-        _, member, copies = np.unique(class_of, return_index=True, return_counts=True)
         views = tuple(View.of(instance, pool.type) for pool in instance.gpus)
         for view in views:
             if broken := broken_premise(view.tables):
                 raise NotProvenError(f"a premise of the search fails on {view.gpu.name}: {broken}")
-        return cls(instance, claim, views, member, copies)
+        return cls(instance, claim, views, *_members(instance))
 
     @property
     def minimised(self) -> bool:
@@ -121,11 +121,21 @@ def classes(instance: Instance) -> Ints:
     return np.array([number[key] for key in keys], dtype=np.int64)
 
 
+def _members(instance: Instance) -> tuple[Ints, Ints]:
+    """Return the position of a workload of each class, and the number of its workloads."""
+    _, member, copies = np.unique(classes(instance), return_index=True, return_counts=True)
+    return member, copies
+
+
 def _refuse(instance: Instance, claim: BoundClaim) -> None:
     """Refuse statements that the checker cannot prove."""
     objective, rule = instance.objective, instance.slo_rule
-    if instance.partition is not Partition.SHARES:
-        raise NotProvenError("GPUs that are cut into MIG instances have no certificates")
+    if instance.partition is Partition.MIG:
+        if objective is not Objective.COST:
+            raise NotProvenError(f"GPUs that are cut into MIG instances have no certificates under {objective}")
+        if claim.plan_class != "split" or claim.parts is not None:
+            raise NotProvenError("on MIG instances, a claim covers split plans with parts of any size")
+        return
     if objective is Objective.COLOCATION:
         raise NotProvenError("the objective colocation has no certificates")
     if rule not in RULES:

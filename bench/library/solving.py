@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import chain
 from math import isfinite
 
 from bench.api import Bound, Duals, Outcome, Run, Scheduler, refusal
@@ -68,7 +69,7 @@ def _proved(
 ) -> tuple[Submission, LibraryEntry] | None:
     """Make and check the certificate of a run; return the result of ``with_bound``, or ``None`` without one."""
     duals = [node for node in outcome.proof if isinstance(node, Duals)]
-    if not all(isfinite(x) for node in duals for x in (*node.workloads, *node.gpus)):
+    if not all(isfinite(x) for node in duals for x in chain(node.workloads, node.gpus, *node.slices)):
         return None
     bound = outcome.bound
     nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))

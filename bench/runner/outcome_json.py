@@ -1,6 +1,7 @@
 """JSON values of a scheduler's outcome and reports, with a check of every type."""
 
 from collections.abc import Sequence
+from itertools import chain
 from math import isfinite
 
 from bench.api import Bound, Branching, Duals, Outcome, ProofNode
@@ -35,9 +36,11 @@ def proof_json(proof: Sequence[ProofNode]) -> Message:
     nodes: list[Message] = []
     for node in proof:
         if isinstance(node, Duals):
-            if not all(map(isfinite, (*node.workloads, *node.gpus))):
+            slices = [list(sizes) for sizes in node.slices]
+            if not all(map(isfinite, chain(node.workloads, node.gpus, *slices))):
                 return {}
-            nodes.append({"workloads": list(node.workloads), "gpus": list(node.gpus)})
+            duals = {"workloads": list(node.workloads), "gpus": list(node.gpus)}
+            nodes.append(duals | ({"slices": slices} if slices else {}))
         elif isinstance(node, Branching):
             nodes.append({"on": node.on, "first": node.first, "second": node.second, "branches": list(node.branches)})
         else:

@@ -14,14 +14,12 @@ import numpy as np
 from bench.api import Bound, Run
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
 from formulations.pattern import Pattern
+from formulations.rounding import sum_rounded_down, sum_rounded_up
 from instances import Instance, PlacedGpu, Plan, PlanClass
 from instances.arrays import Floats, Ints
 from instances.costs import next_cost
 from instances.one_gpu import Resident
 from instances.view import View
-
-SAFETY = 1e-9
-"""Relative allowance for the rounding of the sums in a bound."""
 
 COVER_ROOM = 1e-10
 """Relative tolerance for the rounding of sums of fractions of workloads."""
@@ -273,7 +271,7 @@ def cost_bound(
     price, count, least
         Price of each GPU type, number of its GPUs (``inf`` without a limit), and how many of them must be used.
     """
-    return float(best_factor(workload_dual, copies, best_worth, price, count, least)[1] * (1.0 - SAFETY))
+    return best_factor(workload_dual, copies, best_worth, price, count, least)[1]
 
 
 def best_factor(
@@ -284,7 +282,7 @@ def best_factor(
     count: Floats,
     least: Floats | float = 0.0,
 ) -> tuple[float, float]:
-    """Return the factor on the duals with the best bound on the cost, and that bound before rounding.
+    """Return the factor on the duals with the best bound on the cost, and that bound, rounded down.
 
     See ``cost_bound`` for the parameters. Both are 0 without a bound.
     """
@@ -300,10 +298,12 @@ def best_factor(
     for factor in corners:
         if factor > most:
             continue
-        sigma = np.maximum(0.0, factor * best_worth - price)
-        limited = math.fsum(c * s for c, s in zip(count, sigma, strict=True) if s > 0.0 and not math.isinf(c))
-        idle = math.fsum(least * np.maximum(0.0, price - factor * best_worth))
-        best = max(best, (float(factor), factor * total - limited + idle), key=lambda candidate: candidate[1])
+        worth = factor * best_worth
+        # The difference from the price may be small, but not the rounding of the worth.
+        sigma = np.maximum(0.0, worth * (1.0 + 4.0 * np.finfo(float).eps) - price)[~unlimited]
+        idle = least * np.maximum(0.0, price - worth)
+        bound = sum_rounded_down([factor * total, *-(count[~unlimited] * sigma), *idle])
+        best = max(best, (float(factor), bound), key=lambda candidate: candidate[1])
     return best
 
 
@@ -322,12 +322,12 @@ def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count
     if math.isinf(float(best_worth.max(initial=0.0))):
         return math.inf
     terms = [*(workload_dual * copies), *(c * max(0.0, v) for c, v in zip(count, best_worth, strict=True))]
-    return math.fsum(terms) + SAFETY * math.fsum(abs(term) for term in terms)
+    return sum_rounded_up(terms)
 
 
 def most_served(instance: Instance) -> float:
     """Return an upper bound on the throughput of any pool: the sum of the rates, in requests per second."""
-    return math.fsum(workload.rate_rps for workload in instance.workloads) * (1.0 + SAFETY)
+    return sum_rounded_up(workload.rate_rps for workload in instance.workloads)
 
 
 def prices_and_counts(instance: Instance) -> tuple[Floats, Floats]:

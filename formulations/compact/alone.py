@@ -5,6 +5,7 @@ It holds for every plan, because neighbours never shorten a batch and the shares
 
 from bench.api import Bound
 from formulations.problem import Offer, Problem
+from formulations.rounding import sum_rounded_down, sum_rounded_up
 from instances import Objective
 from instances.costs import next_cost
 
@@ -12,7 +13,7 @@ from instances.costs import next_cost
 def bound_alone(problem: Problem) -> Bound:
     """Return a certified bound on the objective of every plan; it takes no search."""
     objective = problem.instance.objective
-    total = 0.0
+    terms = []
     for workload in range(len(problem.rates)):
         values = [
             _best_alone(objective, offer, workload)
@@ -20,8 +21,10 @@ def bound_alone(problem: Problem) -> Bound:
             if offer.configurations[workload].size and offer.count
         ]
         if values:
-            total += min(values) if objective.minimised else max(values)
-    return Bound(next_cost(total, problem.instance) if objective.minimised else total, certified=True)
+            terms.append(min(values) if objective.minimised else max(values))
+    if objective.minimised:
+        return Bound(next_cost(max(0.0, sum_rounded_down(terms)), problem.instance), certified=True)
+    return Bound(sum_rounded_up(terms), certified=True)
 
 
 def _best_alone(objective: Objective, offer: Offer, workload: int) -> float:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.api import Run
+from bench.api import Duals, Run
 from formulations.highs import new_highs, reset_threads
 from formulations.mig.offers import Offers
 from instances import Instance
@@ -101,7 +101,14 @@ _PER_DOLLAR = 2**32
 _SLACK = 3e-9  # above the judge's tolerance on the rate of each MIG instance and on their sum
 
 
-def bounds(instance: Instance, offers: Offers, run: Run) -> Iterator[float]:
+class DualBound(NamedTuple):
+    """Certified lower bound on the cost, with the duals that prove it."""
+
+    value: float
+    duals: Duals
+
+
+def bounds(instance: Instance, offers: Offers, run: Run) -> Iterator[DualBound]:
     """Yield increasing lower bounds on the cost, each valid by itself, until no duals can prove a higher one.
 
     A bound above the price of the whole pool proves that the pool is too small.
@@ -112,9 +119,9 @@ def bounds(instance: Instance, offers: Offers, run: Run) -> Iterator[float]:
     for _ in range(ROUNDS):
         master_value, instance_duals, workload_duals = master.solve()
         bound, covers = pricing.bound(instance_duals)
-        if bound > best_bound:
-            best_bound = bound
-            yield best_bound
+        if bound.value > best_bound:
+            best_bound = bound.value
+            yield bound
         # No duals prove a bound above the master's value.
         if next_cost(best_bound, instance) >= next_cost(master_value, instance) or run.remaining_s <= 0.0:
             return
@@ -132,20 +139,23 @@ class _Pricing:
         self._gpu_prices = [math.floor(pool.type.price_per_hour * _PER_DOLLAR) for pool in instance.gpus]
         self._available = [pool.count for pool in instance.gpus]
 
-    def bound(self, instance_duals: Floats) -> tuple[float, list[MigCover]]:
+    def bound(self, instance_duals: Floats) -> tuple[DualBound, list[MigCover]]:
         """Return the bound from duals near ``instance_duals``, and the cheapest cover of every workload."""
         prices = [max(0, math.floor(price * _PER_DOLLAR)) for price in instance_duals.tolist()]
         total = 0
+        worths = []
         for pool, gpu_price in enumerate(self._gpu_prices):
             layout_worth = max(
                 sum(int(number) * price for number, price in zip(numbers_by_kind, prices, strict=True))
                 for (position, _), numbers_by_kind in zip(self._offers.layouts, self._offers.count, strict=True)
                 if position == pool
             )
+            worths.append(layout_worth)
             gpu_count = self._available[pool]
             if layout_worth <= gpu_price:
                 continue
             if gpu_count is None:
+                worths[pool] = gpu_price
                 for kind, (position, _) in enumerate(self._offers.kinds):
                     if position == pool:
                         prices[kind] = prices[kind] * gpu_price // layout_worth
@@ -155,7 +165,22 @@ class _Pricing:
             cheapest_cover(prices, rates, demand) for rates, demand in zip(self._rates, self._demands, strict=True)
         ]
         total += sum(cover.least_cost for cover in covers)
-        return max(0.0, math.nextafter(total / _PER_DOLLAR, -math.inf)), covers
+        value = max(0.0, math.nextafter(total / _PER_DOLLAR, -math.inf))
+        return DualBound(value, self._duals(prices, worths, covers)), covers
+
+    def _duals(self, prices: Sequence[int], worths: Sequence[int], covers: Sequence[MigCover]) -> Duals:
+        return Duals(
+            workloads=tuple(cover.least_cost / _PER_DOLLAR for cover in covers),
+            gpus=tuple(worth / _PER_DOLLAR for worth in worths),
+            slices=tuple(
+                tuple(
+                    price / _PER_DOLLAR
+                    for price, (position, _) in zip(prices, self._offers.kinds, strict=True)
+                    if position == pool
+                )
+                for pool in range(len(worths))
+            ),
+        )
 
 
 def _rounded_up(value: float) -> int:

@@ -59,7 +59,7 @@ def solve(instance: Instance, offers: Offers, run: Run, stop_at: float) -> MigSo
     instances_of_kind = [[solver.addIntegral(lb=0) for _ in range(kinds)] for _ in range(workloads)]
     for w, workload in enumerate(instance.workloads):
         # A MIG instance counts for at most the whole rate of the workload.
-        served_part = np.minimum(offers.rate_rps[w] / workload.rate_rps, 1.0)
+        served_part = np.minimum(offers.rate_rps[w], workload.rate_rps) / workload.rate_rps
         solver.addConstr(
             solver.qsum(float(_ROW_SCALE * served_part[kind]) * instances_of_kind[w][kind] for kind in range(kinds))
             >= _ROW_SCALE

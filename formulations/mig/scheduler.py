@@ -1,10 +1,10 @@
 """Scheduler ``mig``: exact plans of GPUs cut into MIG instances (ParvaGPU's problem), with a certified bound."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bench.api import Bound, Outcome, Run, Status
+from bench.api import Bound, Duals, Outcome, Run, Status
 from formulations.mig.bounds import bounds
 from formulations.mig.integer_program import solve
 from formulations.mig.offers import Offers
@@ -42,9 +42,10 @@ class Mig:
             if not rates.any():
                 reason = f"{workload.id}: no MIG instance runs {workload.model} within {workload.slo_ms / 2:g} ms"
                 return Outcome(Status.INFEASIBLE, reason=reason)
-        bound = None
-        for bound_value in bounds(instance, offers, run):
-            bound = Bound(bound_value, certified=True, plan_class=PlanClass.SPLIT)
+        bound: Bound | None = None
+        proof: tuple[Duals, ...] = ()
+        for value, duals in bounds(instance, offers, run):
+            bound, proof = Bound(value, certified=True, plan_class=PlanClass.SPLIT), (duals,)
             run.report(bound=bound)
         target = 0.0 if bound is None else next_cost(bound.value, instance)
         solution = solve(instance, offers, run, target)
@@ -52,14 +53,15 @@ class Mig:
         if solution.gpus is None:
             status = Status.INFEASIBLE if solution.proven else Status.UNKNOWN
             reason = "the GPUs of the pool do not suffice" if solution.proven else ""
-            return Outcome(status, None, bound, statistics, reason)
+            return Outcome(status, None, bound, statistics, reason, proof)
         plan = _plan(instance, offers, solution.gpus, solution.used)
-        return Outcome(Status.OPTIMAL if solution.proven else Status.FEASIBLE, plan, bound, statistics)
+        status = Status.OPTIMAL if solution.proven else Status.FEASIBLE
+        return Outcome(status, plan, bound, statistics, proof=proof)
 
 
 def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
     """Assign the MIG instances of the GPUs to the workloads; leave out superfluous MIG instances and empty GPUs."""
-    slots_of_kind: dict[tuple[int, int], list[tuple[Slot, int]]] = defaultdict(list)
+    slots_of_kind: dict[tuple[int, int], deque[tuple[Slot, int]]] = defaultdict(deque)
     for w, workload in enumerate(instance.workloads):
         needed = _needed(used[w], offers.rate_rps[w], workload.rate_rps)
         # Every MIG instance serves the same fraction of its largest rate.
@@ -74,7 +76,7 @@ def _plan(instance: Instance, offers: Offers, gpus: Ints, used: Ints) -> Plan:
             gpulets = []
             for units, start in layout:
                 if slots_of_kind[pool, units]:
-                    slot, processes = slots_of_kind[pool, units].pop(0)
+                    slot, processes = slots_of_kind[pool, units].popleft()
                     gpulets.append(Gpulet(units, (slot,), start=start, processes=processes))
             if gpulets:
                 placed.append(PlacedGpu(instance.gpus[pool].type.name, tuple(gpulets)))

@@ -8,12 +8,11 @@ The published scheduler (github.com/casys-kaist/glet) does not plan for the rate
 - It limits the inputs that a GPU receives to 3 Gbit per second.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 
-from instances.arrays import Floats
 from instances.gpu import GpuType
 from instances.instance import Instance
 from instances.performance.model import batching_ms
@@ -43,19 +42,6 @@ class Margins(StrEnum):
     GLET_CODE = "glet-code"
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedView(View):
-    """View of an instance with the reserves of the published code: its rates, times and latency buffer.
-
-    Attributes
-    ----------
-    network_rps
-        Rate at which the inputs of each workload alone take all of a GPU's network, shape (workloads,).
-    """
-
-    network_rps: Floats
-
-
 def view_with(margins: Margins, instance: Instance, gpu: GpuType) -> View:
     """Return the view for which a plan is made; its rates may exceed those of the instance."""
     if margins is Margins.PRINTED:
@@ -70,14 +56,8 @@ def view_with(margins: Margins, instance: Instance, gpu: GpuType) -> View:
         # The code's time replaces the batching time that the model's own transfers include.
         assembly_ms[row, batches] = np.maximum(0.0, code_ms - batching_ms(model, batches.astype(np.float64)))
     input_bytes = np.array([max(1, gpu.models[workload.model].input_bytes) for workload in workloads], dtype=np.float64)
-    parts = {field.name: getattr(view, field.name) for field in fields(View)}
-    parts["tables"] = view.tables._replace(transfer_ms=view.tables.transfer_ms + assembly_ms)
-    return ReservedView(**parts, network_rps=NETWORK_BYTES_PER_S / input_bytes)
-
-
-def network_rps(view: View) -> Floats:
-    """Return the rate at which the inputs of each workload alone take all of a GPU's network; infinite by default."""
-    return view.network_rps if isinstance(view, ReservedView) else np.full(len(view.model), np.inf)
+    tables = view.tables._replace(transfer_ms=view.tables.transfer_ms + assembly_ms)
+    return replace(view, tables=tables, network_rps=NETWORK_BYTES_PER_S / input_bytes)
 
 
 def batch_assembly_ms(model: str, input_bytes: int, batch: int) -> float:

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from heuristics.gpulet.margins import ReservedView
 from heuristics.gpulet.pools import CuttingScheduler
 from heuristics.gpulet.state import MOST_SLOTS, SLACK, Gpulets, times_by_batch_ms
 from heuristics.gpulet.time_sharing import share_in_time
@@ -183,8 +182,7 @@ def merge(view: View, times_ms: list[Floats], first: _GpuNode, second: _GpuNode,
     merged = _GpuNode(cycle, sessions)
     memory_mib = sum(float(view.tables.memory_mib[view.model[w], b]) for w, b, _ in sessions)
     fits = _occupancy(merged, times_ms) <= 1.0 - SLACK and memory_mib <= view.tables.memory_limit_mib / parts
-    if isinstance(view, ReservedView):
-        fits = fits and parts * sum(rate / view.network_rps[w] for w, _, rate in sessions) <= 1.0
+    fits = fits and parts * sum(rate / view.network_rps[w] for w, _, rate in sessions) <= 1.0
     return merged if fits and len(sessions) <= MOST_SLOTS else None
 
 

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.gpulet.margins import network_rps
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled, kernel
 from instances.interference import gpu_time_ms
@@ -82,7 +81,7 @@ class Gpulets(NamedTuple):
             view.slo_ms,
             view.instance.latency_buffer,
             interference,
-            network_rps(view),
+            view.network_rps.copy(),
             np.zeros((0, 0)),
         )
         return gpulets._replace(alone_rps=_alone_rps(view.tables, gpulets))

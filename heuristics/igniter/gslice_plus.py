@@ -9,7 +9,15 @@ from bench.api import Outcome, Run
 from heuristics.igniter.igniter import IGniter
 from heuristics.tiny import tiny_instance
 from instances import Instance, Objective, PlacedGpu, Plan
-from instances.gslice import BATCH_ROUNDS, START_BATCH, START_PCT, nearest_units, tuned_batch, tuned_share_pct
+from instances.gslice import (
+    BATCH_ROUNDS,
+    START_BATCH,
+    START_PCT,
+    CutRule,
+    nearest_units,
+    tuned_batch,
+    tuned_share_pct,
+)
 from instances.interference import gpu_times_ms
 from instances.view import View
 
@@ -32,6 +40,9 @@ class GslicePlus:
         tuned.
     band
         Fraction of a target by which a workload may be better without a change.
+    cut
+        Which of latency and throughput must be better than its target by the band before a share falls. ``any``: one
+        of them (the authors' code). ``latency``: the latency (Sec. 5.3, the example of W10). ``both``: both of them.
     """
 
     no_services: ClassVar[str] = "it tunes by the latencies and throughputs of whole requests"
@@ -41,6 +52,7 @@ class GslicePlus:
 
     rounds: int = 5
     band: float = 0.1
+    cut: CutRule = CutRule.ANY
 
     def __post_init__(self) -> None:
         if self.rounds < 0:
@@ -96,7 +108,7 @@ class GslicePlus:
         latency_ms, throughput_rps = observed(view, _resized(view, gpu, batches, shares_pct))
         rates_rps = [gpulet.slots[0].rate_rps for gpulet in gpu.gpulets]
         return [
-            tuned_share_pct(share_pct, ms, rps, float(view.slo_ms[w]) / 2.0, rate_rps, self.band)
+            tuned_share_pct(share_pct, ms, rps, float(view.slo_ms[w]) / 2.0, rate_rps, self.band, self.cut)
             for w, share_pct, ms, rps, rate_rps in zip(
                 _workloads(view, gpu), shares_pct, latency_ms, throughput_rps, rates_rps, strict=True
             )

@@ -25,12 +25,15 @@ from reports.papers import (
     igniter_plans,
     igniter_scaling,
     igniter_shares,
+    igniter_terms,
     igniter_violations,
     inss_agent,
     inss_clusters,
+    inss_decision_times,
     inss_errors,
     inss_large_cluster,
     inss_model,
+    inss_violations,
     mediator_groups,
     mediator_jobs,
     mediator_throughput,
@@ -108,8 +111,8 @@ SECTIONS = (
                 ),
                 igniter_plans.COEFFICIENTS,
                 igniter_plans.HARDWARE,
-                *igniter_model.FIG13.claims,
-                *igniter_model.PROFILING,
+                *igniter_terms.FIG13.claims,
+                *igniter_terms.PROFILING,
                 *igniter_scaling.FIG21.claims,
             ),
             "over_time": _claims(igniter_online.FIGURES),
@@ -146,7 +149,7 @@ SECTIONS = (
             "agent": _claims(
                 (
                     *(inss_agent.FIG8, inss_agent.FIG9),
-                    *(inss_clusters.FIG10, inss_clusters.FIG12, inss_agent.FIG11),
+                    *(inss_clusters.FIG10, inss_violations.FIG12, inss_agent.FIG11),
                     *(inss_clusters.FIG13, inss_clusters.FIG14, inss_clusters.FIG3),
                 )
             ),
@@ -154,7 +157,7 @@ SECTIONS = (
                 (
                     *(inss_clusters.FIG4, inss_clusters.FIG15),
                     *(inss_large_cluster.FIG16, inss_large_cluster.FIG17, inss_large_cluster.FIG18),
-                    inss_agent.FIG19,
+                    inss_decision_times.FIG19,
                 )
             ),
             "capacity": inss_tables.CAPACITY,

@@ -11,9 +11,17 @@ from reports.papers.not_drawn import NOT_DRAWN
 
 MODULES = (
     *("igniter_contention", "igniter_model", "igniter_online", "igniter_plans"),
-    *("igniter_scaling", "igniter_shares", "igniter_violations"),
+    *("igniter_scaling", "igniter_shares", "igniter_terms", "igniter_violations"),
     *("gpulet_models", "gpulet_online", "gpulet_pairs", "gpulet_rates", "gpulet_scenarios", "gpulet_served"),
-    *("inss_agent", "inss_clusters", "inss_errors", "inss_large_cluster", "inss_model"),
+    *(
+        "inss_agent",
+        "inss_clusters",
+        "inss_decision_times",
+        "inss_errors",
+        "inss_large_cluster",
+        "inss_model",
+        "inss_violations",
+    ),
     *("mediator_groups", "mediator_throughput", "mediator_jobs"),
     *("hold", "hold_robustness", "library", "llm_sharing", "optimum", "rankings", "robustness"),
 )

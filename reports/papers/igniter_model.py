@@ -1,25 +1,20 @@
-"""iGniter, Fig. 8, 9, 11, 12 and 13: its performance model of DNN models, alone and co-located, on a V100."""
+"""iGniter, Fig. 8, 9, 11 and 12: its performance model of DNN models, alone and co-located, on a V100."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.ledger.row import Row
 from instances.arrays import Floats
 from instances.catalogue import gpu_type
-from instances.measurements import Configuration
 from instances.performance import performance_model
-from reports.charts.page import COLUMN_IN, Page, page
 from reports.charts.palette import SERIES, shades
 from reports.charts.panels import Curve, Panel, draw_panels
-from reports.charts.predictions import draw_both, draw_colocated
-from reports.claim import Claim, Values, query
+from reports.charts.predictions import draw_both
+from reports.claim import Claim
 from reports.figure import Figure
 from reports.measured import light_profile, missing_note
-from reports.runs import MissingDataError, Runs
 
 MODEL = "resnet50"
 
@@ -35,15 +30,6 @@ SMALL_PAIR = ("alexnet", "resnet50")
 SMALL_PAIR_BATCHES, SMALL_PAIR_SHARE_PCT = (2, 4, 8, 16, 32), 50.0
 """Batches and share of both models. The paper also has batch 1; the published pairs begin at batch 2."""
 
-FOUR = ("alexnet", "resnet50", "vgg19", "ssd")
-FOUR_BATCH, FOUR_SHARE_PCT = 3, 25.0
-"""Batch and share of each of the four models in Fig. 13."""
-
-FOUR_LEAST_ERROR = 0.0153
-"""Smallest error of the paper's predictions in Fig. 13; the tolerance on the terms of a prediction."""
-
-_FOUR_HEIGHT_IN = 2.6
-_FOUR_NOTES = ["Only the paper measures four co-located models; its errors are 1.53 to 5.02 % for iGniter."]
 BATCHES = (1, 4, 8, 16, 32)
 SHARES_PCT = np.linspace(10.0, 100.0, 37)
 _LOOKS = shades(len(BATCHES))
@@ -136,100 +122,6 @@ def _fig9() -> Sequence[Panel]:
     ]
 
 
-def four_together() -> list[tuple[Configuration, ...]]:
-    """Return the group of the four models of Fig. 13 four times, each time with another model first."""
-    configurations = [Configuration(model, FOUR_BATCH, FOUR_SHARE_PCT) for model in FOUR]
-    return [(first, *(other for other in configurations if other != first)) for first in configurations]
-
-
-@dataclass(frozen=True, slots=True)
-class Vgg19Terms:
-    """Terms of equation 4 for VGG-19 beside others: delay and active time in ms, and frequency in MHz."""
-
-    scheduling_ms: float
-    active_ms: float
-    frequency_mhz: float
-
-
-def vgg19_terms(share_pct: float, others: Sequence[Configuration]) -> Vgg19Terms:
-    """Return the terms of VGG-19 at the batch of Fig. 13 beside ``others`` (equations 5 to 10)."""
-    gpu, model = gpu_type("v100"), performance_model("igniter")
-    group = [Configuration("vgg19", FOUR_BATCH, share_pct), *others]
-    demands = [
-        model.demand(gpu, gpu.model(each.model), np.array([float(each.batch)]), np.array([each.share_pct]))
-        for each in group
-    ]
-    own, contention, hardware = gpu.model("vgg19"), model.contention(gpu), gpu.hardware
-    added_ms = own.kernels * (contention.alpha_sch * len(group) + contention.beta_sch)
-    l2_pct = sum(float(demand.l2_pct[0]) for demand in demands[1:])
-    power_w = hardware.idle_power_w + sum(float(demand.power_w[0]) for demand in demands)
-    return Vgg19Terms(
-        own.scheduling_alone_ms + added_ms,
-        float(demands[0].active_ms[0]) * (1.0 + own.alpha_cache * l2_pct),
-        hardware.max_frequency_mhz + hardware.alpha_f * max(0.0, power_w - hardware.max_power_w),
-    )
-
-
-@query
-def _beside_one_and_three(_: Runs, term: str) -> Values:
-    """Return a term of VGG-19 beside SSD (Fig. 11, 20 %), and beside all three others (Fig. 13, 25 %)."""
-    others = [Configuration(model, FOUR_BATCH, FOUR_SHARE_PCT) for model in FOUR if model != "vgg19"]
-    beside_ssd = vgg19_terms(20.0, [Configuration("ssd", FOUR_BATCH, 80.0)])
-    return getattr(beside_ssd, term), getattr(vgg19_terms(FOUR_SHARE_PCT, others), term)
-
-
-def _lowest_frequency_beside_ssd(_: Runs) -> Values:
-    """Return the lowest frequency in MHz over the shares of Fig. 11, at batch 3."""
-    return (
-        min(
-            vgg19_terms(share_pct, [Configuration("ssd", FOUR_BATCH, 100.0 - share_pct)]).frequency_mhz
-            for share_pct in PAIR_SHARES_PCT
-        ),
-    )
-
-
-def _profiled_configurations(_: Runs) -> Values:
-    """Return the number of configurations of a model in the light profile."""
-    profile = light_profile()
-    if not profile:
-        raise MissingDataError("no measurements")
-    return (int(np.size(profile["models"][MODEL]["gpu_latency_ms[batch][share]"])),)
-
-
-PROFILING = (
-    Claim(
-        what="Fig. 11: lowest frequency of VGG-19 beside SSD",
-        paper=(1440,),
-        ours=_lowest_frequency_beside_ssd,
-        form="{:,.0f} MHz",
-        within=FOUR_LEAST_ERROR,
-        reason="the paper's is observed; ours is the prediction of equation 9",
-    ),
-    Claim(
-        what="Sec. 3.1: profiled configurations of a model",
-        paper=(11,),
-        ours=_profiled_configurations,
-        reason="the authors' published profile has these; it does not state the other two",
-    ),
-    Claim(
-        what="Sec. 5.4: profiling time of AlexNet, ResNet-50, VGG-19, SSD and the hardware",
-        paper="231, 247, 240, 237, 229 s",
-        ours=lambda _: ("not measured",),
-        not_comparable="nothing is profiled here: the coefficients are fitted to the authors' published profile",
-    ),
-)
-"""Rows of the text about the profile and what it predicts."""
-
-
-def _draw_four(figure: Figure, rows: Sequence[Row]) -> Page:
-    sheet = page(COLUMN_IN, _FOUR_HEIGHT_IN, _FOUR_NOTES)
-    ax = sheet.subplots()
-    draw_colocated(ax, four_together(), FOUR, ())
-    ax.set(title=f"Batch {FOUR_BATCH} at {FOUR_SHARE_PCT:g} % each", ylabel="Latency (ms)")
-    ax.legend()
-    return sheet
-
-
 FIG8 = Figure(
     name="igniter-fig8",
     title="Active time of ResNet-50 by batch and share",
@@ -295,38 +187,4 @@ FIG12 = Figure(
     ),
 )
 
-FIG13 = Figure(
-    name="igniter-fig13",
-    title="Latency of four co-located models",
-    paper="iGniter, Fig. 13",
-    shows="iGniter predicts the latency of four co-located models with errors of 1.53 to 5.02 %; gpu-lets+ has no "
-    "prediction for more than two.",
-    look_for="Predictions of the models differ; only the paper's range of errors is known. Its text states an active "
-    "time of 22.31 ms for VGG-19. gpulet's growths are those of the three pairs, added up.",
-    draws=_draw_four,
-    claims=(
-        *(
-            Claim(
-                what=f"Fig. 13, VGG-19 beside SSD, then beside three: {what}",
-                paper=paper,
-                ours=_beside_one_and_three(term),
-                form=form,
-                within=FOUR_LEAST_ERROR,
-                reason=reason,
-            )
-            for what, term, paper, form, reason in (
-                ("active time", "active_ms", (27.54, 22.31), "{:.2f}, {:.2f} ms", ""),
-                (
-                    "scheduling delay",
-                    "scheduling_ms",
-                    (0.19, 0.36),
-                    "{:.3f}, {:.3f} ms",
-                    "by the printed α_sch and β_sch, a second resident adds hardly anything to a kernel's delay",
-                ),
-                ("frequency", "frequency_mhz", (1530, 1515), "{:,.0f}, {:,.0f} MHz", ""),
-            )
-        ),
-    ),
-)
-
-FIGURES = (FIG8, FIG9, FIG11, FIG12, FIG13)
+FIGURES = (FIG8, FIG9, FIG11, FIG12)

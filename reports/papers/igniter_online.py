@@ -272,7 +272,8 @@ FIG15 = Figure(
             paper=(10.7,),
             ours=lambda runs: _first_cut(runs)[:1],
             form="{:.1f} ms",
-            within=0.05,
+            supports=lambda time_ms: abs(time_ms - 10.7) <= 0.05,
+            criterion="to the printed digits",
             reason="here the throughput calls for the change, since it exceeds the rate by more than the threshold",
         ),
         Claim(
@@ -355,6 +356,12 @@ FIG17 = Figure(
             supports=lambda first, _second, _third, later: later <= 1.0 < first,
             criterion="above 1 % in the first second, at most 1 % after the third",
             note="the seed of the errors decides which workloads are late",
+        ),
+        Claim(
+            what="– P99 latency of W1 in the first second, without its shadow process",
+            paper="15.6 ms",
+            ours=lambda _: ("not measured",),
+            not_comparable="the paper does not publish its errors; ours are drawn, and other workloads are late",
         ),
         Claim(
             what="– workloads that move to their shadow process",

@@ -159,6 +159,12 @@ FIG14_VIOLATIONS = Figure(
             reason="unexplained: W7's larger part is never late here, with a spread of the batch times neither; W10 is "
             "late at each of the middle shares of SSD, whose most efficient share the paper does not print",
         ),
+        Claim(
+            what="Fig. 14: workloads in violation under gslice+",
+            paper=("W9, W10, W12",),
+            ours=_late_workloads("gslice+", 1),
+            reason=_UNEXPLAINED,
+        ),
         *(
             Claim(
                 what=f"– with a spread of {spread_pct:g} % of the batch times, under {', '.join(_ALL)}",

@@ -70,6 +70,12 @@ def baseline_needs(runs: Need) -> NeedsByLabel:
     }
 
 
+def blind_gpulet_needs(*instances: str) -> NeedsByLabel:
+    """Return the needs of gpulet without its model of interference, by instance."""
+    parameters = (f"{_ELASTIC}.interference=false", f"{_ELASTIC}.second_pass=false")
+    return {name: (Need(name, (_ELASTIC,), parameters=parameters),) for name in instances}
+
+
 def needs_on(instances: str) -> NeedsByLabel:
     """Return the needs of the agent, the baselines and local search on ``instances``."""
     runs = Need(instances, ())

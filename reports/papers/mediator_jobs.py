@@ -217,6 +217,42 @@ def _growth_claims(other: str) -> tuple[Claim, ...]:
     )
 
 
+@query
+def _growth_range(_: Runs, instance: str, batch: int) -> Values:
+    """Return the smallest and the largest slowdown of Inception-V4 beside one of the other DNNs, in percent."""
+    growths = [growth_pct(other, instance, batch)[0] for other in OTHER_DNNS]
+    return min(growths), max(growths)
+
+
+def _growth_range_claims() -> tuple[Claim, ...]:
+    """Return the claims on the slowdowns of Inception-V4 over all neighbours."""
+
+    def claim(suffix: str, instance: str, batch: int, reason: str) -> Claim:
+        return Claim(
+            what=f"Fig. 1 (GPU): least and largest slowdown of Inception-V4, of five neighbours; {suffix}",
+            paper="depends on the neighbour: 26 % and 84 % are stated",
+            ours=_growth_range(instance, batch),
+            form="{:.3g} %, {:.3g} %",
+            supports=lambda least, largest: largest >= 2.0 * least,
+            criterion="one at least twice the other",
+            reason=reason,
+        )
+
+    by_turns, in_pairs = STAND_INS_OF
+    average = "its stand-in was not measured in pairs and has the average slowdown of the measured models"
+    return (
+        claim("launches take turns", by_turns, 1, "two launches that take turns both take twice as long"),
+        claim("measured pairs", in_pairs, 1, f"{average}; larger batches do not change it: see the next line"),
+        claim("measured pairs, batches of 32", in_pairs, 32, f"{average}; the batch does not change it"),
+        Claim(
+            what="Fig. 1 (CPU): slowdown of Inception-V4 and of its neighbours",
+            paper="not that of the GPU",
+            ours=not_modelled,
+            not_comparable=NO_CPU_REASON,
+        ),
+    )
+
+
 _PAIRS_REASON = {
     "MobV1-1": "the stand-in for MobV1-1 was measured only as a neighbour: its own slowdown is an average of others",
     "ResV2-101": "the batch decides, and the paper states none: see the next line",
@@ -231,7 +267,7 @@ FIG1 = Figure(
     look_for="Two DNNs that take turns without a pause take twice as long each, whichever they are. In measured pairs "
     "they run at the same time and are slowed by less, each to its own extent.",
     draws=partial(draw_panels, panels=_fig1, notes=lambda: [_STAND_INS, _PAIRED_NOTE]),
-    claims=tuple(claim for other in PAPER_GROWTH_PCT for claim in _growth_claims(other)),
+    claims=(*(claim for other in PAPER_GROWTH_PCT for claim in _growth_claims(other)), *_growth_range_claims()),
 )
 
 FIG2 = Figure(
@@ -248,6 +284,12 @@ FIG2 = Figure(
             paper="least for Inception-V3",
             ours=not_modelled,
             not_comparable=NO_CPU_REASON,
+        ),
+        Claim(
+            what="– deviation of the utilisation of the GPU by the same three, in points",
+            paper=NOTHING_PUBLISHED,
+            ours=lambda _: tuple(job_utilisation().deviation_pct[number - 1] for number in FLUCTUATING),
+            form="{:.1f}, {:.1f}, {:.1f}",
         ),
     ),
 )

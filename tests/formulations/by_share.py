@@ -19,7 +19,8 @@ from random import Random
 
 import numpy as np
 
-from instances import PART_STEPS, GpuPool, GpuType, Instance, Objective, Plan, SloRule
+from bench.judging.judge import judge
+from instances import PART_STEPS, GpuPool, GpuType, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import generate
 from instances.interference import gpu_times_ms
@@ -232,3 +233,17 @@ def most_capacity(instance: Instance) -> float | None:
 def _throughput_rps(view: View, slot: Slot, time_ms: float) -> float:
     w, batch, _ = slot
     return 1000.0 * batch / (time_ms + float(view.tables.exposed_ms[view.model[w], batch]))
+
+
+def value(plan: Plan | None, instance: Instance) -> float:
+    assert plan is not None
+    verdict = judge(plan, instance)
+    assert verdict.violations == ()
+    assert verdict.value is not None
+    return verdict.value
+
+
+def one(name: str, rate_rps: float, **terms: object) -> Instance:
+    workload = Workload("w", name, 35.0, rate_rps)
+    pool = (GpuPool(FEW),)
+    return replace(Instance("one", Objective.COST, SloRule.ATTAINMENT, "igniter", pool, (workload,)), **terms)

@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 import pytest
@@ -51,3 +52,27 @@ def test_without_a_bound_of_scip_the_bound_is_that_of_the_workloads_alone(
     assert outcome.bound is not None
     assert outcome.bound.certified
     assert math.isfinite(outcome.bound.value)
+
+
+@pytest.mark.parametrize("objective", [Objective.CAPACITY, Objective.GOODPUT])
+def test_the_bound_is_at_least_the_exact_sum_of_its_terms(objective: Objective) -> None:
+    # Of ten equal workloads, the exact value of a plan with a GPU for each is ten times the best value alone.
+    drawn = generate("igniter-mix", 1, 1, objective)
+    rounded_down = 0
+    for step in range(10):
+        rate_rps = 0.1 + step / 7.0
+        workloads = tuple(replace(drawn.workloads[0], id=f"w{w}", rate_rps=rate_rps) for w in range(10))
+        instance = replace(drawn, gpus=(GpuPool(drawn.gpus[0].type, 10),), workloads=workloads)
+        search, alone = Search.of(instance, Run()), Search.of(replace(instance, workloads=workloads[:1]), Run())
+        assert isinstance(search, Search)
+        assert isinstance(alone, Search)
+        (configurations,) = (offer.configurations[0] for offer in alone.problem.offers)
+        tables, model = alone.problem.offers[0].view.tables, int(alone.problem.offers[0].view.model[0])
+        busy_ms = tables.active_ms[model, configurations.batch, configurations.units]
+        busy_ms = busy_ms + tables.exposed_ms[model, configurations.batch]
+        goodput = objective is Objective.GOODPUT
+        values = configurations.rate_rps if goodput else 1000.0 * configurations.batch / busy_ms
+        exact = 10 * Fraction(float(values.max()))
+        rounded_down += Fraction(sum([float(values.max())] * 10)) < exact
+        assert Fraction(bound_alone(search.problem).value) >= exact
+    assert rounded_down  # a plain sum of floats would fail

@@ -1,4 +1,4 @@
-"""Exact methods under budgets by share, against every content of a GPU; and that enumeration on cases by hand."""
+"""Exact methods under budgets by share, against every content of a GPU."""
 
 import time
 from dataclasses import replace
@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from bench.api import Bound, Outcome, Run, Status
-from bench.judging.judge import judge
 from formulations.colgen.restricted_master import Pattern
 from formulations.colgen.scheduler import ColGen, SearchedClass
 from formulations.colgen.spatial import pricer
 from formulations.cpsat import CpSat
 from formulations.cpsat.progress import NO_PLAN_IN_TIME
-from instances import PART_STEPS, SCALE_STEP, GpuPool, Instance, Objective, Plan, PlanClass, SloRule, Workload
+from instances import PART_STEPS, SCALE_STEP, GpuPool, Instance, Objective, SloRule, Workload
 from instances.configurations import Rates
 from instances.generate import generate
 from instances.one_gpu import fit_gpu
@@ -24,33 +23,19 @@ from tests.formulations.by_share import (
     CHEAP,
     FEW,
     GAPS,
-    contents,
     draw,
     least_cost,
     most_capacity,
     most_goodput,
+    one,
     oversized,
-    plan_of,
+    value,
 )
 from tests.formulations.cpsat.tiny import Reports, check_reports, without_shortcuts
 from tests.formulations.exhaustive import small_batches
 from tests.formulations.test_performance_models import TINY
 
 QUICK, SOAK = range(8), range(8, 108)
-
-
-def value(plan: Plan | None, instance: Instance) -> float:
-    assert plan is not None
-    verdict = judge(plan, instance)
-    assert verdict.violations == ()
-    assert verdict.value is not None
-    return verdict.value
-
-
-def one(name: str, rate_rps: float, **terms: object) -> Instance:
-    workload = Workload("w", name, 35.0, rate_rps)
-    pool = (GpuPool(FEW),)
-    return replace(Instance("one", Objective.COST, SloRule.ATTAINMENT, "igniter", pool, (workload,)), **terms)
 
 
 def cpsat(instance: Instance, reports: Reports | None = None) -> Outcome:
@@ -64,9 +49,6 @@ def check(outcome: Outcome, instance: Instance, optimum: float) -> None:
     assert outcome.bound.certified
     sense = -1.0 if instance.objective.minimised else 1.0
     assert sense * outcome.bound.value >= sense * optimum - 1e-9 * optimum
-
-
-# --- Exact methods ---
 
 
 def compare_cost(instance: Instance) -> None:
@@ -334,75 +316,3 @@ def test_arrivals_are_as_bursty_at_every_scale(arrivals: str) -> None:
     at_one = replace(instance.scaled(scales[0]), objective=Objective.COST)
     assert least_cost(at_one) is not None
     assert oversized(replace(instance.scaled(scales[0] + SCALE_STEP), objective=Objective.COST)) == {0}
-
-
-# --- The enumeration itself ---
-
-
-def test_a_workload_that_needs_a_whole_gpu_and_a_bit_is_split() -> None:
-    instance = one("vgg19", 500.0)
-    alone = max(cover[0] for _, cover in contents(replace(instance, objective=Objective.GOODPUT), FEW))
-    assert PART_STEPS / 2 < alone < PART_STEPS
-
-    plan = least_cost(instance, {0})
-
-    assert oversized(instance) == {0}
-    assert value(plan, instance) == 2 * FEW.price_per_hour
-    assert plan.plan_class is PlanClass.SPLIT
-    assert sorted(round(PART_STEPS * slot.rate_rps / 500.0) for _, _, slot in plan.slots()) == [
-        PART_STEPS - alone,
-        alone,
-    ]
-
-
-def test_three_workloads_above_half_a_gpu_share_two_gpus_if_they_are_split() -> None:
-    workloads = tuple(Workload(f"w{i}", "resnet50", 40.0, 600.0) for i in range(3))
-    instance = replace(one("resnet50", 1.0), workloads=workloads, gpus=(GpuPool(FEW, 3),))
-
-    whole, split = least_cost(instance), least_cost(instance, range(3), twice=True)
-
-    assert value(whole, instance) == 3 * FEW.price_per_hour
-    assert value(split, instance) == 2 * FEW.price_per_hour
-    served = {w.id: sum(s.rate_rps for _, _, s in split.slots() if s.workload == w.id) for w in workloads}
-    assert served == pytest.approx({w.id: 600.0 for w in workloads})
-
-
-@pytest.mark.parametrize("twice", [False, True])
-def test_slots_serve_what_the_judge_permits_and_no_twentieth_more(twice: bool) -> None:
-    """Every content of a GPU, alone in the pool, under goodput."""
-    asked = draw(1, Objective.GOODPUT, 2)
-    instance = replace(asked, gpus=(GpuPool(CHEAP, 1),))
-    split = range(2)
-    found = list(contents(instance, CHEAP, split, twice))
-
-    assert any(len({w for (w, _, _), _ in content}) < len(content) for content, _ in found) == twice
-    for content, cover in found[:: len(found) // 40]:
-        if max(cover) < PART_STEPS:
-            assert judge(plan_of(instance, [(0, content)], split), instance).violations == ()
-            for number, (slot, part) in enumerate(content):
-                more = (*content[:number], (slot, part + 1), *content[number + 1 :])
-                found_wrong = judge(plan_of(instance, [(0, more)], split), instance).violations
-                assert [each.kind for each in found_wrong] == ["latency"]
-
-
-def test_only_permitted_shares_are_tried() -> None:
-    instance = replace(one("alexnet", 50.0), gpus=(GpuPool(GAPS),))
-
-    found = {units for content, _ in contents(instance, GAPS) for (_, _, units), _ in content}
-
-    assert 0 < len(found) <= len(GAPS.allowed_shares or ())
-    assert found <= set(GAPS.allowed_shares or ())
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_wider_class_is_never_worse(seed: int) -> None:
-    instance = replace(draw(seed, Objective.COST, 3), gpus=(GpuPool(FEW),))
-    large, everyone = oversized(instance), range(len(instance.workloads))
-
-    costs = [
-        value(least_cost(instance, split, twice), instance)
-        for split, twice in ((large, False), (large, True), (everyone, False), (everyone, True))
-    ]
-
-    assert costs[0] >= costs[1] >= costs[3]
-    assert costs[0] >= costs[2] >= costs[3]

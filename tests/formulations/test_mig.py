@@ -1,10 +1,8 @@
 """ParvaGPU's problem: the known optima, brute force on tiny GPUs, covers in exact numbers, bounds that hold."""
 
-import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations_with_replacement, product
+from itertools import product
 from random import Random
 
 import pytest
@@ -16,25 +14,10 @@ from bench.judging.judge import judge
 from formulations.mig import Mig
 from formulations.mig.bounds import bounds, cheapest_cover
 from formulations.mig.offers import Offers
-from instances import (
-    GpuPool,
-    GpuType,
-    InputError,
-    Instance,
-    MigConfiguration,
-    MigProfile,
-    MigSlice,
-    Objective,
-    Plan,
-    PlanClass,
-    SloRule,
-    Workload,
-)
+from instances import GpuPool, InputError, Instance, Objective, Plan, PlanClass
 from instances.costs import next_cost
-from instances.gpu import ISOLATED
-from instances.mig import MIG_TABLE
 from instances.suites import suite
-from tests.instances.reference import INVENTED
+from tests.formulations.tiny_mig import cheapest, random_processes, random_tiny, tiny_gpu, tiny_instance
 
 PARVAGPU = {instance.name: instance for instance in suite("parvagpu").build()}
 
@@ -91,74 +74,6 @@ def test_more_than_anyone_needs_is_left_out() -> None:
 
 # --- Against brute force ---
 
-# Three positions: 1s anywhere, a 2 at 0 that blocks all of them, or the whole.
-SLICES = (MigSlice(1, 1, (0, 1, 2)), MigSlice(2, 3, (0,)), MigSlice(3, 3, (0,)))
-LAYOUTS = [(1, 1, 1), (2,), (3,)]
-
-
-def tiny_gpu(name: str, price: float, rates: Sequence[Sequence[float]]) -> GpuType:
-    """A GPU on which model ``m<i>`` serves ``rates[i]`` requests per second in instances of 1, 2 and 3."""
-    models = {
-        f"m{model}": tuple(
-            MigConfiguration(units, 1, 1, rate, 10.0) for units, rate in enumerate(row, start=1) if rate > 0.0
-        )
-        for model, row in enumerate(rates)
-    }
-    return GpuType(name, 3, 1000.0, price, ISOLATED, {}, INVENTED, mig=MigProfile(SLICES, models))
-
-
-def tiny_instance(pools: Sequence[GpuPool], demands: Sequence[float]) -> Instance:
-    workloads = tuple(Workload(f"w{m}", f"m{m}", 20.0, rate) for m, rate in enumerate(demands))
-    return Instance("tiny", Objective.COST, SloRule.HALF_SLO, MIG_TABLE, tuple(pools), workloads)
-
-
-def random_tiny(random: Random, bounded: bool) -> Instance:
-    """One or two types of GPU, one to three workloads; anything serves at least a bit in the whole."""
-    models = random.randint(1, 3)
-    pools = []
-    for number in range(random.randint(1, 2)):
-        rates = []
-        for _ in range(models):
-            row = sorted(round(random.uniform(0.0, 20.0), 1) for _ in range(3))
-            row[0] *= random.random() < 0.7
-            rates.append(row)
-        gpu = tiny_gpu(f"tiny{number}", random.choice([1.0, 1.5, 2.0]), rates)
-        pools.append(GpuPool(gpu, random.randint(1, 2) if bounded else None))
-    return tiny_instance(pools, [round(random.uniform(1.0, 35.0), 1) for _ in range(models)])
-
-
-def cheapest(instance: Instance, most: int = 6) -> float | None:
-    """Least cost over all sets of at most ``most`` GPUs, each cut in any way, every instance given to anyone."""
-    cuts = [(p, layout) for p in range(len(instance.gpus)) for layout in LAYOUTS]
-    sets = [chosen for size in range(most + 1) for chosen in combinations_with_replacement(cuts, size)]
-    price = [pool.type.price_per_hour for pool in instance.gpus]
-    for chosen in sorted(sets, key=lambda chosen: sum(price[p] for p, _ in chosen)):
-        number = Counter(p for p, _ in chosen)
-        if any(pool.count is not None and number[p] > pool.count for p, pool in enumerate(instance.gpus)):
-            continue
-        if servable(instance, Counter((p, units) for p, layout in chosen for units in layout), 0):
-            return sum(price[p] for p, _ in chosen)
-    return None
-
-
-def servable(instance: Instance, free: Counter[tuple[int, int]], workload: int) -> bool:
-    if workload == len(instance.workloads):
-        return True
-    asked = instance.workloads[workload]
-    kinds = sorted(free)
-    for numbers in product(*(range(free[kind] + 1) for kind in kinds)):
-        taken = Counter(dict(zip(kinds, numbers, strict=True)))
-        rate = math.fsum(number * rate_of(instance, kind, asked.model) for kind, number in taken.items())
-        if rate >= asked.rate_rps - 1e-12 and servable(instance, Counter(free) - taken, workload + 1):
-            return True
-    return False
-
-
-def rate_of(instance: Instance, kind: tuple[int, int], model: str) -> float:
-    profile = instance.gpus[kind[0]].type.mig
-    assert profile is not None
-    return next((one.throughput_rps for one in profile.models[model] if one.units == kind[1]), 0.0)
-
 
 @pytest.mark.parametrize("seed", range(25))
 def test_tiny_instances_are_solved_as_by_brute_force(seed: int) -> None:
@@ -199,6 +114,48 @@ def test_brute_force_finds_both_outcomes_of_bounded_pools() -> None:
     found = [cheapest(random_tiny(Random(1000 + seed), bounded=True), most=4) is None for seed in range(25)]
 
     assert 3 <= sum(found) <= 22
+
+
+RUNS = (Run(), Run(), Run(deadline=0.0), Run(work_limit=1))
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_no_bound_is_above_the_optimum_and_no_plan_below_it(seed: int) -> None:
+    """Batches and processes to choose from; some runs end at once."""
+    instance, run, reported = random_processes(Random(seed)), RUNS[seed % 4], []
+    optimum = cheapest(instance, most=4)
+
+    def listen(plan: Plan | None, bound: Bound | None) -> None:
+        reported.append(bound)
+
+    outcome = Mig().schedule(instance, replace(run, listener=listen))
+
+    bounds_found = [bound for bound in (*reported, outcome.bound) if bound is not None]
+    assert all(bound.certified for bound in bounds_found)
+    if outcome.plan is not None:
+        verdict = judge(outcome.plan, instance)
+        assert verdict.violations == ()
+        assert optimum is not None
+        assert optimum <= verdict.value + 1e-9
+        assert outcome.status is not Status.OPTIMAL or verdict.value == pytest.approx(optimum)
+    if optimum is None:
+        assert outcome.status in (Status.INFEASIBLE, Status.UNKNOWN)
+    else:
+        assert outcome.status is not Status.INFEASIBLE
+        assert all(bound.value <= optimum * (1 + 1e-12) for bound in bounds_found)
+    if run is RUNS[0]:
+        assert outcome.status in (Status.OPTIMAL, Status.INFEASIBLE)
+
+
+def test_brute_force_finds_plans_of_one_to_four_gpus_and_none() -> None:
+    instances = [random_processes(Random(seed)) for seed in range(120)]
+    unlimited = [one for one in instances if any(pool.count is None for pool in one.gpus)]
+    found = [cheapest(one, most=4) for one in instances]
+
+    assert 10 <= sum(value is None for value in found) <= 60
+    # An unlimited pool that cannot serve a workload has no MIG instance for it; more GPUs would not help.
+    assert all(cheapest(one, most=5) is None for one in unlimited if cheapest(one, most=4) is None)
+    assert len({value for value in found if value is not None}) >= 12
 
 
 def test_a_bound_above_the_price_of_the_pool_says_that_it_is_too_small() -> None:
@@ -263,7 +220,7 @@ def test_bounds_get_better_and_each_is_reported(name: str) -> None:
     outcome = Mig().schedule(instance, Run(listener=listen))
 
     values = [bound.value for bound in reported if bound is not None]
-    assert values == sorted(set(values)) == list(bounds(instance, Offers.of(instance), Run()))
+    assert values == sorted(set(values)) == [bound.value for bound in bounds(instance, Offers.of(instance), Run())]
     assert reported[-1] == outcome.bound
 
 
@@ -297,7 +254,8 @@ def test_only_instances_on_mig_gpus_are_taken() -> None:
         Mig().schedule(shares, Run())
 
 
-def test_other_objectives_are_refused() -> None:
-    goodput = replace(PARVAGPU["parvagpu-1"], objective=Objective.GOODPUT)
+@pytest.mark.parametrize("objective", [Objective.GOODPUT, Objective.CAPACITY, Objective.SCALE])
+def test_other_objectives_are_refused(objective: Objective) -> None:
+    other = replace(PARVAGPU["parvagpu-1"], objective=objective)
 
-    assert refusal(Mig(), goodput) == "does not solve goodput; it solves cost"
+    assert refusal(Mig(), other) == f"does not solve {objective}; it solves cost"

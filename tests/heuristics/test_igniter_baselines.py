@@ -18,7 +18,7 @@ from heuristics.igniter.igniter import IGniter
 from instances import GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES
-from instances.gslice import tuned_batch, tuned_share_pct
+from instances.gslice import CutRule, tuned_batch, tuned_share_pct
 from instances.suites import suite
 from instances.view import View
 from tests.heuristics import glet
@@ -197,6 +197,34 @@ def test_shares_move_as_in_the_authors_code(
     assert tuned_share_pct(share_pct, latency_ms, throughput_rps, target_ms, rate_rps) == pytest.approx(
         authors_share_pct(share_pct, target_ms, rate_rps, latency_ms, throughput_rps)
     )
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "throughput_rps", "share_pct_by_cut"),
+    [
+        # Target 10 ms and 100 req/s, share 40 %; the band is a tenth. By hand: 40 (1 - (10/8 - 1)) = 30, and so on.
+        (8.0, 105.0, {CutRule.ANY: 30.0, CutRule.LATENCY: 30.0, CutRule.BOTH: 40.0}),
+        (9.5, 125.0, {CutRule.ANY: 32.0, CutRule.LATENCY: 40.0, CutRule.BOTH: 40.0}),
+        (8.0, 200.0, {CutRule.ANY: 20.0, CutRule.LATENCY: 30.0, CutRule.BOTH: 20.0}),
+        (9.5, 105.0, {CutRule.ANY: 40.0, CutRule.LATENCY: 40.0, CutRule.BOTH: 40.0}),
+        (12.5, 200.0, {CutRule.ANY: 60.0, CutRule.LATENCY: 48.0, CutRule.BOTH: 60.0}),
+        (8.0, 80.0, {CutRule.ANY: 50.0, CutRule.LATENCY: 50.0, CutRule.BOTH: 50.0}),
+    ],
+)
+def test_rules_differ_in_what_permits_a_cut(
+    latency_ms: float, throughput_rps: float, share_pct_by_cut: dict[CutRule, float]
+) -> None:
+    for cut, share_pct in share_pct_by_cut.items():
+        assert tuned_share_pct(40.0, latency_ms, throughput_rps, 10.0, 100.0, cut=cut) == pytest.approx(share_pct)
+
+
+def test_with_cuts_beyond_both_thresholds_only_w12_has_less_than_by_igniter() -> None:
+    """The paper's Fig. 18 (Sec. 5.3): GSLICE+ gives at least iGniter's share to every workload except W12."""
+    by_igniter = units_of(planned(IGniter(spend_spare=False), TWELVE))
+    by_gslice = units_of(planned(GslicePlus(cut=CutRule.BOTH), TWELVE))
+
+    assert [workload for workload in by_igniter if by_gslice[workload] < by_igniter[workload]] == ["W12"]
+    assert sum(by_gslice[workload] > by_igniter[workload] for workload in by_igniter) >= 6
 
 
 def test_a_workload_that_serves_nothing_asks_for_the_whole_gpu() -> None:

@@ -17,7 +17,6 @@ from heuristics.gpulet.margins import (
     LATENCY_BUFFER,
     NETWORK_BYTES_PER_S,
     Margins,
-    ReservedView,
     batch_assembly_ms,
     poisson_p99_rps,
     view_with,
@@ -99,8 +98,10 @@ def test_a_view_with_margins_has_all_parts() -> None:
     instance = problem([100.0, 200.0, 0.0, 50.0])
     plain, reserved = View.of(instance, V100), view_with(CODE, instance, V100)
 
-    assert type(view_with(Margins.PRINTED, instance, V100)) is View
-    assert isinstance(reserved, ReservedView)
+    assert np.all(np.isinf(plain.network_rps))
+    assert np.array_equal(view_with(Margins.PRINTED, instance, V100).network_rps, plain.network_rps)
+    expected_rps = [NETWORK_BYTES_PER_S / size for size in (IMAGE_BYTES, IMAGE_BYTES, 4 * 3 * 300 * 300)]
+    assert reserved.network_rps.tolist() == pytest.approx(expected_rps)
     assert reserved.rate_rps.tolist() == [125.0, 235.0, 68.0]
     assert reserved.instance.latency_buffer == LATENCY_BUFFER
     row = plain.model[1]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from instances import InputError, Instance
-from instances.misspecification import misspecified, slowed
+from instances.misspecification import misspecified, slowed, with_sensitivity
 from instances.suites import suite
 from instances.tables import Tables, gpu_tables
 
@@ -46,6 +46,16 @@ def test_slowed_gpus_take_longer_and_demand_as_much(twelve: Instance, model: str
     assert after.l2_pct[alone] == pytest.approx(before.l2_pct[alone], rel=1e-5)
     assert np.array_equal(after.transfer_ms, before.transfer_ms)
     assert slowed(right, 1.0) == right
+
+
+@pytest.mark.parametrize("factor", [0.0, 2.5])
+def test_sensitivity_changes_the_growths_alone(twelve: Instance, factor: float) -> None:
+    before, after = tables_of(twelve), tables_of(with_sensitivity(twelve, factor))
+    assert np.any(before.alpha_l2 > 0.0)
+    assert after.alpha_l2 == pytest.approx(factor * before.alpha_l2)
+    assert after.alpha_dram == pytest.approx(factor * before.alpha_dram)
+    assert np.array_equal(after.active_ms, before.active_ms)
+    assert np.array_equal(after.l2_pct, before.l2_pct)
 
 
 def test_without_error_nothing_is_wrong(twelve: Instance) -> None:

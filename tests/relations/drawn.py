@@ -21,7 +21,7 @@ from instances.instance import instance_of_services
 from instances.mig import MIG_TABLE
 from instances.services import Service
 from tests.formulations.exhaustive import slower, small_batches
-from tests.formulations.test_mig import SLICES
+from tests.formulations.tiny_mig import SLICES
 from tests.instances.reference import INVENTED
 
 V100, A100, A100_LLM = gpu_type("v100"), gpu_type("a100"), gpu_type("a100-llm")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import spend
-from formulations.colgen.pattern_problem import SAFETY, best_factor, pool_price
+from formulations.colgen.pattern_problem import best_factor, pool_price
 from formulations.colgen.temporal.contents import pattern_of
 from formulations.colgen.temporal.enumeration import NUMBERS, Undominated, combine, list_gpulets, none_listed, offer
 from formulations.colgen.temporal.every_content import contents_worth
@@ -18,6 +18,7 @@ from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.pricer import Looks
 from formulations.colgen.temporal.search import PlanSearch
 from formulations.pattern import Pattern
+from formulations.rounding import SAFETY
 from instances import Objective
 from instances.arrays import Floats, Ints
 from instances.costs import cost_step

@@ -100,3 +100,18 @@ def test_given_up_not_proven_and_a_crash_have_exit_codes_of_their_own(
     monkeypatch.setattr("bench.certificate.failures.MOST_NUMBERS", 10**9)
     assert main(proven) == 70
     assert "MemoryError: a fault of the bench" in capsys.readouterr().err
+
+
+def test_a_plan_of_mig_instances_is_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger, file = str(tmp_path / "runs.sqlite"), tmp_path / "proof.json"
+    assert main(["run", "--instances", "parvagpu-3", "--schedulers", "mig", "--ledger", ledger]) == 0
+    capsys.readouterr()
+
+    assert main(["prove", "parvagpu-3", "-o", str(file), "--ledger", ledger]) == 0
+    assert main(["check", str(file)]) == 0
+
+    assert capsys.readouterr().out.splitlines() == ["proven: 5 GPUs, no split plan has fewer"] * 2
+    assert json.loads(file.read_text())["proof"]["kind"] == "slices"
+    with Ledger(Path(ledger)) as opened:
+        (row,) = opened.rows()
+        assert row.proof == "checked"

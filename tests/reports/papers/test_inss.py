@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from instances.suites import suite
 from reports.charts.palette import ALARM
 from reports.papers import figure
-from reports.papers.inss_agent import FAMILIES, TIMED, curves, runs_of_label, time_points
-from reports.papers.inss_clusters import SMALL_CLUSTER
+from reports.papers.inss_agent import FAMILIES, curves
+from reports.papers.inss_clusters import SMALL_CLUSTER, mean_share_pct
+from reports.papers.inss_decision_times import TIMED, runs_of_label, time_points
 from reports.papers.inss_large_cluster import LARGE_CLUSTER
 from reports.papers.inss_schedulers import TRAININGS
+from reports.papers.inss_violations import mean_load
 from reports.quantities import allocated_pct, fragments_pct
 from reports.statistics.inference import half_width
 from rl.ts import SHIPPED
@@ -105,6 +108,42 @@ def test_decision_times_are_medians_over_repeats_and_trainings(run_row, draw):
     assert line.get_xydata().round(6).tolist() == [[4.0, 2.0], [32.0, 100.0]]
     assert ax.get_xscale() == ax.get_yscale() == "log"
     assert "Without a result: ts (feasible) on inss-64gpu." in " ".join(page.get_supxlabel().split())
+
+
+def four_gpu_plan(*gpus):
+    """Return a plan for ``4gpu`` from the gpulets (share units, workload, batch, rate) of each GPU."""
+    listed = [
+        {
+            "type": "a100-inss",
+            "gpulets": [
+                {"share_units": units, "slots": [{"workload": workload, "batch": batch, "rate_rps": rate_rps}]}
+                for units, workload, batch, rate_rps in gpu
+            ],
+        }
+        for gpu in gpus
+    ]
+    return {"version": 1, "instance": "4gpu", "gpus": listed}
+
+
+def test_a_models_share_is_weighted_by_the_rates_of_its_gpulets(make_row):
+    plan = four_gpu_plan([(27, "W2", 8, 1200.0), (9, "W10", 8, 600.0)], [(54, "W1", 8, 100.0)])
+    row = make_row("ts", "4gpu", plan=plan)
+    assert mean_share_pct(row, "resnet50") == pytest.approx(100.0 * (2.0 * 27 + 9) / 3.0 / 54)
+    assert mean_share_pct(row, "alexnet") == pytest.approx(100.0)
+    assert mean_share_pct(row, "vgg16") is None
+    assert mean_share_pct(make_row("ts", "4gpu", plan=None), "vgg16") is None
+
+
+def test_the_load_of_a_server_grows_with_its_rate_and_beside_neighbours(make_row):
+    """A plan of all workloads, each alone on a GPU, but for W2 and W3."""
+    (instance,) = suite("4gpu").build()
+    pairs = [(w.id, w.rate_rps) for w in instance.workloads if w.id not in ("W2", "W3")]
+    alone = [[(54, workload, 8, rate_rps)] for workload, rate_rps in pairs]
+    apart = [[(27, "W2", 8, 1200.0)], [(27, "W3", 8, 800.0)]]
+    together = [[(27, "W2", 8, 1200.0), (27, "W3", 8, 800.0)]]
+    loads = [mean_load(make_row("ts", "4gpu", plan=four_gpu_plan(*alone, *more))) for more in (apart, together)]
+    assert 0.0 < loads[0] < loads[1]
+    assert mean_load(make_row("ts", "4gpu", plan=None)) is None
 
 
 @pytest.mark.parametrize("name", OF_TRAININGS)

@@ -1,0 +1,1 @@
+"""Certificates of plans of GPUs that are cut into MIG instances."""

@@ -1,0 +1,85 @@
+"""Proofs of bounds on MIG instances: duals of a run in whole numbers, or exhaustion."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import floor, inf
+from typing import Any
+
+from bench.certificate.certificate import SliceProof, unit_for
+from bench.certificate.checking import attainable
+from bench.certificate.exhaustive import MOST_WORKLOADS
+from bench.certificate.failures import GivenUpError, NotProvenError
+from bench.certificate.mig.duals import fractional_cover, layout_worth, least_cover, slice_bound
+from bench.certificate.mig.exhaustive import exhaustive_mig_bound
+from bench.certificate.mig.plans import mig_cost_of
+from bench.certificate.mig.rates import MigRates, profiles_of
+from bench.certificate.patterns import Progress
+from bench.certificate.statement import Statement
+from instances import Plan
+
+
+def mig_proof(
+    statement: Statement, nodes: Sequence[Mapping[str, Any]], plan: Plan | None, progress: Progress
+) -> tuple[dict[str, Any], Fraction | float]:
+    """Return a proof with its bound: by the duals of MIG instances, or by exhaustion if that proves more.
+
+    For a few workloads, exhaustion is tried where the duals do not prove the cost of the plan.
+
+    Raises
+    ------
+    NotProvenError
+        If there are no duals of MIG instances, and too many workloads for an exhaustive proof.
+    GivenUpError
+        If a limit of the checker ended the proof.
+    """
+    rates = MigRates.of(statement)
+    if rates.unserved:
+        nodes = [{"slices": [[0.0] * len(profile.slices) for profile in profiles_of(statement.instance)]}]
+    has_duals = len(nodes) == 1 and bool(nodes[0].get("slices"))
+    may_exhaust = int(statement.copies.sum()) <= MOST_WORKLOADS
+    if not has_duals and not may_exhaust:
+        raise NotProvenError("the run kept no duals")
+    if has_duals:
+        proof = _whole_duals(statement, rates, nodes[0])
+        bound = slice_bound(statement, SliceProof.model_validate(proof), progress)
+        cost = None if plan is None else mig_cost_of(plan, statement.instance)
+        if not may_exhaust or attainable(statement, bound) == (inf if cost is None else cost):
+            return proof, bound
+    try:
+        return {"kind": "exhaustive"}, exhaustive_mig_bound(statement, progress)
+    except GivenUpError:
+        if not has_duals:
+            raise
+        return proof, bound
+
+
+def _whole_duals(statement: Statement, rates: MigRates, node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the duals of a run in whole numbers that satisfy every condition of ``bench.certificate.mig.duals``."""
+    profiles = profiles_of(statement.instance)
+    float_duals: Sequence[Sequence[float]] = node["slices"]
+    if [len(duals) for duals in float_duals] != [len(profile.slices) for profile in profiles]:
+        raise NotProvenError("the duals of the run are not those of the sizes of its GPU types")
+    largest = max((abs(x) for duals in (*float_duals, node.get("workloads", ())) for x in duals), default=1.0)
+    unit = unit_for(largest)
+    slices, gpus = [], []
+    for profile, floats, price, limit in zip(profiles, float_duals, statement.prices, statement.limits, strict=True):
+        duals = [max(0, floor(Fraction(dual) * unit)) for dual in floats]
+        allowed, worth = floor(price * unit), layout_worth(profile, duals)
+        if worth > allowed and limit is None:
+            duals = [dual * allowed // worth for dual in duals]
+        slices.append(duals)
+        gpus.append(max(0, worth - allowed) if limit else 0)
+    size_duals = [slices[gpu_type][position] for gpu_type, position in rates.sizes]
+    workloads = [
+        _cover_dual(size_duals, served, needed) if any(served) else 0
+        for served, needed in zip(rates.served, rates.needed, strict=True)
+    ]
+    return {"kind": "slices", "unit": unit, "workloads": workloads, "gpus": gpus, "slices": slices}
+
+
+def _cover_dual(duals: Sequence[int], served: Sequence[int], needed: int) -> int:
+    """Return the largest dual of a workload that the checker can prove."""
+    try:
+        return least_cover(duals, served, needed)
+    except GivenUpError:
+        return fractional_cover(duals, served, needed)

@@ -1,0 +1,230 @@
+"""Mutations of certificates of MIG instances: what is still called proven is true by brute force."""
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from random import Random
+
+import pytest
+
+from bench.certificate.checking import check
+from bench.judging.judge import judge
+from instances import InputError
+from instances.files import instance_from_json, plan_from_json
+from tests.bench.certificate.mig.made import Data, drawn, proven, said
+from tests.formulations.tiny_mig import cheapest
+
+MOST_GPUS = 5
+BASES = (0, 2, 3, 4, 5, 6, 7, 8, 13, 35, 80, 81)
+"""Seeds of instances with one and two GPU types, bounded and unlimited pools, and without any plan."""
+
+
+@cache
+def base(seed: int) -> Data:
+    data = proven(drawn(seed))
+    assert check(data, "proof").proven
+    return data
+
+
+def factor(random: Random) -> float:
+    return random.choice((0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 2.0, -1.0))
+
+
+def a_dual(data: Data, random: Random) -> None:
+    proof = data["proof"]
+    duals = random.choice((proof["workloads"], proof["gpus"], *proof["slices"]))
+    at = random.randrange(len(duals))
+    duals[at] = int(duals[at] * factor(random)) + random.choice((0, 0, 1, 10**9))
+
+
+def the_number_of_duals(data: Data, random: Random) -> None:
+    duals = random.choice((data["proof"]["workloads"], data["proof"]["gpus"], *data["proof"]["slices"]))
+    if random.random() < 0.5:
+        duals.pop()
+    else:
+        duals.append(10**9)
+
+
+def the_unit(data: Data, random: Random) -> None:
+    data["proof"]["unit"] = max(1, int(data["proof"]["unit"] * random.choice((0.1, 0.999, 1.001, 10.0))))
+
+
+def the_claim(data: Data, random: Random) -> None:
+    bound = data["claim"]["bound"]
+    if random.random() < 0.2:
+        data["claim"]["bound"] = "5" if bound == "none" else "none"
+    elif bound != "none":
+        changed = float(bound) * random.choice((0.5, 0.99, 1.0, 1.000001, 1.01, 2.0)) + random.choice((0.0, 0.0, 1.0))
+        data["claim"]["bound"] = f"{changed:.9f}"
+
+
+def a_workload(data: Data, random: Random) -> None:
+    workloads = data["instance"]["workloads"]
+    chosen = random.choice(workloads)
+    match random.randrange(5):
+        case 0:
+            chosen["rate_rps"] *= random.choice((0.7, 0.99, 1.01, 1.5))
+        case 1:
+            chosen["slo_ms"] *= random.choice((0.4, 0.99, 1.01, 2.5))
+        case 2:
+            chosen["model"] = random.choice(workloads)["model"]
+        case 3 if len(workloads) > 1:
+            workloads.remove(chosen)
+        case _ if len(workloads) < 4:
+            workloads.append(chosen | {"id": "another"})
+
+
+def the_pool(data: Data, random: Random) -> None:
+    random.choice(data["instance"]["gpus"])["count"] = random.choice((None, 1, 2))
+
+
+def the_price(data: Data, random: Random) -> None:
+    entry = random.choice(list(data["instance"]["catalogue"].values()))
+    entry["price_per_hour"] *= random.choice((0.5, 0.99, 1.01, 2.0))
+
+
+def a_layout(data: Data, random: Random) -> None:
+    sizes = random.choice(list(data["instance"]["catalogue"].values()))["mig"]["slices"]
+    size = random.choice(sizes)
+    match random.randrange(3):
+        case 0:
+            size["starts"] = sorted(random.sample(range(5), random.randint(1, 4)))
+        case 1:
+            size["span"] = max(size["units"], size["span"] + random.choice((-1, 1)))
+        case _:
+            size["units"], size["span"] = size["units"] + 1, size["span"] + 1
+
+
+def a_configuration(data: Data, random: Random) -> None:
+    models = random.choice(list(data["instance"]["catalogue"].values()))["mig"]["models"]
+    rows = random.choice(list(models.values()))
+    row = random.choice(rows)
+    match random.randrange(4):
+        case 0:
+            row[3] *= random.choice((0.5, 0.99, 1.01, 2.0))
+        case 1:
+            row[4] *= random.choice((0.5, 0.99, 1.01, 2.0))
+        case 2:
+            row[2] += 1
+        case _:
+            rows.remove(row)
+
+
+def the_plan(data: Data, random: Random) -> None:
+    if data["plan"] is None:
+        return
+    gpus = data["plan"]["gpus"]
+    gpulet = random.choice(random.choice(gpus)["gpulets"])
+    match random.randrange(7):
+        case 0:
+            gpus.pop()
+        case 1:
+            gpulet["share_units"] = random.randint(1, 4)
+        case 2:
+            gpulet["start"] = random.randint(0, 4)
+        case 3:
+            gpulet["processes"] = random.randint(1, 3)
+        case 4:
+            gpulet["slots"][0]["rate_rps"] *= random.choice((0.5, 0.95, 1.05, 2.0))
+        case 5:
+            gpulet["slots"][0]["workload"] = random.choice(data["instance"]["workloads"])["id"]
+        case _:
+            gpus.append(copy.deepcopy(gpus[0]))
+
+
+def the_form(data: Data, random: Random) -> None:
+    where = random.choice((data, data["claim"], data["proof"], data["instance"]))
+    key = random.choice(list(where))
+    if random.random() < 0.5:
+        del where[key]
+    else:
+        where[key] = random.choice((None, [], "text", -1, 1e300, {"x": [[]]}))
+
+
+MUTATIONS: tuple[Callable[[Data, Random], None], ...] = (
+    a_dual,
+    a_dual,
+    a_dual,
+    the_number_of_duals,
+    the_unit,
+    the_claim,
+    the_claim,
+    a_workload,
+    a_workload,
+    the_pool,
+    the_price,
+    a_layout,
+    a_configuration,
+    a_configuration,
+    the_plan,
+    the_form,
+)
+
+
+def true_by_brute_force(data: Data) -> bool:
+    """Whether no plan is cheaper than the claim, and the plan of the file is feasible."""
+    instance, bound = instance_from_json(data["instance"]), data["claim"]["bound"]
+    if data.get("plan") is not None and not judge(plan_from_json(data["plan"]), instance).feasible:
+        return False
+    best = cheapest(instance, MOST_GPUS)
+    if best is not None:
+        return bound != "none" and float(bound) <= best * (1.0 + 1e-12)
+    if all(pool.count is not None and pool.count <= 2 for pool in instance.gpus):
+        return True  # the brute force has tried the whole pool
+    cheapest_gpu = min(pool.type.price_per_hour for pool in instance.gpus)
+    return (
+        cheapest(instance, MOST_GPUS + 2) is None if bound == "none" else float(bound) <= (MOST_GPUS + 1) * cheapest_gpu
+    )
+
+
+def mutate(seed: int) -> bool:
+    """Mutate a certificate once or twice and check it; return whether it is still called proven."""
+    random = Random(seed)
+    data = copy.deepcopy(base(random.choice(BASES)))
+    for mutation in random.choices(MUTATIONS, k=random.choice((1, 1, 2))):
+        try:
+            mutation(data, random)
+        except (AttributeError, KeyError, TypeError, IndexError):
+            break  # an earlier mutation took away what this one changes, or the proof has no data
+    try:
+        verdict = check(data, "proof")
+    except InputError:
+        return False
+    assert not verdict.proven or true_by_brute_force(data), verdict.sentence
+    return verdict.proven
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_what_is_called_proven_is_true(first: int) -> None:
+    found = [mutate(seed) for seed in range(first, first + 50)]
+
+    assert 3 <= sum(found) <= 35  # some weaker proofs hold, most mutations do not
+
+
+@pytest.mark.soak
+def test_what_is_called_proven_is_true_three_thousand_times() -> None:
+    proven_ones = sum(mutate(seed) for seed in range(300, 3300))
+
+    assert 0 < proven_ones < 1800
+
+
+def test_the_bases_are_of_both_kinds_and_have_one_without_a_plan() -> None:
+    bases = [base(seed) for seed in BASES]
+
+    assert {data["proof"]["kind"] for data in bases} == {"slices", "exhaustive"}
+    assert "none" in {data["claim"]["bound"] for data in bases}
+    assert {len(data["instance"]["gpus"]) for data in bases} == {1, 2}
+
+
+@pytest.mark.parametrize("seed", BASES)
+def test_a_false_claim_is_refused(seed: int) -> None:
+    """One cent more than the optimum, with the duals that would prove it."""
+    data = copy.deepcopy(base(seed))
+    if data["claim"]["bound"] == "none":
+        return  # every claim about the plans is true
+    data["claim"]["bound"] = f"{float(data['claim']['bound']) + 0.01:.6f}"
+    if data["proof"]["kind"] == "slices":
+        data["proof"]["workloads"] = [dual * 2 + 1 for dual in data["proof"]["workloads"]]
+
+    assert not check(data, "proof").proven
+    assert said(data).startswith("not proven: ")

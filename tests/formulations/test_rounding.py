@@ -1,0 +1,31 @@
+"""Sums rounded outwards: they are beyond the exact sum of their terms; see ``formulations.rounding``."""
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formulations.colgen.pattern_problem import cost_bound
+from formulations.rounding import sum_rounded_down, sum_rounded_up
+
+TERMS = st.lists(st.floats(-1e9, 1e9), max_size=20)
+
+
+@given(TERMS)
+def test_rounded_sums_enclose_the_exact_sum(terms: list[float]) -> None:
+    exact = sum(map(Fraction, terms), Fraction(0))
+    assert Fraction(sum_rounded_down(terms)) <= exact <= Fraction(sum_rounded_up(terms))
+
+
+def test_rounded_sums_allow_for_terms_that_cancel() -> None:
+    # Each term may be wrong by a rounding of its own size, however small their sum is.
+    assert sum_rounded_up([1e9, -1e9]) >= 1e9 * 2.0**-52
+    assert sum_rounded_down([1e9, -1e9]) <= -1e9 * 2.0**-52
+
+
+def test_a_bound_on_the_cost_allows_for_large_terms_that_cancel() -> None:
+    # With factor 1 the bound is 1e9 + 0.5 less a charge of 1e9 - 1: exactly 1.5, if no term was rounded.
+    one = np.ones(1)
+    bound = cost_bound(np.array([1e9 + 0.5]), one, np.array([1e9, 1.0]), np.ones(2), np.ones(2))
+    assert 1.0 - 1e-8 <= bound <= 1.5 - 1e9 * 2.0**-52  # the factor 1e-9 gives the bound 1 without a charge

@@ -1,0 +1,102 @@
+"""Services with several servers: one name and one address, and requests dealt out by planned rates."""
+
+import csv
+import io
+import re
+
+import pytest
+import yaml
+
+from bench.deploy import clusters, hosts, triton
+from bench.deploy.front_end import MOST_WEIGHT
+from bench.deploy.names import FRONT_END
+from bench.deploy.servers import Server, in_percents, servers
+from instances import Instance
+from tests.bench.deploy.plans import named, placed
+
+
+@pytest.fixture
+def processes(mix: Instance) -> list[Server]:
+    """Five servers of ``tagging``, at 1 to 5 requests per second, and one of ``search``."""
+    instance = named(mix, "tagging", "search")
+    return servers(placed(instance, *["tagging"] * 5, "search"), in_percents(instance))
+
+
+def addresses(files: dict[str, str]) -> dict[str, str]:
+    rows = list(csv.reader(io.StringIO(files["endpoints.csv"])))
+    assert rows[0] == ["service", "address"]
+    return dict(rows[1:])  # type: ignore[arg-type]
+
+
+def upstreams(configuration: str) -> list[tuple[str, int]]:
+    """Return address and weight of each server in a configuration of nginx."""
+    return [(host, int(weight)) for host, weight in re.findall(r"server (\S+) weight=(\d+);", configuration)]
+
+
+WEIGHTS = [round(MOST_WEIGHT * rate / 5) for rate in range(1, 6)]
+
+
+def test_a_host_has_a_front_end(processes: list[Server]) -> None:
+    files = hosts.write_shell(processes)
+    found = addresses(files)
+    assert set(found) == {"tagging", "search"}
+    port = found["tagging"].rpartition(":")[2]
+    assert f"listen {port};" in files["nginx.conf"]
+    ports = [each["GPUSHARE_PORT"] for each in hosts.read_shell(files)]
+    assert len(set(ports)) == 6
+    assert upstreams(files["nginx.conf"]) == [
+        (f"127.0.0.1:{port}", weight) for port, weight in zip(ports, WEIGHTS, strict=False)
+    ]
+    assert found["search"].endswith(f":{ports[-1]}")
+
+
+def test_compose_reaches_all_replicas_under_the_name_of_the_service(processes: list[Server]) -> None:
+    files = hosts.write_compose(processes)
+    services = yaml.safe_load(files["compose.yaml"])["services"]
+    front_end = services[FRONT_END]
+    assert front_end["networks"]["default"]["aliases"] == ["tagging"]
+    assert addresses(files) == {"tagging": "http://tagging:8001", "search": "http://search:8000"}
+    names = [host.partition(":")[0] for host, _ in upstreams(files["nginx.conf"])]
+    assert names == ["tagging-1", "tagging-2", "tagging-3", "tagging-4", "tagging-5"]
+    assert set(names) | {"search"} <= set(services)
+    assert "tagging" not in services  # it would take the front end's name
+
+
+@pytest.mark.parametrize(
+    "write", [clusters.write_kubernetes, clusters.write_dra, clusters.write_hami], ids=["kubernetes", "dra", "hami"]
+)
+def test_kubernetes_reaches_all_replicas_under_the_name_of_the_service(processes: list[Server], write) -> None:  # type: ignore[no-untyped-def]
+    files = write(processes)
+    documents = list(yaml.safe_load_all(files["plan.yaml"]))
+    services = {each["metadata"]["name"]: each["spec"] for each in documents if each["kind"] == "Service"}
+    pods = [each for each in documents if each["kind"] == "Pod"]
+    (configuration,) = [each["data"]["nginx.conf"] for each in documents if each["kind"] == "ConfigMap"]
+    assert addresses(files) == {"tagging": "http://tagging:80", "search": "http://search:80"}
+    assert services["tagging"]["selector"] == {"app": FRONT_END}
+    reached = []
+    for address, _ in [*upstreams(configuration), ("search:80", 0)]:
+        service = services[address.partition(":")[0]]
+        selected = [pod for pod in pods if service["selector"].items() <= pod["metadata"]["labels"].items()]
+        port = service["ports"][0]["targetPort"]
+        reached += [
+            container["name"]
+            for pod in selected
+            for container in pod["spec"]["containers"]
+            if {"name": "GPUSHARE_PORT", "value": str(port)} in container["env"]
+        ]
+    assert sorted(reached) == sorted(server.name for server in processes)
+
+
+def test_triton_serves_every_replica_under_one_model_name(processes: list[Server]) -> None:
+    files = triton.write_triton(processes)
+    names = [re.search('^name: "(.*)"$', text, re.MULTILINE) for path, text in files.items() if "pbtxt" in path]
+    assert [match and match[1] for match in names] == ["tagging"] * 5 + ["search"]
+    assert len(upstreams(files["nginx.conf"])) == 5
+
+
+def test_services_with_one_server_need_no_front_end(mix: Instance) -> None:
+    instance = named(mix, "a", "b")
+    found = servers(placed(instance, "a", "b"), in_percents(instance))
+    for write in (hosts.write_shell, hosts.write_compose, triton.write_triton):
+        assert "nginx.conf" not in write(found)
+    assert FRONT_END not in hosts.write_compose(found)["compose.yaml"]

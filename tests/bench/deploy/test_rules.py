@@ -1,0 +1,122 @@
+"""Rules that deployed files set: dropping, limits of memory, shares of the device plugin, duties of the operator."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from bench.deploy import clusters, hosts, triton
+from bench.deploy.deployment import Deployment
+from bench.deploy.duties import duties
+from bench.deploy.servers import MEMORY_SLACK, Server, in_percents, servers
+from bench.deploy.target import Target
+from bench.judging.judge import judge
+from instances import Instance
+from instances.memory import MEMORY_MEASURED
+from tests.bench.deploy.conftest import BY_SHARE
+from tests.bench.deploy.plans import named, placed
+
+
+def processes_of(mix: Instance, dropping: bool = True) -> list[Server]:
+    instance = replace(named(mix, "a", "b"), dropping=dropping)
+    return servers(placed(instance, "a", "b"), in_percents(instance))
+
+
+def test_servers_drop_requests_that_a_full_batch_would_answer_late(mix: Instance) -> None:
+    instance = in_percents(named(mix, "a", "b"))
+    verdict = judge(placed(instance, "a", "b"), instance)
+    for server, slot in zip(processes_of(mix), verdict.slots, strict=True):
+        assert server.longest_wait_us is not None
+        spare_us = 1000.0 * (server.slo_ms - slot.t_inf_ms)
+        assert spare_us - 1.0 <= server.longest_wait_us <= max(1.0, spare_us)
+
+
+def test_triton_rejects_late_requests_if_the_plan_assumes_it(mix: Instance) -> None:
+    messages = pytest.importorskip("tritonclient.grpc.model_config_pb2")
+    text_format = pytest.importorskip("google.protobuf.text_format")
+    for dropping in (True, False):
+        found = processes_of(mix, dropping)
+        for server in found:
+            text = triton.write_triton([server])[f"{server.name}/{server.service}/config.pbtxt"]
+            config = text_format.Parse(text, messages.ModelConfig())
+            policy = config.dynamic_batching.default_queue_policy
+            assert config.dynamic_batching.HasField("default_queue_policy") == dropping
+            assert policy.default_timeout_microseconds == (server.longest_wait_us or 0)
+            assert policy.timeout_action == 0  # REJECT
+            assert not policy.allow_timeout_override
+
+
+@pytest.mark.parametrize("dropping", [True, False])
+def test_every_server_knows_the_drop_rule(mix: Instance, dropping: bool) -> None:
+    for environment in hosts.read_compose(hosts.write_compose(processes_of(mix, dropping))):
+        assert environment["GPUSHARE_DROP"] == ("late" if dropping else "never")
+        assert float(environment["GPUSHARE_SLO_MS"]) > 0.0
+        assert ("GPUSHARE_LONGEST_WAIT_US" in environment) == dropping
+
+
+def test_only_measured_memory_becomes_a_limit(mix: Instance) -> None:
+    assert all(server.memory_limit_mib is None for server in processes_of(mix))
+    (pool,) = mix.gpus
+    models = {
+        name: replace(model, provenance=replace(model.provenance, source=f"own.csv; {MEMORY_MEASURED}"))
+        for name, model in pool.type.models.items()
+    }
+    measured = replace(mix, gpus=(replace(pool, type=replace(pool.type, models=models)),))
+    for server in processes_of(measured):
+        assert server.memory_limit_mib is not None
+        assert 0.0 <= server.memory_limit_mib - MEMORY_SLACK * server.memory_mib < 1.0
+        assert server.mps_limits["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"0={server.memory_limit_mib}M"
+
+
+def test_no_file_has_a_limit_of_memory_that_was_not_measured(deployments: Mapping[Target, Deployment]) -> None:
+    for target, found in deployments.items():
+        assert not any("MEM_LIMIT" in text or "PinnedDeviceMemory" in text for text in found.files.values()), target
+        if target is not Target.DEVICE_PLUGIN:
+            assert any("was not measured" in note for note in found.notes)
+
+
+def test_hami_divides_the_memory_of_a_gpu(mix: Instance) -> None:
+    pods = yaml.safe_load_all(clusters.write_hami(processes_of(mix))["plan.yaml"])
+    limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in pods if pod["kind"] == "Pod"]
+    assert 90 <= sum(each["nvidia.com/gpumem-percentage"] for each in limits) <= 100
+
+
+def test_the_device_plugin_never_has_one_replica(mix: Instance) -> None:
+    """The plugin refuses fewer than two replicas, and the node would then offer no GPU."""
+    files = clusters.write_device_plugin(processes_of(mix), 1)
+    assert yaml.safe_load(files["device-plugin-v100.yaml"]) == {"version": "v1"}
+    for pod in yaml.safe_load_all(files["plan.yaml"]):
+        if pod["kind"] == "Pod":
+            assert pod["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 1}
+    assert {each["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] for each in clusters.read_device_plugin(files)} == {"100"}
+
+
+def test_each_gpu_type_has_a_configuration_of_the_device_plugin(mix: Instance) -> None:
+    found = processes_of(mix)
+    found[1] = replace(found[1], gpu_type="T4 (16 GB)")
+    files = clusters.write_device_plugin(found, 2)
+    assert {path for path in files if path.startswith("device-plugin")} == {
+        "device-plugin-v100.yaml",
+        "device-plugin-t4-16-gb.yaml",
+    }
+    assert len(clusters.read_device_plugin(files)) == 2
+
+
+@pytest.mark.parametrize("target", BY_SHARE)
+def test_the_operator_is_told_the_duties(mix: Instance, target: Target) -> None:
+    instance = named(mix, "a", "b")
+    alone = processes_of(mix)
+    replicated = servers(placed(instance, "a", "a", "b"), in_percents(instance))
+    assert not any("endpoints.csv" in duty for duty in duties(target, alone))
+    assert any("a (2 servers)" in duty for duty in duties(target, replicated))
+    by_mps = target in (Target.SHELL, Target.COMPOSE, Target.TRITON, Target.KUBERNETES)
+    assert any("EXCLUSIVE_PROCESS" in duty for duty in duties(target, alone)) == by_mps
+
+
+def test_containers_wait_for_the_daemon(mix: Instance) -> None:
+    services = yaml.safe_load(hosts.write_compose(processes_of(mix))["compose.yaml"])["services"]
+    assert "healthcheck" in services["mps-daemon"]
+    assert services["a"]["depends_on"]["mps-daemon"]["condition"] == "service_healthy"
+    pods = yaml.safe_load_all(clusters.write_kubernetes(processes_of(mix))["plan.yaml"])
+    assert all("initContainers" in pod["spec"] for pod in pods if pod["kind"] == "Pod")

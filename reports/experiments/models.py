@@ -224,7 +224,8 @@ PUBLISHED = (
         form="{:.2f}, {:.2f} %",
         supports=igniter_terms.to_printed_digits((3.82, 4.15), 0.01),
         criterion="to the printed digits",
-        reason="the published pairs are other runs, and lack batch 1, which has iGniter's largest error in print",
+        reason="the published pairs are other runs, and lack the batch of one request, which has iGniter's largest "
+        "error in print",
     ),
     Claim(
         what="– order",
@@ -233,7 +234,7 @@ PUBLISHED = (
         form="{:.2f}, {:.2f} %",
         supports=lambda igniter, gpulet: igniter < gpulet,
         criterion="`igniter` below `gpulet`",
-        reason="the published pairs lack batch 1",
+        reason="the published pairs lack the batch of one request",
     ),
     Claim(
         what="iGniter Fig. 13, four models: latencies in ms",

@@ -179,8 +179,8 @@ PROFILING = (
         form="{:.0f}–{:.0f} %, {:.0f}–{:.0f} %",
         supports=to_printed_digits((7.0, 20.0, 1.0, 7.0), 1.0),
         criterion="to the printed digits",
-        reason="equation 3 with the printed bandwidth, for the batches and shares of Fig. 11 and 12; the paper's are "
-        "parts of measured times",
+        reason="equation 3 with the printed bandwidth, for the batches and shares of Fig. 11 and Fig. 12; the paper's "
+        "are parts of measured times",
     ),
     Claim(
         what="Sec. 5.2: mean active time of a kernel of ResNet-50, batch 1",

@@ -147,5 +147,5 @@ def test_reasons_and_notes_hold_no_number() -> None:
 def numbers(text: str) -> set[str]:
     """Return the numbers in a text, but those in code, in names and of figures, tables, equations and lines."""
     text = re.sub(r"`[^`]*`|\{[{%].*?[%}]\}", "", text, flags=re.DOTALL)
-    text = re.sub(r"\b(?:Fig\.|Tables?|Algorithm|equation|lines?|RTX) \d+(?:, \d+)*", "", text)
+    text = re.sub(r"\b(?:Fig\.|Sec\.|Tables?|Algorithm|equation|lines?|RTX) \d+(?:\.\d+)?(?:, \d+)*", "", text)
     return set(re.findall(r"(?<![\w.-])\d[\d.,]*\d|(?<![\w.-])\d", text))

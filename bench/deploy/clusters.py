@@ -5,17 +5,16 @@ from typing import Any
 
 import yaml
 
-from bench.deploy.front_end import CONFIGURATION, nginx_configuration, ports_of_services
-from bench.deploy.hosts import (
+from bench.deploy.front_end import (
+    CONFIGURATION,
     CONTAINER_PORT,
-    CUDA_IMAGE,
     ENDPOINTS,
-    FIRST_SERVICE_PORT,
-    FRONT_END_IMAGE,
-    IMAGE,
     endpoints,
+    nginx_configuration,
+    ports_of_services,
 )
 from bench.deploy.names import DAEMON, FRONT_END, labels
+from bench.deploy.placeholders import CUDA_IMAGE, FRONT_END_IMAGE, IMAGE, index_of, node_of, uuid_of
 from bench.deploy.servers import PIPE_FOLDER, SHARE_VARIABLE, Server
 from bench.deploy.yaml_text import yaml_documents, yaml_text
 from instances.grouping import grouped
@@ -64,7 +63,7 @@ def write_kubernetes(servers: Sequence[Server]) -> dict[str, str]:
 
 
 def _mps_pod(server: Server) -> _Document:
-    visible = {"NVIDIA_VISIBLE_DEVICES": f"INDEX-OF-GPU-{server.gpu}"}
+    visible = {"NVIDIA_VISIBLE_DEVICES": index_of(server.gpu)}
     container = _container(server, {**visible, **server.mps_limits, **server.slot_variables(CONTAINER_PORT)})
     # A process that does not reach the daemon would run without limits.
     waiting = {
@@ -191,23 +190,22 @@ def _plugin_files(gpu_types: Iterable[str]) -> dict[str, str]:
 def write_hami(servers: Sequence[Server]) -> dict[str, str]:
     """Return pods with HAMi's limits on cores and memory.
 
-    HAMi gives a pod without a limit the memory of the whole GPU. If a memory on a GPU was not measured, the servers
-    there get parts of the GPU's memory in proportion to their expected memories.
+    HAMi reserves the memory of a limit, and the whole GPU's memory without one. So the servers of a GPU get parts of
+    its memory in proportion to their expected memories, which always fit together.
     """
     pods = []
     residents = grouped((server.gpu, server) for server in servers)
     for server in servers:
-        limits: dict[str, int] = {"nvidia.com/gpu": 1}
-        if server.memory_limit_mib is not None:
-            limits["nvidia.com/gpumem"] = server.memory_limit_mib
-        else:
-            total_mib = sum(resident.memory_mib for resident in residents[server.gpu])
-            limits["nvidia.com/gpumem-percentage"] = max(1, int(100.0 * server.memory_mib / total_mib))
-        limits["nvidia.com/gpucores"] = server.percent
+        total_mib = sum(resident.memory_mib for resident in residents[server.gpu])
+        limits = {
+            "nvidia.com/gpu": 1,
+            "nvidia.com/gpumem-percentage": max(1, int(100.0 * server.memory_mib / total_mib)),
+            "nvidia.com/gpucores": server.percent,
+        }
         environment = {"GPU_CORE_UTILIZATION_POLICY": "force", **server.slot_variables(CONTAINER_PORT)}
         container = _container(server, environment) | {"resources": {"limits": limits}}
         pod = _server_pod(server, {**_node_selector(server), "containers": [container]})
-        pod["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": f"UUID-OF-GPU-{server.gpu}"}
+        pod["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": uuid_of(server.gpu)}
         pods.append(pod)
     return _files(pods, servers)
 
@@ -246,7 +244,7 @@ def _files(
         )
         for server in servers
     ]
-    front_end_ports = ports_of_services(servers, FIRST_SERVICE_PORT)
+    front_end_ports = ports_of_services(servers)
     services += [_service(label, {"app": FRONT_END}, port) for label, port in front_end_ports.items()]
     if front_end_ports:
         text = nginx_configuration(servers, front_end_ports, lambda server: f"{server.name}:{SERVICE_PORT}")
@@ -314,7 +312,7 @@ def _container(server: Server, environment: Mapping[str, str]) -> _Document:
 
 
 def _node_selector(server: Server) -> dict[str, Any]:
-    return {"nodeSelector": {"kubernetes.io/hostname": f"NODE-OF-GPU-{server.gpu}"}}
+    return {"nodeSelector": {"kubernetes.io/hostname": node_of(server.gpu)}}
 
 
 def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:

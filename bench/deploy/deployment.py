@@ -137,16 +137,19 @@ def _solved(instance: Instance, time_limit_s: float, where: str) -> Plan:
 
 def _memory_notes(target: Target, processes: list[Server]) -> list[str]:
     """Return sentences on the limits of memory that the files set or leave out."""
-    unmeasured = list(dict.fromkeys(server.model for server in processes if server.memory_limit_mib is None))
-    notes = []
     if target is Target.DEVICE_PLUGIN:
         return ["the plugin limits the memory of every server to an equal part of the GPU's"]
-    if len(unmeasured) < len({server.model for server in processes}):
+    if target is Target.HAMI:
+        return ["the servers of a GPU get parts of its memory in proportion to their expected memories"]
+    notes = []
+    unmeasured = list(dict.fromkeys(server.model for server in processes if server.memory_limit_mib is None))
+    if any(server.memory_limit_mib is not None for server in processes):
         notes.append(f"limits of memory are the measured memory plus {MEMORY_SLACK - 1.0:.0%}")
     if unmeasured:
         listed = f"{', '.join(unmeasured[:5])}{f' and {len(unmeasured) - 5} more' if len(unmeasured) > 5 else ''}"
-        rule = "a part of the GPU's memory in proportion" if target is Target.HAMI else "no limit of memory"
-        notes.append(f"memory of {listed} was not measured: {rule}; the column memory_mib of a profile gives one")
+        notes.append(
+            f"memory of {listed} was not measured: no limit of memory; the column memory_mib of a profile gives one"
+        )
     return notes
 
 

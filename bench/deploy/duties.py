@@ -1,14 +1,10 @@
 """Duties of the operator: what the files of a deployment leave to the person who uses them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from bench.deploy import hosts, triton
 from bench.deploy.front_end import replicated
 from bench.deploy.servers import Server
 from bench.deploy.target import Target
-
-_PREFIXES = ("NODE-OF-GPU-", "INDEX-OF-GPU-", "UUID-OF-GPU-")
-_WORDS = (hosts.IMAGE, hosts.CUDA_IMAGE, hosts.FRONT_END_IMAGE, hosts.COMMAND, triton.BACKEND, triton.MODEL_FILE)
 
 _EXCLUSIVE = (
     "set every GPU to compute mode EXCLUSIVE_PROCESS (nvidia-smi -c EXCLUSIVE_PROCESS), so that a process that does"
@@ -28,22 +24,20 @@ _DUTIES = {
         "use nodes of one GPU, or one node per GPU: the plugin chooses the GPU within a node",
     ),
     Target.HAMI: ("expect more interference than planned: HAMi limits cores by time, the plan by space",),
-    Target.MIG_PARTED: ("apply config.yaml by nvidia-mig-parted before start.sh",),
+    Target.MIG_PARTED: (
+        "apply config.yaml by nvidia-mig-parted before start.sh",
+        "give every process a port, and deal the requests of a service out to its processes by their rates",
+    ),
 }
-
-
-def placeholders(files: Mapping[str, str]) -> list[str]:
-    """Return the placeholders to fill in before the files are used."""
-    names = {part for path in files for part in path.split("/")}
-    words = {word.strip("\"'=,") for text in files.values() for word in text.replace("=", " ").split()} | names
-    return sorted(word for word in words if word in _WORDS or word.startswith(_PREFIXES))
 
 
 def duties(target: Target, servers: Sequence[Server]) -> list[str]:
     """Return the duties of the operator in sentences without a full stop."""
     found = list(_DUTIES[target])
     if target is not Target.TRITON:
-        rules = "port, batch, timeout of a partial batch"
+        rules = "batch and rate"
+        if target is not Target.MIG_PARTED:
+            rules = "port, batch, timeout of a partial batch"
         if any(server.longest_wait_us is not None for server in servers):
             rules += ", and which late requests to drop"
         found.append(f"let every server read its rules from the variables GPUSHARE_...: {rules}")

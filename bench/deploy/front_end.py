@@ -1,15 +1,23 @@
-"""Front end of the services with several servers: one address for each, and requests dealt out by planned rates.
+"""Addresses of services, and the front end of those with several servers, which deals out requests by planned rates.
 
 A plan assumes that each server of a service gets its planned part of the requests, in turn. The front end is nginx,
 whose weighted round robin does that.
 """
 
+import csv
+import io
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.deploy.servers import Server
 from instances.grouping import grouped
 
-CONFIGURATION = "nginx.conf"
+CONFIGURATION, ENDPOINTS = "nginx.conf", "endpoints.csv"
+
+CONTAINER_PORT = 8000
+"""Port of a server in a container of its own."""
+
+FIRST_SERVICE_PORT, FIRST_SERVER_PORT = 8001, 9001
+"""First port of the front end, and first port of the servers that share a host's network."""
 
 MOST_WEIGHT = 1000
 """Weight of the server with the largest rate; the others have weights in proportion, at least 1."""
@@ -24,9 +32,9 @@ def replicated(servers: Sequence[Server]) -> dict[str, list[Server]]:
     }
 
 
-def ports_of_services(servers: Sequence[Server], first_port: int) -> dict[str, int]:
+def ports_of_services(servers: Sequence[Server]) -> dict[str, int]:
     """Return the port of the front end for each service with several servers."""
-    return {label: first_port + number for number, label in enumerate(replicated(servers))}
+    return {label: FIRST_SERVICE_PORT + number for number, label in enumerate(replicated(servers))}
 
 
 def nginx_configuration(
@@ -55,3 +63,10 @@ def nginx_configuration(
         blocks += [f"  server {{\n    listen {ports[label]};\n    location / {{", f"      proxy_pass http://{label};"]
         blocks += ['      proxy_http_version 1.1;\n      proxy_set_header Connection "";\n    }\n  }']
     return "\n".join([*blocks, "}"]) + "\n"
+
+
+def endpoints(addresses: Mapping[str, str]) -> str:
+    """Return the table of services and the addresses at which their users reach them."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("service", "address"), *addresses.items()])
+    return text.getvalue()

@@ -1,27 +1,24 @@
 """Files for one host: shell scripts that start, check and stop the processes, and Docker Compose."""
 
-import csv
-import io
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 
 import yaml
 
-from bench.deploy.front_end import CONFIGURATION, nginx_configuration, ports_of_services
+from bench.deploy.front_end import (
+    CONFIGURATION,
+    CONTAINER_PORT,
+    ENDPOINTS,
+    FIRST_SERVER_PORT,
+    endpoints,
+    nginx_configuration,
+    ports_of_services,
+)
 from bench.deploy.names import DAEMON, FRONT_END
+from bench.deploy.placeholders import COMMAND, CUDA_IMAGE, FRONT_END_IMAGE, IMAGE
 from bench.deploy.servers import PIPE_FOLDER, Server
 from bench.deploy.yaml_text import yaml_text
-
-IMAGE, CUDA_IMAGE, FRONT_END_IMAGE = "REGISTRY/SERVER:TAG", "REGISTRY/CUDA:TAG", "REGISTRY/NGINX:TAG"
-COMMAND = "SERVER_COMMAND"
-ENDPOINTS = "endpoints.csv"
-
-CONTAINER_PORT = 8000
-"""Port of a server in a container of its own."""
-
-FIRST_SERVICE_PORT, FIRST_SERVER_PORT = 8001, 9001
-"""First port of the front end, and first port of the servers that share a host's network."""
 
 _CONFIGURATION_IN_CONTAINER = "/etc/nginx/nginx.conf"
 
@@ -55,7 +52,7 @@ def ports_on_host(servers: Sequence[Server], step: int) -> dict[str, int]:
 
 def addresses_on_host(servers: Sequence[Server], ports: Mapping[str, int]) -> dict[str, str]:
     """Return the front end's configuration, if a service has several servers, and the table of addresses."""
-    front_end_ports = ports_of_services(servers, FIRST_SERVICE_PORT)
+    front_end_ports = ports_of_services(servers)
     addresses = {
         server.workload: f"http://127.0.0.1:{front_end_ports.get(server.service, ports[server.name])}"
         for server in servers
@@ -66,13 +63,6 @@ def addresses_on_host(servers: Sequence[Server], ports: Mapping[str, int]) -> di
             servers, front_end_ports, lambda server: f"127.0.0.1:{ports[server.name]}"
         )
     return files
-
-
-def endpoints(addresses: Mapping[str, str]) -> str:
-    """Return the table of services and the addresses at which their users reach them."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("service", "address"), *addresses.items()])
-    return text.getvalue()
 
 
 def read_shell(files: Mapping[str, str]) -> list[dict[str, str]]:
@@ -121,7 +111,7 @@ def write_compose(servers: Sequence[Server]) -> dict[str, str]:
             "volumes": [volume],
             "deploy": _gpu_reservation([str(server.gpu)]),
         }
-    ports = ports_of_services(servers, FIRST_SERVICE_PORT)
+    ports = ports_of_services(servers)
     addresses = {
         server.workload: f"http://{server.service}:{ports.get(server.service, CONTAINER_PORT)}" for server in servers
     }

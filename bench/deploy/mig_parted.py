@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import yaml
 
-from bench.deploy.hosts import COMMAND, STOP_PROCESSES, read_shell, started
+from bench.deploy.hosts import STOP_PROCESSES, read_shell, started
 from bench.deploy.names import labels
+from bench.deploy.placeholders import COMMAND, uuid_of
 from bench.deploy.servers import PIPE_FOLDER, slot_of
 from bench.deploy.yaml_text import yaml_text
 from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
@@ -77,7 +78,7 @@ def write_mig_parted(plan: Plan, instance: Instance) -> dict[str, str]:
         devices.append({"devices": [position], "mig-enabled": True, "mig-devices": dict(counts)})
         for gpulet in gpu.gpulets:
             (slot,) = gpulet.slots
-            uuid = f"UUID-OF-GPU-{position}-MIG-{gpulet.start}"
+            uuid = f"{uuid_of(position)}-MIG-{gpulet.start}"
             device = {"CUDA_VISIBLE_DEVICES": uuid}
             if gpulet.processes > 1:
                 folder = f"{PIPE_FOLDER}-{position}-{gpulet.start}"

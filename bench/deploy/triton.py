@@ -5,10 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bench.deploy.hosts import addresses_on_host, ports_on_host, read_shell, scripts, started
+from bench.deploy.placeholders import BACKEND, MODEL_FILE
 from bench.deploy.servers import Server
-
-BACKEND, MODEL_FILE = "BACKEND", "MODEL_FILE"
-"""Placeholders of every repository: the name of the backend, and the file of the model in its version folder."""
 
 _PORTS_PER_SERVER = 3
 """Ports for HTTP, gRPC and metrics."""

@@ -10,7 +10,7 @@ from bench.cli.options import PlanFile, output_option
 from bench.cli.terminal import say
 from bench.cli.views.tables import show
 from bench.deploy.deployment import deployed
-from bench.deploy.duties import placeholders
+from bench.deploy.placeholders import placeholders
 from bench.deploy.target import Target
 from bench.formatting import gpu_count
 from bench.judging.judge import judge

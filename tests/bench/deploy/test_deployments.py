@@ -9,7 +9,7 @@ import yaml
 
 from bench.deploy import clusters, hosts
 from bench.deploy.deployment import Deployment, deployed
-from bench.deploy.duties import placeholders
+from bench.deploy.placeholders import placeholders
 from bench.deploy.servers import in_percents, plan_of_environments, rounded_up, servers
 from bench.deploy.target import Target
 from bench.judging.judge import judge

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Callable, Sequence
 
 import pytest
 import yaml
@@ -23,9 +24,9 @@ def processes(mix: Instance) -> list[Server]:
 
 
 def addresses(files: dict[str, str]) -> dict[str, str]:
-    rows = list(csv.reader(io.StringIO(files["endpoints.csv"])))
-    assert rows[0] == ["service", "address"]
-    return dict(rows[1:])  # type: ignore[arg-type]
+    header, *rows = csv.reader(io.StringIO(files["endpoints.csv"]))
+    assert header == ["service", "address"]
+    return {service: address for service, address in rows}  # noqa: C416 - two columns, or it fails
 
 
 def upstreams(configuration: str) -> list[tuple[str, int]]:
@@ -65,7 +66,9 @@ def test_compose_reaches_all_replicas_under_the_name_of_the_service(processes: l
 @pytest.mark.parametrize(
     "write", [clusters.write_kubernetes, clusters.write_dra, clusters.write_hami], ids=["kubernetes", "dra", "hami"]
 )
-def test_kubernetes_reaches_all_replicas_under_the_name_of_the_service(processes: list[Server], write) -> None:  # type: ignore[no-untyped-def]
+def test_kubernetes_reaches_all_replicas_under_the_name_of_the_service(
+    processes: list[Server], write: Callable[[Sequence[Server]], dict[str, str]]
+) -> None:
     files = write(processes)
     documents = list(yaml.safe_load_all(files["plan.yaml"]))
     services = {each["metadata"]["name"]: each["spec"] for each in documents if each["kind"] == "Service"}

@@ -73,13 +73,24 @@ def test_no_file_has_a_limit_of_memory_that_was_not_measured(deployments: Mappin
     for target, found in deployments.items():
         assert not any("MEM_LIMIT" in text or "PinnedDeviceMemory" in text for text in found.files.values()), target
         if target is not Target.DEVICE_PLUGIN:
-            assert any("was not measured" in note for note in found.notes)
+            told = "in proportion to their expected memories" if target is Target.HAMI else "was not measured"
+            assert any(told in note for note in found.notes)
 
 
-def test_hami_divides_the_memory_of_a_gpu(mix: Instance) -> None:
-    pods = yaml.safe_load_all(clusters.write_hami(processes_of(mix))["plan.yaml"])
+@pytest.mark.parametrize("measured", [0, 1, 2])
+def test_hami_divides_the_memory_of_a_gpu(mix: Instance, measured: int) -> None:
+    """HAMi reserves what a limit says, so the limits of a GPU must fit together."""
+    found = processes_of(mix)
+    found = [replace(server, memory_limit_mib=10_000) for server in found[:measured]] + found[measured:]
+    pods = yaml.safe_load_all(clusters.write_hami(found)["plan.yaml"])
     limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in pods if pod["kind"] == "Pod"]
     assert 90 <= sum(each["nvidia.com/gpumem-percentage"] for each in limits) <= 100
+    assert not any("nvidia.com/gpumem" in each for each in limits)
+
+
+def test_duties_on_mig_name_only_what_the_files_have() -> None:
+    (rules,) = (duty for duty in duties(Target.MIG_PARTED, []) if "GPUSHARE_" in duty)
+    assert rules.endswith("GPUSHARE_...: batch and rate")
 
 
 def test_the_device_plugin_never_has_one_replica(mix: Instance) -> None:

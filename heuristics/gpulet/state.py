@@ -81,7 +81,7 @@ class Gpulets(NamedTuple):
             view.slo_ms,
             view.instance.latency_buffer,
             interference,
-            view.network_rps.copy(),
+            view.network_rps,
             np.zeros((0, 0)),
         )
         return gpulets._replace(alone_rps=_alone_rps(view.tables, gpulets))

@@ -1,6 +1,6 @@
 """iGniter, Fig. 18: shares of its twelve workloads by scheduler, and what they cost."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from bench.online.planner import Planner
 from instances.gslice import CutRule
@@ -31,26 +31,24 @@ def _share_and_batch(runs: Runs, scheduler: str, workload: str, values: int = 2)
 def _with_other_share(runs: Runs, scheduler: str, sign: int) -> Values:
     """Return the workloads with a larger (1) or a smaller (-1) share than by iGniter."""
     shares, shares_by_igniter = _shares_on_twelve(runs, scheduler), _shares_on_twelve(runs, "igniter")
-    return (_named(name for name in shares if sign * (shares[name] - shares_by_igniter[name]) > 1e-9),)
+    return (_differing(shares, shares_by_igniter, sign),)
 
 
 @query
 def _with_other_share_by_cut(runs: Runs, cut: CutRule) -> Values:
     """Return the workloads with a smaller and with a larger share than by iGniter if gslice+ cuts by another rule."""
     instance = the_instance("igniter-12")
-    units, plan = (
-        instance.gpus[0].type.share_units,
-        Planner("gslice+", instance, parameters=(f"gslice+.cut={cut}",)).first(),
-    )
+    plan = Planner("gslice+", instance, parameters=(f"gslice+.cut={cut}",)).first()
+    units = instance.gpus[0].type.share_units
     shares = {slot.workload: 100.0 * gpulet.share_units / units for _, gpulet, slot in plan.slots()}
     shares_by_igniter = _shares_on_twelve(runs, "igniter")
-    return tuple(
-        _named(name for name in shares if sign * (shares[name] - shares_by_igniter[name]) > 1e-9) for sign in (-1, 1)
-    )
+    return _differing(shares, shares_by_igniter, -1), _differing(shares, shares_by_igniter, 1)
 
 
-def _named(workloads: Iterable[str]) -> str:
-    return ", ".join(sorted(workloads, key=lambda name: int(name[1:]))) or "none"
+def _differing(shares: Mapping[str, float], others: Mapping[str, float], sign: int) -> str:
+    """Return the workloads with a larger (1) or a smaller (-1) share than among ``others``, by their numbers."""
+    names = [name for name in shares if sign * (shares[name] - others[name]) > 1e-9]
+    return ", ".join(sorted(names, key=lambda name: int(name[1:]))) or "none"
 
 
 def _share_of_last_gpu(runs: Runs) -> Values:

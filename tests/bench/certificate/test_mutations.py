@@ -5,18 +5,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from random import Random
-from typing import Any
 
 import pytest
 
 from bench.certificate.checking import check
 from bench.judging.judge import judge
-from instances import InputError, Instance, Objective
+from instances import Instance, Objective
 from instances.files import instance_from_json, plan_from_json
 from tests.bench.certificate.drawn import certified, certified_split, drawn, solved, solved_split, tree_of
+from tests.bench.certificate.mutations import Data, change_claim, is_called_proven, mutated, one_of, the_form, the_price
 from tests.formulations import enumeration, split_plans
-
-Data = dict[str, Any]
 
 
 @cache
@@ -36,10 +34,6 @@ def base(seed: int) -> Data:
     return made
 
 
-def factor(random: Random) -> float:
-    return random.choice((0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 2.0, -1.0))
-
-
 def leaves(data: Data) -> list[Data]:
     proof = data["proof"]
     return [node for node in proof.get("nodes", [proof]) if "workloads" in node]
@@ -48,8 +42,7 @@ def leaves(data: Data) -> list[Data]:
 def a_dual(data: Data, random: Random) -> None:
     for leaf in random.sample(leaves(data), min(1, len(leaves(data)))):
         duals = leaf[random.choice(("workloads", "gpus"))]
-        at = random.randrange(len(duals))
-        duals[at] = int(duals[at] * factor(random)) + random.choice((0, 0, 1, 10**9))
+        one_of(duals, random)
 
 
 def the_length_of_duals(data: Data, random: Random) -> None:
@@ -63,12 +56,7 @@ def the_unit(data: Data, random: Random) -> None:
 
 
 def the_claim(data: Data, random: Random) -> None:
-    bound = data["claim"]["bound"]
-    if random.random() < 0.2:
-        data["claim"]["bound"] = "5" if bound == "none" else "none"
-    elif bound != "none":
-        changed = float(bound) * random.choice((0.5, 0.99, 1.0, 1.000001, 1.01, 2.0)) + random.choice((0.0, 0.0, 3.06))
-        data["claim"]["bound"] = f"{changed:.9f}"
+    change_claim(data, random, 3.06)
 
 
 def the_class(data: Data, random: Random) -> None:
@@ -95,11 +83,6 @@ def a_workload(data: Data, random: Random) -> None:
 def the_pool(data: Data, random: Random) -> None:
     pool = random.choice(data["instance"]["gpus"])
     pool["count"] = random.choice((1, 2, 3)) if data["instance"]["objective"] != "cost" else random.choice((None, 1, 2))
-
-
-def the_price(data: Data, random: Random) -> None:
-    entry = random.choice(list(data["instance"]["catalogue"].values()))
-    entry["price_per_hour"] *= random.choice((0.5, 0.99, 1.01, 2.0))
 
 
 def the_types(data: Data, random: Random) -> None:
@@ -158,15 +141,6 @@ def a_node(data: Data, random: Random) -> None:
             random.choice(inner)["second"] = random.randrange(4)
         case _:
             random.choice(inner)["on"] = random.choice(("gpus", "pair", "seat"))
-
-
-def the_form(data: Data, random: Random) -> None:
-    where = random.choice((data, data["claim"], data["proof"], data["instance"]))
-    key = random.choice(list(where))
-    if random.random() < 0.5:
-        del where[key]
-    else:
-        where[key] = random.choice((None, [], "text", -1, 1e300, {"x": [[]]}))
 
 
 MUTATIONS: tuple[Callable[[Data, Random], None], ...] = (
@@ -229,18 +203,7 @@ def split_claim_is_true(instance: Instance, bound: str) -> bool:
 def mutate(seed: int) -> bool:
     """Mutate a certificate once or twice and check it; return whether it is still called proven."""
     random = Random(seed)
-    data = copy.deepcopy(base(random.randrange(20)))
-    for mutation in random.choices(MUTATIONS, k=random.choice((1, 1, 2))):
-        try:
-            mutation(data, random)
-        except (AttributeError, KeyError, TypeError, IndexError):
-            break  # an earlier mutation took away what this one changes
-    try:
-        verdict = check(data, "proof")
-    except InputError:
-        return False
-    assert not verdict.proven or true_by_brute_force(data), verdict.sentence
-    return verdict.proven
+    return is_called_proven(mutated(base(random.randrange(20)), MUTATIONS, random), true_by_brute_force)
 
 
 @pytest.mark.parametrize("seed", range(50))

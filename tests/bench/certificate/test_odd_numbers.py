@@ -18,13 +18,11 @@ import pytest
 
 from bench.api import Outcome, Run
 from bench.certificate.certificate import NONE
-from bench.certificate.checking import check
-from bench.certificate.failures import GivenUpError, NotProvenError
-from bench.certificate.proving import certificate
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from instances import GpuPool, Instance, Objective, SloRule, Workload
-from tests.bench.certificate.drawn import COARSE, nodes_of
+from tests.bench.certificate.drawn import COARSE
+from tests.bench.certificate.odd_claims import answers
 
 PRICES = (0.30000000000000004, 1.01, 1e-9, 1e12, 3.06, 1e200, 5e-324, 0.1, 1 / 3, 2.0**-40, 1e-300, 7.0)
 RATES = (1e-200, 1e-9, 0.1 + 0.2, 1 / 3, 20.0, 97.3, 250.00000000000003, 1e5, 1e15, 1e200)
@@ -57,18 +55,6 @@ def odd(random: Random) -> Instance:
     return Instance("odd", objective, random.choice(RULES), "igniter", pools, workloads)
 
 
-def with_odd_claim(data: Mapping[str, Any], random: Random) -> dict[str, Any]:
-    """Return the certificate with another claim, or with another dual."""
-    changed: dict[str, Any] = json.loads(json.dumps(data))
-    if random.random() < 0.5:
-        changed["claim"]["bound"] = random.choice(("none", "0", "1" + "0" * 300, "0." + "0" * 300 + "1", "0.3"))
-    leaves = [node for node in changed["proof"].get("nodes", [changed["proof"]]) if "workloads" in node]
-    if leaves:
-        duals = random.choice(leaves)[random.choice(("workloads", "gpus"))]
-        duals[random.randrange(len(duals))] = random.choice((0, 1, 10**9, 2**48, -1))
-    return changed
-
-
 def assert_true(sentence: str, data: Mapping[str, Any], instance: Instance, outcome: Outcome) -> None:
     """Assert that a proven claim does not contradict the plan that the run found."""
     if not sentence.startswith("proven") or outcome.plan is None:
@@ -87,18 +73,9 @@ def sentences(seed: int) -> list[str]:
     random = Random(seed)
     instance = odd(random)
     outcome = ColGen().schedule(instance, Run(work_limit=20_000))
-    bound = None if outcome.bound is None else outcome.bound.value
-    try:
-        data = json.loads(json.dumps(certificate(instance, outcome.plan, nodes_of(outcome), bound)))
-    except GivenUpError as limit:
-        return [f"given up: {limit}"]
-    except NotProvenError as reason:
-        return [f"not proven: {reason}"]
-    found = []
-    for made in (data, with_odd_claim(data, random)):
-        found.append(check(made, "proof").sentence)
-        assert_true(found[-1], made, instance, outcome)
-    return found
+    return answers(
+        instance, outcome, outcome.plan, random, lambda sentence, data: assert_true(sentence, data, instance, outcome)
+    )
 
 
 def counted(first: int, last: int) -> dict[str, int]:

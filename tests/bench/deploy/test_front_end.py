@@ -34,6 +34,7 @@ def upstreams(configuration: str) -> list[tuple[str, int]]:
     return [(host, int(weight)) for host, weight in re.findall(r"server (\S+) weight=(\d+);", configuration)]
 
 
+Writer = Callable[[Sequence[Server]], dict[str, str]]
 WEIGHTS = [round(MOST_WEIGHT * rate / 5) for rate in range(1, 6)]
 
 

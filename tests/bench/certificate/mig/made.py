@@ -11,9 +11,8 @@ from bench.certificate.checking import check
 from bench.certificate.proving import certificate
 from formulations.mig import Mig
 from instances import Instance
+from tests.bench.certificate.mutations import Data
 from tests.formulations.tiny_mig import random_processes, random_tiny
-
-Data = dict[str, Any]
 
 
 def drawn(seed: int) -> Instance:

@@ -9,9 +9,9 @@ import pytest
 
 from bench.certificate.checking import check
 from bench.judging.judge import judge
-from instances import InputError
 from instances.files import instance_from_json, plan_from_json
-from tests.bench.certificate.mig.made import Data, drawn, proven, said
+from tests.bench.certificate.mig.made import drawn, proven, said
+from tests.bench.certificate.mutations import Data, change_claim, is_called_proven, mutated, one_of, the_form, the_price
 from tests.formulations.tiny_mig import cheapest
 
 MOST_GPUS = 5
@@ -26,15 +26,10 @@ def base(seed: int) -> Data:
     return data
 
 
-def factor(random: Random) -> float:
-    return random.choice((0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 2.0, -1.0))
-
-
 def a_dual(data: Data, random: Random) -> None:
     proof = data["proof"]
     duals = random.choice((proof["workloads"], proof["gpus"], *proof["slices"]))
-    at = random.randrange(len(duals))
-    duals[at] = int(duals[at] * factor(random)) + random.choice((0, 0, 1, 10**9))
+    one_of(duals, random)
 
 
 def the_number_of_duals(data: Data, random: Random) -> None:
@@ -50,12 +45,7 @@ def the_unit(data: Data, random: Random) -> None:
 
 
 def the_claim(data: Data, random: Random) -> None:
-    bound = data["claim"]["bound"]
-    if random.random() < 0.2:
-        data["claim"]["bound"] = "5" if bound == "none" else "none"
-    elif bound != "none":
-        changed = float(bound) * random.choice((0.5, 0.99, 1.0, 1.000001, 1.01, 2.0)) + random.choice((0.0, 0.0, 1.0))
-        data["claim"]["bound"] = f"{changed:.9f}"
+    change_claim(data, random, 1.0)
 
 
 def a_workload(data: Data, random: Random) -> None:
@@ -76,11 +66,6 @@ def a_workload(data: Data, random: Random) -> None:
 
 def the_pool(data: Data, random: Random) -> None:
     random.choice(data["instance"]["gpus"])["count"] = random.choice((None, 1, 2))
-
-
-def the_price(data: Data, random: Random) -> None:
-    entry = random.choice(list(data["instance"]["catalogue"].values()))
-    entry["price_per_hour"] *= random.choice((0.5, 0.99, 1.01, 2.0))
 
 
 def a_layout(data: Data, random: Random) -> None:
@@ -132,15 +117,6 @@ def the_plan(data: Data, random: Random) -> None:
             gpus.append(copy.deepcopy(gpus[0]))
 
 
-def the_form(data: Data, random: Random) -> None:
-    where = random.choice((data, data["claim"], data["proof"], data["instance"]))
-    key = random.choice(list(where))
-    if random.random() < 0.5:
-        del where[key]
-    else:
-        where[key] = random.choice((None, [], "text", -1, 1e300, {"x": [[]]}))
-
-
 MUTATIONS: tuple[Callable[[Data, Random], None], ...] = (
     a_dual,
     a_dual,
@@ -180,18 +156,7 @@ def true_by_brute_force(data: Data) -> bool:
 def mutate(seed: int) -> bool:
     """Mutate a certificate once or twice and check it; return whether it is still called proven."""
     random = Random(seed)
-    data = copy.deepcopy(base(random.choice(BASES)))
-    for mutation in random.choices(MUTATIONS, k=random.choice((1, 1, 2))):
-        try:
-            mutation(data, random)
-        except (AttributeError, KeyError, TypeError, IndexError):
-            break  # an earlier mutation took away what this one changes, or the proof has no data
-    try:
-        verdict = check(data, "proof")
-    except InputError:
-        return False
-    assert not verdict.proven or true_by_brute_force(data), verdict.sentence
-    return verdict.proven
+    return is_called_proven(mutated(base(random.choice(BASES)), MUTATIONS, random), true_by_brute_force)
 
 
 @pytest.mark.parametrize("first", range(0, 300, 50))

@@ -1,10 +1,7 @@
 """Certificates of MIG instances with odd prices, rates, SLOs, counts and sizes: each is answered in one line."""
 
-import copy
-import json
 import warnings
 from collections import Counter
-from dataclasses import asdict
 from fractions import Fraction
 from random import Random
 
@@ -13,14 +10,14 @@ import pytest
 from bench.api import Outcome, Run
 from bench.certificate.certificate import NONE
 from bench.certificate.checking import check
-from bench.certificate.failures import GivenUpError, NotProvenError
-from bench.certificate.proving import certificate
 from bench.judging.judge import judge
 from formulations.mig import Mig
 from instances import GpuPool, GpuType, Instance, MigConfiguration, MigProfile, MigSlice, Objective, SloRule, Workload
 from instances.gpu import ISOLATED
 from instances.mig import MIG_TABLE
-from tests.bench.certificate.mig.made import Data, proven, said
+from tests.bench.certificate.mig.made import proven, said
+from tests.bench.certificate.mutations import Data
+from tests.bench.certificate.odd_claims import answers
 from tests.formulations.tiny_mig import BLOCKED, FOURTHS, SLICES, tiny_gpu, tiny_instance
 from tests.instances.reference import INVENTED
 
@@ -62,18 +59,6 @@ def odd(random: Random) -> Instance:
     return Instance("odd", Objective.COST, SloRule.HALF_SLO, MIG_TABLE, tuple(pools), workloads, latency_buffer=buffer)
 
 
-def with_odd_claim(data: Data, random: Random) -> Data:
-    """Return the certificate with another claim, or with another dual."""
-    changed = copy.deepcopy(data)
-    if random.random() < 0.5:
-        changed["claim"]["bound"] = random.choice(("none", "0", "1" + "0" * 300, "0." + "0" * 300 + "1", "0.3"))
-    if changed["proof"]["kind"] == "slices":
-        proof = changed["proof"]
-        duals = random.choice((proof["workloads"], proof["gpus"], *proof["slices"]))
-        duals[random.randrange(len(duals))] = random.choice((0, 1, 10**9, 2**48, -1))
-    return changed
-
-
 def assert_true(sentence: str, data: Data, instance: Instance, outcome: Outcome) -> None:
     """Assert that a proven claim does not contradict the plan that the run found."""
     if sentence.startswith("proven") and outcome.plan is not None and judge(outcome.plan, instance).feasible:
@@ -89,19 +74,9 @@ def sentences(seed: int) -> list[str]:
     instance = odd(random)
     outcome = Mig().schedule(instance, Run(work_limit=20))
     plan = outcome.plan if outcome.plan is not None and judge(outcome.plan, instance).feasible else None
-    nodes = [asdict(node) for node in outcome.proof]
-    bound = None if outcome.bound is None else outcome.bound.value
-    try:
-        data: Data = json.loads(json.dumps(certificate(instance, plan, nodes, bound)))
-    except GivenUpError as limit:
-        return [f"given up: {limit}"]
-    except NotProvenError as reason:
-        return [f"not proven: {reason}"]
-    found = []
-    for made in (data, with_odd_claim(data, random)):
-        found.append(said(made))
-        assert_true(found[-1], made, instance, outcome)
-    return found
+    return answers(
+        instance, outcome, plan, random, lambda sentence, data: assert_true(sentence, data, instance, outcome)
+    )
 
 
 @pytest.mark.parametrize("first", range(0, 80, 20))

@@ -98,7 +98,7 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
     for gpu, residents in grouped((server.gpu, server) for server in servers).items():
         # The containers of a pod share its network, so each has a port of its own.
         ports |= {server.name: CONTAINER_PORT + number for number, server in enumerate(residents)}
-        mps: dict[str, object] = {"defaultActiveThreadPercentage": max(server.percent for server in residents)}
+        mps: dict[str, object] = {"defaultActiveThreadPercentage": max(server.share_units for server in residents)}
         limits = [server.memory_limit_mib for server in residents if server.memory_limit_mib is not None]
         if len(limits) == len(residents):
             mps["defaultPinnedDeviceMemoryLimit"] = f"{max(limits)}Mi"
@@ -121,7 +121,7 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
             }
         )
         containers = [
-            _container(server, {SHARE_VARIABLE: str(server.percent), **server.slot_variables(ports[server.name])})
+            _container(server, {SHARE_VARIABLE: str(server.share_units), **server.slot_variables(ports[server.name])})
             | {"resources": {"claims": [{"name": "gpu"}]}}
             for server in residents
         ]
@@ -200,7 +200,7 @@ def write_hami(servers: Sequence[Server]) -> dict[str, str]:
         limits = {
             "nvidia.com/gpu": 1,
             "nvidia.com/gpumem-percentage": max(1, int(100.0 * server.memory_mib / total_mib)),
-            "nvidia.com/gpucores": server.percent,
+            "nvidia.com/gpucores": server.share_units,
         }
         environment = {"GPU_CORE_UTILIZATION_POLICY": "force", **server.slot_variables(CONTAINER_PORT)}
         container = _container(server, environment) | {"resources": {"limits": limits}}

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from bench.deploy import clusters, hosts, mig_parted, triton
 from bench.deploy.duties import duties
 from bench.deploy.servers import MEMORY_SLACK, Server, in_percents, plan_of_environments, rounded_up, servers
+from bench.deploy.static_partitions import in_chunks, plan_in_chunks, read_mps_static, write_mps_static
 from bench.deploy.target import Target
 from bench.fleet.solving import solved_here
 from bench.formatting import gpu_count
@@ -45,6 +47,7 @@ _Reader = Callable[[Mapping[str, str]], list[dict[str, str]]]
 
 _WRITERS_AND_READERS: dict[Target, tuple[_Writer, _Reader]] = {
     Target.SHELL: (hosts.write_shell, hosts.read_shell),
+    Target.MPS_STATIC: (write_mps_static, read_mps_static),
     Target.COMPOSE: (hosts.write_compose, hosts.read_compose),
     Target.KUBERNETES: (clusters.write_kubernetes, clusters.read_kubernetes),
     Target.DRA: (clusters.write_dra, clusters.read_dra),
@@ -61,6 +64,7 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
     InputError
         If the target can express no plan of the instance, or the plan read back from the files differs.
     """
+    _check_partition(instance, target)
     notes = []
     if idle_gpus := sum(not gpu.gpulets for gpu in plan.gpus):
         notes.append(f"{gpu_count(idle_gpus)} of the plan without a service, which the files do not name")
@@ -69,34 +73,60 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
         read_back = mig_parted.read_mig_parted(files, instance)
         _require_same(plan, read_back, instance)
         return Deployment(files, read_back, instance, tuple(notes), tuple(duties(target, [])))
-    if instance.partition is Partition.MIG:
-        name = instance.gpus[0].type.name
-        problem = f"{name} is cut into MIG instances; expected `target` {Target.MIG_PARTED}"
-        raise InputError(_field(target), problem)
+    expressed = _expressed(plan, instance, target, time_limit_s)
+    processes = servers(expressed.plan, expressed.instance)
+    files = expressed.write(processes)
+    read_back = plan_of_environments(instance.name, expressed.read(files))
+    _require_same(expressed.plan, read_back, expressed.instance)
+    notes = [expressed.note, *notes, *_memory_notes(target, processes)]
+    return Deployment(files, read_back, expressed.instance, tuple(notes), tuple(duties(target, processes)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Expressed:
+    """Plan and instance with shares that a target can express, a note on these shares, and the target's functions."""
+
+    plan: Plan
+    instance: Instance
+    note: str
+    write: _Writer
+    read: _Reader
+
+
+def _expressed(plan: Plan, instance: Instance, target: Target, time_limit_s: float) -> _Expressed:
     if target is Target.DEVICE_PLUGIN:
         replicas, target_plan, target_instance = _equal_shares(plan, instance, time_limit_s)
-        notes.insert(0, _cost_note(plan, instance, target_plan, target_instance, f"{replicas} equal shares"))
-        processes = servers(target_plan, target_instance)
-        files = clusters.write_device_plugin(processes, replicas)
-        environments = clusters.read_device_plugin(files)
-    else:
-        target_instance = in_percents(instance)
-        rounded_plan = rounded_up(plan, instance)
-        target_plan = rounded_plan or _solved(target_instance, time_limit_s, _field(target))
-        notes.insert(
-            0,
-            "shares are rounded up to whole percents; the plan stays feasible at the same cost"
-            if rounded_plan is not None
-            else _cost_note(plan, instance, target_plan, target_instance, "shares of whole percents"),
-        )
-        processes = servers(target_plan, target_instance)
-        write, read = _WRITERS_AND_READERS[target]
-        files = write(processes)
-        environments = read(files)
-    read_back = plan_of_environments(instance.name, environments)
-    _require_same(target_plan, read_back, target_instance)
-    notes += _memory_notes(target, processes)
-    return Deployment(files, read_back, target_instance, tuple(notes), tuple(duties(target, processes)))
+        note = _cost_note(plan, instance, target_plan, target_instance, f"{replicas} equal shares")
+        write = partial(clusters.write_device_plugin, replicas=replicas)
+        return _Expressed(target_plan, target_instance, note, write, clusters.read_device_plugin)
+    functions = _WRITERS_AND_READERS[target]
+    if target is Target.MPS_STATIC:
+        note = "shares are whole chunks of SMs, as planned; each server has SMs of its own"
+        return _Expressed(plan_in_chunks(plan, instance), in_chunks(instance), note, *functions)
+    target_instance = in_percents(instance)
+    if (rounded_plan := rounded_up(plan, instance)) is not None:
+        note = "shares are rounded up to whole percents; the plan stays feasible at the same cost"
+        return _Expressed(rounded_plan, target_instance, note, *functions)
+    target_plan = _solved(target_instance, time_limit_s, _field(target))
+    note = _cost_note(plan, instance, target_plan, target_instance, "shares of whole percents")
+    return _Expressed(target_plan, target_instance, note, *functions)
+
+
+def instance_for(instance: Instance, target: Target) -> Instance:
+    """Return the instance with the shares that a target can express, to plan for it.
+
+    Raises
+    ------
+    InputError
+        If the target needs another way to divide GPUs, or its shares follow only from the plan.
+    """
+    _check_partition(instance, target)
+    if target is Target.DEVICE_PLUGIN:
+        problem = "the number of equal shares follows from the plan; plan without a target, then deploy the plan"
+        raise InputError(_field(target), problem)
+    if target is Target.MIG_PARTED:
+        return instance
+    return in_chunks(instance) if target is Target.MPS_STATIC else in_percents(instance)
 
 
 def _equal_shares(plan: Plan, instance: Instance, time_limit_s: float) -> tuple[int, Plan, Instance]:
@@ -122,6 +152,16 @@ def _equal_shares(plan: Plan, instance: Instance, time_limit_s: float) -> tuple[
             _field(Target.DEVICE_PLUGIN), "no plan of equal shares serves all services; choose another target"
         )
     return best[1:]
+
+
+def _check_partition(instance: Instance, target: Target) -> None:
+    name = instance.gpus[0].type.name
+    if instance.partition is Partition.MIG and target is not Target.MIG_PARTED:
+        problem = f"{name} is cut into MIG instances; expected `target` {Target.MIG_PARTED}"
+        raise InputError(_field(target), problem)
+    if instance.partition is not Partition.MIG and target is Target.MIG_PARTED:
+        problem = f"{name} is divided into MPS shares; expected a plan on MIG, such as a100-mig"
+        raise InputError(_field(target), problem)
 
 
 def _field(target: Target) -> FieldName:

@@ -12,6 +12,10 @@ _EXCLUSIVE = (
 )
 _DUTIES = {
     Target.SHELL: (_EXCLUSIVE,),
+    Target.MPS_STATIC: (
+        _EXCLUSIVE,
+        "use a driver for CUDA 13.1 or later, whose MPS has static partitions (nvidia-cuda-mps-control -S)",
+    ),
     Target.COMPOSE: (_EXCLUSIVE,),
     Target.TRITON: (_EXCLUSIVE, "put the model of every repository into its folder 1"),
     Target.KUBERNETES: (
@@ -44,7 +48,7 @@ def duties(target: Target, servers: Sequence[Server]) -> list[str]:
     if groups := replicated(servers):
         names = ", ".join(f"{label} ({len(group)} servers)" for label, group in list(groups.items())[:5])
         more = f" and {len(groups) - 5} more" if len(groups) > 5 else ""
-        if target in (Target.SHELL, Target.TRITON):
+        if target in (Target.SHELL, Target.MPS_STATIC, Target.TRITON):
             found.append(f"run nginx with nginx.conf in front of {names}{more}; endpoints.csv has all addresses")
         else:
             found.append(f"send the requests of {names}{more} to the front end; endpoints.csv has all addresses")

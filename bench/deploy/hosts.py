@@ -40,9 +40,10 @@ def write_shell(servers: Sequence[Server]) -> dict[str, str]:
     return scripts(lines) | addresses_on_host(servers, ports)
 
 
-def scripts(lines: Sequence[str]) -> dict[str, str]:
+def scripts(lines: Sequence[str], daemon_options: str = "-d") -> dict[str, str]:
     """Return the scripts that start MPS and the processes of ``lines``, check that they are its clients, and stop."""
-    return {"start.sh": "".join([_START, *lines, _STARTED]), "check.sh": _CHECK, "stop.sh": _STOP}
+    start = _START.format(options=daemon_options)
+    return {"start.sh": "".join([start, *lines, _STARTED]), "check.sh": _CHECK, "stop.sh": _STOP}
 
 
 def ports_on_host(servers: Sequence[Server], step: int) -> dict[str, int]:
@@ -153,17 +154,18 @@ def _gpu_reservation(gpus: Sequence[str]) -> dict[str, object]:
     return {"resources": {"reservations": {"devices": [device]}}}
 
 
-_MPS_FOLDERS = f"""\
+MPS_FOLDERS = f"""\
 export CUDA_MPS_PIPE_DIRECTORY={PIPE_FOLDER} CUDA_MPS_LOG_DIRECTORY={PIPE_FOLDER}-log
 """
+"""Line of the scripts that names the folders of the MPS daemon."""
 
 _START = f"""\
 #!/bin/sh
 # Start the MPS daemon and one process per gpulet, then check that MPS serves every process.
 set -eu
 cd "$(dirname "$0")"
-{_MPS_FOLDERS}mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
-nvidia-cuda-mps-control -d
+{MPS_FOLDERS}mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
+nvidia-cuda-mps-control {{options}}
 : > servers.pid
 """
 
@@ -175,7 +177,7 @@ _CHECK = f"""\
 # and its limits are gone without a word. WAIT_S is the time to wait for the processes to load their models.
 set -eu
 cd "$(dirname "$0")"
-{_MPS_FOLDERS}
+{MPS_FOLDERS}
 clients() {{
     for server in $(echo get_server_list | nvidia-cuda-mps-control); do
         echo "get_client_list $server" | nvidia-cuda-mps-control
@@ -228,14 +230,18 @@ STOP_PROCESSES = """\
 # Stop the processes that start.sh started, then MPS; processes that have ended already are no obstacle.
 set -u
 cd "$(dirname "$0")"
+pids=
 if [ -f servers.pid ]; then
     while read -r pid name; do
         # The number of an ended process may belong to another program by now.
-        if grep -qs GPUSHARE_WORKLOAD "/proc/$pid/environ"; then kill "$pid" 2>/dev/null; fi
+        if grep -qs GPUSHARE_WORKLOAD "/proc/$pid/environ"; then
+            kill "$pid" 2>/dev/null
+            pids="$pids $pid"
+        fi
     done < servers.pid
     rm -f servers.pid
 fi
 """
-"""Script that stops the processes; the lines that stop MPS follow."""
+"""Script that stops the processes, whose numbers are then in ``$pids``; the lines that stop MPS follow."""
 
-_STOP = f"{STOP_PROCESSES}{_MPS_FOLDERS}echo quit | nvidia-cuda-mps-control\n"
+_STOP = f"{STOP_PROCESSES}{MPS_FOLDERS}echo quit | nvidia-cuda-mps-control\n"

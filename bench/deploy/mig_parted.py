@@ -14,8 +14,7 @@ from bench.deploy.names import labels
 from bench.deploy.placeholders import COMMAND, uuid_of
 from bench.deploy.servers import PIPE_FOLDER, slot_of
 from bench.deploy.yaml_text import yaml_text
-from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
-from instances.errors import FieldName
+from instances import Gpulet, InputError, Instance, PlacedGpu, Plan
 
 _CONFIG_NAME = "gpushare"
 
@@ -58,17 +57,7 @@ def profile_names(memory_mib: float, where: str) -> dict[int, str]:
 
 
 def write_mig_parted(plan: Plan, instance: Instance) -> dict[str, str]:
-    """Return ``config.yaml`` for mig-parted, and ``start.sh`` with the processes of every MIG instance.
-
-    Raises
-    ------
-    InputError
-        If the GPUs are divided into shares.
-    """
-    if instance.partition is not Partition.MIG:
-        name = instance.gpus[0].type.name
-        problem = f"{name} is divided into MPS shares; expected a plan on MIG, such as a100-mig"
-        raise InputError(FieldName("target", " mig-parted"), problem)
+    """Return ``config.yaml`` for mig-parted, and ``start.sh`` with the processes of every MIG instance."""
     devices, lines = [], [_START]
     daemons: list[str] = []
     label_of = labels(workload.id for workload in instance.workloads)

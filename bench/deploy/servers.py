@@ -37,8 +37,8 @@ class Server:
         label. All servers of a service have the same model name, so that any of them can answer a request.
     gpu
         Position of the GPU in the plan.
-    percent
-        Share of the GPU in whole percents.
+    share_units
+        Share of the GPU in the target's units: whole percents, or SMs.
     memory_mib
         Expected device memory of the process.
     memory_limit_mib
@@ -58,7 +58,7 @@ class Server:
     name: str
     gpu: int
     gpu_type: str
-    percent: int
+    share_units: int
     memory_mib: float
     memory_limit_mib: int | None
     workload: str
@@ -89,7 +89,7 @@ class Server:
     @property
     def mps_limits(self) -> dict[str, str]:
         """Environment variables by which MPS limits the process; the process sees only device 0."""
-        limits = {"CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER, SHARE_VARIABLE: str(self.percent)}
+        limits = {"CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER, SHARE_VARIABLE: str(self.share_units)}
         if self.memory_limit_mib is not None:
             limits["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={self.memory_limit_mib}M"
         return limits
@@ -119,7 +119,7 @@ def rounded_up(plan: Plan, instance: Instance) -> Plan | None:
 
 
 def servers(plan: Plan, instance: Instance) -> list[Server]:
-    """Return the processes of a plan in whole percents of ``instance``.
+    """Return the processes of a plan; ``instance`` has shares in the target's units.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
                     name="",
                     gpu=position,
                     gpu_type=gpu.type,
-                    percent=round(100.0 * gpulet.share_units / pool.type.share_units),
+                    share_units=gpulet.share_units,
                     memory_mib=memory_mib,
                     memory_limit_mib=math.ceil(MEMORY_SLACK * memory_mib) if measured else None,
                     workload=slot.workload,
@@ -178,7 +178,7 @@ def slot_of(environment: Mapping[str, str]) -> Slot:
 
 
 def plan_of_environments(name: str, environments: Iterable[Mapping[str, str]]) -> Plan:
-    """Return the plan of the instance ``name`` that the environments of its processes describe, in whole percents."""
+    """Return the plan of the instance ``name`` that the environments of its processes describe."""
     type_of_gpu: dict[int, str] = {}
     gpulets: dict[int, list[Gpulet]] = defaultdict(list)
     for environment in environments:

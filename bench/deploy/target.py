@@ -7,6 +7,7 @@ class Target(StrEnum):
     """Target of a deployment: the system that reads the files."""
 
     SHELL = "shell"
+    MPS_STATIC = "mps-static"
     COMPOSE = "compose"
     KUBERNETES = "kubernetes"
     DRA = "dra"

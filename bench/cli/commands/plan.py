@@ -15,6 +15,8 @@ from bench.cli.terminal import emit, message_on_interrupt, say
 from bench.cli.views.day import day_view
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import show
+from bench.deploy.deployment import instance_for
+from bench.deploy.target import Target
 from bench.fleet.answer import (
     cost_line,
     dropping_line,
@@ -98,6 +100,9 @@ def plan(
             help="Slowdown by one neighbour. Default: measured, else the P95 of all measured pairs.",
         ),
     ] = None,
+    target: Annotated[
+        Target | None, typer.Option(metavar="NAME", help="Plan in the shares of a target of bench deploy.")
+    ] = None,
     model: Annotated[str, typer.Option("--performance-model", metavar="NAME", help="Performance model.")] = "hybrid",
     time_limit_s: Annotated[
         float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves; with --trace, per window.")
@@ -150,18 +155,20 @@ def plan(
     )
     for note in question.notes:
         say(f"note: {in_options(note)}")
+    instance = question.instance if target is None else instance_for(question.instance, target)
     if trace is not None:
-        _plan_day(question.instance, trace, window_h, time_limit_s, output)
+        _plan_day(instance, trace, window_h, time_limit_s, output)
         return
     with message_on_interrupt("interrupted: no plan was written"):
         plan_in_use = None if old is None else read_plan(old)[0]
-        holds = _answer(question.instance, time_limit_s, plan_in_use, max_moves, survive > 0, output, page)
+        holds = _answer(instance, question.instance, time_limit_s, plan_in_use, max_moves, survive > 0, output, page)
     if not holds:
         raise typer.Exit(1)
 
 
 def _answer(
     instance: Instance,
+    practice_instance: Instance,
     time_limit_s: float,
     plan_in_use: Plan | None,
     max_moves: int,
@@ -169,9 +176,13 @@ def _answer(
     output: Path | None,
     page: Path | None,
 ) -> bool:
-    """Solve, write the plan, and print the answer; return whether there is a plan that is known to hold."""
+    """Solve, write the plan, and print the answer; return whether there is a plan that is known to hold.
+
+    Today's practice is planned for ``practice_instance``, which has the shares of no target.
+    """
     with nullcontext() if page is None else Ledger(page / "ledger.sqlite", create=True) as ledger:
-        solves = [Solve(instance, name, time_limit_s / 2.0) for name in (BEST, *PRACTICE)]
+        solves = [Solve(instance, BEST, time_limit_s / 2.0)]
+        solves += [Solve(practice_instance, name, time_limit_s / 2.0) for name in PRACTICE]
         if not instance.dropping:
             solves.append(Solve(replace(instance, dropping=True), BEST, time_limit_s / 2.0))
         row, *other_rows = solved(solves, ledger, _SolveProgress())
@@ -200,7 +211,7 @@ def _answer(
         practice = {
             name: (
                 practice_row,
-                None if (practice_plan := practice_row.plan) is None else _tested(practice_plan, instance),
+                None if (practice_plan := practice_row.plan) is None else _tested(practice_plan, practice_instance),
             )
             for name, practice_row in zip(PRACTICE, other_rows, strict=False)
         }

@@ -84,6 +84,26 @@ def test_the_demo_holds_with_and_without_dropping_in_its_own_simulation_only(cal
     assert "holds on servers that drop no requests: no, " in other.out
 
 
+def test_a_plan_for_static_partitions_has_whole_chunks_and_is_deployed(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "services.csv").write_text("service,model,rate_rps,slo_ms\na,resnet50,300,100\nb,resnet50,90,150\n")
+    for gpu in ("a100", "v100"):
+        (tmp_path / f"{gpu}.csv").write_text(f"gpu\n{gpu}\n")
+    options = ["--target", "mps-static", "--time-limit", "10", "-o", "plan.json"]
+    refused = call("plan", "services.csv", "--gpus", "v100.csv", *options)
+    assert refused.code == 2
+    assert refused.err.startswith("error: --target mps-static: v100 is older than Ampere and has no static SM partit")
+    planned = call("plan", "services.csv", "--gpus", "a100.csv", *options)
+    assert planned.code == 0, planned.err
+    assert "whole-gpu" in planned.out
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["instance"]["catalogue"]["a100"]["share_units"] == 108
+    assert all(gpulet["share_units"] % 4 == 0 for gpu in plan["gpus"] for gpulet in gpu["gpulets"])
+    written = call("deploy", "plan.json", "--to", "mps-static", "-o", "out")
+    assert written.code == 0, written.err
+    assert "shares are whole chunks of SMs" in written.err
+    assert "add_partition UUID-OF-GPU-0 " in (tmp_path / "out" / "start.sh").read_text()
+
+
 @pytest.mark.parametrize(
     ("command", "problem"),
     [

@@ -6,19 +6,42 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-# The daemon serves as long as its file exists; it knows its clients by their files.
+# The daemon serves as long as its file exists; it knows its clients by their files. With static partitions, it has
+# CHUNKS chunks per GPU, and refuses to remove the partition of a client that runs.
 _DAEMON = """\
 #!/bin/sh
 folder=$CUDA_MPS_PIPE_DIRECTORY
 [ -d "$folder" ] || exit 1
 if [ "${1:-}" = -d ]; then
     [ ! -f "$folder/daemon" ] || exit 1
-    echo "${CUDA_VISIBLE_DEVICES:-all}" > "$folder/daemon"
+    echo "${CUDA_VISIBLE_DEVICES:-all} ${2:-}" > "$folder/daemon"
     exit 0
 fi
+runs() {
+    sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null | grep -q '^[^ZX]'
+}
+add() {
+    reserved=$(cat "$folder/partitions/$1"/*/chunks 2>/dev/null | awk '{ sum += $1 } END { print sum + 0 }')
+    if [ $((reserved + $2)) -gt "${CHUNKS:-16}" ]; then echo "not enough chunks"; return; fi
+    number=$(ls "$folder/partitions" | wc -l)-$(ls "$folder/partitions/$1" 2>/dev/null | wc -l)
+    mkdir -p "$folder/partitions/$1/D$number"
+    echo "$2" > "$folder/partitions/$1/D$number/chunks"
+    echo "Partition $1/D$number/AA= created"
+}
+remove() {
+    for client in "$folder"/client-*; do
+        [ -f "$client" ] || continue
+        if [ "$(cat "$client")" = "$1/$2" ] && runs "${client##*-}"; then echo "$1/$2 is in use"; return; fi
+    done
+    rm -r "$folder/partitions/$1/${2%/*}"
+}
 [ -f "$folder/daemon" ] || exit 1
 while read -r command rest; do
+    case "$command $rest" in
+        "sm_partition "*) grep -q -e -S "$folder/daemon" || exit 1 ;;
+    esac
     case $command in
+        sm_partition) set -- $rest; case $1 in add) add "$2" "$3" ;; rm) remove "$2" "$3" ;; esac ;;
         get_server_list) echo 4242 ;;
         get_client_list) ls "$folder" | sed -n 's/^client-//p' ;;
         quit) rm -f "$folder/daemon"; echo quit >> "$folder/quit.log" ;;
@@ -26,12 +49,16 @@ while read -r command rest; do
 done
 """
 
-# The server fails if its service is named in FAILING, and does without MPS if it is named in BYPASSING.
+# The server fails if its service is named in FAILING, and does without MPS if it is named in BYPASSING. It also
+# fails without a partition if the daemon has static partitions.
 _SERVER = """\
 #!/bin/sh
 env | grep -E '^(CUDA|GPUSHARE)' > "$LOGS.$$" && mv "$LOGS.$$" "$LOGS/$$"
 [ "$GPUSHARE_WORKLOAD" != "${FAILING:-}" ] || exit 1
-[ "$GPUSHARE_WORKLOAD" = "${BYPASSING:-}" ] || : > "$CUDA_MPS_PIPE_DIRECTORY/client-$$"
+if grep -qs -e -S "${CUDA_MPS_PIPE_DIRECTORY:-}/daemon"; then [ -n "${CUDA_MPS_SM_PARTITION:-}" ] || exit 1; fi
+if [ "$GPUSHARE_WORKLOAD" != "${BYPASSING:-}" ] && [ -n "${CUDA_MPS_PIPE_DIRECTORY:-}" ]; then
+    echo "${CUDA_MPS_SM_PARTITION:-}" > "$CUDA_MPS_PIPE_DIRECTORY/client-$$"
+fi
 exec sleep 60
 """
 
@@ -96,6 +123,13 @@ class Host:
         """Return the numbers of the servers by their names."""
         lines = (self.folder / "servers.pid").read_text().splitlines()
         return {name: int(pid) for pid, name in (line.split() for line in lines)}
+
+    def partitions(self) -> dict[str, list[int]]:
+        """Return the chunks of the partitions that exist, by GPU."""
+        found: dict[str, list[int]] = {}
+        for path in sorted(self.folder.glob("mps/partitions/*/*/chunks")):
+            found.setdefault(path.parts[-3], []).append(int(path.read_text()))
+        return found
 
     def daemons(self) -> list[Path]:
         """Return the files of all daemons that run."""

@@ -10,6 +10,7 @@ from bench.ledger.store import Ledger
 from bench.max_rate import Climb, retraced, with_all_served
 from instances.instance import Instance
 from instances.suites import SCENARIO_SUITES, SUITES
+from reports.code_age import is_outdated
 from reports.need import Need, rows_matching
 
 
@@ -27,11 +28,15 @@ class Runs:
         Rows that the queries so far have read, by key.
     missing
         Needs of the queries so far for which the ledger lacks runs.
+    outdated
+        Needs of the queries so far, each with one scheduler, with a run whose schedulers' code has changed since or is
+        not stated.
     """
 
     ledger: Ledger
     used: dict[str, Row] = field(default_factory=dict)
     missing: list[Need] = field(default_factory=list)
+    outdated: dict[Need, None] = field(default_factory=dict)
     _by_scheduler: dict[str, list[Row]] = field(default_factory=dict)
     _climbs: dict[Need, Mapping[str, Climb]] = field(default_factory=dict)
 
@@ -69,7 +74,7 @@ class Runs:
         if any(climb.next is not None or climb.failed_run is not None for climb in climbs.values()):
             self._lack(replace(need, climb=True))
             raise MissingDataError("no runs")
-        self._use(row for climb in climbs.values() for row in climb.rows.values())
+        self._use([row for climb in climbs.values() for row in climb.rows.values()], replace(need, climb=True))
         return climbs
 
     def _rows_or_none(self, need: Need) -> list[Row] | None:
@@ -84,7 +89,7 @@ class Runs:
             self._lack(need)
             return None
         rows = [latest[run] for run in needed_runs]
-        self._use(rows)
+        self._use(rows, need)
         return rows
 
     def _matching_rows(self, need: Need) -> list[Row]:
@@ -100,8 +105,10 @@ class Runs:
     def _refuted(self) -> dict[str, Refutation]:
         return ledger_refutations(self.ledger)
 
-    def _use(self, rows: Iterable[Row]) -> None:
+    def _use(self, rows: Sequence[Row], need: Need) -> None:
         self.used |= {row.key: row for row in rows}
+        outdated = {row.scheduler for row in rows if is_outdated(row) is not False}
+        self.outdated |= {replace(need, schedulers=(name,)): None for name in need.schedulers if name in outdated}
 
     def _lack(self, need: Need) -> None:
         if need not in self.missing:

@@ -15,6 +15,8 @@ from bench.ledger.row import JsonObject, Row, Termination
 from bench.provenance import host
 from bench.runner.record import RunRecord
 from bench.scenarios import judge_scenarios, row_of_set
+from bench.schedulers.registry import FILE
+from bench.schedulers.sources import scheduler_hash
 from instances import InputError, Objective, Plan, ScenarioSet
 from instances.files import plan_from_text
 
@@ -215,7 +217,12 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
 def _provenance(record: RunRecord, start: Start) -> JsonObject:
     return {
         "schedulers": [
-            {"name": stage.name, "distribution": stage.distribution or None, "version": stage.version or None}
+            {
+                "name": stage.name,
+                "distribution": stage.distribution or None,
+                "version": stage.version or None,
+                "sources": None if stage.distribution == FILE else scheduler_hash(stage.target),
+            }
             for stage in record.task.stages
         ],
         "code": record.task.code_hash,

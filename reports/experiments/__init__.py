@@ -17,6 +17,7 @@ from bench.command_text import command_line, option
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from reports.claim import COUNTED, QueryTable, Tally, compare, fill, markdown
+from reports.code_age import age_sentence
 from reports.need import Need
 from reports.runs import Runs, merged
 
@@ -32,11 +33,20 @@ _CLOCK_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Text of the document, its tables by section and name (``optimum.gaps``), and the needs whose runs are missing."""
+    """Document with its tables.
+
+    Attributes
+    ----------
+    tables
+        Tables by section and name (``optimum.gaps``).
+    missing, outdated
+        Needs whose runs the ledger lacks; needs with runs of schedulers whose code has changed since.
+    """
 
     text: str
     tables: Mapping[str, str]
     missing: Sequence[Need]
+    outdated: Sequence[Need] = ()
 
 
 def render(ledger: Ledger) -> Document:
@@ -63,12 +73,16 @@ def render(ledger: Ledger) -> Document:
         missing |= dict.fromkeys(runs.missing)
         if tally.total():
             summary_lines.append((section.title, *(f"{tally[verdict]}" for verdict in COUNTED)))
-    run_sentence = made_by(list(runs.used.values()))
+    used_rows = list(runs.used.values())
+    run_sentence = " ".join(filter(None, (made_by(used_rows), age_sentence(used_rows))))
     head = templates.get_template("head.md.j2").render(
         summary=markdown(("", *COUNTED), summary_lines), made=run_sentence
     )
     return Document(
-        "\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *section_texts]), table_texts, merged(list(missing))
+        "\n".join([f"{FIRST_LINE}\n\n{head.strip()}\n", *section_texts]),
+        table_texts,
+        merged(list(missing)),
+        merged(list(runs.outdated)),
     )
 
 

@@ -16,17 +16,19 @@ from bench.ledger.store import Ledger, garbage_collection_paused
 from bench.planning import Limits, default_jobs
 from instances import InputError
 from instances.files import write_bytes
-from reports.experiments import render
+from reports.experiments import Document, render
 from reports.experiments.blocks import refreshed
 from reports.need import Need
 from reports.page.files import check_folder
 from reports.page.site import write_site
+from reports.runs import merged
 
 EXAMPLES = (
     "bench report results/ledger.sqlite -o site/",
     "bench report results/demo.sqlite -o results/site",
     "bench report --experiments                      # EXPERIMENTS.md from the runs in the ledger",
     "bench report results/experiments.sqlite --experiments --run -o EXPERIMENTS.md",
+    "bench report results/experiments.sqlite --experiments --run --renew",
 )
 
 
@@ -42,6 +44,12 @@ def report(
         bool, typer.Option("--experiments", help="Write EXPERIMENTS.md instead of a web page.")
     ] = False,
     run: Annotated[bool, typer.Option("--run", help="With --experiments: execute missing runs first.")] = False,
+    renew: Annotated[
+        bool,
+        typer.Option(
+            "--renew", help="With --run: also repeat the runs of schedulers whose code has changed or is not stated."
+        ),
+    ] = False,
     jobs: JobsOption = None,
 ) -> None:
     """Write a ledger as a web page that opens from disk and needs no network.
@@ -52,8 +60,10 @@ def report(
     With --experiments, the command writes the document EXPERIMENTS.md instead. It compares the papers' numbers with
     the runs in the ledger. If a README.md in the same folder shows tables of the document, they are updated.
     """
+    if renew and not run:
+        raise InputError("--renew", "has an effect only with --run; add that option or omit this one")
     if experiments:
-        _write_experiments(ledger_file, output or Path("EXPERIMENTS.md"), run, jobs)
+        _write_experiments(ledger_file, output or Path("EXPERIMENTS.md"), run, renew, jobs)
         return
     if run:
         raise InputError("--run", "has an effect only with --experiments; add that option or omit this one")
@@ -63,9 +73,10 @@ def report(
         emit(f"{write_site(ledger, folder)}\n", sys.stdout)
 
 
-def _write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None) -> None:
+def _write_experiments(ledger_file: Path, out: Path, run: bool, renew: bool, jobs: int | None) -> None:
     """Write the document to ``out`` and report the runs that the ledger lacks; with ``run``, execute them first.
 
+    With ``renew``, the runs of schedulers whose code has changed since are executed, too.
     If a ``README.md`` in the same folder has tables of the document, they are updated.
     """
     refuse_input(out, [ledger_file], "-o")
@@ -74,7 +85,7 @@ def _write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None
     with Ledger(ledger_file, create=run) as ledger:
         document = render(ledger)
         # A line of the document may need further runs after its first runs.
-        while run and (needs := [need for need in document.missing if need not in executed]):
+        while run and (needs := [need for need in _wanted(document, renew) if need not in executed]):
             rows += _execute(needs, ledger, jobs or default_jobs(threads=1))
             executed.update(needs)
             document = render(ledger)
@@ -89,6 +100,10 @@ def _write_experiments(ledger_file: Path, out: Path, run: bool, jobs: int | None
         say(f"{out} lacks the runs of {listed([f'`{need.command}`' for need in document.missing])}{advice}")
     if report_failures(rows, ledger):
         raise typer.Exit(1)
+
+
+def _wanted(document: Document, renew: bool) -> list[Need]:
+    return merged([*document.missing, *(document.outdated if renew else ())])
 
 
 def _execute(needs: list[Need], ledger: Ledger, jobs: int) -> list[Row]:

@@ -26,7 +26,7 @@ def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
                 text += f"{runs.row(need).gpus_used} GPUs\n"
         except MissingDataError as missing:
             text += f"{missing}\n"
-        return Document(text, {}, runs.missing)
+        return Document(text, {}, runs.missing, list(runs.outdated))
 
     monkeypatch.setattr("bench.cli.commands.report.render", render)
 
@@ -49,6 +49,20 @@ def test_missing_runs_are_told_and_with_run_made(tmp_path: Path, capsys: pytest.
         assert [row.scheduler for row in ledger.rows()] == ["igniter", "ffd+"]
 
 
+def test_runs_of_changed_code_are_repeated_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert report(tmp_path, ["--run", "--jobs", "1"]) == 0
+    monkeypatch.setattr("reports.code_age.scheduler_hash", lambda target: f"changed {target}")
+    monkeypatch.setattr("bench.task.sources_hash", lambda packages: "changed")
+
+    def schedulers_with(*options: str) -> list[str]:
+        assert report(tmp_path, ["--run", "--jobs", "1", *options]) == 0
+        with Ledger(tmp_path / "ledger.sqlite") as ledger:
+            return [row.scheduler for row in ledger.rows()]
+
+    assert schedulers_with() == ["igniter", "ffd+"]
+    assert schedulers_with("--renew") == ["igniter", "ffd+", "igniter", "ffd+"]
+
+
 def test_without_a_ledger_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(tmp_path, []) == 2
     assert "no such ledger" in capsys.readouterr().err
@@ -60,6 +74,11 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "E.md").mkdir()
     assert report(tmp_path, []) == 2
     assert capsys.readouterr().err.startswith(f"error: {tmp_path / 'E.md'}: cannot be written")
+
+
+def test_renewal_without_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(tmp_path, ["--renew"]) == 2
+    assert capsys.readouterr().err.startswith("error: --renew: has an effect only with --run")
 
 
 def test_run_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

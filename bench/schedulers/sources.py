@@ -1,0 +1,108 @@
+"""Sources of a scheduler: one hash over the code that its module imports, for the age of a run.
+
+``bench.task.Task.code_hash`` covers whole packages, so it changes with every commit. The hash of this module changes
+only if code changes that the scheduler can reach; comments and docstrings have no effect.
+"""
+
+import ast
+import sys
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+
+from bench.provenance import OWN_PACKAGES
+
+_Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def scheduler_hash(target: str) -> str | None:
+    """Return the SHA-256 of the code behind ``module:attribute``; ``None`` if its module is not in a package.
+
+    The code is the module and all modules that it imports, directly or through others, from its own top-level package
+    and from the packages that run with every scheduler. Files of other kinds, such as policies, have no effect.
+    """
+    module = target.partition(":")[0]
+    package = module.partition(".")[0]
+    if not package.isidentifier() or _source(module) is None:
+        return None
+    digest = sha256()
+    for name, text in sorted(_closure(module, {package, *OWN_PACKAGES}).items()):
+        digest.update(f"{name}={text};".encode())
+    return digest.hexdigest()
+
+
+def _closure(module: str, packages: set[str]) -> dict[str, str]:
+    """Return the code of ``module`` and of the modules of ``packages`` that it imports, by name."""
+    code: dict[str, str] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in code and name.partition(".")[0] in packages:
+            code[name] = _code(name)
+            waiting += [origin for base, imported in _imports(name) for origin in _origins(base, imported)]
+    return code
+
+
+@cache
+def _code(module: str) -> str:
+    """Return the code of a module without comments and docstrings; an empty text for a folder without a file."""
+    tree = _tree(module)
+    for node in ast.walk(tree):
+        if isinstance(node, _Documented) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+@cache
+def _imports(module: str) -> Sequence[tuple[str, str]]:
+    """Return the imports of a module: the imported module, and a name in it or an empty text."""
+    package = module if _is_package(module) else module.rpartition(".")[0]
+    imports: list[tuple[str, str]] = []
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.Import):
+            imports += [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            imports += [(base, alias.name) for alias in node.names]
+    return tuple(dict.fromkeys(imports))
+
+
+@cache
+def _origins(base: str, name: str) -> Sequence[str]:
+    """Return the modules that define ``name`` of ``base``: a package's own file often only passes names on."""
+    if name and _source(f"{base}.{name}") is not None:
+        return (f"{base}.{name}",)
+    if _source(base) is None:
+        return ()
+    if name and _is_package(base):
+        for inner_base, inner_name in _imports(base):
+            if inner_name == name:
+                return _origins(inner_base, name)
+    return (base,)
+
+
+def _is_package(module: str) -> bool:
+    source = _source(module)
+    return source is not None and source.name == "__init__.py"
+
+
+def _tree(module: str) -> ast.Module:
+    source = _source(module)
+    return ast.parse("" if source is None else source.read_text(encoding="utf-8"))
+
+
+@cache
+def _source(module: str) -> Path | None:
+    """Return the file of a module, or ``None`` if there is none; only its parent packages are imported."""
+    if module in sys.modules:
+        origin = getattr(sys.modules[module], "__file__", None)
+    else:
+        try:
+            spec = find_spec(module)
+        except (ImportError, AttributeError, ValueError):
+            return None
+        origin = spec.origin if spec is not None else None
+    return Path(origin) if origin is not None and origin.endswith(".py") else None

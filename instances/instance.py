@@ -95,6 +95,8 @@ class Instance:
         (``poisson`` or ``gamma:CV``).
     dropping
         Whether the servers drop requests that can no longer meet their SLO; otherwise they serve every request.
+    random_routing
+        Whether each request of a workload with several slots goes to one of them at random; otherwise they take turns.
     seed
         Seed of the generator that made the instance, if any.
     provenance
@@ -113,6 +115,7 @@ class Instance:
     attainment: float = DEFAULT_ATTAINMENT
     arrivals: str = POISSON
     dropping: bool = True
+    random_routing: bool = False
     seed: int | None = None
     provenance: str = ""
 
@@ -211,9 +214,9 @@ class Instance:
 def _plain(value: object) -> dict[str, Any] | str:
     """Convert a value for the fingerprint's JSON; ``asdict`` of the whole instance takes three times as long.
 
-    Fields of the rule ``attainment`` are left out under other rules. ``dropping`` is left out if it is true, and
-    fields of language models and batching times if they are empty. So instances older than these fields keep their
-    fingerprints.
+    Fields of the rule ``attainment`` are left out under other rules. ``dropping`` is left out if it is true,
+    ``random_routing`` if it is false, and fields of language models and batching times if they are empty. So instances
+    older than these fields keep their fingerprints.
     """
     if is_dataclass(value):
         values = {attribute.name: getattr(value, attribute.name) for attribute in fields(value)}
@@ -222,6 +225,8 @@ def _plain(value: object) -> dict[str, Any] | str:
                 del values[name]
         if isinstance(value, Instance) and value.dropping:
             del values["dropping"]
+        if isinstance(value, Instance) and not value.random_routing:
+            del values["random_routing"]
         for name in ("rule", "service", "language_models", "batching_ms"):
             if name in values and not values[name]:
                 del values[name]

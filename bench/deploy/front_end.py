@@ -1,7 +1,7 @@
 """Addresses of services, and the front end of those with several servers, which deals out requests by planned rates.
 
-A plan assumes that each server of a service gets its planned part of the requests, in turn. The front end is nginx,
-whose weighted round robin does that.
+Each server of a service gets its planned part of the requests: in turn, or at random if the plan is made for random
+routing. The front end is nginx, whose weighted round robin and method ``random`` do that.
 """
 
 import csv
@@ -49,17 +49,18 @@ def nginx_configuration(
     address_of
         Host and port of a server.
     """
-    blocks = [
-        "# One worker, so that the turns of all requests are taken from one list.\n"
-        "worker_processes 1;\nevents {}\nhttp {\n  access_log off;"
-    ]
+    at_random = any(server.random_routing for server in servers)
+    workers = "auto" if at_random else "1"
+    reason = "" if at_random else "# One worker, so that the turns of all requests are taken from one list.\n"
+    blocks = [f"{reason}worker_processes {workers};\nevents {{}}\nhttp {{\n  access_log off;"]
     for label, group in replicated(servers).items():
         most_rps = max(server.rate_rps for server in group)
         lines = [
             f"    server {address_of(server)} weight={max(1, round(MOST_WEIGHT * server.rate_rps / most_rps))};"
             for server in group
         ]
-        blocks += [f"  upstream {label} {{", *lines, "    keepalive 64;", "  }"]
+        method = ["    random;"] if at_random else []
+        blocks += [f"  upstream {label} {{", *method, *lines, "    keepalive 64;", "  }"]
         blocks += [f"  server {{\n    listen {ports[label]};\n    location / {{", f"      proxy_pass http://{label};"]
         blocks += ['      proxy_http_version 1.1;\n      proxy_set_header Connection "";\n    }\n  }']
     return "\n".join([*blocks, "}"]) + "\n"

@@ -52,6 +52,8 @@ class Server:
     longest_wait_us
         Time in the queue after which a request of a full batch would be late, so that the server drops it, in
         microseconds; ``None`` if the plan is made for servers that serve every request.
+    random_routing
+        Whether each request of the service goes to one of its servers at random; otherwise they take turns.
     """
 
     service: str
@@ -68,6 +70,7 @@ class Server:
     slo_ms: float
     timeout_us: int
     longest_wait_us: int | None
+    random_routing: bool = False
 
     def slot_variables(self, port: int) -> dict[str, str]:
         """Return the environment variables that describe the slot, and the port on which the process listens."""
@@ -165,6 +168,7 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
                     longest_wait_us=max(1, math.floor(1000.0 * (workload.slo_ms - full_batch_ms)))
                     if instance.dropping
                     else None,
+                    random_routing=instance.random_routing,
                 )
             )
     names = replica_names([server.service for server in processes])

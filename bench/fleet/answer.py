@@ -87,6 +87,28 @@ def holding_line(holding: Holding) -> str:
     return f"does not hold on {server_kind}: {late} below {target} in time ({test}{f'; {loads}' if loads else ''})"
 
 
+def routing_line(plan: Plan, cost: float, at_random: Holding, in_turns: Holding | None) -> str:
+    """Return the price of random routing; ``in_turns`` is the test of the same plan with turns.
+
+    Plans take the parts of a service for independent streams, as random routing makes them. So turns need no other
+    plan, and only the fractions in time differ.
+    """
+    servers_of = Counter(slot.workload for _, _, slot in plan.slots())
+    split = {name for name, number in servers_of.items() if number > 1}
+    if not split or in_turns is None:
+        return "  random routing costs nothing: no service has several servers"
+    fractions = [
+        f"{random.workload} {percent(random.attainment)} and {percent(turns.attainment)}"
+        for random, turns in zip(at_random.workloads, in_turns.workloads, strict=True)
+        if random.workload in split
+    ]
+    more = f" and {len(fractions) - 3} more" if len(fractions) > 3 else ""
+    return (
+        f"  random routing costs nothing: the plan for turns is the same {gpus_in_words(plan)} for ${cost:,.2f}/h;"
+        f" in time at random and in turns: {', '.join(fractions[:3])}{more}"
+    )
+
+
 def dropping_line(dropping_row: Row, cost_per_hour: float) -> str:
     """Return the extra cost of servers that drop no requests; ``dropping_row`` is a run with dropping."""
     if dropping_row.cost_per_hour is None or not dropping_row.feasible:

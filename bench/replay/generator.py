@@ -10,14 +10,14 @@ import numpy as np
 
 from bench.replay.process import Channel, Clock, Message, end_when_closed, pin_to_cores, raise_priority, run_child
 from bench.replay.recording import DROPPED, NO_SLOT, SharedRequests
-from bench.simulation.routing import routing_of, spread
+from bench.simulation.routing import TURNS, routing_of, spread
 from instances.arrays import Records
 
 SENT = struct.Struct("<II")
 """Message to a worker about a request: its number, and the position of its slot in the executor."""
 
 
-def routes(slots: Sequence[tuple[int, int, float]], requests: Records) -> list[Iterator[int]]:
+def routes(slots: Sequence[tuple[int, int, float]], requests: Records, seed: int = TURNS) -> list[Iterator[int]]:
     """Return the slots of each workload's requests, by the routing of a simulation.
 
     Parameters
@@ -26,10 +26,12 @@ def routes(slots: Sequence[tuple[int, int, float]], requests: Records) -> list[I
         Number, workload and planned rate of each slot of a serving plan.
     requests
         All requests, as records of ``REQUEST``.
+    seed
+        Seed of random routing; ``TURNS`` for turns.
     """
     counts = np.bincount(requests["workload"], minlength=1 + max(workload for _, workload, _ in slots))
     number, workload, rate_rps = map(np.array, zip(*slots, strict=True))
-    routing, routes_by_workload = routing_of(len(counts), workload, rate_rps), []
+    routing, routes_by_workload = routing_of(len(counts), workload, rate_rps, seed), []
     for workload_index, count in enumerate(counts):
         index_of_slot = np.empty(count, dtype=np.int64)
         spread(routing, workload_index, index_of_slot)
@@ -102,7 +104,9 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
         for fd in inboxes[plan].values():
             os.close(fd)
 
-    routes_of_plans = [routes(slots, shared.requests) for slots in order["slots"]]
+    routes_of_plans = [
+        routes(slots, shared.requests, seed) for slots, seed in zip(order["slots"], order["routing_seeds"], strict=True)
+    ]
     channel.say(ready=True)
     clock = Clock(next(messages)["zero_ns"])
     end_when_closed(messages)

@@ -19,6 +19,7 @@ from bench.replay.settings import ReplaySettings
 from bench.runner.failures import exit_in_words
 from bench.runner.interruption import ended_in_order
 from bench.runner.worker_process import enlarge_pipe
+from bench.simulation.routing import TURNS
 from instances import InputError
 from instances.errors import FieldName
 
@@ -232,6 +233,9 @@ class _ReplayProcesses:
                     if place.plan == plan_number
                 ]
                 for plan_number in range(len(self.recording.plans))
+            ],
+            "routing_seeds": [
+                self.recording.settings.seed if plan.random_routing else TURNS for plan in self.recording.plans
             ],
         }
         descriptors = (self._shared.descriptor, *self._outboxes.values())

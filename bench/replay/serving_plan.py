@@ -82,12 +82,15 @@ class ServingPlan:
         Workloads in the order of the instance.
     executors
         All gpulets with slots, GPU by GPU.
+    random_routing
+        Whether each request goes to one of its workload's slots at random; otherwise the slots take turns.
     """
 
     name: str
     gpu_types: tuple[str, ...]
     workloads: tuple[ServedWorkload, ...]
     executors: tuple[Executor, ...]
+    random_routing: bool = False
 
     @classmethod
     def of(cls, plan: Plan, instance: Instance) -> Self:
@@ -118,6 +121,7 @@ class ServingPlan:
                 ServedWorkload(workload.id, workload.slo_ms, offered[workload.id]) for workload in instance.workloads
             ),
             executors,
+            instance.random_routing,
         )
 
     def memory_mib(self, gpu: int) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 
 from bench.simulation.applications import NONE
 from bench.simulation.layout import Site
+from bench.simulation.random_numbers import mixed, uniform
 from instances.arrays import Floats, Records
 from instances.compiled import compiled, inlined, kernel
 from instances.interference import gpu_time_beside_ms, gpu_time_ms
@@ -69,20 +70,6 @@ def _set_speed(state: Records, e: int, whole_ms: float, now_ms: float) -> None:
 
 
 @compiled
-def _mixed(state: np.uint64) -> np.uint64:
-    """Scramble 64 bits (the finaliser of splitmix64; Steele, Lea and Flood, OOPSLA 2014)."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
-
-
-@compiled
-def _uniform(state: np.uint64) -> float:
-    """Return a number above 0 and at most 1."""
-    return (np.float64(state >> np.uint64(11)) + 1.0) * 2.0**-53
-
-
-@compiled
 def noise_factor(deviation: float, seed: int, slot: int, batch: int) -> float:
     """Return a lognormal factor of mean 1 on the time of a batch; seed, slot and batch determine it.
 
@@ -90,9 +77,9 @@ def noise_factor(deviation: float, seed: int, slot: int, batch: int) -> float:
     """
     if deviation == 0.0:
         return 1.0
-    state = _mixed(np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15))
-    state = _mixed(state + np.uint64(slot))
-    state = _mixed(state + np.uint64(batch))
-    radius = math.sqrt(-2.0 * math.log(_uniform(state)))
-    normal = radius * math.cos(2.0 * math.pi * _uniform(_mixed(state + np.uint64(1))))
+    state = mixed(np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15))
+    state = mixed(state + np.uint64(slot))
+    state = mixed(state + np.uint64(batch))
+    radius = math.sqrt(-2.0 * math.log(uniform(state)))
+    normal = radius * math.cos(2.0 * math.pi * uniform(mixed(state + np.uint64(1))))
     return math.exp(deviation * normal - 0.5 * deviation * deviation)

@@ -14,7 +14,7 @@ from bench.simulation.layout import Site, sites
 from bench.simulation.load import overloads, server_loads, warmup_s
 from bench.simulation.measured import Measured, nothing_measured
 from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
-from bench.simulation.routing import Routing, routing_of, spread
+from bench.simulation.routing import TURNS, Routing, routing_of, spread
 from bench.simulation.serving_rules import offered_rps
 from bench.simulation.settings import Interference, KernelSettings, Settings, drain_s
 from instances import Application, Instance, Partition, Plan, Workload
@@ -97,6 +97,7 @@ class Simulation:
             len(self.instance.workloads),
             np.concatenate([np.empty(0, np.int64), *(records["workload"] for records in slots)]),
             np.concatenate([np.empty(0), *(records["rate_rps"] for records in slots)]),
+            self.settings.seed if self.instance.random_routing else TURNS,
         )
         return groups, routing
 

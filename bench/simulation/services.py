@@ -18,7 +18,7 @@ from bench.simulation.histogram import counts_of
 from bench.simulation.layout import sites
 from bench.simulation.load import overloads, server_loads, warmup_s
 from bench.simulation.result import RequestCounts, Series, Served, Simulated, served
-from bench.simulation.routing import routing_of, spread
+from bench.simulation.routing import TURNS, routing_of, spread
 from bench.simulation.serving_rules import ROUNDING_MS, offered_rps
 from bench.simulation.settings import Settings, drain_s
 from instances import InputError, Instance, Plan, Workload
@@ -149,7 +149,9 @@ class ServiceSimulation:
             return
         target = np.empty(count, dtype=np.int64)
         rates = np.array([slot.record["rate_rps"] for slot in slots])
-        spread(routing_of(1, np.zeros(len(slots), dtype=np.int64), rates), 0, target)
+        seed = self.settings.seed if self.instance.random_routing else TURNS
+        routing = routing_of(len(self.slots), np.full(len(slots), w, dtype=np.int64), rates, seed)
+        spread(routing, w, target)
         for number, slot in enumerate(slots):
             yield slot, target == number
 

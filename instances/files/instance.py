@@ -132,6 +132,7 @@ def build_instance(file: InstanceFile, where: str, base: Location = (), folder: 
         attainment=file.attainment,
         arrivals=file.arrivals,
         dropping=file.dropping,
+        random_routing=file.random_routing,
         seed=file.seed,
         provenance=file.provenance,
     )
@@ -332,6 +333,7 @@ def _data(instance: Instance, frozen: bool) -> dict[str, object]:
         "attainment": instance.attainment,
         "arrivals": instance.arrivals,
         "dropping": instance.dropping,
+        "random_routing": instance.random_routing,
         "catalogue": embedded_types or None,
         "gpus": gpus,
         "workloads": [_workload_data(workload) for workload in instance.workloads if workload.service is None],

@@ -195,6 +195,11 @@ class InstanceFile(_Strict):
         True,
         description="Whether servers drop requests that can no longer meet their SLO; false: they serve every request.",
     )
+    random_routing: bool = Field(
+        False,
+        description="Whether each request of a workload with several slots goes to one of them at random; false: the "
+        "slots take turns.",
+    )
     catalogue: Catalogue = Field(
         None,
         description="Your own GPU types: a catalogue file or a folder of them, relative to this file, or the entries "

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from bench.api import Run
-from bench.fleet.answer import cost_line, dropping_line, headroom_line, holding_line, proof_line, spare_line, straw_line
+from bench.fleet.answer import (
+    cost_line,
+    dropping_line,
+    headroom_line,
+    holding_line,
+    proof_line,
+    routing_line,
+    spare_line,
+    straw_line,
+)
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import candidates, last_straw, relaxed
 from bench.fleet.replanning import replan
@@ -138,6 +147,25 @@ def test_the_answer_says_what_not_dropping_costs(make_row: Callable[..., Row]) -
     )
     assert dropping_line(row, 8.2).startswith("  not dropping costs nothing: ")
     assert "no plan was found" in dropping_line(make_row(cost_per_hour=None), 8.2)
+
+
+def test_the_answer_says_what_random_routing_costs() -> None:
+    def gpu(*workloads: str) -> PlacedGpu:
+        return PlacedGpu("a100", tuple(Gpulet(10, (Slot(name, 1, 1.0),)) for name in workloads))
+
+    found = WorkloadAttainment("tagging", 100, 3000.0, 0.993, 0.001, 0.0123, False, False)
+    other = replace(found, workload="search", attainment=0.999)
+    at_random, in_turns = (
+        Holding(0.99, True, 300.0, (replace(found, attainment=value), other)) for value in (0.993, 0.9996)
+    )
+    split, whole = (Plan("x", gpus) for gpus in ((gpu("tagging", "search"), gpu("tagging")), (gpu("tagging"),)))
+    assert routing_line(split, 8.2, at_random, in_turns) == (
+        "  random routing costs nothing: the plan for turns is the same 2 a100 for $8.20/h;"
+        " in time at random and in turns: tagging 99.3 % and 100.0 %"
+    )
+    assert routing_line(whole, 4.1, at_random, None) == (
+        "  random routing costs nothing: no service has several servers"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from bench.fleet.answer import (
     holding_line,
     moves_line,
     proof_line,
+    routing_line,
     spare_line,
     straw_line,
 )
@@ -54,6 +56,14 @@ EXAMPLES = (
     "bench plan services.csv --profile profile.csv --gpus gpus.csv -o plan.json",
     "bench plan services.csv --profile profile.csv --pairs pairs.csv --gpus gpus.csv --attainment 0.999 --page page/",
 )
+
+
+class DealingOut(StrEnum):
+    """Ways in which the servers of a service get its requests."""
+
+    TURNS = "turns"
+    RANDOM = "random"
+
 
 MOST_WINDOWS = 1_000
 """Largest number of windows of a trace."""
@@ -92,6 +102,9 @@ def plan(
             "--drop/--no-drop", help="Whether your servers drop requests that can no longer be in time, or serve all."
         ),
     ] = True,
+    routing: Annotated[
+        DealingOut, typer.Option(help="How a service with several servers deals its requests out to them.")
+    ] = DealingOut.TURNS,
     slowdown: Annotated[
         float | None,
         typer.Option(
@@ -155,13 +168,14 @@ def plan(
     )
     for note in question.notes:
         say(f"note: {in_options(note)}")
-    instance = question.instance if target is None else instance_for(question.instance, target)
+    practice_instance = replace(question.instance, random_routing=routing is DealingOut.RANDOM)
+    instance = practice_instance if target is None else instance_for(practice_instance, target)
     if trace is not None:
         _plan_day(instance, trace, window_h, time_limit_s, output)
         return
     with message_on_interrupt("interrupted: no plan was written"):
         plan_in_use = None if old is None else read_plan(old)[0]
-        holds = _answer(instance, question.instance, time_limit_s, plan_in_use, max_moves, survive > 0, output, page)
+        holds = _answer(instance, practice_instance, time_limit_s, plan_in_use, max_moves, survive > 0, output, page)
     if not holds:
         raise typer.Exit(1)
 
@@ -208,6 +222,10 @@ def _answer(
         holding_result, verdict = _tested(plan, instance), judge(plan, instance)
         if not instance.dropping and holding_result.holds is not False:
             more_lines.append(dropping_line(other_rows[-1], row.cost_per_hour))
+        if instance.random_routing:
+            is_split = len(list(plan.slots())) > len(instance.workloads)
+            in_turns = _tested(plan, replace(instance, random_routing=False)) if is_split else None
+            more_lines.append(routing_line(plan, verdict.cost_per_hour, holding_result, in_turns))
         practice = {
             name: (
                 practice_row,

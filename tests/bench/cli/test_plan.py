@@ -84,6 +84,21 @@ def test_the_demo_holds_with_and_without_dropping_in_its_own_simulation_only(cal
     assert "holds on servers that drop no requests: no, " in other.out
 
 
+def test_random_routing_is_planned_tested_and_deployed(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "services.csv").write_text("service,model,rate_rps,slo_ms\na,resnet50,1500,100\n")
+    (tmp_path / "gpus.csv").write_text("gpu\nt4\n")
+    options = ["--gpus", "gpus.csv", "--routing", "random", "--time-limit", "10", "-o", "plan.json"]
+    planned = call("plan", "services.csv", *options)
+    assert planned.code == 0, planned.err
+    price = r"  random routing costs nothing: the plan for turns is the same \d t4 for \$\d\.\d\d/h;.* a 99\.\d % and "
+    assert re.search(price, planned.out)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["instance"]["random_routing"] is True
+    written = call("deploy", "plan.json", "--to", "triton", "-o", "out")
+    assert written.code == 0, written.err
+    assert "    random;\n" in (tmp_path / "out" / "nginx.conf").read_text()
+
+
 def test_a_plan_for_static_partitions_has_whole_chunks_and_is_deployed(call: Call, tmp_path: Path) -> None:
     (tmp_path / "services.csv").write_text("service,model,rate_rps,slo_ms\na,resnet50,300,100\nb,resnet50,90,150\n")
     for gpu in ("a100", "v100"):

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -50,6 +51,22 @@ def test_a_host_has_a_front_end(processes: list[Server]) -> None:
         (f"127.0.0.1:{port}", weight) for port, weight in zip(ports, WEIGHTS, strict=False)
     ]
     assert found["search"].endswith(f":{ports[-1]}")
+
+
+def test_the_front_end_deals_out_as_the_plan_says(mix: Instance) -> None:
+    instance = named(mix, "tagging", "search")
+    for random_routing in (False, True):
+        asked = in_percents(replace(instance, random_routing=random_routing))
+        found = servers(placed(instance, *["tagging"] * 3, "search"), asked)
+        configurations = [hosts.write_shell(found)["nginx.conf"], hosts.write_compose(found)["nginx.conf"]]
+        for document in yaml.safe_load_all(clusters.write_kubernetes(found)["plan.yaml"]):
+            configurations += [document["data"]["nginx.conf"]] if document["kind"] == "ConfigMap" else []
+        assert len(configurations) == 3
+        for text in configurations:
+            assert ("    random;\n    server " in text) == random_routing  # the method stands before the servers
+            assert text.count("random;") == int(random_routing)
+            assert ("worker_processes 1;" in text) == (not random_routing)  # turns are taken from one list
+            assert len(upstreams(text)) == 3
 
 
 def test_compose_reaches_all_replicas_under_the_name_of_the_service(processes: list[Server]) -> None:

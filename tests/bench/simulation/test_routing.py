@@ -34,6 +34,50 @@ def to_each(rates_rps: list[float], requests: int) -> np.ndarray:
     return chosen
 
 
+def at_random(rates_rps: list[float], requests: int, seed: int) -> np.ndarray:
+    routing = routing_of(1, np.zeros(len(rates_rps), dtype=np.int64), np.array(rates_rps), seed)
+    chosen = np.empty(requests, dtype=np.int64)
+    half = requests // 3
+    spread(routing, 0, chosen[:half])
+    spread(routing, 0, chosen[half:])
+    return chosen
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**62])
+def test_random_routing_sends_each_request_independently(seed: int) -> None:
+    requests, parts = 200_000, np.array([0.5, 0.3, 0.2])
+    chosen = at_random([50.0, 30.0, 20.0], requests, seed)
+    counts = np.bincount(chosen, minlength=3)
+    errors = np.sqrt(requests * parts * (1.0 - parts))
+    assert np.all(np.abs(counts - requests * parts) < 4.5 * errors)
+    # Successive requests: each pair of slots has the product of the parts.
+    pairs = np.bincount(3 * chosen[:-1] + chosen[1:], minlength=9) / (requests - 1)
+    expected = np.outer(parts, parts).ravel()
+    assert np.all(np.abs(pairs - expected) < 4.5 * np.sqrt(expected / requests))
+
+
+def test_the_seed_determines_random_routing() -> None:
+    whole = at_random([3.0, 1.0], 1000, 5)
+    assert np.array_equal(whole, at_random([3.0, 1.0], 1000, 5))
+    assert not np.array_equal(whole, at_random([3.0, 1.0], 1000, 6))
+    routing = routing_of(2, np.array([1, 1]), np.array([3.0, 1.0]), 5)
+    other = np.array([next_slot(routing, 1) for _ in range(1000)])
+    assert not np.array_equal(whole, other)  # every workload has random numbers of its own
+    assert next_slot(routing, 0) == -1
+
+
+def test_random_routing_makes_more_requests_late_than_turns() -> None:
+    plan, asked = split(60.0, 60.0, 60.0, total_rps=180.0)
+    settings = Settings(seconds=200.0)
+    in_turns, random = (
+        simulate(plan, replace(asked, random_routing=routing), settings).workloads[0] for routing in (False, True)
+    )
+    assert in_turns.requests == random.requests
+    assert in_turns.p99_ms is not None
+    assert random.p99_ms is not None
+    assert random.p99_ms > in_turns.p99_ms
+
+
 def test_three_to_one_sends_three_quarters() -> None:
     chosen = to_each([150.0, 50.0], 400)
 

@@ -64,6 +64,20 @@ def test_duty_cycles_by_brute_force(slots: list[tuple[int, float]], units: int) 
         assert all(rate * cycle <= 1000.0 * b * (1 + 1e-9) for rate, b in zip(rates, batch, strict=False))
 
 
+@given(st.lists(st.floats(5.0, 100_000.0), min_size=2, max_size=4))
+@settings(max_examples=60)
+def test_uncompiled_duty_cycles_are_the_compiled_ones(rates_rps: list[float]) -> None:
+    """A batch above the largest one takes an infinite time, which Python, unlike compiled code, cannot round up."""
+    view, gpulets = glet.view_of(glet.serving([1.0] * 4, 1))
+    slots = (np.arange(len(rates_rps)), np.array(rates_rps), len(rates_rps))
+    cycles_ms, batches = [], np.zeros((2, 8), dtype=np.int64)
+    for batch, function in zip(batches, (duty_cycle_ms, duty_cycle_ms.py_func), strict=True):
+        cycles_ms.append(function(view.tables, gpulets, *slots, 10, ALONE, batch))
+
+    assert cycles_ms[0] == pytest.approx(cycles_ms[1], rel=1e-12)
+    assert np.array_equal(*batches)
+
+
 def test_capacity_is_the_largest_rate_with_a_cycle() -> None:
     view, gpulets = glet.view_of(glet.serving([1.0] * 4, 1))
     batch = np.zeros(8, dtype=np.int64)

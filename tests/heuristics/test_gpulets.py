@@ -70,12 +70,12 @@ def test_uncompiled_duty_cycles_are_the_compiled_ones(rates_rps: list[float]) ->
     """A batch above the largest one takes an infinite time, which Python, unlike compiled code, cannot round up."""
     view, gpulets = glet.view_of(glet.serving([1.0] * 4, 1))
     slots = (np.arange(len(rates_rps)), np.array(rates_rps), len(rates_rps))
-    cycles_ms, batches = [], np.zeros((2, 8), dtype=np.int64)
-    for batch, function in zip(batches, (duty_cycle_ms, duty_cycle_ms.py_func), strict=True):
-        cycles_ms.append(function(view.tables, gpulets, *slots, 10, ALONE, batch))
+    batch, uncompiled_batch = np.zeros(8, dtype=np.int64), np.zeros(8, dtype=np.int64)
+    cycle_ms = duty_cycle_ms(view.tables, gpulets, *slots, 10, ALONE, batch)
+    uncompiled_ms = duty_cycle_ms.py_func(view.tables, gpulets, *slots, 10, ALONE, uncompiled_batch)
 
-    assert cycles_ms[0] == pytest.approx(cycles_ms[1], rel=1e-12)
-    assert np.array_equal(*batches)
+    assert cycle_ms == pytest.approx(uncompiled_ms, rel=1e-12)
+    assert np.array_equal(batch, uncompiled_batch)
 
 
 def test_capacity_is_the_largest_rate_with_a_cycle() -> None:

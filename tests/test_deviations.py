@@ -25,7 +25,7 @@ SWITCHES = {"true": "yes", "false": "no"}
 STATED = re.compile(r"`([^`]+)\.(\w+)=([\w.-]+)`")
 OWN = {
     *("colgen", "cpsat", "mig", "minlp", "pwl"),
-    *("equal-shares", "local-search", "random", "time-slicing", "whole-gpu"),
+    *("equal-shares", "local-search", "random", "ruin-recreate", "time-slicing", "whole-gpu"),
     "ts+repair",
 }
 """Schedulers that no paper describes. All others stem from a paper: each of their parameters needs a row."""

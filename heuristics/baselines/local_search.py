@@ -7,13 +7,9 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from heuristics.baselines.improvement import Exchange, Repacking, warm_exchange
-from heuristics.baselines.placement import PlacementProblem, greedy_placement, warm_placement
+from heuristics.baselines.placement import EQUAL, greedy_placement, warm_placement
 from heuristics.packing import UnservableError
 from instances import SCALE_STEP, Instance, Objective, PlacedGpu, Plan
-from instances.costs import next_cost
-
-ROUNDING = 1e-6
-"""Relative difference below which two costs or volumes count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +92,13 @@ class _Search:
 
     def _cheaper(self, search: Repacking) -> None:
         """Serve all workloads at decreasing cost limits."""
-        least_cost = _least_cost(search.placement.problem)
+        least_cost = search.placement.problem.least_cost
         while not len(search.placement.waiting):
             self._accept(search.placement.gpus())
             cost = search.placement.cost_per_hour
             if cost <= least_cost:
                 return
-            search.cost_limit = cost * (1.0 - ROUNDING)
+            search.cost_limit = cost * (1.0 - EQUAL)
             search.placement = search.placement.copied()
             search.placement.close_emptiest(search.cost_limit)
             search.run()
@@ -128,7 +124,7 @@ class _Search:
                 start = self.plan.scaled(dict.fromkeys(self.instance.workload_index, (fits + 1) / fits))
             search = self._repacking(self._scaled(fits + 1), start)
             search.rounds = rounds
-            if not _could_fit(search.placement.problem):
+            if not search.placement.problem.could_fit:
                 return self._outcome(search)
             search.run()
             if len(search.placement.waiting):
@@ -171,18 +167,3 @@ class _Search:
 
     def _statistics(self, rounds_left: int) -> dict[str, float]:
         return {"rounds": float(self.rounds - rounds_left)}
-
-
-def _least_cost(problem: PlacementProblem) -> float:
-    """Return a lower bound on the cost: the least shares fill whole GPUs without gaps."""
-    least_costs = np.full(len(problem.workload), np.inf)
-    for view, configurations in zip(problem.views, problem.configurations, strict=True):
-        costs = view.gpu.price_per_hour * configurations.units / view.tables.share_units
-        np.minimum.at(least_costs, configurations.item, costs)
-    return next_cost(float(least_costs.sum()), problem.instance)
-
-
-def _could_fit(problem: PlacementProblem) -> bool:
-    """Return whether the sum of the least shares fits into the pool."""
-    gpus = sum(pool.count or 0 for pool in problem.instance.gpus)
-    return float(problem.size.sum()) <= gpus * (1.0 + ROUNDING)

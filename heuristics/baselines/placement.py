@@ -13,12 +13,16 @@ from heuristics.fleet import Fleet
 from heuristics.tiny import tiny_instance
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.arrays import Floats, Ints
-from instances.configurations import Configurations, lean_configurations
+from instances.configurations import BATCHES_TRIED, Configurations, lean_configurations
+from instances.costs import next_cost
 from instances.tolerance import TOLERANCE
 from instances.view import View
 
 ROUNDING = 1e-9
 """Relative tolerance on sums of prices."""
+
+EQUAL = 1e-6
+"""Relative difference below which two costs or volumes count as equal."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,10 @@ class PlacementProblem:
     configurations: tuple[Configurations, ...]
 
     @classmethod
-    def of(cls, instance: Instance, start: Plan | None = None) -> "PlacementProblem":
+    def of(cls, instance: Instance, start: Plan | None = None, batches: int = BATCHES_TRIED) -> "PlacementProblem":
         """Divide the workloads of an instance into items; with a start plan, the slots of the plan are items.
+
+        See ``lean_configurations`` for ``batches``.
 
         Raises
         ------
@@ -47,7 +53,7 @@ class PlacementProblem:
         """
         views = tuple(View.of(instance, pool.type) for pool in instance.gpus)
         workload, rate_rps, batch = (*whole_items(views), None) if start is None else items_of(start, views)
-        of_type = (lean_configurations(view, workload, rate_rps, batch) for view in views)
+        of_type = (lean_configurations(view, workload, rate_rps, batch, batches) for view in views)
         return cls(views, workload, rate_rps, tuple(of_type))
 
     @property
@@ -76,6 +82,31 @@ class PlacementProblem:
         configurations = self.configurations[o]
         figures = configurations.batch[rows], configurations.rate_rps[rows]
         return self.views[o].placed(configurations.workload[rows], units, *figures)
+
+    @cached_property
+    def least_price(self) -> Floats:
+        """Least price in dollars per hour of the share that serves each item alone, shape (items,)."""
+        least_price = np.full(len(self.workload), np.inf)
+        for view, configurations in zip(self.views, self.configurations, strict=True):
+            price = view.gpu.price_per_hour * configurations.units / view.tables.share_units
+            np.minimum.at(least_price, configurations.item, price)
+        return least_price
+
+    @property
+    def least_cost(self) -> float:
+        """Lower bound on the cost: the least shares fill whole GPUs without gaps."""
+        return next_cost(float(self.least_price.sum()), self.instance)
+
+    @property
+    def could_fit(self) -> bool:
+        """Whether the sum of the least shares fits into a pool with a number of GPUs for each type."""
+        gpus = sum(pool.count or 0 for pool in self.instance.gpus)
+        return float(self.size.sum()) <= gpus * (1.0 + EQUAL)
+
+    def shortage(self, waiting: int) -> str:
+        """Return the number of unplaced items and the pool, as the reason for a missing plan."""
+        pool = ", ".join(pool.in_words for pool in self.instance.gpus)
+        return f"{waiting} of {len(self.workload)} workloads (or parts) do not fit on {pool}"
 
     def cheapest_first(self) -> list[int]:
         """Return the GPU types, cheapest first, by the cost of serving the items that all types can serve."""
@@ -212,8 +243,7 @@ class Placement:
 
     def shortage(self) -> str:
         """Return the number of unplaced items and the pool, as the reason for a missing plan."""
-        pool = ", ".join(pool.in_words for pool in self.problem.instance.gpus)
-        return f"{len(self.waiting)} of {len(self.problem.workload)} workloads (or parts) do not fit on {pool}"
+        return self.problem.shortage(len(self.waiting))
 
 
 def order_waiting(placement: Placement, random: np.random.Generator, noise: float) -> None:

@@ -80,6 +80,7 @@ _BUILT_IN = {
     "greedy-best-fit": LineStyle(SKY_BLUE, "D", "-."),
     "guided-self-tuning": LineStyle(ORANGE, "p", ":"),
     "local-search": LineStyle("#56377D", "X", ":"),
+    "ruin-recreate": LineStyle(GREEN, "*", "-."),
     "random": LineStyle("#7F7F7F", "p", ":"),
     "bin-packing": LineStyle(ORANGE, "<", "-."),
 }

@@ -209,7 +209,7 @@ SLOW_TO_LOAD = {"colgen", "cpsat", "minlp", "pwl"} | LEARNED
 
 def failures(name: str, terms: CheckSettings) -> set[str]:
     own = [one for one in find_problems(["4gpu"], "") if isinstance(one, Instance)] if name in LEARNED else []
-    info = info_of(name, {"rounds": "200"} if name == "local-search" else {})
+    info = info_of(name, {"rounds": "200"} if name in ("local-search", "ruin-recreate") else {})
     findings = list(check(info, terms, own))
     print("\n".join(f"{name}: {one.check}: {one.passed}: {one.why}" for one in findings))
     return {finding.check for finding in findings if not finding.passed}
@@ -224,7 +224,7 @@ def test_built_in_schedulers_pass(name: str) -> None:
 def test_those_that_load_fast_pass_on_one_instance(name: str) -> None:
     """In seconds rather than the minutes of all instances."""
     own = [small_instances(Objective.COST, Partition.SHARES)[1].instance]
-    info = info_of(name, {"rounds": "200"} if name == "local-search" else {})
+    info = info_of(name, {"rounds": "200"} if name in ("local-search", "ruin-recreate") else {})
     assert [finding for finding in check(info, QUICK, own) if not finding.passed] == []
 
 

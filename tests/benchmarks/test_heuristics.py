@@ -6,6 +6,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from bench.api import Run, Scheduler, Status
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
+from heuristics.baselines.ruin_recreate import RuinRecreate
 from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, Variant
 from heuristics.gpulet.gpu_scaling import GpuScaling
@@ -60,6 +61,7 @@ def decide(benchmark: BenchmarkFixture, scheduler: Scheduler, problem: Instance)
         BinPacking(),
         RandomFit(),
         LocalSearch(rounds=0),
+        RuinRecreate(rounds=0),
     ],
     ids=by_name,
 )

@@ -17,6 +17,7 @@ from formulations.cpsat import CpSat
 from formulations.minlp import Minlp
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
+from heuristics.baselines.ruin_recreate import RuinRecreate
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
 from heuristics.igniter.gslice_plus import GslicePlus
 from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
@@ -174,7 +175,9 @@ def test_the_suites_are_solved_with_a_certified_gap_of_three_percent(name: str) 
     assert next_cost(outcome.bound.value, instance) >= 0.97 * verdict.value
 
 
-@pytest.mark.parametrize("scheduler", [IGniter(), FfdPlus(), FfdPlusPlus(), LocalSearch(), RandomFit()])
+@pytest.mark.parametrize(
+    "scheduler", [IGniter(), FfdPlus(), FfdPlusPlus(), LocalSearch(), RuinRecreate(rounds=400), RandomFit()]
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_heuristics_plan_services_by_the_budget(scheduler: Scheduler, seed: int) -> None:
     instance = random_mix(seed)

@@ -14,6 +14,7 @@ from formulations.mig.scheduler import Mig
 from formulations.pwl import Pwl
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
+from heuristics.baselines.ruin_recreate import RuinRecreate
 from heuristics.gpulet.ideal import Ideal
 from instances import GpuPool, Instance, Objective, PlanClass
 from instances.catalogue import gpu_type
@@ -36,6 +37,10 @@ def mix(size: int, objective: Objective, gpus: int | None = None) -> Instance:
 CASES: dict[str, tuple[Scheduler, Instance, tuple[int, int]]] = {
     "local-search, cost": (LocalSearch(), mix(30, Objective.COST), (0, 20)),
     "local-search, capacity": (LocalSearch(), mix(8, Objective.CAPACITY, 6), (2, 10)),
+    "ruin-recreate, cost": (RuinRecreate(), mix(60, Objective.COST), (0, 400)),
+    "ruin-recreate, goodput": (RuinRecreate(), mix(12, Objective.GOODPUT, 3), (0, 400)),
+    "ruin-recreate, capacity": (RuinRecreate(), mix(8, Objective.CAPACITY, 6), (2, 10)),
+    "ruin-recreate, scale": (RuinRecreate(), mix(6, Objective.SCALE, 3), (0, 2000)),
     "random": (RandomFit(), mix(12, Objective.CAPACITY, 8), (1, 9)),
     "ideal": (Ideal(), mix(6, Objective.SCALE, 2), (0, 200)),
     "colgen, cost": (ColGen(), mix(40, Objective.COST), (3_000, 60_000)),
@@ -58,7 +63,7 @@ DONE_AT_ONCE = ("random", "cpsat, cost", "mig")
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     """Import and compile before any clock starts."""
-    for scheduler in (LocalSearch(), RandomFit(), Ideal(), ColGen(), CpSat(), Pwl(), Mig()):
+    for scheduler in (LocalSearch(), RuinRecreate(), RandomFit(), Ideal(), ColGen(), CpSat(), Pwl(), Mig()):
         scheduler.warm()
 
 
@@ -98,7 +103,7 @@ def test_threads_that_share_the_work_do_so_alike() -> None:
 
 
 def test_the_time_limit_holds_all_the_same() -> None:
-    for name in ("colgen, cost", "cpsat, cost", "local-search, cost"):
+    for name in ("colgen, cost", "cpsat, cost", "local-search, cost", "ruin-recreate, cost"):
         scheduler, instance, _ = CASES[name]
         began = time.monotonic()
         scheduler.schedule(instance, Run(began + 0.2, work_limit=10**12))

@@ -8,6 +8,7 @@ from bench.api import Run, Scheduler, Status
 from bench.judging.judge import judge
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
+from heuristics.baselines.ruin_recreate import RuinRecreate
 from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
 from heuristics.gpulet.ideal import Ideal
@@ -18,7 +19,16 @@ from heuristics.mediator.mediator import BinPacking, Horus, Mediator
 from instances import Instance, Objective, SloRule, Workload
 from instances.generate import generate
 
-FITTING = [IGniter(), FfdPlusPlus(), LocalSearch(rounds=50), RandomFit(), Mediator(), Horus(), BinPacking()]
+FITTING = [
+    IGniter(),
+    FfdPlusPlus(),
+    LocalSearch(rounds=50),
+    RuinRecreate(rounds=50),
+    RandomFit(),
+    Mediator(),
+    Horus(),
+    BinPacking(),
+]
 TURNS = [ElasticPartitioning(), SquishyBinPacking(), Ideal(), GreedyBestFit(), GuidedSelfTuning()]
 
 

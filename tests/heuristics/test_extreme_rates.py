@@ -11,6 +11,7 @@ from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.cpsat import CpSat
 from heuristics.baselines.local_search import LocalSearch
+from heuristics.baselines.ruin_recreate import RuinRecreate
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
 from heuristics.gpulet.sbp import SquishyBinPacking
 from heuristics.igniter.igniter import IGniter
@@ -23,6 +24,7 @@ V100 = gpu_type("v100")
 SCHEDULERS: tuple[Scheduler, ...] = (
     IGniter(),
     LocalSearch(rounds=2),
+    RuinRecreate(rounds=2),
     ElasticPartitioning(),
     SquishyBinPacking(),
     ColGen(),

@@ -1,4 +1,7 @@
-"""Local search and random fit: brute force on tiny instances, what every plan keeps to, starts, seeds and deadlines."""
+"""Local search and random fit: brute force on tiny instances, what every plan keeps to, starts, seeds and deadlines.
+
+Ruin and recreate shares the tests of what every plan keeps to.
+"""
 
 import time
 from collections import Counter
@@ -14,6 +17,7 @@ from bench.api import Bound, Run, Scheduler, Status
 from bench.judging.judge import judge
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
+from heuristics.baselines.ruin_recreate import RuinRecreate
 from heuristics.igniter.igniter import IGniter
 from instances import (
     SCALE_STEP,
@@ -41,6 +45,7 @@ SLOW = exhaustive.slower(SMALL, "slow", 2.0, 1.0)
 FAMILY = FAMILIES["heavy-mix"].demands
 IN_64GPU = {instance.name: instance for instance in suite("64gpu").build()}
 QUICK = LocalSearch(rounds=300)
+RUIN = RuinRecreate(rounds=300)
 
 Demand = tuple[str, float, float]
 
@@ -146,7 +151,9 @@ def problems(draw: st.DrawFn, objective: Objective) -> Instance:
     return instance(tuple(workloads), objective, pools[: draw(st.integers(1, 2))], rule)
 
 
-@pytest.mark.parametrize("scheduler", [LocalSearch(rounds=30), RandomFit(draws=3)], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "scheduler", [LocalSearch(rounds=30), RuinRecreate(rounds=30), RandomFit(draws=3)], ids=lambda s: s.name
+)
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.SCALE])
 @settings(max_examples=15)
 @given(data=st.data())
@@ -176,7 +183,7 @@ def test_throughput_ends_where_memory_does() -> None:
     assert found(QUICK, problem)[1] < found(QUICK, plenty)[1]
 
 
-@pytest.mark.parametrize("scheduler", [QUICK, RandomFit()], ids=lambda s: s.name)
+@pytest.mark.parametrize("scheduler", [QUICK, RUIN, RandomFit()], ids=lambda s: s.name)
 @pytest.mark.parametrize("rule", list(SloRule))
 def test_few_permitted_shares_and_pairs_only(scheduler: Scheduler, rule: SloRule) -> None:
     problem = replace(glet.serving([400.0, 300.0, 150.0, 120.0], None), slo_rule=rule)
@@ -187,7 +194,7 @@ def test_few_permitted_shares_and_pairs_only(scheduler: Scheduler, rule: SloRule
     assert max(len(gpu.gpulets) for gpu in plan.gpus) <= 2
 
 
-@pytest.mark.parametrize("scheduler", [QUICK, RandomFit()], ids=lambda s: s.name)
+@pytest.mark.parametrize("scheduler", [QUICK, RUIN, RandomFit()], ids=lambda s: s.name)
 def test_a_seed_means_the_same_plan(scheduler: Scheduler) -> None:
     problem = generate("heavy-mix", 30, 4, Objective.GOODPUT, gpus=4)
 
@@ -196,7 +203,7 @@ def test_a_seed_means_the_same_plan(scheduler: Scheduler) -> None:
     assert plans[0] == plans[1] != plans[2]
 
 
-@pytest.mark.parametrize("scheduler", [QUICK, RandomFit()], ids=lambda s: s.name)
+@pytest.mark.parametrize("scheduler", [QUICK, RUIN, RandomFit()], ids=lambda s: s.name)
 def test_what_cannot_be_served_is_named(scheduler: Scheduler) -> None:
     hopeless = instance((Workload("w0", "ssd", 5.0, 1.0),), Objective.COST, (GpuPool(V100),))
     outcome = scheduler.schedule(hopeless, Run())
@@ -309,7 +316,7 @@ def test_a_search_for_a_scale_ends_with_the_first_plan_when_the_time_is_over() -
     assert value == pytest.approx(SCALE_STEP)
 
 
-@pytest.mark.parametrize("scheduler", [LocalSearch(), RandomFit()], ids=lambda s: s.name)
+@pytest.mark.parametrize("scheduler", [LocalSearch(), RuinRecreate(), RandomFit()], ids=lambda s: s.name)
 def test_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
     assert scheduler.warm() is None  # type: ignore[attr-defined]

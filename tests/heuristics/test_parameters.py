@@ -8,6 +8,7 @@ import pytest
 from bench.api import Run
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
+from heuristics.baselines.ruin_recreate import RuinRecreate
 from heuristics.gpulet.ideal import Ideal
 from heuristics.igniter.gslice_plus import GslicePlus
 from tests.frozen import frozen
@@ -18,6 +19,7 @@ from tests.frozen import frozen
     [
         pytest.param(lambda value: RandomFit(draws=value), 1, 0, id="random.draws"),
         pytest.param(lambda value: LocalSearch(rounds=value), 0, -1, id="local-search.rounds"),
+        pytest.param(lambda value: RuinRecreate(rounds=value), 0, -1, id="ruin-recreate.rounds"),
         pytest.param(lambda value: GslicePlus(rounds=value), 0, -3, id="gslice+.rounds"),
         pytest.param(lambda value: GslicePlus(band=value), 0, -0.1, id="gslice+.band"),
         pytest.param(lambda value: Ideal(tries=value), 0, -1, id="ideal.tries"),

@@ -1,0 +1,254 @@
+"""Ruin and recreate: good plans within a second, for all objectives of inference workloads."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar
+
+import numpy as np
+
+from bench.api import Outcome, Run, Status
+from heuristics.baselines.improvement import Exchange, warm_exchange
+from heuristics.baselines.insertion import fill
+from heuristics.baselines.placement import EQUAL, Placement, PlacementProblem
+from heuristics.packing import UnservableError
+from heuristics.tiny import tiny_instance
+from instances import SCALE_STEP, Instance, Objective, PlacedGpu, Plan
+from instances.ruin_recreate.problem import PackingProblem
+from instances.ruin_recreate.rounds import CYCLE
+from instances.ruin_recreate.search import PackingSearch
+
+BATCHES = 16
+"""Number of batches of an item at a rate: those of the fewest units alone."""
+
+LARGEST_STEP = 8
+"""Number of steps of the scale by which the search beyond first plans begins to rise."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuinRecreate:
+    """Ruin and recreate with joint choice of batches.
+
+    The first plan comes from the given start plan, or from best fit: each workload, largest first, takes the GPU whose
+    shares grow least. Every round then removes the workloads of one to three GPUs and some of others, may move the
+    content of a GPU to another GPU type, and places the workloads again. Whenever a workload joins a GPU, the batches
+    of all its residents are chosen anew (``instances.joint_batches``). Simulated annealing decides whether the result
+    is kept. The goal depends on the objective:
+
+    - ``cost``: serve everything for less than the best plan so far;
+    - ``goodput``: serve more requests;
+    - ``scale``: serve everything at a larger scale;
+    - ``capacity``: serve everything, then move, swap and re-batch workloads where that raises throughput (``Exchange``
+      of the local search).
+
+    Every better plan is reported. The same seed gives the same plan unless time cuts the search short.
+
+    Attributes
+    ----------
+    rounds
+        Limit on the rounds before the deadline; 0 for the first plan alone. A work limit also counts rounds and
+        replaces this limit.
+    """
+
+    name: ClassVar[str] = "ruin-recreate"
+    objectives: ClassVar[frozenset[Objective]] = frozenset(
+        {Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.SCALE}
+    )
+
+    work_unit: ClassVar[str] = "rounds"
+
+    rounds: int = 200_000
+
+    def __post_init__(self) -> None:
+        if self.rounds < 0:
+            raise ValueError(f"rounds is {self.rounds}; expected at least 0")
+
+    def warm(self) -> None:
+        """Load the compiled kernels."""
+        warm_exchange()
+        packing = _ItemPacking(tiny_instance(Objective.COST), None, np.random.default_rng(0))
+        for gpu_type, rows, _ in list(packing.search.gpus()):
+            packing.search.take_over(gpu_type, rows)
+        packing.search.limit_cost(0.0)
+        packing.search.run(1, inf)
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        """Return the best plan found."""
+        search = _PlanSearch(instance, run, run.work_left(0, self.rounds), np.random.default_rng(run.seed))
+        solve = {
+            Objective.COST: search.cost,
+            Objective.CAPACITY: search.capacity,
+            Objective.GOODPUT: search.goodput,
+            Objective.SCALE: search.scale,
+        }
+        try:
+            return solve[instance.objective]()
+        except UnservableError as error:
+            return Outcome(error.status, reason=str(error))
+
+
+class _ItemPacking:
+    """First packing of an instance, from a start plan or by best fit, and the search for better ones.
+
+    Raises
+    ------
+    UnservableError
+        See ``whole_items``.
+    """
+
+    def __init__(self, instance: Instance, start: Plan | None, random: np.random.Generator) -> None:
+        self.placement = PlacementProblem.of(instance, start, BATCHES)
+        self.search = PackingSearch(_problem(self.placement), random)
+        # Row of each type's first configuration among those of all types
+        self._first_row = np.cumsum([0, *(of_type.size for of_type in self.placement.configurations)])
+        if start is not None:
+            from_start = Placement.empty(self.placement)
+            from_start.take_over(start)
+            for o, fleet in enumerate(from_start.fleets):
+                for row, count in zip(fleet.row, fleet.residents.tolist(), strict=True):
+                    if count:
+                        self.search.take_over(o, self._first_row[o] + row[:count])
+        self.search.build()
+
+    def gpus(self) -> tuple[PlacedGpu, ...]:
+        """Return the GPUs of the best packing."""
+        return tuple(
+            self.placement.placed(o, rows - self._first_row[o], units) for o, rows, units in self.search.gpus()
+        )
+
+    def placed(self) -> Placement:
+        """Return the best packing, in which no item waits, as a placement."""
+        placement = Placement.empty(self.placement)
+        placement.waiting = placement.waiting[:0]
+        next_gpu = [0] * len(placement.fleets)
+        for o, rows, _ in self.search.gpus():
+            tables, configurations = self.placement.views[o].tables, self.placement.configurations[o]
+            fill(tables, configurations, placement.fleets[o], next_gpu[o], rows - self._first_row[o], len(rows))
+            next_gpu[o] += 1
+        return placement
+
+
+def _problem(placement: PlacementProblem) -> PackingProblem:
+    """Return the items in the arrays of the search."""
+    items = len(placement.workload)
+    limits = [items if pool.count is None else min(pool.count, items) for pool in placement.instance.gpus]
+    if placement.instance.objective is Objective.GOODPUT:
+        weight, priority = placement.rate_rps, placement.rate_rps / placement.size
+    elif placement.instance.objective is Objective.COST and placement.least_price.all():
+        weight = priority = placement.least_price
+    else:
+        weight = priority = placement.size
+    return PackingProblem.of(placement.views, limits, placement.configurations, weight, priority)
+
+
+@dataclass
+class _PlanSearch:
+    """One run: the instance, its limits, the number of rounds so far, and the incumbent."""
+
+    instance: Instance
+    run: Run
+    most_rounds: int
+    random: np.random.Generator
+    rounds: int = 0
+    plan: Plan | None = None
+
+    def cost(self) -> Outcome:
+        """Serve all workloads at decreasing cost limits."""
+        packing = _ItemPacking(self.instance, self.run.start, self.random)
+        self._repack(packing)
+        while not packing.search.waiting:
+            self._accept(packing.gpus())
+            cost = packing.search.cost_per_hour
+            if cost <= packing.placement.least_cost * (1.0 + EQUAL):
+                break
+            packing.search.limit_cost(cost * (1.0 - EQUAL))
+            self._repack(packing)
+        return self._outcome(packing)
+
+    def goodput(self) -> Outcome:
+        """Serve as many requests as possible."""
+        packing = _ItemPacking(self.instance, self.run.start, self.random)
+        self._accept(packing.gpus())
+        self._repack(packing, improved=lambda: self._accept(packing.gpus()))
+        return self._outcome(packing)
+
+    def capacity(self) -> Outcome:
+        """Serve all workloads, then raise the throughput."""
+        packing = _ItemPacking(self.instance, self.run.start, self.random)
+        self._repack(packing)
+        if not packing.search.waiting:
+            exchange = Exchange(packing.placed(), self.random, self.run.deadline, self.most_rounds - self.rounds)
+            for gpus in exchange.run():
+                self._accept(gpus)
+            self.rounds = self.most_rounds - exchange.rounds
+        return self._outcome(packing)
+
+    def scale(self) -> Outcome:
+        """Serve all workloads at larger and larger scales: bisect with first plans, then search beyond them."""
+        unlimited = [pool.type.name for pool in self.instance.gpus if pool.count is None]
+        if unlimited:
+            reason = f"scale is unbounded: the pool sets no number of {unlimited[0]} GPUs"
+            return Outcome(Status.UNKNOWN, reason=reason)
+        if not self.instance.workloads:
+            return Outcome(Status.FEASIBLE, Plan(self.instance.name, ()))
+        fits, fails = 0, 1
+        while self._serves(fails, 0, self.run.start):
+            fits, fails = fails, 2 * fails
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            fits, fails = (middle, fails) if self._serves(middle, 0, self.run.start) else (fits, middle)
+        step, effort = LARGEST_STEP, CYCLE
+        while self.rounds < self.most_rounds and not self._time_is_over():
+            if self._serves(fits + step, effort, self._raised(fits, fits + step)):
+                fits, step = fits + step, 2 * step
+            elif step > 1:
+                step //= 2
+            elif self._at_scale(fits + 1, None).placement.could_fit:
+                effort *= 2
+            else:
+                break
+        return self._outcome(self._at_scale(fits + 1, None))
+
+    def _serves(self, scale: int, rounds: int, start: Plan | None) -> bool:
+        """Search for a plan at a scale, and accept it; return whether there is one."""
+        if self._time_is_over():
+            return False
+        packing = self._at_scale(scale, start)
+        self._repack(packing, rounds)
+        if packing.search.waiting:
+            return False
+        self._accept(packing.gpus())
+        return True
+
+    def _at_scale(self, scale: int, start: Plan | None) -> _ItemPacking:
+        return _ItemPacking(self.instance.scaled(scale * SCALE_STEP), start, self.random)
+
+    def _raised(self, fits: int, scale: int) -> Plan | None:
+        """Return the incumbent, a plan at scale ``fits``, with its rates raised to another scale."""
+        if self.plan is None:
+            return self.run.start
+        return self.plan.scaled(dict.fromkeys(self.instance.workload_index, scale / fits))
+
+    def _time_is_over(self) -> bool:
+        """Return whether the time is over; before the first plan, the time is never over."""
+        return self.plan is not None and not self.run.remaining_s
+
+    def _repack(
+        self, packing: _ItemPacking, rounds: int | None = None, improved: Callable[[], None] = lambda: None
+    ) -> None:
+        """Search for a number of rounds, or until no round is left."""
+        rounds_left, before = self.most_rounds - self.rounds, packing.search.rounds
+        rounds = rounds_left if rounds is None else min(rounds, rounds_left)
+        packing.search.run(rounds, self.run.deadline, improved)
+        self.rounds += packing.search.rounds - before
+
+    def _accept(self, gpus: tuple[PlacedGpu, ...]) -> None:
+        self.plan = Plan(self.instance.name, gpus)
+        self.run.report(plan=self.plan)
+
+    def _outcome(self, packing: _ItemPacking) -> Outcome:
+        statistics = {"rounds": float(self.rounds)}
+        if self.plan is None:
+            reason = packing.placement.shortage(packing.search.waiting)
+            return Outcome(Status.UNKNOWN, statistics=statistics, reason=reason)
+        return Outcome(Status.FEASIBLE, self.plan, statistics=statistics)

@@ -69,10 +69,12 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
     if idle_gpus := sum(not gpu.gpulets for gpu in plan.gpus):
         notes.append(f"{gpu_count(idle_gpus)} of the plan without a service, which the files do not name")
     if target is Target.MIG_PARTED:
-        files = mig_parted.write_mig_parted(plan, instance)
+        processes = servers(plan, instance)
+        files = mig_parted.write_mig_parted(processes, instance)
         read_back = mig_parted.read_mig_parted(files, instance)
         _require_same(plan, read_back, instance)
-        return Deployment(files, read_back, instance, tuple(notes), tuple(duties(target, [])))
+        notes.append("the processes of one MIG instance share its memory without limits")
+        return Deployment(files, read_back, instance, tuple(notes), tuple(duties(target, processes)))
     expressed = _expressed(plan, instance, target, time_limit_s)
     processes = servers(expressed.plan, expressed.instance)
     files = expressed.write(processes)

@@ -28,10 +28,7 @@ _DUTIES = {
         "use nodes of one GPU, or one node per GPU: the plugin chooses the GPU within a node",
     ),
     Target.HAMI: ("expect more interference than planned: HAMi limits cores by time, the plan by space",),
-    Target.MIG_PARTED: (
-        "apply config.yaml by nvidia-mig-parted before start.sh",
-        "give every process a port, and deal the requests of a service out to its processes by their rates",
-    ),
+    Target.MIG_PARTED: ("apply config.yaml by nvidia-mig-parted before start.sh",),
 }
 
 
@@ -39,16 +36,14 @@ def duties(target: Target, servers: Sequence[Server]) -> list[str]:
     """Return the duties of the operator in sentences without a full stop."""
     found = list(_DUTIES[target])
     if target is not Target.TRITON:
-        rules = "batch and rate"
-        if target is not Target.MIG_PARTED:
-            rules = "port, batch, timeout of a partial batch"
+        rules = "port, batch, timeout of a partial batch"
         if any(server.longest_wait_us is not None for server in servers):
             rules += ", and which late requests to drop"
         found.append(f"let every server read its rules from the variables GPUSHARE_...: {rules}")
     if groups := replicated(servers):
         names = ", ".join(f"{label} ({len(group)} servers)" for label, group in list(groups.items())[:5])
         more = f" and {len(groups) - 5} more" if len(groups) > 5 else ""
-        if target in (Target.SHELL, Target.MPS_STATIC, Target.TRITON):
+        if target in (Target.SHELL, Target.MPS_STATIC, Target.MIG_PARTED, Target.TRITON):
             found.append(f"run nginx with nginx.conf in front of {names}{more}; endpoints.csv has all addresses")
         else:
             found.append(f"send the requests of {names}{more} to the front end; endpoints.csv has all addresses")

@@ -54,9 +54,9 @@ def nginx_configuration(
     reason = "" if at_random else "# One worker, so that the turns of all requests are taken from one list.\n"
     blocks = [f"{reason}worker_processes {workers};\nevents {{}}\nhttp {{\n  access_log off;"]
     for label, group in replicated(servers).items():
-        most_rps = max(server.rate_rps for server in group)
+        most_rps = max(server.own_rate_rps for server in group)
         lines = [
-            f"    server {address_of(server)} weight={max(1, round(MOST_WEIGHT * server.rate_rps / most_rps))};"
+            f"    server {address_of(server)} weight={max(1, round(MOST_WEIGHT * server.own_rate_rps / most_rps))};"
             for server in group
         ]
         method = ["    random;"] if at_random else []

@@ -17,7 +17,7 @@ from bench.deploy.front_end import (
 )
 from bench.deploy.names import DAEMON, FRONT_END
 from bench.deploy.placeholders import COMMAND, CUDA_IMAGE, FRONT_END_IMAGE, IMAGE
-from bench.deploy.servers import PIPE_FOLDER, Server
+from bench.deploy.servers import PIPE_FOLDER, PIPE_VARIABLE, Server
 from bench.deploy.yaml_text import yaml_text
 
 _CONFIGURATION_IN_CONTAINER = "/etc/nginx/nginx.conf"
@@ -29,8 +29,12 @@ def env_command(environment: Mapping[str, str]) -> str:
 
 
 def started(environment: Mapping[str, str], command: str, name: str) -> str:
-    """Return the lines of ``start.sh`` that start a process in the background and note its number and name."""
-    return f'{env_command(environment)} {command} &\necho "$! {name}" >> servers.pid\n'
+    """Return the lines of ``start.sh`` that start a process in the background and note it in ``servers.pid``.
+
+    A line there has the number and the name of a process, and the folder of its MPS daemon, ``-`` without one.
+    """
+    folder = environment.get(PIPE_VARIABLE, "-")
+    return f'{env_command(environment)} {command} &\necho "$! {name} {folder}" >> servers.pid\n'
 
 
 def write_shell(servers: Sequence[Server]) -> dict[str, str]:
@@ -43,7 +47,7 @@ def write_shell(servers: Sequence[Server]) -> dict[str, str]:
 def scripts(lines: Sequence[str], daemon_options: str = "-d") -> dict[str, str]:
     """Return the scripts that start MPS and the processes of ``lines``, check that they are its clients, and stop."""
     start = _START.format(options=daemon_options)
-    return {"start.sh": "".join([start, *lines, _STARTED]), "check.sh": _CHECK, "stop.sh": _STOP}
+    return {"start.sh": "".join([start, *lines, STARTED]), "check.sh": CHECK, "stop.sh": _STOP}
 
 
 def ports_on_host(servers: Sequence[Server], step: int) -> dict[str, int]:
@@ -169,47 +173,50 @@ nvidia-cuda-mps-control {{options}}
 : > servers.pid
 """
 
-_STARTED = "exec sh ./check.sh\n"
+STARTED = "exec sh ./check.sh\n"
+"""Last line of ``start.sh``."""
 
-_CHECK = f"""\
+CHECK = """\
 #!/bin/sh
-# Check that every process of start.sh is a client of MPS. A process that does not reach the daemon runs without MPS,
-# and its limits are gone without a word. WAIT_S is the time to wait for the processes to load their models.
+# Check that every process of start.sh runs, and is a client of its MPS daemon. A process that does not reach the daemon
+# runs without MPS, and its limits are gone without a word. WAIT_S is the time to wait for the processes to load their
+# models.
 set -eu
 cd "$(dirname "$0")"
-{MPS_FOLDERS}
-clients() {{
-    for server in $(echo get_server_list | nvidia-cuda-mps-control); do
-        echo "get_client_list $server" | nvidia-cuda-mps-control
+
+# The clients of the daemon with the folder $1.
+clients() {
+    for server in $(echo get_server_list | env CUDA_MPS_PIPE_DIRECTORY="$1" nvidia-cuda-mps-control); do
+        echo "get_client_list $server" | env CUDA_MPS_PIPE_DIRECTORY="$1" nvidia-cuda-mps-control
     done
-}}
+}
 
 # Whether process $1 runs: it exists and is no zombie.
-runs() {{
+runs() {
     sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null | grep -q '^[^ZX]'
-}}
+}
 
 # Whether process $1 is process $2 or was started by it.
-descends() {{
+descends() {
     each=$1
-    while [ "${{each:-0}}" -gt 1 ]; do
+    while [ "${each:-0}" -gt 1 ]; do
         [ "$each" = "$2" ] && return 0
         each=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$each/status" 2>/dev/null || true)
     done
     return 1
-}}
+}
 
-tries=${{WAIT_S:-120}}
+tries=${WAIT_S:-120}
 while :; do
-    connected=$(clients || true)
     missing=
-    while read -r pid name; do
+    while read -r pid name folder; do
         if ! runs "$pid"; then
             echo "$name (process $pid) has ended" >&2
             exit 1
         fi
+        [ "$folder" != - ] || continue
         found=
-        for client in $connected; do
+        for client in $(clients "$folder" || true); do
             if descends "$client" "$pid"; then found=1; fi
         done
         [ -n "$found" ] || missing="$missing $name"
@@ -217,13 +224,14 @@ while :; do
     [ -n "$missing" ] || break
     tries=$((tries - 1))
     if [ "$tries" -le 0 ]; then
-        echo "not served by MPS, so without limits:$missing; see $CUDA_MPS_LOG_DIRECTORY/control.log" >&2
+        echo "not served by MPS, so without limits:$missing; see control.log in the daemon's log folder" >&2
         exit 1
     fi
     sleep 1
 done
-echo "MPS serves all processes"
+echo "all processes run, and every MPS daemon serves its processes"
 """
+"""Script that checks the processes."""
 
 STOP_PROCESSES = """\
 #!/bin/sh
@@ -232,7 +240,7 @@ set -u
 cd "$(dirname "$0")"
 pids=
 if [ -f servers.pid ]; then
-    while read -r pid name; do
+    while read -r pid name folder; do
         # The number of an ended process may belong to another program by now.
         if grep -qs GPUSHARE_WORKLOAD "/proc/$pid/environ"; then
             kill "$pid" 2>/dev/null

@@ -4,17 +4,25 @@ Several processes share a MIG instance by an MPS daemon of its own.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import yaml
 
-from bench.deploy.hosts import STOP_PROCESSES, read_shell, started
-from bench.deploy.names import labels
+from bench.deploy.hosts import (
+    CHECK,
+    STARTED,
+    STOP_PROCESSES,
+    addresses_on_host,
+    ports_on_host,
+    read_shell,
+    started,
+)
 from bench.deploy.placeholders import COMMAND, uuid_of
-from bench.deploy.servers import PIPE_FOLDER, slot_of
+from bench.deploy.servers import PIPE_FOLDER, PIPE_VARIABLE, Server, slot_of
 from bench.deploy.yaml_text import yaml_text
 from instances import Gpulet, InputError, Instance, PlacedGpu, Plan
+from instances.grouping import grouped
 
 _CONFIG_NAME = "gpushare"
 
@@ -56,40 +64,36 @@ def profile_names(memory_mib: float, where: str) -> dict[int, str]:
     return _PROFILES[nearest]
 
 
-def write_mig_parted(plan: Plan, instance: Instance) -> dict[str, str]:
-    """Return ``config.yaml`` for mig-parted, and ``start.sh`` with the processes of every MIG instance."""
-    devices, lines = [], [_START]
-    daemons: list[str] = []
-    label_of = labels(workload.id for workload in instance.workloads)
-    for position, gpu in enumerate(plan.gpus):
-        profile_of_units = _profiles(instance, gpu.type)
-        counts = Counter(profile_of_units[gpulet.share_units] for gpulet in gpu.gpulets)
-        devices.append({"devices": [position], "mig-enabled": True, "mig-devices": dict(counts)})
-        for gpulet in gpu.gpulets:
-            (slot,) = gpulet.slots
-            uuid = f"{uuid_of(position)}-MIG-{gpulet.start}"
+def write_mig_parted(servers: Sequence[Server], instance: Instance) -> dict[str, str]:
+    """Return ``config.yaml`` for mig-parted, the scripts, the addresses, and the front end of replicated services."""
+    ports = ports_on_host(servers, 1)
+    lines, daemons, devices = [_START], [], []
+    for gpu, on_gpu in grouped((server.gpu, server) for server in servers).items():
+        profile_of_units = _profiles(instance, on_gpu[0].gpu_type)
+        mig_instances = grouped((server.mig_start, server) for server in on_gpu)
+        counts = Counter(profile_of_units[first.share_units] for first, *_ in mig_instances.values())
+        devices.append({"devices": [gpu], "mig-enabled": True, "mig-devices": dict(counts)})
+        for start, residents in mig_instances.items():
+            uuid = f"{uuid_of(gpu)}-MIG-{start}"
             device = {"CUDA_VISIBLE_DEVICES": uuid}
-            if gpulet.processes > 1:
-                folder = f"{PIPE_FOLDER}-{position}-{gpulet.start}"
+            if len(residents) > 1:
+                folder = f"{PIPE_FOLDER}-{gpu}-{start}"
                 lines.append(_START_DAEMON.format(folder=folder, uuid=uuid))
                 daemons.append(_STOP_DAEMON.format(folder=folder))
                 # The daemon makes the MIG instance visible, as device 0.
-                device = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_MPS_PIPE_DIRECTORY": folder}
-            environment = device | {
-                "GPUSHARE_GPU": str(position),
-                "GPUSHARE_GPU_TYPE": gpu.type,
-                "GPUSHARE_MIG": profile_of_units[gpulet.share_units],
-                "GPUSHARE_START": str(gpulet.start),
-                "GPUSHARE_WORKLOAD": slot.workload,
-                "GPUSHARE_BATCH": str(slot.batch),
-                "GPUSHARE_RATE_RPS": repr(slot.rate_rps),
-            }
-            lines += [started(environment, COMMAND, label_of[slot.workload])] * gpulet.processes
+                device = {"CUDA_VISIBLE_DEVICES": "0", PIPE_VARIABLE: folder}
+            place = {"GPUSHARE_MIG": profile_of_units[residents[0].share_units], "GPUSHARE_START": str(start)}
+            lines += [
+                started({**device, **place, **server.slot_variables(ports[server.name])}, COMMAND, server.name)
+                for server in residents
+            ]
     config = {"version": "v1", "mig-configs": {_CONFIG_NAME: devices}}
     return {
         "config.yaml": yaml_text(config),
-        "start.sh": "".join(lines),
+        "start.sh": "".join([*lines, STARTED]),
+        "check.sh": CHECK,
         "stop.sh": "".join([STOP_PROCESSES, *daemons]),
+        **addresses_on_host(servers, ports),
     }
 
 
@@ -99,12 +103,15 @@ def read_mig_parted(files: Mapping[str, str], instance: Instance) -> Plan:
     Raises
     ------
     ValueError
-        If the configuration has other MIG instances than the processes.
+        If the configuration has other MIG instances than the processes, or two processes have one port.
     """
     gpulets: dict[int, dict[int, Gpulet]] = defaultdict(dict)
     type_of_gpu: dict[int, str] = {}
     profiles: dict[int, list[str]] = defaultdict(list)
-    for environment in read_shell(files):
+    environments = read_shell(files)
+    if len({environment["GPUSHARE_PORT"] for environment in environments}) < len(environments):
+        raise ValueError("two processes have the same port")
+    for environment in environments:
         gpu, start = int(environment["GPUSHARE_GPU"]), int(environment["GPUSHARE_START"])
         type_of_gpu[gpu] = environment["GPUSHARE_GPU_TYPE"]
         units = {name: units for units, name in _profiles(instance, type_of_gpu[gpu]).items()}[
@@ -133,7 +140,7 @@ def _profiles(instance: Instance, gpu_type: str) -> dict[int, str]:
 
 _START = """\
 #!/bin/sh
-# Start the processes of every MIG instance.
+# Start the processes of every MIG instance, and an MPS daemon for each that several processes share; then check them.
 set -eu
 cd "$(dirname "$0")"
 : > servers.pid

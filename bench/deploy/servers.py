@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from bench.deploy.names import labels, replica_names
 from bench.judging.judge import judge
 from bench.simulation.serving_rules import DispatchRule
-from instances import Gpulet, InputError, Instance, PlacedGpu, Plan, Slot
+from instances import Gpulet, GpuType, InputError, Instance, PlacedGpu, Plan, Slot
 from instances.errors import printable
 from instances.memory import MEMORY_MEASURED
 
 PIPE_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 - default folder of the daemon
+PIPE_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY"
 SHARE_VARIABLE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """Variable by which MPS limits the share of a process."""
 
@@ -38,13 +39,13 @@ class Server:
     gpu
         Position of the GPU in the plan.
     share_units
-        Share of the GPU in the target's units: whole percents, or SMs.
+        Share of the GPU in the target's units: whole percents, SMs, or slices of MIG.
     memory_mib
         Expected device memory of the process.
     memory_limit_mib
         Limit of its device memory, ``MEMORY_SLACK`` times its measured memory; ``None`` if the memory was not measured.
     workload, model, batch, rate_rps
-        Its slot of the plan.
+        Its slot of the plan; the rate is that of all processes of the slot together.
     slo_ms
         Time within which a request is to be answered.
     timeout_us
@@ -54,6 +55,10 @@ class Server:
         microseconds; ``None`` if the plan is made for servers that serve every request.
     random_routing
         Whether each request of the service goes to one of its servers at random; otherwise they take turns.
+    mig_start
+        Position of its MIG instance on the GPU; ``None`` without MIG.
+    processes
+        Processes of its slot side by side in the MIG instance; 1 without MIG.
     """
 
     service: str
@@ -71,6 +76,13 @@ class Server:
     timeout_us: int
     longest_wait_us: int | None
     random_routing: bool = False
+    mig_start: int | None = None
+    processes: int = 1
+
+    @property
+    def own_rate_rps(self) -> float:
+        """Planned rate of this process alone."""
+        return self.rate_rps / self.processes
 
     def slot_variables(self, port: int) -> dict[str, str]:
         """Return the environment variables that describe the slot, and the port on which the process listens."""
@@ -92,7 +104,7 @@ class Server:
     @property
     def mps_limits(self) -> dict[str, str]:
         """Environment variables by which MPS limits the process; the process sees only device 0."""
-        limits = {"CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER, SHARE_VARIABLE: str(self.share_units)}
+        limits = {PIPE_VARIABLE: PIPE_FOLDER, SHARE_VARIABLE: str(self.share_units)}
         if self.memory_limit_mib is not None:
             limits["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={self.memory_limit_mib}M"
         return limits
@@ -135,7 +147,7 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
     slot_verdicts = iter(judge(plan, instance).slots)
     dispatch = DispatchRule.of(instance)
     label_of = labels(workload.id for workload in instance.workloads)
-    processes = []
+    processes: list[Server] = []
     for position, gpu in enumerate(plan.gpus):
         for gpulet in gpu.gpulets:
             if len(gpulet.slots) > 1 or gpulet.duty_cycle_ms is not None:
@@ -144,12 +156,10 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
             workload = instance.workloads[instance.workload_index[slot.workload]]
             pool = instance.pool(gpu.type)
             assert pool is not None  # the judge has checked the GPU types
-            model = pool.type.model(workload.model)
-            memory_mib = model.memory_mib(slot.batch)
-            measured = model.provenance.source.endswith(f"; {MEMORY_MEASURED}")
+            memory_mib, measured = _memory(pool.type, workload.model, slot.batch)
             full_batch_ms = next(slot_verdicts).t_inf_ms
             timeout_ms = dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, full_batch_ms)
-            processes.append(
+            processes += [
                 Server(
                     service=label_of[slot.workload],
                     name="",
@@ -169,10 +179,20 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
                     if instance.dropping
                     else None,
                     random_routing=instance.random_routing,
+                    mig_start=gpulet.start,
+                    processes=gpulet.processes,
                 )
-            )
+            ] * gpulet.processes
     names = replica_names([server.service for server in processes])
     return [replace(server, name=name) for server, name in zip(processes, names, strict=True)]
+
+
+def _memory(gpu: GpuType, model_name: str, batch: int) -> tuple[float, bool]:
+    """Return the expected device memory of a process in MiB, and whether it was measured; unknown under MIG."""
+    if gpu.mig is not None:
+        return math.nan, False
+    model = gpu.model(model_name)
+    return model.memory_mib(batch), model.provenance.source.endswith(f"; {MEMORY_MEASURED}")
 
 
 def slot_of(environment: Mapping[str, str]) -> Slot:

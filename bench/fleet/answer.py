@@ -13,7 +13,7 @@ from bench.holding.wording import doubt_in_words, loads_in_words, power_in_words
 from bench.judging.verdict import Verdict
 from bench.ledger.bound_scope import scope_in_words
 from bench.ledger.row import Row
-from instances import Instance, Plan
+from instances import Instance, Partition, Plan
 from instances.costs import next_cost
 
 
@@ -56,6 +56,10 @@ def proof_line(row: Row, instance: Instance) -> str:
         return "proven: nothing in the time allowed"
     bound = min(next_cost(row.bound, instance), row.cost_per_hour)
     in_class = f"in the class {scope_in_words(row.bound_scope)}" if row.bound_scope else ""
+    if instance.partition is Partition.MIG:
+        in_class += ", each batch within half of the SLO"
+        if instance.latency_buffer != 1.0:
+            in_class += f" if it took {instance.latency_buffer:g} times as long as measured"
     price = instance.gpus[0].type.price_per_hour
     if bound >= row.cost_per_hour * (1.0 - 1e-9):
         return f"proven: no plan is cheaper {in_class}".rstrip()

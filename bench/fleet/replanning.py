@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from bench.api import Run
 from bench.fleet.solving import scheduler
 from bench.judging.judge import judge
-from instances import GpuPool, InputError, Instance, PlacedGpu, Plan
+from instances import GpuPool, InputError, Instance, Partition, PlacedGpu, Plan
 from instances.errors import FieldName
 
 Contents = tuple[str, frozenset[str]]
@@ -45,6 +45,9 @@ def replan(instance: Instance, old: Plan, max_moves: int, seconds: float) -> Rep
     InputError
         If a service runs on several GPUs, or no plan was found.
     """
+    if instance.partition is Partition.MIG:
+        problem = f"replanning does not know MIG instances, into which {instance.gpus[0].type.name} is cut; plan anew"
+        raise InputError(FieldName("old"), problem)
     home: dict[str, int] = {}
     for position, gpu in enumerate(old.gpus):
         for slot in (slot for gpulet in gpu.gpulets for slot in gpulet.slots):

@@ -15,7 +15,7 @@ from bench.runner.runner import run_tasks
 from bench.schedulers.chain import run_chain
 from bench.schedulers.parameters import instantiate
 from bench.schedulers.registry import entries, load
-from instances import Instance, Plan
+from instances import Instance, Partition, Plan
 
 BEST = "colgen@local-search"
 """Local search, then column generation from its plan."""
@@ -23,10 +23,23 @@ BEST = "colgen@local-search"
 LOCAL_SEARCH_LIMIT = ("local-search.rounds=2000",)
 """Limit on the rounds of the local search; column generation gets most of the time."""
 
+ON_MIG = "mig"
+"""Scheduler of GPUs cut into MIG instances."""
+
 PRACTICE = ("whole-gpu", "equal-shares", "time-slicing")
 """Schedulers that stand for today's practice."""
 
 _MEMORY_GB = 8.0
+
+
+def best_scheduler(instance: Instance) -> str:
+    """Return the name of the best schedulers for an instance."""
+    return ON_MIG if instance.partition is Partition.MIG else BEST
+
+
+def practice(instance: Instance) -> tuple[str, ...]:
+    """Return the schedulers of today's practice that support an instance; none of them cuts GPUs into MIG instances."""
+    return () if instance.partition is Partition.MIG else PRACTICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +86,9 @@ def solved_here(instance: Instance, seconds: float, start: Plan | None = None, b
     The local search is skipped if a plan ``start`` is given. Column generation is skipped if the local search finds a
     plan that costs less than ``below`` dollars per hour.
     """
-    chain = [("colgen", scheduler("colgen"))]
-    if start is None:
+    is_mig = instance.partition is Partition.MIG
+    chain = [(ON_MIG, scheduler(ON_MIG))] if is_mig else [("colgen", scheduler("colgen"))]
+    if start is None and not is_mig:
         chain.insert(0, ("local-search", scheduler("local-search", rounds="200")))
     run = Run(deadline=time.monotonic() + seconds, start=start)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from instances.attainment_terms import DEFAULT_ATTAINMENT, POISSON, burstiness
 from instances.budget import SloRule
-from instances.catalogue import known_gpu_type
+from instances.catalogue import gpu_type, known_gpu_type
 from instances.errors import FieldName, InputError, printable
 from instances.files.records import Record, read_records
 from instances.gpu import GpuType
@@ -15,6 +15,7 @@ from instances.inputs.profile import OwnProfile, read_profile
 from instances.inputs.tables import GPUS, SERVICES
 from instances.instance import GpuPool, Instance, Objective
 from instances.memory import MEMORY_ASSUMED
+from instances.mig import MIG_TABLE
 from instances.performance import interference_model_names, performance_model
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.profile_fit import GpuFacts, fit_measurements
@@ -80,6 +81,8 @@ def instance_from_tables(
     measured = read_profile(profile, pairs, names)
     _refuse_missing(service_rows, gpu_rows, measured, profile)
     notes: list[str] = []
+    if any(_is_mig(row) for row in gpu_rows):
+        return _on_mig(services, service_rows, gpu_rows, measured, attainment, arrivals, dropping)
     pools = [
         GpuPool(_type_of(row, service_rows, measured, profile, notes), row.values.get("count")) for row in gpu_rows
     ]
@@ -90,16 +93,72 @@ def instance_from_tables(
         slo_rule=SloRule.ATTAINMENT,
         performance_model=model,
         gpus=tuple(pools),
-        workloads=tuple(
-            Workload(row.values["service"], row.values["model"], row.values["slo_ms"], row.values["rate_rps"])
-            for row in service_rows
-        ),
+        workloads=_workloads(service_rows),
         attainment=_attainment(service_rows, attainment, notes),
         arrivals=_arrivals(service_rows, arrivals, notes),
         dropping=dropping,
         provenance=f"services of {printable(services.name)}",
     )
     return TabulatedInstance(instance, tuple(notes))
+
+
+def _is_mig(row: Record) -> bool:
+    catalogued = known_gpu_type(row.values["gpu"])
+    return catalogued is not None and catalogued.mig is not None
+
+
+def _on_mig(
+    services: Path,
+    service_rows: Sequence[Record],
+    gpu_rows: Sequence[Record],
+    measured: OwnProfile,
+    attainment: float | None,
+    arrivals: str | None,
+    dropping: bool,
+) -> TabulatedInstance:
+    """Build the instance of services on MIG instances, under the rule ``half-slo``.
+
+    Raises
+    ------
+    InputError
+        If the pool has other GPUs, too, or a table says what plans on MIG instances do not use.
+    """
+    pools = []
+    for row in gpu_rows:
+        name = row.values["gpu"]
+        if not _is_mig(row):
+            raise row.error("gpu", f"{name} is not cut into MIG instances as others are; plan for them one by one")
+        if measured.solo.get(name) or measured.pairs.get(name):
+            raise row.error("gpu", f"{name} has a table of measured MIG instances; leave out its rows of the profile")
+        gpu = gpu_type(name)
+        assert gpu.mig is not None
+        needed_models = dict.fromkeys(service.values["model"] for service in service_rows)
+        mig = replace(gpu.mig, models={model: gpu.mig.models[model] for model in needed_models})
+        price_per_hour = row.values.get("price_per_hour", gpu.price_per_hour)
+        pools.append(GpuPool(replace(gpu, mig=mig, price_per_hour=price_per_hour), row.values.get("count")))
+    notes = ["MIG instances are isolated: no interference; each has batches of at most half of the SLO"]
+    wanted = _attainment(service_rows, attainment, notes), _arrivals(service_rows, arrivals, notes)
+    for field, value, planned in zip(("attainment", "arrivals"), wanted, (DEFAULT_ATTAINMENT, POISSON), strict=True):
+        if value != planned:
+            raise InputError(FieldName(field), f"is {value}; plans on MIG instances are made for {planned} only")
+    instance = Instance(
+        name=printable(services.stem),
+        objective=Objective.COST,
+        slo_rule=SloRule.HALF_SLO,
+        performance_model=MIG_TABLE,
+        gpus=tuple(pools),
+        workloads=_workloads(service_rows),
+        dropping=dropping,
+        provenance=f"services of {printable(services.name)}",
+    )
+    return TabulatedInstance(instance, tuple(notes))
+
+
+def _workloads(rows: Sequence[Record]) -> tuple[Workload, ...]:
+    return tuple(
+        Workload(row.values["service"], row.values["model"], row.values["slo_ms"], row.values["rate_rps"])
+        for row in rows
+    )
 
 
 def _refuse_missing(
@@ -110,12 +169,13 @@ def _refuse_missing(
     for row in gpu_rows:
         name = row.values["gpu"]
         catalogued = known_gpu_type(name)
-        if catalogued is not None and catalogued.mig is not None:
-            raise row.error("gpu", f"{name} is cut into MIG instances; expected a GPU type divided into shares")
         if catalogued is None:
             facts += [f"{column} of {name}" for column in ("price_per_hour", "memory_mib") if column not in row.values]
         profiled = {sample.configuration.model for sample in measured.solo.get(name, ())}
         catalogued_models = () if catalogued is None else catalogued.model_names
+        if catalogued is not None and not catalogued.models and catalogued.language_models:
+            problem = f"{name} has language models, whose requests need lengths of prompt and output"
+            raise row.error("gpu", f"{problem}; instances with `services` have them (docs/formats.md)")
         profiles += [
             f"{model} on {name}"
             for model in dict.fromkeys(service.values["model"] for service in service_rows)

@@ -32,13 +32,15 @@ from bench.fleet.answer import (
 from bench.fleet.day import planned_day
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import last_straw
+from bench.fleet.mig_headroom import with_headroom
 from bench.fleet.replanning import replan
-from bench.fleet.solving import BEST, PRACTICE, Solve, solved
+from bench.fleet.solving import Solve, best_scheduler, practice, solved
 from bench.fleet.surviving import surviving
 from bench.fleet.trace import read_day_of_traffic, window_instances
 from bench.formatting import gpu_count
 from bench.holding.check import holding
 from bench.holding.verdict import Holding
+from bench.holding.windows import SECONDS
 from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -46,7 +48,7 @@ from bench.plan_simulation import finished
 from bench.runner.listener import Listener
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
-from instances import InputError, Instance, Plan
+from instances import InputError, Instance, Partition, Plan
 from instances.files import plan_to_json, read_plan, write_json
 from instances.inputs import instance_from_tables
 from reports.page.site import write_site
@@ -174,10 +176,30 @@ def plan(
         _plan_day(instance, trace, window_h, time_limit_s, output)
         return
     with message_on_interrupt("interrupted: no plan was written"):
+        if instance.partition is Partition.MIG:
+            instance = _with_headroom(instance, time_limit_s)
         plan_in_use = None if old is None else read_plan(old)[0]
         holds = _answer(instance, practice_instance, time_limit_s, plan_in_use, max_moves, survive > 0, output, page)
     if not holds:
         raise typer.Exit(1)
+
+
+def _with_headroom(instance: Instance, time_limit_s: float) -> Instance:
+    """Return an instance on MIG with the latency buffer with which its plan holds, or with none; say which."""
+
+    def seems_to_hold(plan: Plan, asked: Instance) -> bool:
+        # The answer tests the plan again, and its unclear services for longer.
+        arrivals = parse_arrivals(asked.arrivals)
+        return finished(holding(plan, asked, arrivals, seconds=SECONDS)).holds is not False
+
+    buffered = with_headroom(instance, time_limit_s, seems_to_hold)
+    if buffered is None:
+        say("note: no plan with longer batches was found that holds; batches are planned as measured")
+        return instance
+    factor = buffered.latency_buffer
+    if factor > 1.0:
+        say(f"note: batches are planned {factor:g} times as long as measured, the least factor tried that holds")
+    return buffered
 
 
 def _answer(
@@ -195,10 +217,12 @@ def _answer(
     Today's practice is planned for ``practice_instance``, which has the shares of no target.
     """
     with nullcontext() if page is None else Ledger(page / "ledger.sqlite", create=True) as ledger:
-        solves = [Solve(instance, BEST, time_limit_s / 2.0)]
-        solves += [Solve(practice_instance, name, time_limit_s / 2.0) for name in PRACTICE]
-        if not instance.dropping:
-            solves.append(Solve(replace(instance, dropping=True), BEST, time_limit_s / 2.0))
+        best, practices = best_scheduler(instance), practice(instance)
+        solves = [Solve(instance, best, time_limit_s / 2.0)]
+        solves += [Solve(practice_instance, name, time_limit_s / 2.0) for name in practices]
+        compares_dropping = not instance.dropping and instance.partition is Partition.SHARES
+        if compares_dropping:
+            solves.append(Solve(replace(instance, dropping=True), best, time_limit_s / 2.0))
         row, *other_rows = solved(solves, ledger, _SolveProgress())
         plan = row.plan
         if plan is None or row.cost_per_hour is None or not row.feasible:
@@ -220,21 +244,21 @@ def _answer(
         if output is not None:
             write_json(output, plan_to_json(plan, instance))
         holding_result, verdict = _tested(plan, instance), judge(plan, instance)
-        if not instance.dropping and holding_result.holds is not False:
+        if compares_dropping and holding_result.holds is not False:
             more_lines.append(dropping_line(other_rows[-1], row.cost_per_hour))
         if instance.random_routing:
             is_split = len(list(plan.slots())) > len(instance.workloads)
             in_turns = _tested(plan, replace(instance, random_routing=False)) if is_split else None
             more_lines.append(routing_line(plan, verdict.cost_per_hour, holding_result, in_turns))
-        practice = {
+        results = {
             name: (
                 practice_row,
                 None if (practice_plan := practice_row.plan) is None else _tested(practice_plan, practice_instance),
             )
-            for name, practice_row in zip(PRACTICE, other_rows, strict=False)
+            for name, practice_row in zip(practices, other_rows, strict=False)
         }
         lines = [
-            cost_line(plan, verdict.cost_per_hour, practice),
+            cost_line(plan, verdict.cost_per_hour, results),
             proof_line(row, instance),
             holding_line(holding_result),
             headroom_line(verdict),
@@ -256,6 +280,9 @@ def _answer(
 def _plan_day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:
     if not 1.0 / 60.0 <= window_h <= 24.0:
         raise InputError("--window", f"{window_h:g}; expected hours from a minute to a day")
+    if instance.partition is Partition.MIG:
+        name = instance.gpus[0].type.name
+        raise InputError("--trace", f"days are planned in shares; {name} is cut into MIG instances")
     traffic = read_day_of_traffic(trace, instance, 3600.0 * window_h)
     if len(traffic.rates_rps) > MOST_WINDOWS:
         raise InputError("--window", f"{window_h:g} h gives {len(traffic.rates_rps)} windows; at most {MOST_WINDOWS}")

@@ -122,7 +122,7 @@ class Host:
     def pids(self) -> dict[str, int]:
         """Return the numbers of the servers by their names."""
         lines = (self.folder / "servers.pid").read_text().splitlines()
-        return {name: int(pid) for pid, name in (line.split() for line in lines)}
+        return {name: int(pid) for pid, name, _ in (line.split() for line in lines)}
 
     def partitions(self) -> dict[str, list[int]]:
         """Return the chunks of the partitions that exist, by GPU."""

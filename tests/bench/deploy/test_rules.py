@@ -88,11 +88,6 @@ def test_hami_divides_the_memory_of_a_gpu(mix: Instance, measured: int) -> None:
     assert not any("nvidia.com/gpumem" in each for each in limits)
 
 
-def test_duties_on_mig_name_only_what_the_files_have() -> None:
-    (rules,) = (duty for duty in duties(Target.MIG_PARTED, []) if "GPUSHARE_" in duty)
-    assert rules.endswith("GPUSHARE_...: batch and rate")
-
-
 def test_the_device_plugin_never_has_one_replica(mix: Instance) -> None:
     """The plugin refuses fewer than two replicas, and the node would then offer no GPU."""
     files = clusters.write_device_plugin(processes_of(mix), 1)

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from bench.deploy.deployment import Deployment, deployed
-from bench.deploy.hosts import write_shell
-from bench.deploy.mig_parted import profile_names
+from bench.deploy.hosts import read_shell, write_shell
+from bench.deploy.mig_parted import profile_names, read_mig_parted
 from bench.deploy.servers import in_percents, servers
 from bench.deploy.target import Target
+from bench.judging.judge import judge
 from instances import InputError, Instance, Plan
 from instances.files import read_plan
 from instances.suites import suite
@@ -38,7 +40,7 @@ def test_the_scripts_start_check_and_stop(
     try:
         started = host.run("start.sh")
         assert started.returncode == 0, started.stdout
-        assert started.stdout == "MPS serves all processes\n"
+        assert started.stdout == "all processes run, and every MPS daemon serves its processes\n"
         shares = sorted(each["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] for each in host.environments(5))
         assert shares == sorted(str(gpulet.share_units) for gpu in found.plan.gpus for gpulet in gpu.gpulets)
         pids = host.pids()
@@ -100,22 +102,89 @@ def mig_plan() -> tuple[Plan, Instance]:
     return plan, instance
 
 
+@pytest.fixture
+def mig_host(mig_plan: tuple[Plan, Instance], tmp_path: Path) -> Iterator[Host]:
+    running = Host(tmp_path, deployed(*mig_plan, Target.MIG_PARTED).files)
+    yield running
+    running.run("stop.sh")
+
+
+def processes_of(plan: Plan) -> int:
+    return sum(gpulet.processes for gpu in plan.gpus for gpulet in gpu.gpulets)
+
+
 def test_mig_instances_with_several_processes_share_by_a_daemon(
-    mig_plan: tuple[Plan, Instance], tmp_path: Path
+    mig_plan: tuple[Plan, Instance], mig_host: Host
 ) -> None:
-    found = deployed(*mig_plan, Target.MIG_PARTED)
-    shared = [gpulet for gpu in found.plan.gpus for gpulet in gpu.gpulets if gpulet.processes > 1]
-    host = Host(tmp_path, found.files)
-    try:
-        assert host.run("start.sh").returncode == 0
-        assert len(host.daemons()) == len(shared) > 0
-        environments = host.environments(sum(gpulet.processes for gpu in found.plan.gpus for gpulet in gpu.gpulets))
-        with_mps = [each for each in environments if "CUDA_MPS_PIPE_DIRECTORY" in each]
-        assert len(with_mps) == sum(gpulet.processes for gpulet in shared)
-        assert {each["CUDA_VISIBLE_DEVICES"] for each in with_mps} == {"0"}
-    finally:
-        assert host.run("stop.sh").returncode == 0
-    assert not host.daemons()
+    shared = [gpulet for gpu in mig_plan[0].gpus for gpulet in gpu.gpulets if gpulet.processes > 1]
+    started = mig_host.run("start.sh")
+    assert started.returncode == 0, started.stdout
+    assert len(mig_host.daemons()) == len(shared) > 0
+    environments = mig_host.environments(processes_of(mig_plan[0]))
+    with_mps = [each for each in environments if "CUDA_MPS_PIPE_DIRECTORY" in each]
+    assert len(with_mps) == sum(gpulet.processes for gpulet in shared)
+    assert {each["CUDA_VISIBLE_DEVICES"] for each in with_mps} == {"0"}
+    pids = mig_host.pids()
+    assert mig_host.run("stop.sh").returncode == 0
+    assert all(ends(pid) for pid in pids.values())
+    assert not mig_host.daemons()
+
+
+def test_stop_ends_every_daemon_on_mig_after_a_crash(mig_host: Host) -> None:
+    assert mig_host.run("start.sh").returncode == 0
+    (killed, pid), *_ = pids = list(mig_host.pids().items())
+    os.kill(pid, signal.SIGKILL)
+    assert ends(pid)
+    checked = mig_host.run("check.sh")
+    assert checked.returncode == 1
+    assert f"{killed} (process {pid}) has ended" in checked.stdout
+    assert mig_host.run("stop.sh").returncode == 0
+    assert all(ends(pid) for _, pid in pids)
+    assert not mig_host.daemons()
+
+
+def test_a_process_on_mig_that_does_not_reach_its_daemon_is_found(
+    mig_plan: tuple[Plan, Instance], mig_host: Host
+) -> None:
+    name = next(g.slots[0].workload for gpu in mig_plan[0].gpus for g in gpu.gpulets if g.processes > 1)
+    started = mig_host.run("start.sh", BYPASSING=name, WAIT_S="2")
+    assert started.returncode == 1
+    assert f"not served by MPS, so without limits: {name}" in started.stdout
+
+
+def test_processes_on_mig_have_ports_drop_rules_and_a_front_end(mig_plan: tuple[Plan, Instance]) -> None:
+    plan, instance = mig_plan
+    files = deployed(plan, instance, Target.MIG_PARTED).files
+    environments = read_shell(files)
+    assert len(environments) == processes_of(plan)
+    assert len({each["GPUSHARE_PORT"] for each in environments}) == len(environments)
+    latency_ms = {
+        (position, gpulet.start): slot.t_inf_ms
+        for (position, gpulet, _), slot in zip(plan.slots(), judge(plan, instance).slots, strict=True)
+    }
+    for each in environments:
+        workload = instance.workloads[instance.workload_index[each["GPUSHARE_WORKLOAD"]]]
+        assert float(each["GPUSHARE_SLO_MS"]) == workload.slo_ms
+        assert each["GPUSHARE_DROP"] == "late"
+        spare_us = 1000.0 * (workload.slo_ms - latency_ms[int(each["GPUSHARE_GPU"]), int(each["GPUSHARE_START"])])
+        assert spare_us - 1.0 <= int(each["GPUSHARE_LONGEST_WAIT_US"]) <= spare_us
+    # The front end gives each process its part of the rate of its MIG instance.
+    for name in instance.workload_index:
+        slots = [(gpulet.processes, slot.rate_rps) for _, gpulet, slot in plan.slots() if slot.workload == name]
+        rates = [rate_rps / processes for processes, rate_rps in slots for _ in range(processes)]
+        upstream = re.search(rf"upstream {name} {{(.*?)}}", files["nginx.conf"], re.DOTALL)
+        assert (upstream is not None) == (len(rates) > 1)
+        if upstream is not None:
+            weights = [int(weight) for weight in re.findall(r"weight=(\d+);", upstream[1])]
+            assert weights == pytest.approx([1000 * rate / max(rates) for rate in rates], abs=0.5)
+
+
+def test_a_port_that_two_processes_on_mig_have_is_not_read_back(mig_plan: tuple[Plan, Instance]) -> None:
+    plan, instance = mig_plan
+    files = deployed(plan, instance, Target.MIG_PARTED).files
+    changed = {**files, "start.sh": files["start.sh"].replace("GPUSHARE_PORT=9002 ", "GPUSHARE_PORT=9001 ")}
+    with pytest.raises(ValueError, match="two processes have the same port"):
+        read_mig_parted(changed, instance)
 
 
 def test_mig_plans_go_to_mig_parted_and_others_do_not(

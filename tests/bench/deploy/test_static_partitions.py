@@ -124,7 +124,7 @@ def test_a_server_without_a_partition_of_its_own_is_not_read_back(deployment: De
 def test_the_scripts_reserve_and_release_the_partitions(host: Host, planned: Plan) -> None:
     started = host.run("start.sh", CHUNKS="27")
     assert started.returncode == 0, started.stdout
-    assert started.stdout == "MPS serves all processes\n"
+    assert started.stdout == "all processes run, and every MPS daemon serves its processes\n"
     reserved = {
         f"UUID-OF-GPU-{number}": sorted(gpulet.share_units // 4 for gpulet in gpu.gpulets)
         for number, gpu in enumerate(planned.gpus)

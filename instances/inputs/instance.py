@@ -130,6 +130,9 @@ def _on_mig(
             raise row.error("gpu", f"{name} is not cut into MIG instances as others are; plan for them one by one")
         if measured.solo.get(name) or measured.pairs.get(name):
             raise row.error("gpu", f"{name} has a table of measured MIG instances; leave out its rows of the profile")
+        for column in ("memory_mib", "sms"):
+            if column in row.values:
+                raise row.error(column, f"{name} has measured MIG instances; leave it empty")
         gpu = gpu_type(name)
         assert gpu.mig is not None
         needed_models = dict.fromkeys(service.values["model"] for service in service_rows)

@@ -76,8 +76,12 @@ def test_what_plans_on_mig_cannot_do_is_refused_in_one_line(
 def test_mig_is_not_mixed_with_shares_or_a_profile(tmp_path: Path) -> None:
     services, gpus = tables(tmp_path, "a100-mig", "bert")
     gpus.write_text("gpu\na100-mig\na100\n")
-    with pytest.raises(InputError, match="a100 on"):
+    with pytest.raises(InputError, match="lacks rows for bert on a100"):
         instance_from_tables(services, None, gpus)
+    gpus.write_text("gpu,memory_mib\na100-mig,40960\n")
+    with pytest.raises(InputError, match="line 2, column memory_mib: a100-mig has measured MIG instances; leave it"):
+        instance_from_tables(services, None, gpus)
+    gpus.write_text("gpu\na100-mig\na100\n")
     services.write_text("service,model,rate_rps,slo_ms\na,resnet50,20,500\n")
     with pytest.raises(InputError, match="line 3, column gpu: a100 is not cut into MIG instances as others are"):
         instance_from_tables(services, None, gpus)

@@ -170,7 +170,7 @@ BROKEN = [
     ("gpus", GPUS.replace("2.5", "$2.5"), 2, "price_per_hour", "is no number"),
     ("gpus", GPUS.replace("24576", "24 GiB"), 2, "memory_mib", "has a unit"),
     ("gpus", GPUS.replace("x9,,2.5,24576", "x9,,,"), 2, "price_per_hour", "lacks price_per_hour of x9, memory"),
-    ("gpus", GPUS.replace("x9", "a100-mig"), 2, "gpu", "is cut into MIG instances"),
+    ("gpus", GPUS.replace("x9", "a100-mig"), 2, "gpu", "has a table of measured MIG instances"),
     ("profile", profile().replace("ranker,1,20,", "ranker,1,120,"), 2, "share_pct", "at most 100"),
     ("profile", profile().replace("ranker,1,20,", "ranker,1.5,20,"), 2, "batch", "expected a whole number"),
     ("profile", profile().replace("ranker,1,50,", "ranker,1,20,"), 3, "gpu", "is a repetition of line 2"),

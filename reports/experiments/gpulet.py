@@ -16,16 +16,18 @@ def _elastic(variant: Variant, *, interference: bool = True, second_pass: bool =
     return ELASTIC, elastic_need("", variant, interference=interference, second_pass=second_pass).parameters
 
 
+_SBP = ("sbp.variant=atc22", "sbp.rest=batch", "sbp.margins=printed")
+
 VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "`sbp`": ("sbp", ("sbp.variant=atc22", "sbp.halves=false")),
-    "`sbp` on halves": ("sbp", ("sbp.variant=atc22", "sbp.halves=true")),
-    "greedy, blind": ("greedy-best-fit", ("greedy-best-fit.interference=false",)),
+    "`sbp`": ("sbp", (*_SBP, "sbp.halves=false")),
+    "`sbp` on halves": ("sbp", (*_SBP, "sbp.halves=true")),
+    "greedy, blind": ("greedy-best-fit", ("greedy-best-fit.interference=false", "greedy-best-fit.margins=printed")),
     "elastic, blind": _elastic("atc22", interference=False),
     "elastic `atc22`": _elastic("atc22"),
     "– second pass": _elastic("atc22", second_pass=True),
     "elastic `arxiv`": _elastic("arxiv"),
     "– its second pass": _elastic("arxiv", second_pass=True),
-    "ideal": ("ideal", ("ideal.interference=true",)),
+    "ideal": ("ideal", ("ideal.interference=true", "ideal.margins=printed")),
 }
 
 SETS = ("gpulet-1023", "gpulet-19682")

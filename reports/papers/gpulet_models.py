@@ -330,9 +330,10 @@ def _rate_at_knee(shares: Partitions) -> float:
     return float(np.interp(shares.efficient_pct, shares.share_pct, shares.rate_rps))
 
 
-def _half_gpu_range(_: Runs) -> Values:
+@query
+def _half_gpu_range(_: Runs, without: Sequence[str] = ()) -> Values:
     """Return the smallest and largest ratio of the rate on half the GPU to the rate on the whole GPU."""
-    ratios = half_gpu_ratios("gpulet-19682").values()
+    ratios = [ratio for model, ratio in half_gpu_ratios("gpulet-19682").items() if model not in without]
     return min(ratios), max(ratios)
 
 
@@ -349,11 +350,17 @@ FIG9 = Figure(
         Claim(
             what="ATC Fig. 9, arXiv Fig. 8: rate on half the GPU over rate on the whole GPU, least and most",
             paper="a clear knee: well above one half",
-            ours=_half_gpu_range,
+            ours=_half_gpu_range(),
             form="{:.2f}, {:.2f}",
             supports=lambda smallest, _: smallest >= 0.6,
             criterion="at least 0.6 for each model",
-            reason="LeNet and BERT are assembled in a constant time, and their batches fill every share",
+            reason="LeNet and BERT are assembled in a constant time, and their batches fill every share (next line)",
+        ),
+        Claim(
+            what="– without LeNet and BERT",
+            paper=NOTHING_PUBLISHED,
+            ours=_half_gpu_range(("lenet", "bert")),
+            form="{:.2f}, {:.2f}",
         ),
     ),
 )

@@ -59,6 +59,9 @@ def with_margins(need: Need) -> Need:
     return replace(need, parameters=tuple(parameters))
 
 
+ALL_RESERVES = "with the reserves of the published code in all plans"
+"""Words of the lines whose schedulers plan as ``with_margins`` has them plan."""
+
 ANOTHER_NUMBER = (
     "Algorithm 1 has one pass; with a second pass (next line) the number changes, so part of it is the pass"
 )

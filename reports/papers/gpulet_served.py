@@ -195,8 +195,8 @@ FIG13 = Figure(
             form="{:+.1f} %, {:+.1f} %",
             within=0.1,
             reason="a plan as printed has no reserve, so its gpulets are full; the latency buffer of the published "
-            "code alone (line with headroom) leads to other numbers than all its reserves, and chance in the arrivals is "
-            "not the cause (lines below)",
+            "code alone (line with headroom) leads to other numbers than all its reserves, and chance in the arrivals "
+            "is not the cause (lines below)",
         ),
         Claim(
             what="– as planned",

@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from formulations.colgen.clock import work_done
 from formulations.colgen.exchanges import served_by
 from formulations.colgen.pattern_problem import PatternProblem, excludes_every_plan, is_better, pool_price, proves
 from formulations.colgen.restricted_master import AggregatedMaster, Priced, Relaxation, RestrictedMaster
+from formulations.colgen.stabilised_loop import Smoothing, StepResult, generate
 from formulations.pattern import Pattern
 from formulations.problem import TOO_FEW, WHOLE
 from instances import Plan, PlanClass
@@ -25,80 +24,17 @@ FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
 GOOD_ENOUGH = 1e-4
 """Relative gap between bound and relaxation at which a throughput objective turns to integer solutions."""
 
+BLUNT = 1.5
+"""Relative gap between bound and relaxation, in tolerances of pricing, below which the tolerance holds back the bound.
+
+A bound at this tolerance is at least one tolerance away from the relaxation.
+"""
+
 FIRST_ROUNDING_FRACTION = 0.2
 """Largest fraction of the remaining time for the integer restricted master before diving, where costs are minimised."""
 
 MOST_GPUS = 1_000_000
 """Largest number of GPUs of a plan that rounding makes."""
-
-StepResult = Literal["gain", "no gain", "enough"]
-"""Result of a step: a column gains at the master's own duals, none does, or the bound is good enough."""
-
-
-@dataclass(slots=True)
-class Smoothing:
-    """Smoothing of the duals towards the stability centre, the duals of the best bound (Wentges).
-
-    Without it the master's own duals oscillate in the first iterations.
-
-    Attributes
-    ----------
-    initial, weight
-        Weight of the centre's duals against the master's own: after a gain, and now. Without gain it is halved.
-    least
-        Weight from which on the next one is 0.
-    """
-
-    initial: float
-    least: float = 0.2
-    weight: float = 0.0
-    stability_centre: Relaxation | None = None
-
-    def smoothed(self, relaxation: Relaxation) -> Relaxation:
-        """Return a solution of the master with smoothed duals."""
-        centre, weight = self.stability_centre, self.weight
-        if centre is None or weight == 0.0:
-            return relaxation
-        return replace(
-            relaxation,
-            workload_dual=weight * centre.workload_dual + (1.0 - weight) * relaxation.workload_dual,
-            pool_dual=weight * centre.pool_dual + (1.0 - weight) * relaxation.pool_dual,
-        )
-
-
-def generate(
-    run: Run,
-    smoothing: Smoothing,
-    relax: Callable[[], Relaxation],
-    step: Callable[[Relaxation, Relaxation], StepResult],
-    refine: Callable[[], bool],
-) -> None:
-    """Repeat: solve the master, price at smoothed duals, add columns; until the bound suffices or no column gains.
-
-    After a step without gain the smoothing is weakened. If the duals were already the master's own, pricing is refined
-    instead.
-
-    Parameters
-    ----------
-    smoothing
-        Smoothing of the duals; ``step`` sets its stability centre.
-    step
-        Prices at the smoothed duals, its second argument, and adds columns; the first has the master's own duals.
-    refine
-        Makes pricing more exact; returns whether it could.
-    """
-    while run.remaining_s > 0.0:
-        relaxation = relax()
-        match step(relaxation, smoothing.smoothed(relaxation)):
-            case "enough":
-                return
-            case "gain":
-                smoothing.weight = smoothing.initial
-            case "no gain" if smoothing.weight > 0.0:
-                smoothing.weight = smoothing.weight / 2.0 if smoothing.weight > smoothing.least else 0.0
-            case "no gain":
-                if not refine():
-                    return
 
 
 class ColumnGeneration:
@@ -156,7 +92,9 @@ class ColumnGeneration:
             return "gain"
         thresholds = [self.problem.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
         self._cut_short = any(result.bound > worth for result, worth in zip(priced, thresholds, strict=True))
-        return "no gain"
+        limit = abs(relaxation.value)  # of the bound, however many patterns are added
+        blunt = abs(limit - self.bound) < BLUNT * self.tolerance * limit
+        return "blunt" if blunt and self.tolerance > self.problem.last_tolerance else "no gain"
 
     def _refine(self) -> bool:
         """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether one moved."""

@@ -23,6 +23,9 @@ from instances.view import View
 HALVING_NODES = 3_000
 """Nodes without a pattern after which a box is halved: nearly all sets that fit a wide box are infeasible."""
 
+HALVING_FRACTION = 0.15
+"""Limit on the same nodes as a fraction of the node limit: what a short search cannot finish is halved all the more."""
+
 FEW_NODES, PATIENCE_FACTOR, FEW_PATTERNS = 100, 4, 50
 """``HALVING_NODES`` for many choices: the first number, its growth, and the patterns of a call below which it grows."""
 
@@ -222,10 +225,10 @@ class Pricer:
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
         most_halved = node_limit // NODES_PER_HALVING
         boxes_per_call = 1 if self.choices.covering else BOXES_PER_CALL
-        patience = self.patience
+        patience = min(self.patience, max(1, int(HALVING_FRACTION * node_limit)))
         if self.best_first:
             # A complete list needs the patterns of a box, not its bound.
-            patience = HALVING_NODES if bonus > 0.0 else patience
+            patience = HALVING_NODES if bonus > 0.0 else self.patience
             node_limit = max(node_limit, 2 * patience)
             most_halved = min(most_halved, MOST_KNOWN // len(self.choices.batch) - boxes.count)
             patience = patience if most_halved > 0 else node_limit

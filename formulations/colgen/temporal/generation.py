@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.api import Run
-from formulations.colgen.column_generation import Smoothing, StepResult, generate
 from formulations.colgen.pattern_problem import cost_bound, is_better, prices_and_counts, value_bound
 from formulations.colgen.restricted_master import LinearMaster, Priced, Relaxation
+from formulations.colgen.stabilised_loop import Smoothing, StepResult, generate
 from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.pattern import Pattern

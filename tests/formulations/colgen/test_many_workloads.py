@@ -213,3 +213,15 @@ def test_halved_boxes_hold_every_set_above_the_threshold(seed: int, profit: list
 
     assert expected <= {tuple(w for w, _, _ in pattern.residents) for pattern in priced.patterns}
     assert not priced.cut_short
+
+
+def test_a_short_search_halves_boxes_that_a_long_one_searches_whole() -> None:
+    instance = generate("igniter-mix", 30, 0)
+    counts = []
+    for node_limit in (2_000, 20_000):
+        pricer = pricer_of(instance)
+        before = pricer.boxes.count
+        pricer.price(np.ones(len(pricer.choices.workload)), 7.5, node_limit)
+        counts.append(pricer.boxes.count - before)
+
+    assert counts[0] > counts[1]

@@ -93,6 +93,11 @@ class KernelCache(FunctionCache):
         """Folder of the files."""
         return self._cache_path if self._can_be_kept else None
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether an earlier call, maybe in another process, has kept compiled code of the kernel as it is now."""
+        return self._can_be_kept and Path(self._cache_file._index_path).is_file()
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the compiled code of a signature, or return ``None``."""
         return super().load_overload(sig, target_context) if self._can_be_kept else None
@@ -142,6 +147,12 @@ def remove_unused(folder: str) -> None:
             if time.time() - max(path.stat().st_mtime for path in paths) > UNUSED_S:
                 for path in paths:
                     path.unlink(missing_ok=True)
+
+
+def is_compiled(kernel: Any) -> bool:
+    """Return whether compiled code of a kernel is on disk, or none is needed (``NUMBA_DISABLE_JIT``)."""
+    kernel_cache = getattr(kernel, "_cache", None)
+    return not isinstance(kernel_cache, KernelCache) or kernel_cache.is_kept
 
 
 def compiled_with(**options: Any) -> Callable[[Function], "Dispatcher[Function]"]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from bench.fleet.last_straw import MOST_CANDIDATES, RATE_FACTORS, SLO_FACTORS
+from bench.fleet.lower_bound import lower_bound
 from bench.fleet.replanning import Replanned
 from bench.fleet.surviving import Surviving
 from bench.formatting import gpu_count, percent, servers
@@ -50,24 +51,39 @@ def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding
     return "; ".join([sentence, *remarks])
 
 
-def proof_line(row: Row, instance: Instance) -> str:
-    """Return the number of GPUs, or the price, below which no plan exists according to the certified bound."""
-    if row.bound is None or not row.bound_certified or row.cost_per_hour is None:
+def proof_line(row: Row, instance: Instance, cost_per_hour: float | None) -> str:
+    """Return the number of GPUs, or the price, below which no plan exists.
+
+    The proof is the certified bound of the run, or the bound by compute and memory if that is higher. ``cost_per_hour``
+    is the cost of the best plan, ``None`` without one.
+    """
+    bound, in_class = 0.0, ""
+    if instance.partition is Partition.SHARES:
+        bound, resource = lower_bound(instance)
+        in_class = f"in any class, by {resource} alone"
+    if row.bound is not None and row.bound_certified:
+        certified = next_cost(row.bound, instance)
+        if certified > bound * (1.0 + 1e-9):
+            bound, in_class = certified, f"in the class {scope_in_words(row.bound_scope)}" if row.bound_scope else ""
+    if bound <= 0.0:
         return "proven: nothing in the time allowed"
-    bound = min(next_cost(row.bound, instance), row.cost_per_hour)
-    in_class = f"in the class {scope_in_words(row.bound_scope)}" if row.bound_scope else ""
     if instance.partition is Partition.MIG:
         in_class += ", each batch within half of the SLO"
         if instance.latency_buffer != 1.0:
             in_class += f" if it took {instance.latency_buffer:g} times as long as measured"
     price = instance.gpus[0].type.price_per_hour
-    if bound >= row.cost_per_hour * (1.0 - 1e-9):
+    if cost_per_hour is None:
+        cost_per_hour = math.inf
+    bound = min(bound, cost_per_hour)
+    if bound >= cost_per_hour * (1.0 - 1e-9):
         return f"proven: no plan is cheaper {in_class}".rstrip()
     if len(instance.gpus) == 1 and price > 0.0:
         gpus_not_excluded = max(1, math.ceil(bound / price - 1e-6))
         too_few, not_excluded = (
             f"{number} GPU{'s are' if number > 1 else ' is'}" for number in (gpus_not_excluded - 1, gpus_not_excluded)
         )
+        if gpus_not_excluded == 1:
+            return f"proven: every plan takes at least 1 GPU, {in_class}".removesuffix(", ")
         return f"proven: {too_few} too few, {not_excluded} not excluded {in_class}".rstrip()
     return f"proven: below ${math.floor(100.0 * bound + 1e-6) / 100:,.2f}/h there is no plan {in_class}".rstrip()
 

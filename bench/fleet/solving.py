@@ -74,6 +74,14 @@ def solved(solves: Sequence[Solve], ledger: Ledger | None = None, listener: List
     return run_tasks(tasks, ledger, default_jobs(1), listener)
 
 
+def best_plan(rows: Sequence[Row], instance: Instance) -> Plan | None:
+    """Return the cheapest plan of any run that the judge accepts for ``instance``; of equal plans the first."""
+    plans = [row.plan for row in rows if row.plan is not None]
+    verdicts = {position: judge(plan, instance) for position, plan in enumerate(plans)}
+    feasible = {position: verdict.cost_per_hour for position, verdict in verdicts.items() if verdict.feasible}
+    return plans[min(feasible, key=lambda position: feasible[position])] if feasible else None
+
+
 def scheduler(name: str, **parameters: str) -> Scheduler:
     """Return a registered scheduler with these parameters, for calls in this process."""
     entry = entries()[name]

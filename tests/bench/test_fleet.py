@@ -1,5 +1,6 @@
 """Plans for a cluster of one's own: the solves in this process, the last straw, and the answer."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,9 @@ from bench.fleet.answer import (
 )
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import candidates, last_straw, relaxed
+from bench.fleet.lower_bound import lower_bound
 from bench.fleet.replanning import replan
-from bench.fleet.solving import solved_here
+from bench.fleet.solving import best_plan, solved_here
 from bench.fleet.surviving import surviving
 from bench.holding.verdict import Holding, WorkloadAttainment
 from bench.judging.judge import judge
@@ -30,6 +32,7 @@ from instances import Gpulet, GpuPool, InputError, Instance, PlacedGpu, Plan, Sl
 from instances.files.records import TableColumn, describe
 from instances.generate import generate
 from instances.inputs import instance_from_tables, tables
+from instances.view import View
 
 
 @pytest.fixture(scope="module")
@@ -173,14 +176,57 @@ def test_the_answer_says_what_random_routing_costs() -> None:
     [
         (12.3, 8.3, True, "proven: no plan is cheaper"),
         (12.3, 4.2, True, "proven: 1 GPU is too few, 2 GPUs are not excluded"),
-        (12.3, 4.2, False, "proven: nothing in the time allowed"),
+        (12.3, 0.1, True, "proven: every plan takes at least 1 GPU, in any class, by compute alone"),
+        (12.3, 4.2, False, "proven: every plan takes at least 1 GPU, in any class, by compute alone"),
+        (None, 4.2, False, "proven: every plan takes at least 1 GPU, in any class, by compute alone"),
     ],
 )
 def test_a_bound_excludes_whole_gpus(
-    asked: Instance, make_row: Callable[..., Row], cost: float, bound: float, certified: bool, words: str
+    asked: Instance, make_row: Callable[..., Row], cost: float | None, bound: float, certified: bool, words: str
 ) -> None:
     row = make_row(cost_per_hour=cost, bound=bound, bound_certified=certified, bound_scope=None)
-    assert proof_line(row, asked).startswith(words)
+    assert proof_line(row, asked, cost).startswith(words)
+
+
+def test_no_plan_costs_less_than_its_compute_and_memory(asked: Instance) -> None:
+    (pool,) = asked.gpus
+    view = View.of(asked, pool.type)
+    least_areas = []
+    for workload, row in zip(asked.workloads, view.model, strict=True):
+        served_rps = workload.rate_rps * asked.attainment
+        shares = [
+            (served_rps * active_ms / (1000.0 * batch) * units, units)
+            for batch in range(1, int(view.tables.max_batch[row]) + 1)
+            for units in view.tables.permitted.tolist()
+            if (active_ms := float(view.tables.active_ms[row, batch, units])) <= workload.slo_ms
+        ]
+        least_areas.append(max(min(area for area, _ in shares), min(units for _, units in shares)))
+    gpus = math.ceil(sum(least_areas) / pool.type.share_units - 1e-6)
+
+    assert lower_bound(asked).cost_per_hour == pytest.approx(gpus * pool.type.price_per_hour)
+    assert lower_bound(asked).resource == "compute"
+    assert lower_bound(asked).cost_per_hour <= judge(_plan(asked), asked).cost_per_hour
+
+
+def test_memory_alone_may_demand_gpus(asked: Instance) -> None:
+    (pool,) = asked.gpus
+    least_mib = [pool.type.models[workload.model].memory_mib(1) for workload in asked.workloads]
+    small = replace(pool.type, memory_mib=max(least_mib) * 1.01)
+    tight = replace(asked, gpus=(GpuPool(small, None),))
+
+    bound = lower_bound(tight)
+    assert bound.resource == "memory"
+    gpus = math.ceil(sum(least_mib) / small.memory_mib - 1e-6)
+    assert bound.cost_per_hour == pytest.approx(gpus * pool.type.price_per_hour)
+
+
+def test_the_answer_is_the_cheapest_plan_of_any_run(asked: Instance, make_row: Callable[..., Row]) -> None:
+    plan = _plan(asked)
+    spare = Plan(plan.instance, (*plan.gpus[:-1], replace(plan.gpus[-1], gpulets=())))
+    none, good, broken = make_row(plan=None), make_row(plan=plan), make_row(plan=spare)
+
+    assert best_plan([none, broken, good], asked) is plan
+    assert best_plan([none, broken], asked) is None
 
 
 @pytest.mark.parametrize("table", [tables.SERVICES, tables.PROFILE, tables.GPUS, tables.PAIRS])

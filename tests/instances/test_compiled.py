@@ -182,6 +182,17 @@ EDITS = {
 }
 
 
+def test_a_kernel_is_compiled_once_its_code_is_on_disk(start: Start) -> None:
+    first = start()
+    before = compiled.is_compiled(first.of_tuple)
+    first.of_tuple(1.0)
+
+    assert not before
+    assert compiled.is_compiled(start().of_tuple)
+    assert not compiled.is_compiled(start("plain", "LIMITS = (1.0, 2.0)", "LIMITS = (1.0, 3.0)").of_tuple)
+    assert compiled.is_compiled(first.of_argument)  # a plain function
+
+
 @pytest.mark.parametrize(("asked", "module", "old", "new", "before", "after"), EDITS.values(), ids=EDITS)
 def test_an_edit_of_another_file_takes_effect_and_undone_finds_the_old_code(
     start: Start, asked: str, module: str, old: str, new: str, before: float, after: float

@@ -34,7 +34,7 @@ from bench.fleet.example import write_example
 from bench.fleet.last_straw import last_straw
 from bench.fleet.mig_headroom import with_headroom
 from bench.fleet.replanning import replan
-from bench.fleet.solving import Solve, best_scheduler, practice, solved
+from bench.fleet.solving import Solve, best_plan, best_scheduler, practice, solved
 from bench.fleet.surviving import surviving
 from bench.fleet.trace import read_day_of_traffic, window_instances
 from bench.formatting import gpu_count
@@ -49,8 +49,10 @@ from bench.runner.listener import Listener
 from bench.simulation.arrivals import parse_arrivals
 from bench.task import Task
 from instances import InputError, Instance, Partition, Plan
+from instances.compiled import is_compiled
 from instances.files import plan_to_json, read_plan, write_json
 from instances.inputs import instance_from_tables
+from instances.least_shares import raise_to_feasible
 from reports.page.site import write_site
 
 EXAMPLES = (
@@ -66,6 +68,9 @@ class DealingOut(StrEnum):
     TURNS = "turns"
     RANDOM = "random"
 
+
+COMPILATION_S = 180
+"""Seconds of one core to compile the kernels of column generation after an installation, rounded."""
 
 MOST_WINDOWS = 1_000
 """Largest number of windows of a trace."""
@@ -170,6 +175,8 @@ def plan(
     )
     for note in question.notes:
         say(f"note: {in_options(note)}")
+    if not is_compiled(raise_to_feasible):
+        say(f"note: compiling kernels, once per installation: about {COMPILATION_S} s of one core")
     practice_instance = replace(question.instance, random_routing=routing is DealingOut.RANDOM)
     instance = practice_instance if target is None else instance_for(practice_instance, target)
     if trace is not None:
@@ -224,15 +231,17 @@ def _answer(
         if compares_dropping:
             solves.append(Solve(replace(instance, dropping=True), best, time_limit_s / 2.0))
         row, *other_rows = solved(solves, ledger, _SolveProgress())
-        plan = row.plan
-        if plan is None or row.cost_per_hour is None or not row.feasible:
+        plan = best_plan([row, *other_rows[: len(practices)]], instance)
+        if plan is None:
             say(f"no plan was found: {row.reason or row.termination}")
+            say(f"{proof_line(row, instance, None)}")
             return False
+        best_per_hour = judge(plan, instance).cost_per_hour
         more_lines = []
         if plan_in_use is not None:
             replanned = replan(instance, plan_in_use, max_moves, time_limit_s / 2.0)
             plan = replanned.plan
-            more_lines.append(moves_line(replanned, judge(plan, instance).cost_per_hour, row.cost_per_hour))
+            more_lines.append(moves_line(replanned, judge(plan, instance).cost_per_hour, best_per_hour))
         if survive:
             proven = row.bound if row.bound_certified and row.bound else 0.0
             survivor = surviving(plan, instance, proven, time_limit_s / 2.0)
@@ -245,7 +254,7 @@ def _answer(
             write_json(output, plan_to_json(plan, instance))
         holding_result, verdict = _tested(plan, instance), judge(plan, instance)
         if compares_dropping and holding_result.holds is not False:
-            more_lines.append(dropping_line(other_rows[-1], row.cost_per_hour))
+            more_lines.append(dropping_line(other_rows[-1], best_per_hour))
         if instance.random_routing:
             is_split = len(list(plan.slots())) > len(instance.workloads)
             in_turns = _tested(plan, replace(instance, random_routing=False)) if is_split else None
@@ -259,7 +268,7 @@ def _answer(
         }
         lines = [
             cost_line(plan, verdict.cost_per_hour, results),
-            proof_line(row, instance),
+            proof_line(row, instance, best_per_hour),
             holding_line(holding_result),
             headroom_line(verdict),
             straw_line(last_straw(instance, plan, time_limit_s / 3.0), instance, verdict.cost_per_hour),

@@ -14,6 +14,7 @@ from bench.simulation.trace import MOST_SECONDS
 from instances import InputError, Instance, ScenarioSet
 from instances.arrays import Floats, Ints
 from instances.errors import FieldName, printable
+from instances.files.foreign import refuse_foreign
 from instances.files.records import csv_text
 from instances.special_files import refuse_special
 
@@ -29,6 +30,10 @@ TIMESTAMP_COLUMNS = {
     "timestamp": "",  # Mooncake, known by its column hash_ids: milliseconds; otherwise seconds
 }
 """Timestamp columns of known trace formats, each with the column to subtract from it."""
+
+
+COUNT_COLUMNS = ("requests", "count", "requests_per_s", "requests_per_second", "rate_rps", "rps", "qps")
+"""Names of the last column of a trace that has the number of requests in each second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +81,10 @@ def read_day_of_traffic(path: Path, instance: Instance, window_s: float) -> DayO
 def _read(path: Path, services: Sequence[str], mean_rps: Floats, window_s: float) -> tuple[Floats, str]:
     """Return the rates of the services in each window, and a description of the trace format."""
     name = printable(str(path))
+    text = _text(path)
+    refuse_foreign(text, name)
     try:
-        rows = list(csv.reader(_text(path).splitlines()))
+        rows = list(csv.reader(text.splitlines()))
     except csv.Error as error:
         raise InputError(name, f"is not valid CSV: {error}") from None
     header = [cell.strip() for cell in rows[0]] if rows else []
@@ -109,6 +116,11 @@ def _read(path: Path, services: Sequence[str], mean_rps: Floats, window_s: float
         times = _times(rows, header, time_column, name)
         service_of_row = _cells(rows, header.index(service_column)) if service_column is not None else [""] * len(rows)
         return _counted(times, np.ones(len(times)), service_of_row, services, mean_rps, window_s)
+    if header and header[-1] not in COUNT_COLUMNS:
+        listed = f"{', '.join(map(printable, header[:6]))}{' and more' if len(header) > 6 else ''}"
+        problem = f"has the columns {listed}, which are those of no known trace"
+        expected = "expected time_s and the names of the services, or another trace of docs/plan.md"
+        raise InputError(f"{name}: line 1", f"{problem}; {expected}")
     # One number a line, or the last column of several: requests in each second.
     columns = len(header) or max(1, *map(len, rows))
     counts = _column(rows, columns - 1, header[-1] if header else str(columns), name, first_line)

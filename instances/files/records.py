@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from instances.errors import InputError, printable, shortened, unknown_name
+from instances.files.foreign import refuse_foreign, refuse_manifest
 from instances.files.text import read_bytes, read_json, read_toml
 
 _NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
@@ -133,7 +134,10 @@ def describe(columns: Sequence[TableColumn]) -> list[tuple[str, str]]:
 
 
 def _csv_rows(path: Path, file: str, columns: Mapping[str, TableColumn], ignore_others: bool) -> Iterator[Record]:
-    lines = csv_text(path).splitlines(keepends=True)
+    text = csv_text(path)
+    if not ignore_others:
+        refuse_foreign(text, file)
+    lines = text.splitlines(keepends=True)
     reader = csv.reader(lines, strict=True)
     header: list[str] = []
     next_line = 1
@@ -170,6 +174,8 @@ def csv_text(path: Path) -> str:
     """
     file = printable(str(path))
     content = read_bytes(path, file)
+    if content[:4] == b"PK\x03\x04":
+        raise InputError(f"{file}: line 1, column 1", "is a workbook of Excel or another ZIP file; save a sheet as CSV")
     if content[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in content[:100]:
         raise InputError(f"{file}: line 1, column 1", "is UTF-16 or binary; save the file as CSV in UTF-8")
     try:
@@ -207,6 +213,8 @@ def _check_names(names: Sequence[str], columns: Mapping[str, TableColumn], where
 
 def _listed_rows(path: Path, file: str, name: str) -> Iterator[Record]:
     data: Any = read_toml(path) if path.suffix.lower() == ".toml" else read_json(path)
+    if isinstance(data, dict):
+        refuse_manifest(data, file)
     entries = data.get(name) if isinstance(data, dict) else data
     if not isinstance(entries, list):
         raise InputError(f"{file}: {name}", "is missing; expected a list of tables, one for each row")

@@ -1,11 +1,14 @@
 """A user's own profiles: measured latencies by GPU type and model, checked for gaps."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 
+from instances.errors import InputError, printable
+from instances.files.foreign import is_model_analyzer
 from instances.files.records import Record, csv_text, read_records
 from instances.inputs.tables import ANALYZER, PAIRS, PROFILE
 from instances.measurements import Configuration, PairSample, SoloSample
@@ -74,18 +77,32 @@ def read_profile(file: Path | None, pairs_file: Path | None, gpus: Sequence[str]
 def _profile_rows(file: Path | None) -> Iterable[Record]:
     if file is None:
         return []
-    if file.suffix.lower() not in (".toml", ".json") and "Max GPU Memory Usage" in csv_text(file).partition("\n")[0]:
+    if file.suffix.lower() not in (".toml", ".json") and is_model_analyzer(csv_text(file).partition("\n")[0]):
         return _analyzer_rows(file)
     return read_records(file, "profile", PROFILE, ("gpu", "model", "batch", "share_pct"))
 
 
 def _analyzer_rows(file: Path) -> list[Record]:
-    """Return the rows of Model Analyzer at the least concurrency of each model and batch; their share is 100 %."""
-    least_concurrent: dict[tuple[object, object], Record] = {}
-    for row in read_records(file, "profile", ANALYZER, (), ignore_others=True):
-        key = row.values["Model"], row.values["Batch"]
-        if key not in least_concurrent or row.values["Concurrency"] < least_concurrent[key].values["Concurrency"]:
-            least_concurrent[key] = row
+    """Return the rows of Model Analyzer of one instance at concurrency 1; their share is 100 %.
+
+    At a higher concurrency, or with several instances, a latency is not that of a batch alone.
+
+    Raises
+    ------
+    InputError
+        If the table has no latencies, or a model has no such row.
+    """
+    header = csv_text(file).partition("\n")[0]
+    if "p99 Latency (ms)" not in header:
+        problem = 'has no "p99 Latency (ms)"; expected the table of inferences (metrics-model-inference.csv)'
+        raise InputError(f"{printable(str(file))}: line 1", f"is a table of Triton Model Analyzer that {problem}")
+    rows = read_records(file, "profile", ANALYZER, (), ignore_others=True)
+    alone = {(row.values["Model"], row.values["Batch"]): row for row in rows if _is_alone(row)}
+    usable_models = {model for model, _ in alone}
+    for row in rows:
+        if (model := row.values["Model"]) not in usable_models:
+            problem = f"{printable(model)} has no row with Instance Group 1 and Concurrency 1"
+            raise row.error("Concurrency", f"{problem}: latencies of other rows are not those of a batch alone")
     return [
         Record(
             {
@@ -97,8 +114,14 @@ def _analyzer_rows(file: Path) -> list[Record]:
             },
             row.place,
         )
-        for row in least_concurrent.values()
+        for row in alone.values()
     ]
+
+
+def _is_alone(row: Record) -> bool:
+    """Return whether a row was measured with one instance (``1/GPU``) and one request in flight."""
+    instances = re.match(r"\d+", row.values.get("Instance Group", "1"))
+    return row.values["Concurrency"] == 1 and instances is not None and int(instances[0]) == 1
 
 
 def _gpu_of(row: Record, gpus: Sequence[str]) -> str:

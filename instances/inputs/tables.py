@@ -67,6 +67,7 @@ ANALYZER = (
     TableColumn("Model", "name of the model", number=False),
     TableColumn("Batch", "requests per batch", minimum=1, maximum=_MOST_BATCH, whole=True),
     TableColumn("Concurrency", "requests in flight", minimum=1, maximum=1_000_000, whole=True),
+    TableColumn("Instance Group", "instances of the model on each GPU", number=False, required=False),
     TableColumn("p99 Latency (ms)", "P99 latency of a batch, milliseconds"),
     TableColumn("Max GPU Memory Usage (MB)", "device memory, megabytes", required=False),
 )

@@ -89,7 +89,15 @@ def test_a_wrong_trace_names_line_and_column(tmp_path: Path, mix: Instance) -> N
         ("", "t.csv: line 1, column 1: is empty"),
         ("rps\n", "t.csv: line 2, column 1: is empty"),
         ("rps\n\n5\n", "t.csv: line 2, column rps: is"),
-        ("a,b\n1\n2,3\n", "t.csv: line 2, column b: is"),
+        ("a,rps\n1\n2,3\n", "t.csv: line 2, column rps: is"),
+        ("a,b\n1,2\n", "t.csv: line 1: has the columns a, b, which are those of no known trace; expected time_s"),
+        ("speed\n1\n2\n", "t.csv: line 1: has the columns speed, which are those of no known trace"),
+        (
+            "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,scheduled_time\n"
+            "pod-0,12000,16384,1,460,T4,LS,Running,9661695,9661699\n",
+            "t.csv: line 1: is an Alibaba list of pods; it has requests for GPUs",
+        ),
+        ("apiVersion: v1\nkind: Pod\n", "t.csv: line 1: is a Kubernetes manifest"),
         ("TIMESTAMP,func\n\n", "t.csv: line 2, column TIMESTAMP: is"),
         ("rps\n0\n0\n", f"t.csv: has no requests of {first}; expected"),
         ("time_s,service,requests\n" + "".join(f"0,{w.id},{n}\n" for n, w in enumerate(mix.workloads)), f"of {first}"),

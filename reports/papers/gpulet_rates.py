@@ -7,6 +7,7 @@ from functools import partial
 from bench.evaluation import SIMULATED
 from bench.ledger.row import Row
 from bench.max_rate import late_fraction
+from bench.plan_simulation import Settings, simulate
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.charts.rate_bars import MEAN, draw_late_at_largest_rates, draw_relative_scales, relative_scales
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
@@ -22,7 +23,13 @@ from reports.papers.gpulet_schedulers import (
     with_margins,
 )
 from reports.papers.gpulet_served import ARXIV_LARGEST, HEADROOM, LARGEST
-from reports.runs import MissingDataError, Runs
+from reports.runs import MissingDataError, Runs, the_instance
+
+SPREADS = (0.05, 0.1, 0.14)
+"""Standard deviations of batch times, relative to the predicted ones.
+
+The papers' interference model errs by at most 10.26 % in 90 % of the cases and by at most 13.98 % in 95 %.
+"""
 
 PLANNED = {label: replace(LARGEST[label], quick=None) for label in ("gpulet", "gpulet+int")}
 ARXIV_PLANNED = {label: replace(ARXIV_LARGEST[label], quick=None) for label in ("gpulet", "gpulet+int")}
@@ -83,21 +90,42 @@ def _late_at_own_rates(runs: Runs, planned_by: Sequence[Mapping[str, Need]], lab
     return tuple(sum(map(_is_late, runs.rows(planned[label]))) for planned in planned_by)
 
 
-def _with_reserves(planned: Mapping[str, Need]) -> tuple[Claim, Claim]:
-    """Return the lines on late plans as printed, with one reserve of the published code, and with all of them."""
+@query
+def _late_with_spread(runs: Runs, planned: Mapping[str, Need], label: str) -> Values:
+    """Return the number of a scheduler's largest plans that are late if batch times vary, for each of ``SPREADS``."""
+    plans = [(row.plan, the_instance(row.instance)) for row in runs.rows(planned[label])]
+    counts: list[int | None] = []
+    for spread in SPREADS:
+        late = 0
+        for plan, instance in plans:
+            if plan is None:
+                return (None,) * len(SPREADS)
+            simulated = simulate(plan, instance, Settings(noise=spread))
+            rates = (simulated.violation_rate, *(application.violation_rate for application in simulated.applications))
+            late += max(rates) > VIOLATIONS_ALLOWED
+        counts.append(late)
+    return tuple(counts)
+
+
+def _with_reserves(planned: Mapping[str, Need]) -> tuple[Claim, ...]:
+    """Return the lines on late plans as printed, with reserves of the published code, and if batch times vary."""
     with_buffer = {label: replace(need, trial=replace(SIMULATED, headroom=HEADROOM)) for label, need in planned.items()}
-    conditions = (planned, with_buffer, {label: with_margins(need) for label, need in planned.items()})
+    with_all = {label: with_margins(need) for label, need in planned.items()}
+    conditions = (planned, with_buffer, with_all)
     words = "as printed, with the latency buffer of the published code (headroom of 1.1), with all its reserves"
-    blind, counting = (
-        Claim(
-            what=f"– plans of {label} late at its own largest rates: {words}",
-            paper=NOTHING_PUBLISHED,
-            ours=_late_at_own_rates(conditions, label),
-            form="{}, {}, {}",
-        )
+    spreads = ", ".join(f"{100.0 * spread:g}" for spread in SPREADS)
+    return tuple(
+        Claim(what=what, paper=NOTHING_PUBLISHED, ours=ours, form="{}, {}, {}")
         for label in ("gpulet", "gpulet+int")
+        for what, ours in (
+            (f"– plans of {label} late at its own largest rates: {words}", _late_at_own_rates(conditions, label)),
+            (
+                f"– with all reserves, if batch times vary with a standard deviation of {spreads} %: plans of {label} "
+                "late",
+                _late_with_spread(with_all, label),
+            ),
+        )
     )
-    return blind, counting
 
 
 def _is_late(row: Row) -> bool:
@@ -126,8 +154,8 @@ FIG14 = Figure(
             paper=(3, 7),
             ours=_blind_and_late(PLANNED),
             form="{} of {}",
-            reason="no reserve is printed, so plans are filled to the last request; reserves of the published code "
-            "change the number (second line below), and no selection of them makes only the paper's three plans late",
+            reason="no reserve is printed, so plans are filled to the last request; with the reserves of the published "
+            "code fewer are late than in print, and more again if batch times vary (lines below)",
         ),
         Claim(
             what="– of these rates gpulet+int does not plan, plans late",
@@ -179,8 +207,8 @@ ARXIV_FIG13 = Figure(
             paper=(2, 5),
             ours=_blind_and_late(ARXIV_PLANNED),
             form="{} of {}",
-            reason="no reserve is printed, so plans are filled to the last request; reserves of the published code "
-            "change the number (second line below)",
+            reason="no reserve is printed, so plans are filled to the last request; reserves and times of batches that "
+            "vary change the number (lines below)",
         ),
         Claim(
             what="– of these rates gpulet+int does not plan, plans late",
